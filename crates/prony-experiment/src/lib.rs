@@ -15,6 +15,7 @@ pub mod expr;
 mod factors;
 mod floor;
 mod grammar;
+mod never_matches;
 mod node;
 mod placeholder;
 pub mod plan;

@@ -515,6 +515,17 @@ pub struct Ops {
     pub references: References,
 }
 
+impl Ops {
+    /// Clients of all processes together.
+    pub const fn clients(&self) -> u32 {
+        let processes = match self.replicas {
+            Some(replicas) => replicas,
+            None => 1,
+        };
+        processes.saturating_mul(self.threads)
+    }
+}
+
 /// What operations that write documents do about references between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -79,7 +79,7 @@ pub(super) fn ops(amount: Amount) -> Ops {
     }
 }
 
-fn phase_spec(name: &str, action: Action) -> PhaseSpec {
+pub(super) fn phase_spec(name: &str, action: Action) -> PhaseSpec {
     PhaseSpec { name: name.into(), timed: true, action, background: None, limit: None }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn phase(name: &str, amounts: &[(Metric, f64)]) -> PhaseRecord {
     }
 }
 
-fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
+pub(super) fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
     TrialRecord {
         trial: PlannedTrial { block: 0, position: 0, sub_block: 0, variant: 0, label: Label::A, seed: 1 },
         started_unix_ms: 0,
@@ -437,6 +437,12 @@ fn work_bounded_by_time_is_compared_per_operation() {
         variants::work_differs(&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &odd)).len(),
         1
     );
+    let few = |bytes: f64| done(60.0, bytes);
+    let found = |a: &TrialRecord, b: &TrialRecord| {
+        variants::work_differs(&variant_trials("x", &timed, a), &variant_trials("y", &timed, b)).len()
+    };
+    assert_eq!(found(&few(25.0), &few(25.3)), 0, "1.2 % between samples of 60 random records is chance");
+    assert_eq!(found(&done(1e6, 25.0), &done(1e6, 25.5)), 1, "of a million it is not");
 }
 
 #[test]

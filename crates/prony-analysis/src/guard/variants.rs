@@ -30,6 +30,7 @@ const ROWS: f64 = 0.10;
 /// Every guard that needs a variant and its baseline.
 pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut findings = answers_differ(baseline, variant);
+    findings.extend(queries_differ(baseline, variant));
     findings.extend(work_differs(baseline, variant));
     findings.extend(durability_differs(baseline, variant));
     findings
@@ -89,6 +90,31 @@ pub(crate) fn unequal_cache(baseline: &VariantTrials<'_>, variant: &VariantTrial
             baseline.name
         )
     })
+}
+
+/// Variants that ask different queries of the same data, and get different numbers of rows: no answer of the one says whether that
+/// of the other is right, and a part of the difference in time is that of the rows.
+fn queries_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+    let phases = variant.spec.phases.iter().filter(|phase| phase.timed);
+    let asked = phases.filter(|phase| questions::differ_in_query(baseline.spec, variant.spec, &phase.name));
+    let found = asked.filter_map(|phase| {
+        let (ours, theirs) = (typical(baseline, &phase.name, Metric::Rows)?, typical(variant, &phase.name, Metric::Rows)?);
+        if ours == theirs || phase.action.is_bounded_by_time() {
+            return None;
+        }
+        let rows = |rows: f64| number::count(rows as u64, "row");
+        let message = format!(
+            "the queries differ, so that their answers cannot be checked against each other: `{}` returned {}, but `{}` returned {}",
+            baseline.name,
+            rows(ours),
+            variant.name,
+            rows(theirs)
+        );
+        let hint = "read the comparison as that of two different amounts of work; queries that mean the same must return as many rows";
+        let found = Finding::of("queries_differ", Severity::Warning, message, hint).in_phase(&phase.name);
+        Some(found.with(json!({ "baseline": ours, "variant": theirs })))
+    });
+    found.collect()
 }
 
 /// Why times and rates of a phase are not compared, where the two variants did not attempt the same work (METHOD 8.2).
@@ -310,13 +336,15 @@ fn unexplained(
     let (a, b) = (typical(baseline, phase, metric)?, typical(variant, phase, metric)?);
     // Phases bounded by time do as much as they can: then work is compared per operation.
     let per = |variant: &VariantTrials<'_>| typical(variant, phase, Metric::Operations).filter(|n| *n > 0.0);
-    let (a, b) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
+    let (a, b, noise) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
         (Metric::Operations | Metric::Distinct, true, ..) => return None,
-        (_, true, Some(x), Some(y)) => (a / x, b / y),
-        _ => (a, b),
+        // Each draws as many records as it has time for, and the means of two such samples differ by chance: by less than this in
+        // 95 of 100 cases, where the work of an operation spreads no further than by its mean.
+        (_, true, Some(x), Some(y)) => (a / x, b / y, 2.0 * (1.0 / x + 1.0 / y).sqrt()),
+        _ => (a, b, 0.0),
     };
     let difference = (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
-    if difference <= most {
+    if difference <= most + noise {
         return None;
     }
     let name = metric.name();
@@ -338,7 +366,7 @@ fn bounded_by_time(variant: &VariantTrials<'_>, phase: &str) -> bool {
 }
 
 /// The median over a variant's trials that completed the phase.
-fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
+pub(super) fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
     let phases = variant.trials.iter().flat_map(|t| &t.phases);
     let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
     let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();

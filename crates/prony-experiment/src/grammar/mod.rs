@@ -172,8 +172,9 @@ pub(crate) static COMPARE: TableShape = table(
         optional(
             "metric",
             Shape::Plain,
-            "`time` of the first timed phase that all variants have; `rate` if that phase lasts a given time; \
-             `latency.p99` if it is an open loop, or the highest percentile for which it has enough operations",
+            "`time` of the first timed phase that all variants have; `rate` if that phase lasts a given time; if \
+             its `threads` or `replicas` differ between compared variants, `wall`, `makespan` of replicas, or `operations` in a given \
+             time; `latency.p99` if it is an open loop, or the highest percentile for which it has enough operations",
             "The primary metric, which gets verdicts, such as `write.time`.",
         ),
         optional(

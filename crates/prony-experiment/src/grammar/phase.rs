@@ -46,7 +46,11 @@ pub(super) const ACTIONS: [Field; 18] = [
     action("reopen", Shape::Table(&EMPTY), "Opens the store again; closes it first if it is open."),
     action("evict", Shape::Table(&EMPTY), "Evicts the store's files from the page cache, and verifies that."),
     action("settle", Shape::Table(&SETTLE), "Waits until the store is quiet."),
-    action("verify", Shape::Table(&EMPTY), "Reads all records back and compares them with what the generator makes."),
+    action(
+        "verify",
+        Shape::Table(&EMPTY),
+        "Reads all records back and compares them with what the phases before must have left; a warning says for how many records this is not known exactly.",
+    ),
     action("pause", Shape::Span, "Does nothing for a time."),
     action("http", Shape::Table(&HTTP), "Sends requests to a server."),
     action(

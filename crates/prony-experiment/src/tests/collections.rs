@@ -311,7 +311,7 @@ fn checks_of_references_need_documents_indexes_and_reads_inside_transactions() {
     15:1 `get` does not check references: only `put`, `update` and `delete` do | leave `references` out
     15:1 no field of `a` refers to other records | leave `references` out
     15:1 no field refers to records of `c` | leave `references` out
-    15:1 `delete` locks nothing: nothing refers to what it removes | write `references = "check"`
+    15:1 `delete` has nothing to lock: it refuses to remove a document to which others refer, and `lock` writes documents to which a new one refers | write `references = "check"`
     "#);
 }
 
