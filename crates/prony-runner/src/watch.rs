@@ -157,7 +157,7 @@ impl Turn<'_> {
                 return Ok((end, (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked)));
             }
             observation.due();
-            self.worker.iter_mut().for_each(|worker| worker.lead(observation));
+            self.worker.iter_mut().for_each(|worker| worker.lead(observation, &mut self.services));
             if observation.stop && grace.is_none() {
                 self.process.signal(rustix::process::Signal::TERM.as_raw())?;
                 grace = Some(Instant::now() + GRACE);

@@ -27,6 +27,7 @@ use rustix::param::page_size;
 use rustix::process::Signal;
 
 use crate::error::Error;
+use crate::roles::services::Services;
 use crate::run_context::RunContext;
 use crate::watched::report::{Fault, Report};
 use process::{PartUnderWay, WorkerProcess, launch};
@@ -337,13 +338,20 @@ impl<'a> Workers<'a> {
 
     /// Begins the next phase if none is running, or ends the workers if there is none. A phase that waits for quiet ends
     /// without them; they are idle meanwhile.
-    pub(crate) fn lead(&mut self, observation: &mut Observation<'_>) {
+    pub(crate) fn lead(&mut self, observation: &mut Observation<'_>, services: &mut Services<'_>) {
         let open = self.next.checked_sub(1).is_some_and(|index| observation.tracker.phases[index].is_open());
         if !self.processes[0].ready || self.report.fault.is_some() || self.is_stopping() || open {
             return;
         }
         let (index, spec) = (self.next, self.spec);
         let phase = spec.phases.get(index);
+        if services.are_counting() {
+            if !services.are_read_before(index, phase) {
+                return;
+            }
+            // Reading takes time, in which servers work.
+            self.changed |= phase.is_some_and(|phase| phase.action.settle().is_none());
+        }
         if !self.are_there_for(phase, observation) {
             return;
         }
