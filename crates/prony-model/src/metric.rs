@@ -374,7 +374,7 @@ impl MetricKey {
         }
     }
 
-    /// Answers by status, or a number of a service: an amount, or with a statistic a level.
+    /// Answers by status, or a number of a service: an amount, or with a statistic a gauge.
     fn open(text: &str) -> Option<Self> {
         if let Some(name) = OpenName::new(text) {
             return Some(Self::amount(Metric::Open(name)));

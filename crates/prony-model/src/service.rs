@@ -60,15 +60,15 @@ pub struct CountersSpec {
     /// Names of numbers that only grow: their difference over a phase is its metric.
     pub totals: Vec<String>,
     /// Names of numbers at an instant: their mean, extremes and value at the end of a phase are its metrics.
-    pub levels: Vec<String>,
+    pub gauges: Vec<String>,
     /// The total that is `operations` of the service.
     pub operations: Option<String>,
 }
 
 impl CountersSpec {
-    /// Whether a name is one of its totals, or with `false` one of its levels.
+    /// Whether a name is one of its totals, or with `false` one of its gauges.
     pub fn has(&self, name: &str, total: bool) -> bool {
-        let names = if total { &self.totals } else { &self.levels };
+        let names = if total { &self.totals } else { &self.gauges };
         names.iter().any(|known| known == name)
     }
 }
@@ -131,8 +131,8 @@ pub const POSTGRESQL_REPORTED: [&str; 16] = [
 /// The total of a PostgreSQL database that is its statements, as `pg_stat_statements` counts them, at once.
 pub const POSTGRESQL_STATEMENTS: &str = "statements";
 
-/// The levels of a PostgreSQL database: its sessions, those of them that are not idle, and its size.
-pub const POSTGRESQL_LEVELS: [&str; 3] = ["connections", "connections_active", "size_bytes"];
+/// The gauges of a PostgreSQL database: its sessions, those of them that are not idle, and its size.
+pub const POSTGRESQL_GAUGES: [&str; 3] = ["connections", "connections_active", "size_bytes"];
 
 /// The totals of Redis that are read unless a file names others.
 pub const REDIS_TOTALS: [&str; 6] =
@@ -141,8 +141,8 @@ pub const REDIS_TOTALS: [&str; 6] =
 /// The total of Redis that is its operations.
 pub const REDIS_COMMANDS: &str = "total_commands_processed";
 
-/// The levels of Redis that are read unless a file names others.
-pub const REDIS_LEVELS: [&str; 4] = ["connected_clients", "blocked_clients", "used_memory", "used_memory_rss"];
+/// The gauges of Redis that are read unless a file names others.
+pub const REDIS_GAUGES: [&str; 4] = ["connected_clients", "blocked_clients", "used_memory", "used_memory_rss"];
 
 /// The role of the load generator.
 pub const LOAD: &str = "load";

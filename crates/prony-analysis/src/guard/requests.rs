@@ -61,7 +61,7 @@ fn unread_counters(phase: &PhaseRecord, role: &str) -> Option<Finding> {
         "{} of service `{role}` could not be read, such as `{name}`: {why}",
         number::count(missing.len() as f64, "counter")
     );
-    let hint = "remove the cause, or name only those that can be read in `totals` and `levels` of `counters`";
+    let hint = "remove the cause, or name only those that can be read in `totals` and `gauges` of `counters`";
     let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
     let found = Finding::of("counters_not_read", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "role": role, "counters": names })))

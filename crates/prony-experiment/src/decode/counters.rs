@@ -11,14 +11,14 @@ use crate::validate::via;
 use prony_model::metric::{Metric, MetricError, MetricName, Stat};
 use prony_model::open_name::OpenName;
 use prony_model::service::{
-    CounterSource, CountersSpec, POSTGRESQL_LEVELS, POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, REDIS_COMMANDS,
-    REDIS_LEVELS, REDIS_TOTALS,
+    CounterSource, CountersSpec, POSTGRESQL_GAUGES, POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, REDIS_COMMANDS,
+    REDIS_GAUGES, REDIS_TOTALS,
 };
 
 /// A fault, and a hint.
 type Fault = (String, Option<String>);
 
-/// The statistics of a level.
+/// The statistics of a gauge.
 const STATISTICS: [Stat; 4] = [Stat::Mean, Stat::Max, Stat::Min, Stat::End];
 
 /// The counters of a service whose form was checked.
@@ -33,7 +33,7 @@ pub(crate) fn counters(node: &Node, problems: &mut Problems<'_>) -> Option<Count
         Some(source) => source,
         None => CounterSource::Command(line(view.get("command")?)?),
     };
-    let (usual_totals, usual_levels, usual_operations) = usual(&source);
+    let (usual_totals, usual_gauges, usual_operations) = usual(&source);
     let named = |key: &str, usual: Vec<&str>| match view.get(key) {
         Some(node) => texts(Some(node)),
         None => usual.into_iter().map(str::to_owned).collect(),
@@ -42,31 +42,31 @@ pub(crate) fn counters(node: &Node, problems: &mut Problems<'_>) -> Option<Count
     // Where the file chooses totals without the usual one, it has no operations.
     let usual_operations = usual_operations.filter(|name| totals.iter().any(|total| total == name));
     let operations = view.plain("operations").or(usual_operations).map(str::to_owned);
-    let spec = CountersSpec { source, totals, levels: named("levels", usual_levels), operations };
+    let spec = CountersSpec { source, totals, gauges: named("gauges", usual_gauges), operations };
     check(&spec, node, &view, problems);
     Some(spec)
 }
 
-/// The names that are read unless the file names others: totals, levels, operations.
+/// The names that are read unless the file names others: totals, gauges, operations.
 fn usual(source: &CounterSource) -> (Vec<&'static str>, Vec<&'static str>, Option<&'static str>) {
     match source {
         CounterSource::Postgresql(_) => {
             let totals = [POSTGRESQL_STATEMENTS].into_iter().chain(POSTGRESQL_REPORTED).collect();
-            (totals, POSTGRESQL_LEVELS.to_vec(), Some(POSTGRESQL_STATEMENTS))
+            (totals, POSTGRESQL_GAUGES.to_vec(), Some(POSTGRESQL_STATEMENTS))
         }
-        CounterSource::Redis(_) => (REDIS_TOTALS.to_vec(), REDIS_LEVELS.to_vec(), Some(REDIS_COMMANDS)),
+        CounterSource::Redis(_) => (REDIS_TOTALS.to_vec(), REDIS_GAUGES.to_vec(), Some(REDIS_COMMANDS)),
         CounterSource::Prometheus(_) | CounterSource::Command(_) => (Vec::new(), Vec::new(), None),
     }
 }
 
 fn check(spec: &CountersSpec, node: &Node, view: &View<'_>, problems: &mut Problems<'_>) {
-    if spec.totals.is_empty() && spec.levels.is_empty() {
+    if spec.totals.is_empty() && spec.gauges.is_empty() {
         let message = format!("`{}` names no number that is read", spec.source.name());
-        let hint = "write `totals = [\"NAME\"]` for numbers that only grow, `levels = [\"NAME\"]` for others";
+        let hint = "write `totals = [\"NAME\"]` for numbers that only grow, `gauges = [\"NAME\"]` for others";
         problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
     }
     let mut known = BTreeSet::new();
-    for (key, names) in [("totals", &spec.totals), ("levels", &spec.levels)] {
+    for (key, names) in [("totals", &spec.totals), ("gauges", &spec.gauges)] {
         let written = view.get(key).and_then(Node::list).unwrap_or_default();
         for (name, at) in names.iter().zip(written) {
             if let Some((message, hint)) = fault_of(name, key == "totals", &spec.source, !known.insert(name)) {
@@ -99,9 +99,9 @@ fn fault_of(name: &str, total: bool, source: &CounterSource, again: bool) -> Opt
     if !matches!(source, CounterSource::Postgresql(_)) {
         return None;
     }
-    let (totals, levels, _) = usual(source);
-    let (own, of_others) = if total { (totals, levels) } else { (levels, totals) };
-    let (what, other) = if total { ("total", "levels") } else { ("level", "totals") };
+    let (totals, gauges, _) = usual(source);
+    let (own, of_others) = if total { (totals, gauges) } else { (gauges, totals) };
+    let (what, other) = if total { ("total", "gauges") } else { ("gauge", "totals") };
     if of_others.contains(&name) {
         return Some((format!("`{name}` of PostgreSQL is no {what}"), Some(format!("name it in `{other}`"))));
     }
@@ -113,7 +113,7 @@ fn fault_of(name: &str, total: bool, source: &CounterSource, again: bool) -> Opt
 #[derive(Default)]
 pub(crate) struct Counted {
     totals: BTreeSet<String>,
-    levels: BTreeSet<String>,
+    gauges: BTreeSet<String>,
     operations: bool,
 }
 
@@ -121,7 +121,7 @@ impl Counted {
     /// Adds those of one variant.
     pub(crate) fn add(&mut self, spec: CountersSpec) {
         self.totals.extend(spec.totals);
-        self.levels.extend(spec.levels);
+        self.gauges.extend(spec.gauges);
         self.operations |= spec.operations.is_some();
     }
 
@@ -133,21 +133,21 @@ impl Counted {
             return Some((message, Some(hint.to_owned())));
         }
         let counter = name.key.metric.counter()?;
-        match (self.totals.contains(counter), self.levels.contains(counter), name.key.stat) {
+        match (self.totals.contains(counter), self.gauges.contains(counter), name.key.stat) {
             (true, _, None) => None,
             (_, true, Some(stat)) if STATISTICS.contains(&stat) => None,
             (_, true, _) => {
-                let message = format!("`{name}`: `{counter}` is a level, which is measured at several instants");
+                let message = format!("`{name}`: `{counter}` is a gauge, which is measured at several instants");
                 Some((message, Some(format!("write `{counter}.mean`, `.max`, `.min` or `.end`"))))
             }
             (true, false, Some(_)) => {
                 let message = format!("`{name}`: `{counter}` is a total, which has no statistic");
                 Some((message, Some(format!("write `{counter}`"))))
             }
-            (false, false, _) if self.totals.is_empty() && self.levels.is_empty() => Some(unknown(name)),
+            (false, false, _) if self.totals.is_empty() && self.gauges.is_empty() => Some(unknown(name)),
             (false, false, _) => {
                 let message = format!("`{name}`: `{counter}` is neither a metric nor a counter of service `{service}`");
-                Some((message, known_hint(counter, self.totals.iter().chain(&self.levels).map(String::as_str))))
+                Some((message, known_hint(counter, self.totals.iter().chain(&self.gauges).map(String::as_str))))
             }
         }
     }

@@ -97,7 +97,7 @@ pub(crate) static COUNTERS: TableShape = TableShape {
             "Names of numbers that only grow. Their metric `phase.SERVICE.NAME` is the difference over the phase.",
         ),
         optional(
-            "levels",
+            "gauges",
             Shape::List(&Shape::Plain),
             "of PostgreSQL all, of Redis the usual ones, otherwise none",
             "Names of numbers at an instant. Their metrics are `phase.SERVICE.NAME.mean`, `.max`, `.min` and `.end`.",

@@ -1,7 +1,7 @@
 //! Metrics of a phase from the numbers that services counted themselves. Pure functions.
 //!
 //! A total is the difference of two readings of one count: where the server was started anew, its statistics were reset or the
-//! connection was lost in between, the difference is of two counts, and missing. A level has its value at the end of the phase,
+//! connection was lost in between, the difference is of two counts, and missing. A gauge has its value at the end of the phase,
 //! and with samples from inside the phase its mean and extremes.
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub(crate) fn readings(counts: &Counts, index: usize, phase: (Nanos, Nanos), ok:
     }
     let inside = after.map(|after| &after.samples[..]).unwrap_or_default();
     let inside: Vec<&(Nanos, Values)> = inside.iter().filter(|(at, _)| (phase.0..=phase.1).contains(at)).collect();
-    for name in &counts.spec.levels {
+    for name in &counts.spec.gauges {
         let value =
             |values: &Values| values.get(name).cloned().map_or(Reading::Missing(NOT_READ), |n| n.map(of_number));
         let samples = inside.iter().map(|(at, values)| (*at, value(values)));
@@ -121,7 +121,7 @@ fn put(readings: &mut Readings, name: &str, stat: Option<Stat>, value: Reading<f
     readings.insert(MetricKeyText(key), value.map(|value| value * scale_of(name.unit())));
 }
 
-/// The metrics of all instances of a service: sums of what they counted, and of levels their means and last values. Extremes are
+/// The metrics of all instances of a service: sums of what they counted, and of gauges their means and last values. Extremes are
 /// not reached at one instant.
 pub(crate) fn together(spec: &CountersSpec, instances: &[Readings], ok: Option<f64>) -> Readings {
     let mut sums = BTreeMap::<MetricKeyText, Reading<f64>>::new();
@@ -152,7 +152,7 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let source = prony_model::service::CounterSource::Redis(String::new());
         let operations = Some("commands".to_owned());
-        CountersSpec { source, totals: names(&["commands", "cpu_seconds"]), levels: names(&["clients"]), operations }
+        CountersSpec { source, totals: names(&["commands", "cpu_seconds"]), gauges: names(&["clients"]), operations }
     }
 
     fn values(numbers: &[(&str, f64)], since: &str) -> Values {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_need_samples_from_inside_the_phase() {
+    fn gauges_need_samples_from_inside_the_phase() {
         let mut after = between(400.0, "a");
         let found = of(vec![between(100.0, "a"), after.clone()], None);
         assert_eq!(get(&found, "clients.end"), Ok(4.0));

@@ -3,7 +3,7 @@
 //!
 //! The loop asks between two phases. Some servers complete their totals only some time after the work (`Late`): unless the
 //! phase that follows has to begin at once, the thread waits until they have, and what is not complete in time is missing.
-//! Levels are read once a second inside phases too.
+//! Gauges are read once a second inside phases too.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,7 +25,7 @@ use prony_place::to_end::Repeatable;
 use crate::error::Error;
 use crate::watched::counts::{Between, Counts, Values, missing};
 
-/// How often levels are read inside a phase.
+/// How often gauges are read inside a phase.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reading takes at most this part of the time inside a phase.
@@ -42,7 +42,7 @@ const AGAIN: Duration = Duration::from_millis(250);
 struct Asked {
     /// Late totals are waited for: the next phase may begin later.
     waits: bool,
-    /// Levels are read inside the next phase.
+    /// Gauges are read inside the next phase.
     samples: bool,
 }
 
@@ -65,7 +65,7 @@ impl Counting {
     /// Where a thread or a pipe cannot be made.
     pub(crate) fn begin(spec: &CountersSpec, setting: &Setting<'_>, launcher: &Arc<dyn Launch>) -> Result<Self, Error> {
         let failed = |source| Error::Setup { doing: "read counters of a service", source };
-        let names: Vec<String> = spec.totals.iter().chain(&spec.levels).cloned().collect();
+        let names: Vec<String> = spec.totals.iter().chain(&spec.gauges).cloned().collect();
         let at = spec.source.texts().first().map(|text| setting.filled(text).to_string_lossy().into_owned());
         let ends = Arc::new(AtomicBool::new(false));
         let source = match (&spec.source, source(&spec.source, &at.unwrap_or_default(), names.clone())) {
@@ -100,7 +100,7 @@ impl Counting {
     }
 
     /// Asks for what is read before the phase of this index, once; whether that was read. `waits` says that the phase can wait
-    /// for it, `samples` that levels are read in it.
+    /// for it, `samples` that gauges are read in it.
     pub(crate) fn is_read_before(&mut self, phase: usize, waits: bool, samples: bool) -> bool {
         if self.asked == phase {
             self.asked += 1;
@@ -250,13 +250,13 @@ mod tests {
 
     fn numbers(total: f64, late: bool) -> Result<Numbers, Why> {
         let number = |value| Reading::Measured(Number { value, since: String::new() });
-        let values = [("total".to_owned(), number(total)), ("level".to_owned(), number(10.0 * total))].into();
+        let values = [("total".to_owned(), number(total)), ("gauge".to_owned(), number(10.0 * total))].into();
         let why = "sessions report late".to_owned();
         Ok(Numbers { values, late: late.then(|| Late { names: vec!["total".to_owned()], why }) })
     }
 
     fn reader(script: Vec<Result<Numbers, Why>>) -> Reader {
-        let names = ["total", "level"].map(str::to_owned).into();
+        let names = ["total", "gauge"].map(str::to_owned).into();
         Reader { source: Box::new(Scripted(script)), names, ends: Arc::default(), samples: Vec::new() }
     }
 
@@ -268,11 +268,11 @@ mod tests {
     }
 
     #[test]
-    fn late_totals_are_those_that_no_longer_change_and_levels_those_of_the_phases_end() {
+    fn late_totals_are_those_that_no_longer_change_and_gauges_those_of_the_phases_end() {
         let script = [(1.0, true), (2.0, true), (3.0, false), (4.0, false), (4.0, false)];
         let between = reader(script.map(|(total, late)| numbers(total, late)).into()).between(true);
         assert_eq!((value(&between.end, "total"), value(&between.begin, "total")), (Ok(4.0), Ok(4.0)));
-        assert_eq!((value(&between.end, "level"), value(&between.begin, "level")), (Ok(10.0), Ok(40.0)));
+        assert_eq!((value(&between.end, "gauge"), value(&between.begin, "gauge")), (Ok(10.0), Ok(40.0)));
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
         let at_once = reader(vec![numbers(1.0, true), numbers(2.0, false)]).between(false);
         let why = value(&at_once.end, "total").unwrap_err();
         assert!(why.starts_with("sessions report late, but the phase"), "{why}");
-        assert_eq!((value(&at_once.begin, "level"), value(&at_once.begin, "total").is_err()), (Ok(10.0), true));
+        assert_eq!((value(&at_once.begin, "gauge"), value(&at_once.begin, "total").is_err()), (Ok(10.0), true));
         let ended = reader(vec![numbers(1.0, true)]);
         ended.ends.store(true, Ordering::Relaxed);
         let mut ended = ended;
