@@ -42,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "prony-analysis",
             "prony-boundaries",
+            "prony-counters",
             "prony-engines",
             "prony-experiment",
             "prony-http",

@@ -309,7 +309,7 @@ fn bodies_that_are_sent_again_are_a_finding() {
 #[test]
 fn names_of_counters_are_checked() {
     let bench = Bench::new();
-    let service = "[[service]]\nname = \"pg\"\ncommand = \"x {port}\"\ncounters = { postgresql = \"host=x\", gauges = [\"connections\"]COUNTERS }\n";
+    let service = "[[service]]\nname = \"pg\"\ncommand = \"sleep {port}\"\ncounters = { postgresql = \"host=x\", gauges = [\"connections\"]COUNTERS }\n";
     let rest = "[[phase]]\nname = \"ask\"\nhttp = { service = \"pg\", path = \"/\", requests = \"{n}\" }\n[factors]\nn = [1, 2]\n[compare]\nbaseline = { n = 1 }\nmetric = \"ask.METRIC\"\n";
     for (counters, metric, said) in [
         ("", "pg.xact_commit", ""),
