@@ -132,8 +132,8 @@ impl Open {
         Ok(rows.collect())
     }
 
-    /// The statements of the database with this number, where the extension counts them. Each entry that was removed for lack
-    /// of room took its count with it.
+    /// The statements of the database with this number, where the extension counts them; `false` spares it to read their texts
+    /// from a file. Each entry that was removed for lack of room took its count with it.
     fn statements(&self, oid: &str, since: &dyn Fn(&str) -> String) -> Result<Reading<Number>, String> {
         let installed = self.row("SELECT 1 FROM pg_extension WHERE extname = 'pg_stat_statements'")?;
         if installed.is_empty() {
@@ -147,7 +147,7 @@ impl Open {
         }
         let query = format!(
             "SELECT coalesce(sum(calls), 0) AS calls, (SELECT dealloc || ' ' || stats_reset FROM pg_stat_statements_info) \
-             AS since FROM pg_stat_statements WHERE dbid = {oid}"
+             AS since FROM pg_stat_statements(false) WHERE dbid = {oid}"
         );
         let row = self.row(&query)?;
         let text = |column: &str| row.first()?.try_get(column).ok()?.map(str::to_owned);

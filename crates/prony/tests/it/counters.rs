@@ -1,6 +1,7 @@
 //! Tests the numbers that services count themselves, through the real binary and real servers: exactly as many as were caused,
 //! without those of the reading itself; and missing with a reason where that is not certain.
 
+use std::path::Path;
 use std::process::Command;
 
 use prony_model::outcome::Outcome;
@@ -359,4 +360,40 @@ fn commands_of_a_service_run_as_its_user() {
     let text = std::fs::read_to_string(bench.path("log")).unwrap();
     assert_eq!(text, format!("prepare {expected}\nsetup {expected}\n"));
     assert_eq!(of(&trial, "ask", "api", "n.end"), Ok(expected.parse().unwrap()));
+}
+
+/// Of `experiments/document-api`, what is known: an upsert is 5 statements, 6 with the lock, where nothing conflicts.
+#[test]
+fn document_api_takes_as_many_statements_as_an_upsert_has() {
+    let Some(bench) = bench_of_postgres() else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let server = root.join("examples/document-api");
+    if !server.join("node_modules").is_dir() {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`npm ci` in `examples/document-api`");
+        println!("SKIPPED: `npm ci` was not run in `examples/document-api`");
+        return;
+    }
+    let text = std::fs::read_to_string(root.join("experiments/document-api/document-api.toml")).unwrap();
+    let text = text.replace("../../examples/document-api", server.to_str().unwrap()).replace("1_000", "60");
+    bench.write("e.toml", text);
+    let set = ["--set", "bodies=unique", "--set", "connections=1,10", "--blocks", "1", "--quiet"];
+    let output = bench.prony(&[&["run", "e.toml"], &set[..]].concat());
+    assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    let data = bench.data();
+    let mut without_lock = 0;
+    for trial in &data.trials {
+        sound(trial);
+        let spec = &data.experiment.variants()[trial.trial.variant].spec;
+        let lock = spec.services.iter().find_map(|service| service.program.env.get("LOCK")).unwrap();
+        let connections = spec.phases[1].action.http().unwrap().connections;
+        let each = ["api", "postgres"].map(|service| of(trial, "insert", service, "operations.per.ok").unwrap());
+        match (lock.as_str(), connections) {
+            ("off", _) => assert_eq!(each, [5.0, 5.0]),
+            (_, 1) => assert_eq!(each, [6.0, 6.0]),
+            // The server counts statements that failed too, PostgreSQL those that succeeded.
+            _ => assert!(each[0] >= each[1] && each[1] >= 6.0, "{each:?}"),
+        }
+        without_lock += usize::from(lock == "off");
+    }
+    assert_eq!((data.trials.len(), without_lock), (6, 2));
 }

@@ -104,6 +104,7 @@ impl Counting {
     pub(crate) fn is_read_before(&mut self, phase: usize, waits: bool, samples: bool) -> bool {
         if self.asked == phase {
             self.asked += 1;
+            let samples = samples && !self.counts.spec.gauges.is_empty();
             // A thread that has ended is noticed at the end.
             self.requests.iter().for_each(|requests| drop(requests.send(Asked { waits, samples })));
         }
