@@ -343,21 +343,16 @@ impl<'a> Services<'a> {
         })
     }
 
-    /// Whether any of them counts something itself that is read.
-    pub(crate) fn are_counting(&self) -> bool {
-        self.instances.iter().any(|instance| instance.counting.is_some())
-    }
-
-    /// Asks for the numbers that are read before a phase, where one follows, once; whether all were read.
-    pub(crate) fn are_read_before(&mut self, index: usize, phase: Option<&PhaseSpec>) -> bool {
-        // What is measured in a phase that waits for quiet is what follows the phase before; and whoever reads a server now and
-        // then does not let it become quiet.
+    /// Has the numbers read that they count themselves, before a phase or after the last; whether the phase can begin, and
+    /// whether it has waited for them. What is measured in a phase that waits for quiet follows the phase before it at once;
+    /// and whoever reads a server now and then does not let it become quiet.
+    pub(crate) fn may_begin(&mut self, index: usize, phase: Option<&PhaseSpec>) -> Option<bool> {
         let settles = phase.is_some_and(|phase| phase.action.settle().is_some());
-        let counting = self.instances.iter_mut().filter_map(|instance| instance.counting.as_mut());
         let (waits, samples) = (!settles, !settles && phase.is_some());
-        let unread =
-            counting.filter_map(|counting| (!counting.is_read_before(index, waits, samples)).then_some(())).count();
-        unread == 0 || settles
+        let counting = self.instances.iter_mut().filter_map(|instance| instance.counting.as_mut());
+        let read: Vec<bool> = counting.map(|one| one.is_read_before(index, waits, samples)).collect();
+        let can = settles || read.iter().all(|is_read| *is_read);
+        can.then_some(!settles && !read.is_empty())
     }
 
     /// Reads what they have written, and whether one has ended; whether all run.
