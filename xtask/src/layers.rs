@@ -6,6 +6,7 @@ use std::path::Path;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("prony-model", &[]),
     ("prony-stats", &["prony-model"]),
+    ("prony-counters", &["prony-model"]),
     ("prony-workload", &["prony-model"]),
     ("prony-experiment", &["prony-model", "prony-stats"]),
     ("prony-analysis", &["prony-experiment", "prony-model", "prony-results", "prony-stats"]),
@@ -24,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "prony-analysis",
             "prony-boundaries",
+            "prony-counters",
             "prony-engines",
             "prony-experiment",
             "prony-model",
@@ -40,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "prony-analysis",
             "prony-boundaries",
+            "prony-counters",
             "prony-engines",
             "prony-experiment",
             "prony-http",

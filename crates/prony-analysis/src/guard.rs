@@ -24,6 +24,7 @@ mod questions;
 mod refusals;
 pub mod replicas;
 pub mod reported_values;
+mod requests;
 pub mod run;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use prony_model::service::{DATA, OfService, PORT, hole};
 const WITH_DIR: [&str; 7] = ["command", "env", "store", "build", "prepare", "conclude", "cleanup"];
 
 /// Keys of a service in whose texts values of instances of services are replaced too.
-const WITH_SERVICES: [&str; 5] = ["command", "env", "prepare", "ready", "setup"];
+const WITH_SERVICES: [&str; 6] = ["command", "env", "prepare", "ready", "setup", "counters"];
 
 /// Keys of replicas in whose texts these and `{instance}` are replaced.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];

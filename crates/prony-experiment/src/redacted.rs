@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::design::{Experiment, Variant};
 use prony_model::program::{Change, CommandLine, InputSpec, OutputTo, ProgramSpec};
-use prony_model::service::{ReadySign, ServiceSpec};
+use prony_model::service::{CounterSource, ReadySign, ServiceSpec};
 use prony_model::spec::{Action, Subject};
 
 /// The replacement for a text that is not recorded.
@@ -86,6 +86,13 @@ fn leave_out_service(service: &mut ServiceSpec) {
     leave_out(&mut service.program);
     let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
     service.setup.iter_mut().for_each(|setup| *setup = line());
+    match service.counters.as_mut().map(|counters| &mut counters.source) {
+        Some(CounterSource::Command(command)) => *command = line(),
+        Some(CounterSource::Postgresql(text) | CounterSource::Redis(text) | CounterSource::Prometheus(text)) => {
+            LEFT_OUT.clone_into(text);
+        }
+        None => {}
+    }
     match &mut service.ready.sign {
         ReadySign::Command(command) => *command = line(),
         ReadySign::Tcp(text) | ReadySign::Http(text) | ReadySign::Line(text) => LEFT_OUT.clone_into(text),

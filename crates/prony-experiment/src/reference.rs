@@ -102,6 +102,10 @@ fn metrics(out: &mut String) {
         let star = if metric.is_gauge() { " *" } else { "" };
         let _ = writeln!(out, "| `{}`{star} | {unit} | {} |", metric.name(), escaped(metric.doc()));
     }
+    out.push_str(
+        "\nBesides these, `phase.status.404` is the number of answers with a status, and `phase.SERVICE.NAME` is a number that a \
+         service counts itself: see *counters*.\n",
+    );
 }
 
 fn escaped(text: &str) -> String {

@@ -115,6 +115,7 @@ fn texts_of(service: &ServiceSpec) -> Vec<String> {
     let lines = [program.prepare.as_ref(), program.conclude.as_ref(), service.setup.as_ref()].into_iter().flatten();
     let mut all: Vec<String> = lines.chain([&program.command]).flat_map(CommandLine::words).collect();
     all.extend(program.env.values().cloned());
+    all.extend(service.counters.iter().flat_map(|counters| counters.source.texts()));
     match &service.ready.sign {
         ReadySign::Tcp(text) | ReadySign::Http(text) => all.push(text.clone()),
         ReadySign::Command(line) => all.extend(line.words()),

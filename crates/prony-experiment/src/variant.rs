@@ -1,8 +1,9 @@
 //! Checks one variant: fills in placeholders, checks every value, and decodes it into what a trial runs.
 
 use super::combine::Combination;
+use super::decode::counters::{Counted, counters};
 use super::decode::document::Files;
-use super::decode::instance::Started;
+use super::decode::instance::{NamedService, Started};
 use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
@@ -93,9 +94,9 @@ impl<'a> Context<'a> {
         all
     }
 
-    /// The services over these variants, with the most instances of each.
-    pub(crate) fn services(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, u32)> {
-        let mut all: Vec<(String, u32)> = Vec::new();
+    /// The services over these variants, with the most instances of each and all numbers that it counts.
+    pub(crate) fn services(&self, root: &Node, combinations: &[Combination]) -> Vec<NamedService> {
+        let mut all: Vec<NamedService> = Vec::new();
         for service in root.get("service").and_then(Node::list).unwrap_or_default() {
             for levels in combinations {
                 let Some(name) = self.name(service, levels) else { continue };
@@ -104,10 +105,14 @@ impl<'a> Context<'a> {
                     Some(Value::Whole(count)) => u32::try_from(count).unwrap_or(u32::MAX),
                     _ => 1,
                 };
-                match all.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, most)) => *most = (*most).max(count),
-                    None => all.push((name, count)),
-                }
+                let at = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
+                    all.push(NamedService { name, most: 0, counted: Counted::default() });
+                    all.len() - 1
+                });
+                all[at].most = all[at].most.max(count);
+                let counted = service.get("counters").map(|node| self.quietly(node, levels));
+                let counted = counted.and_then(|node| counters(&node, &mut Problems::new("")));
+                counted.into_iter().for_each(|spec| all[at].counted.add(spec));
             }
         }
         all

@@ -13,6 +13,7 @@ use prony_workload::Distinct;
 use crate::asked::Bound;
 use crate::load::Load;
 use crate::ran::Ran;
+use crate::remark::Remark;
 use crate::report::Report;
 use crate::tally::{Failure, Tally};
 use crate::variety::Variety;
@@ -32,7 +33,14 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
     let kind = if open.is_some() { LatencyKind::Intended } else { LatencyKind::Service };
     let latency = tally.latency.to_record(REQUEST, kind)?;
     let actual = open.map(|open| open.actual.to_record(REQUEST, LatencyKind::Actual)).transpose()?;
-    let notes = report.remarks.iter().map(ToString::to_string).chain(estimates(tally)).chain(unequal(load)).collect();
+    let notes = report
+        .remarks
+        .iter()
+        .filter(is_noted)
+        .map(ToString::to_string)
+        .chain(estimates(tally))
+        .chain(unequal(load))
+        .collect();
     Ok(PhaseReport {
         time: time(load, ran),
         gap: Some(Nanos::ZERO),
@@ -58,6 +66,11 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         notes,
         ..PhaseReport::default()
     })
+}
+
+/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record.
+const fn is_noted(remark: &&Remark) -> bool {
+    !matches!(remark, Remark::SameBody { .. })
 }
 
 /// The time of the operations, from the end of the warm-up on. Expected answers after the end of the window are operations too:

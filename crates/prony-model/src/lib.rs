@@ -17,6 +17,7 @@ mod limits;
 pub mod link;
 pub mod metric;
 pub mod number;
+pub mod open_name;
 mod order;
 pub mod outcome;
 pub mod processes;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::open_name::OpenName;
 use crate::spelling::nearest;
 use crate::units::Unit;
 
@@ -26,36 +27,42 @@ macro_rules! metrics {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Metric {
             $(#[doc = $doc] $variant,)*
+            /// One that the catalogue does not list: answers by status, or a number that a service counts itself.
+            Open(OpenName),
         }
 
         impl Metric {
-            /// Every metric, in the order of the reference.
+            /// Every metric of the catalogue, in the order of the reference.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The name, as written in files, tables and on the command line.
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+                match self { $(Self::$variant => $name,)* Self::Open(name) => name.text() }
             }
 
             /// The unit of the stored number.
             pub const fn unit(self) -> Unit {
-                match self { $(Self::$variant => Unit::$unit,)* }
+                match self { $(Self::$variant => Unit::$unit,)* Self::Open(name) => name.unit() }
             }
 
             /// Which end of the scale is better.
             pub const fn better(self) -> Better {
-                match self { $(Self::$variant => Better::$better,)* }
+                match self { $(Self::$variant => Better::$better,)* Self::Open(_) => Better::Neither }
             }
 
             /// Whether it is a level at an instant (memory) rather than an amount over the phase;
-            /// only gauges take `mean`, `max`, `min`, `end`, `before` and `peak`.
+            /// only gauges take `mean`, `max`, `min`, `end`, `before` and `peak`. Of a service's number nobody knows that by
+            /// its name: it is `false`.
             pub const fn is_gauge(self) -> bool {
-                match self { $(Self::$variant => $gauge,)* }
+                match self { $(Self::$variant => $gauge,)* Self::Open(_) => false }
             }
 
             /// One sentence for the reference and the schema.
             pub const fn doc(self) -> &'static str {
-                match self { $(Self::$variant => $doc,)* }
+                match self {
+                    $(Self::$variant => $doc,)*
+                    Self::Open(_) => "Answers by status, or a number that a service counts itself",
+                }
             }
         }
     };
@@ -76,14 +83,18 @@ impl Metric {
     pub const fn is_of_operations(self) -> bool {
         use Metric::{
             Conflicts, Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag,
-            LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Operations, Rate, Refused,
-            Rows, Skipped, Time, Transactions, UserBytes,
+            LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Ok, Open, Operations,
+            OperationsPerOk, Rate, Refused, Rows, SentDistinct, Skipped, Time, Timeouts, Transactions, Unfinished,
+            UserBytes,
         };
         matches!(
             self,
             Time | Rate | Gap | GapCpu | Encode | Decode | Lag | Skipped | Operations | Errors | Transactions
         ) || matches!(self, Entries | EntriesWritten | Examined | Rows | Misses | Distinct | UserBytes)
-            || matches!(self, Refused | Conflicts)
+            || matches!(
+                self,
+                Refused | Conflicts | Ok | Timeouts | Unfinished | SentDistinct | OperationsPerOk | Open(_)
+            )
             || matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax)
     }
 
@@ -129,6 +140,12 @@ metrics! {
         another one refers, or one that refers to a document that is not stored; `operations` includes them";
     Conflicts "conflicts" Count Lower false "Transactions that failed because of another one at the same time: 0 on engines \
         with one write transaction at a time; `errors` includes their operations";
+    Ok "ok" Count Neither false "Requests that were answered as expected";
+    Timeouts "timeouts" Count Lower false "Requests without a whole answer in time; `errors` includes them";
+    Unfinished "unfinished" Count Lower false "Requests that were under way when the phase ended; `errors` includes them";
+    SentDistinct "sent.distinct" Count Neither false "Different bodies that were sent; of requests without a body, different paths";
+    OperationsPerOk "operations.per.ok" Count Lower false "Operations that a service counted itself (`phase.SERVICE.operations`) for each request that \
+        was answered as expected";
     Transactions "transactions" Count Neither false "Transactions committed, or read transactions ended";
     Entries "entries" Count Lower false "Entries of indexes that queries read";
     EntriesWritten "entries.written" Count Neither false "Entries of indexes that were stored or removed";
@@ -198,6 +215,19 @@ metrics! {
 }
 
 impl Metric {
+    /// The metric of the catalogue with this name.
+    pub fn listed(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|metric| metric.name() == name)
+    }
+
+    /// Its name where it is a number that a service counts itself.
+    pub fn counter(self) -> Option<&'static str> {
+        match self {
+            Self::Open(name) => name.is_counter().then(|| name.text()),
+            _ => None,
+        }
+    }
+
     /// System calls that ask the kernel to make data durable, and their sum.
     pub const SYNCS: [Self; 5] = [Self::Fsyncs, Self::Fsync, Self::Fdatasync, Self::Msync, Self::SyncFileRange];
 }
@@ -211,11 +241,8 @@ impl Serialize for Metric {
 impl<'de> Deserialize<'de> for Metric {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|m| m.name() == name)
-            .ok_or_else(|| serde::de::Error::custom(format!("`{name}` is not a metric")))
+        let open = || OpenName::new(&name).map(Self::Open);
+        Self::listed(&name).or_else(open).ok_or_else(|| serde::de::Error::custom(format!("`{name}` is not a metric")))
     }
 }
 
@@ -323,25 +350,53 @@ pub enum MetricError {
 impl FromStr for MetricKey {
     type Err = MetricError;
 
-    /// A gauge without a statistic means its value at the phase's end.
+    /// A gauge without a statistic means its value at the phase's end. A name that the catalogue does not list is that of an
+    /// open metric.
     fn from_str(text: &str) -> Result<Self, MetricError> {
-        let find = |name: &str| Metric::ALL.iter().copied().find(|m| m.name() == name);
-        if let Some(metric) = find(text) {
+        match Self::listed(text) {
+            Err(MetricError::Unknown { name, near }) => Self::open(text).ok_or(MetricError::Unknown { name, near }),
+            found => found,
+        }
+    }
+}
+
+impl MetricKey {
+    /// Of the catalogue.
+    fn listed(text: &str) -> Result<Self, MetricError> {
+        if let Some(metric) = Metric::listed(text) {
             let stat = metric.is_gauge().then_some(Stat::End);
             return Ok(Self { metric, stat });
         }
-        let cut = text.rsplit_once('.').and_then(|(head, tail)| {
-            let stat = Stat::ALL.into_iter().find(|s| s.name() == tail)?;
-            Some((find(head)?, stat))
-        });
+        let cut = with_statistic(text).and_then(|(head, stat)| Some((Metric::listed(head)?, stat)));
         match cut {
             Some((metric, stat)) if metric.is_gauge() => Ok(Self::gauge(metric, stat)),
             Some((metric, stat)) => Err(MetricError::NotAGauge { metric: metric.name(), stat: stat.name() }),
-            None => {
-                let near = nearest(text, Metric::ALL.iter().map(|metric| metric.name())).map(str::to_owned);
-                Err(MetricError::Unknown { name: text.to_owned(), near })
-            }
+            None => Err(MetricError::unknown(text)),
         }
+    }
+
+    /// Answers by status, or a number of a service: an amount, or with a statistic a gauge.
+    fn open(text: &str) -> Option<Self> {
+        if let Some(name) = OpenName::new(text) {
+            return Some(Self::amount(Metric::Open(name)));
+        }
+        let (head, stat) = with_statistic(text)?;
+        let name = OpenName::new(head).filter(|name| name.is_counter())?;
+        Some(Self::gauge(Metric::Open(name), stat))
+    }
+}
+
+/// What precedes the statistic that a text ends in.
+fn with_statistic(text: &str) -> Option<(&str, Stat)> {
+    let (head, tail) = text.rsplit_once('.')?;
+    Some((head, Stat::ALL.into_iter().find(|stat| stat.name() == tail)?))
+}
+
+impl MetricError {
+    /// No metric has this name.
+    pub fn unknown(text: &str) -> Self {
+        let near = nearest(text, Metric::ALL.iter().map(|metric| metric.name())).map(str::to_owned);
+        Self::Unknown { name: text.to_owned(), near }
     }
 }
 
@@ -358,23 +413,30 @@ impl FromStr for MetricName {
         if phase.is_empty() {
             return Err(MetricError::NoPhase(text.to_owned()));
         }
-        let first = match rest.parse() {
-            Ok(key) => return Ok(Self { phase: phase.to_owned(), instance: None, key }),
+        let named = |instance: Option<&str>, key| {
+            Ok(Self { phase: phase.to_owned(), instance: instance.map(str::to_owned), key })
+        };
+        let first = match MetricKey::listed(rest) {
+            Ok(key) => return named(None, key),
             Err(MetricError::Unknown { name, near }) => {
                 MetricError::Unknown { name, near: near.map(|near| format!("{phase}.{near}")) }
             }
-            Err(error) => error,
+            Err(error) => return Err(error),
         };
-        if matches!(first, MetricError::NotAGauge { .. }) {
-            return Err(first);
+        let splits = || rest.match_indices('.').map(|(at, _)| (&rest[..at], &rest[at + 1..]));
+        if let Some((instance, key)) = splits().find_map(|(head, tail)| Some((head, MetricKey::listed(tail).ok()?))) {
+            return named(Some(instance), key);
         }
-        for (at, _) in rest.match_indices('.') {
-            if let Ok(key) = rest[at + 1..].parse() {
-                let instance = Some(rest[..at].to_owned());
-                return Ok(Self { phase: phase.to_owned(), instance, key });
-            }
+        // Answers by status are of the phase, numbers that a service counts are of the service.
+        match MetricKey::open(rest) {
+            Some(key) if key.metric.counter().is_none() => return named(None, key),
+            _ => {}
         }
-        Err(first)
+        let counted = |(head, tail)| Some((head, MetricKey::open(tail).filter(|key| key.metric.counter().is_some())?));
+        match splits().find_map(counted) {
+            Some((instance, key)) => named(Some(instance), key),
+            None => Err(first),
+        }
     }
 }
 
@@ -425,5 +487,28 @@ mod tests {
         assert!(matches!("time".parse::<MetricName>(), Err(MetricError::NoPhase(_))));
         assert!(matches!("write.time.max".parse::<MetricName>(), Err(MetricError::NotAGauge { .. })));
         assert_eq!("write.rss".parse::<MetricName>().unwrap().to_string(), "write.rss.end");
+    }
+
+    #[test]
+    fn names_of_no_catalogue_are_of_a_service_or_a_status() {
+        let name = |text: &str| text.parse::<MetricName>().unwrap();
+        for (text, instance) in [
+            ("insert.status.404", None),
+            ("insert.pg.xact_commit", Some("pg")),
+            ("insert.pg.2.xact_commit", Some("pg.2")),
+            ("insert.pg.connections.max", Some("pg")),
+            ("insert.pg.operations.per.ok", Some("pg")),
+            ("insert.api.heap.used.max", Some("api")),
+        ] {
+            let name = name(text);
+            assert_eq!((name.instance.as_deref(), name.to_string().as_str()), (instance, text));
+            assert_eq!(serde_json::from_value::<Metric>(name.key.metric.name().into()).unwrap(), name.key.metric);
+        }
+        assert_eq!(name("insert.pg.connections.max").key.stat, Some(Stat::Max));
+        // A phase has none by itself, and what the catalogue lists is never one.
+        for text in ["insert.xact_commit", "insert.status.40", "insert.status.404.max", "insert.time.max"] {
+            assert!(text.parse::<MetricName>().is_err(), "{text}");
+        }
+        assert_eq!(name("insert.pg.rate").key.metric, Metric::Rate);
     }
 }

@@ -389,4 +389,10 @@ mod tests {
             prop_assert!((back / value - 1.0).abs() <= 0.005 + 1e-12, "{} {}", value, back);
         }
     }
+
+    #[test]
+    fn effect_of_zero_has_no_sign() {
+        assert_eq!(effect_bound(0.0), effect(0.0));
+        assert!(!effect_bound(0.0).starts_with('-'));
+    }
 }

@@ -269,7 +269,7 @@ pub enum Completion {
 
 impl Completion {
     /// Whether a metric of a phase with this completion counts. Where too many operations failed, or may have, only the
-    /// numbers of operations and errors count, and percentiles, in which each failed operation is infinitely slow
+    /// numbers of operations and errors count, what services counted, and percentiles, in which each failed operation is infinitely slow
     /// (METHOD 8.2).
     pub const fn counts(self, metric: Metric) -> bool {
         match self {
@@ -278,6 +278,12 @@ impl Completion {
                 metric,
                 Metric::Errors
                     | Metric::Operations
+                    | Metric::Ok
+                    | Metric::Timeouts
+                    | Metric::Unfinished
+                    | Metric::SentDistinct
+                    | Metric::OperationsPerOk
+                    | Metric::Open(_)
                     | Metric::LatencyP50
                     | Metric::LatencyP90
                     | Metric::LatencyP95

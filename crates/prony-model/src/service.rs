@@ -24,6 +24,12 @@ pub struct ServiceSpec {
     pub setup: Option<CommandLine>,
     /// Limits of each instance; times are none of them.
     pub limits: Limits,
+    /// Numbers that each instance counts itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<CountersSpec>,
+    /// The user that its commands run as where prony runs as root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
 }
 
 impl ServiceSpec {
@@ -45,6 +51,98 @@ impl ServiceSpec {
         (1..=self.count).map(|number| self.role(number)).collect()
     }
 }
+
+/// Numbers that an instance of a service counts itself, and where they are read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CountersSpec {
+    /// Where they are read.
+    pub source: CounterSource,
+    /// Names of numbers that only grow: their difference over a phase is its metric.
+    pub totals: Vec<String>,
+    /// Names of numbers at an instant: their mean, extremes and value at the end of a phase are its metrics.
+    pub gauges: Vec<String>,
+    /// The total that is `operations` of the service.
+    pub operations: Option<String>,
+}
+
+impl CountersSpec {
+    /// Whether a name is one of its totals, or with `false` one of its gauges.
+    pub fn has(&self, name: &str, total: bool) -> bool {
+        let names = if total { &self.totals } else { &self.gauges };
+        names.iter().any(|known| known == name)
+    }
+}
+
+/// Where the numbers of a service are read. In its texts [`PORT`], [`DATA`] and [`hole`] stand for values of instances.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CounterSource {
+    /// The database that these connection parameters name, or this URL.
+    Postgresql(String),
+    /// `INFO` at this address.
+    Redis(String),
+    /// A page in the text format of Prometheus.
+    Prometheus(String),
+    /// Lines `name value` that this command prints.
+    Command(CommandLine),
+}
+
+impl CounterSource {
+    /// Its name in files.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Postgresql(_) => "postgresql",
+            Self::Redis(_) => "redis",
+            Self::Prometheus(_) => "prometheus",
+            Self::Command(_) => "command",
+        }
+    }
+
+    /// What of it has placeholders.
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::Postgresql(text) | Self::Redis(text) | Self::Prometheus(text) => vec![text.clone()],
+            Self::Command(line) => line.words(),
+        }
+    }
+}
+
+/// The totals of a PostgreSQL database that its sessions report some time after they have counted them: those of
+/// `pg_stat_database` and, of all databases of the server, of `pg_stat_wal`.
+pub const POSTGRESQL_REPORTED: [&str; 16] = [
+    "xact_commit",
+    "xact_rollback",
+    "tup_returned",
+    "tup_fetched",
+    "tup_inserted",
+    "tup_updated",
+    "tup_deleted",
+    "blks_read",
+    "blks_hit",
+    "temp_files",
+    "temp_bytes",
+    "deadlocks",
+    "sessions",
+    "wal_records",
+    "wal_fpi",
+    "wal_bytes",
+];
+
+/// The total of a PostgreSQL database that is its statements, as `pg_stat_statements` counts them, at once.
+pub const POSTGRESQL_STATEMENTS: &str = "statements";
+
+/// The gauges of a PostgreSQL database: its sessions, those of them that are not idle, and its size.
+pub const POSTGRESQL_GAUGES: [&str; 3] = ["connections", "connections_active", "size_bytes"];
+
+/// The totals of Redis that are read unless a file names others.
+pub const REDIS_TOTALS: [&str; 6] =
+    [REDIS_COMMANDS, "total_connections_received", "keyspace_hits", "keyspace_misses", "expired_keys", "evicted_keys"];
+
+/// The total of Redis that is its operations.
+pub const REDIS_COMMANDS: &str = "total_commands_processed";
+
+/// The gauges of Redis that are read unless a file names others.
+pub const REDIS_GAUGES: [&str; 4] = ["connected_clients", "blocked_clients", "used_memory", "used_memory_rss"];
 
 /// The role of the load generator.
 pub const LOAD: &str = "load";

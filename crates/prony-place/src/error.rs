@@ -37,6 +37,20 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A service cannot run as the user that its file names.
+    #[error("no service can run as user `{name}`: `/etc/passwd` has no such user")]
+    NoUser {
+        /// The user.
+        name: String,
+    },
+    /// The user of a service cannot reach its data.
+    #[error("no service can run here as user `{name}`, who may not enter `{}`", .directory.display())]
+    ShutOut {
+        /// The user.
+        name: String,
+        /// The directory above the data.
+        directory: PathBuf,
+    },
     /// A step that a program needs beside its trials failed.
     #[error("{step} of program `{program}` failed: {message}")]
     Step {
@@ -115,6 +129,9 @@ impl Error {
                       link"
                     .to_owned(),
             ),
+            Self::ShutOut { .. } => {
+                Some("run prony in a directory that other users may enter, such as one below `/var/tmp`".to_owned())
+            }
             Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
             _ => None,
         }

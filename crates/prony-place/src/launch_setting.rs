@@ -20,6 +20,8 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use crate::dependency::PACKAGES;
 use crate::error::Error;
+use crate::to_end::Repeatable;
+use crate::user::User;
 
 /// The path of the marks in the trial's scratch.
 const MARKS: &str = "marks";
@@ -36,6 +38,8 @@ pub struct Setting<'a> {
     pub tmp: PathBuf,
     /// Further placeholders, with what stands for them in this trial.
     pub values: Vec<(String, OsString)>,
+    /// The user that its commands run as; `None` is the one that runs prony.
+    pub user: Option<User>,
 }
 
 /// The runner's ends of what the program was given.
@@ -71,7 +75,7 @@ fn written_to(path: &Path) -> io::Result<File> {
 impl<'a> Setting<'a> {
     /// With a TMPDIR in its scratch.
     pub fn new(program: &'a ProgramSpec, scratch: &'a Path, directory: PathBuf) -> Self {
-        Self { program, scratch, directory, tmp: scratch.join("tmp"), values: Vec::new() }
+        Self { program, scratch, directory, tmp: scratch.join("tmp"), values: Vec::new(), user: None }
     }
 
     /// The launch, and the runner's ends of it.
@@ -117,6 +121,15 @@ impl<'a> Setting<'a> {
         Ok(spec)
     }
 
+    /// A command in the same place that can be run again and again.
+    ///
+    /// # Errors
+    /// Where its TMPDIR cannot be made.
+    pub fn repeatable(&self, line: &CommandLine) -> Result<Repeatable, Error> {
+        let LaunchSpec { command, args, env, directory, .. } = self.beside(&line.words())?;
+        Ok(Repeatable { words: [command].into_iter().chain(args).collect(), env, directory })
+    }
+
     fn bare(&self) -> Result<LaunchSpec, Error> {
         let mut spec = LaunchSpec::new("", &self.directory);
         self.command(&mut spec, &self.program.command.words());
@@ -128,7 +141,8 @@ impl<'a> Setting<'a> {
     }
 
     fn command(&self, spec: &mut LaunchSpec, words: &[String]) {
-        let mut words = words.iter().map(|word| self.filled(word));
+        let user = self.user.iter().flat_map(User::words);
+        let mut words = user.chain(words.iter().map(|word| self.filled(word)));
         spec.command = words.next().unwrap_or_default();
         spec.args = words.collect();
     }

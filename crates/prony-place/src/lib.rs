@@ -18,5 +18,7 @@ pub mod sources;
 pub mod startable;
 #[cfg(test)]
 mod tests;
+pub mod to_end;
+pub mod user;
 
 pub use error::Error;

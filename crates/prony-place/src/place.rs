@@ -23,10 +23,8 @@ use crate::launch_setting::Setting;
 use crate::links::Manifest;
 use crate::paths::utf8;
 use crate::sources::{Copying, Sources};
+use crate::to_end::to_end;
 use crate::{build_cache, call_matches, change, digest, revision, sources};
-
-/// How often a wait checks whether the user asked to stop.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The index of a variant, and the name of one of its programs.
 type Key = (usize, String);
@@ -474,20 +472,7 @@ fn launch(
     stop: &mut dyn FnMut() -> bool,
     conclude: impl FnOnce(),
 ) -> Result<Option<(Status, String)>, Error> {
-    let mut process = means.launcher.start(spec)?;
-    process.release()?;
-    process.started(&[])?;
-    let end = loop {
-        if let Some(end) = process.wait(Some(POLL_INTERVAL))? {
-            break Some(end);
-        }
-        if stop() {
-            process.kill_tree()?;
-            break None;
-        }
-    };
-    conclude();
-    process.finish()?;
+    let end = to_end(means.launcher, spec, stop, conclude)?;
     Ok(end.map(|end| {
         let said = [end.stderr, end.stdout].into_iter().flatten().map(|captured| captured.text());
         let said: String = said.collect::<Vec<_>>().join("").trim().chars().take(2000).collect();

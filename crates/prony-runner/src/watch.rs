@@ -11,6 +11,7 @@ use prony_boundaries::marks::{self, Mark};
 use prony_boundaries::observation::Observation;
 use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::stream::{Stream, Taken};
+use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::interrupt::Interrupt;
@@ -157,7 +158,8 @@ impl Turn<'_> {
                 return Ok((end, (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked)));
             }
             observation.due();
-            self.worker.iter_mut().for_each(|worker| worker.lead(observation));
+            let mut may_begin = |index: usize, phase: Option<&PhaseSpec>| self.services.may_begin(index, phase);
+            self.worker.iter_mut().for_each(|worker| worker.lead(observation, &mut may_begin));
             if observation.stop && grace.is_none() {
                 self.process.signal(rustix::process::Signal::TERM.as_raw())?;
                 grace = Some(Instant::now() + GRACE);

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::disturbances::Disturbances;
 use super::{
     Finding, NOT_COLD, Severity, amount, percent, phases_not_observed, processes, program, refusals, replicas,
-    reported_values,
+    reported_values, requests,
 };
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
@@ -56,6 +56,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     findings.extend(reported_values::too_long(record));
     findings.extend(replicas::check(record));
     findings.extend(processes::check(record));
+    findings.extend(requests::check(spec, record));
     findings.extend(swapped(record));
     findings.extend(processes_refused(spec, record));
     findings.extend(throttled(&Disturbances::of(&record.conditions)));

@@ -196,10 +196,14 @@ pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(Str
             let hint = known_hint(&name.phase, phases.list.iter().map(|(phase, _)| phase.as_str()));
             Some((format!("`{name}`: unknown phase `{}`", name.phase), hint))
         }
-        Some((_, true)) => {
-            let fault = |instance: &String| instance::fault(name, instance, phases);
-            name.instance.as_ref().and_then(fault)
-        }
+        Some((_, true)) => match &name.instance {
+            Some(instance) => instance::fault(name, instance, phases),
+            None if name.key.metric == Metric::OperationsPerOk => {
+                let hint = format!("write `{}.SERVICE.{}`", name.phase, name.key);
+                Some((format!("`{name}` names no service"), Some(hint)))
+            }
+            None => None,
+        },
         Some((phase, false)) => Some((
             format!("`{name}`: phase `{phase}` has `timed = false`, so it has no metrics"),
             Some("remove `timed = false` from the phase".to_owned()),

@@ -1,5 +1,6 @@
 //! The instances whose metrics a phase may have besides its own: roles, replicas, and its background.
 
+use super::counters::{Counted, unknown};
 use crate::node::Node;
 use crate::problem::quoted;
 use prony_model::metric::MetricName;
@@ -17,8 +18,18 @@ pub(crate) struct PhaseNames {
     pub(crate) replicas: Vec<Started>,
     /// The phases that have a background.
     pub(crate) backgrounds: Vec<String>,
-    /// The services by name, with the most instances that any variant has.
-    pub(crate) services: Vec<(String, u32)>,
+    /// The services over all variants.
+    pub(crate) services: Vec<NamedService>,
+}
+
+/// A service of any variant.
+pub(crate) struct NamedService {
+    /// Its name.
+    pub(crate) name: String,
+    /// The most instances that any variant has.
+    pub(crate) most: u32,
+    /// What it counts itself.
+    pub(crate) counted: Counted,
 }
 
 /// Replicas that a program starts with a phase, or that share a store in one, over all variants.
@@ -47,6 +58,9 @@ impl Started {
 /// The fault of a metric's instance, and a hint.
 pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option<(String, Option<String>)> {
     let roles = phases.roles;
+    if phases.services.is_empty() && name.key.metric.counter().is_some() {
+        return Some(unknown(name));
+    }
     if roles && ROLES.contains(&instance) {
         return None;
     }
@@ -90,20 +104,26 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
 }
 
 /// The fault of an instance in a file that measures services.
-fn of_services(name: &MetricName, instance: &str, services: &[(String, u32)]) -> Option<(String, Option<String>)> {
+fn of_services(name: &MetricName, instance: &str, services: &[NamedService]) -> Option<(String, Option<String>)> {
     let outer = ROLES.iter().find_map(|role| instance.strip_suffix(role)?.strip_suffix('.')).unwrap_or(instance);
-    let is_known = |(service, most): &(String, u32)| match outer.strip_prefix(service.as_str()) {
+    let is_meant = |service: &&NamedService| match outer.strip_prefix(service.name.as_str()) {
         Some("") => true,
         Some(rest) => {
             let number = rest.strip_prefix('.').and_then(|number| number.parse::<u32>().ok());
-            number.is_some_and(|number| *most > 1 && (1..=*most).contains(&number))
+            number.is_some_and(|number| service.most > 1 && (1..=service.most).contains(&number))
         }
         None => false,
     };
-    if instance == LOAD || services.iter().any(is_known) {
+    if let Some(service) = services.iter().find(is_meant) {
+        return service.counted.fault(name, &service.name);
+    }
+    if name.key.metric.counter().is_some() {
+        return Some(unknown(name));
+    }
+    if instance == LOAD {
         return None;
     }
-    let mut known: Vec<&str> = services.iter().map(|(service, _)| service.as_str()).collect();
+    let mut known: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
     known.push(LOAD);
     Some((format!("`{name}`: there is no instance `{instance}`"), Some(format!("instances: {}", quoted(&known)))))
 }

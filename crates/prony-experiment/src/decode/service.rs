@@ -1,6 +1,7 @@
 //! Reads `[[service]]` of one variant.
 
 use super::View;
+use super::counters::counters;
 use super::pattern::pattern;
 use super::program::program;
 use super::store::limits;
@@ -38,6 +39,8 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         after: texts(view.get("after")),
         setup: view.get("setup").and_then(line),
         limits: limits(view.get("limits")),
+        counters: view.get("counters").and_then(|node| counters(node, problems)),
+        user: view.text("user"),
         program,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::program::EXECUTED;
 use super::{COMMAND_SHAPE, CONFINED};
-use crate::shape::{Field, Shape, TableShape, optional, required, table};
+use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 
 /// `[[service]]`.
 pub(crate) static SERVICE: TableShape = table(
@@ -12,7 +12,7 @@ pub(crate) static SERVICE: TableShape = table(
     &[&OWN, &EXECUTED],
 );
 
-static OWN: [Field; 6] = [
+static OWN: [Field; 8] = [
     required(
         "name",
         Shape::Text,
@@ -51,7 +51,64 @@ static OWN: [Field; 6] = [
         "no limits",
         "Limits on the process tree of each instance, which has a control group of its own.",
     ),
+    optional(
+        "counters",
+        Shape::Table(&COUNTERS),
+        "none",
+        "Numbers that the server counts itself, such as `insert.NAME.xact_commit`: read before and after each phase, those \
+         at an instant also once a second.",
+    ),
+    optional(
+        "user",
+        Shape::Text,
+        "the user that runs prony",
+        "The user that `command`, `prepare`, `ready`, `setup` and a `command` of `counters` run as where prony runs as \
+         root; of any other user the key has no effect. `{data}` belongs to this user.",
+    ),
 ];
+
+/// `counters = { ... }`.
+pub(crate) static COUNTERS: TableShape = table(
+    "counters",
+    "Where the numbers that a service counts itself are read, and which of them.",
+    &[&[
+        action(
+            "postgresql",
+            Shape::Text,
+            "Connection parameters or URL of the database that is observed: `host=127.0.0.1 port={port} user=app dbname=app`.",
+        ),
+        action("redis", Shape::Text, "Address at which `INFO` is asked for, also of Valkey: `127.0.0.1:{port}`."),
+        action(
+            "prometheus",
+            Shape::Text,
+            "URL of a page in the text format of Prometheus: `http://127.0.0.1:{port}/metrics`. Values of one name with \
+             different labels are added up.",
+        ),
+        action(
+            "command",
+            COMMAND_SHAPE,
+            "Command that prints lines `name value` and ends within 5 s; a text runs with `sh -c`.",
+        ),
+        optional(
+            "totals",
+            Shape::List(&Shape::Plain),
+            "of PostgreSQL all, of Redis the usual ones, otherwise none",
+            "Names of numbers that only grow. Their metric `phase.SERVICE.NAME` is the difference over the phase.",
+        ),
+        optional(
+            "gauges",
+            Shape::List(&Shape::Plain),
+            "of PostgreSQL all, of Redis the usual ones, otherwise none",
+            "Names of numbers at an instant. Their metrics are `phase.SERVICE.NAME.mean`, `.max`, `.min` and `.end`.",
+        ),
+        optional(
+            "operations",
+            Shape::Plain,
+            "of PostgreSQL `statements`, of Redis `total_commands_processed`, otherwise none",
+            "The total that is also `phase.SERVICE.operations`, and with it `phase.SERVICE.operations.per.ok`.",
+        ),
+    ]],
+);
 
 /// `[service.limits]`.
 pub(crate) static SERVICE_LIMITS: TableShape = table("limits of a service", "Limits of each instance.", &[&CONFINED]);

@@ -1,7 +1,7 @@
 //! Tests of files that measure services.
 
 use prony_model::http::{BodySpec, HttpAmount, Part, SavedFrom};
-use prony_model::service::{DATA, OfService, PORT, ReadySign, hole};
+use prony_model::service::{CounterSource, DATA, OfService, PORT, ReadySign, hole};
 use prony_model::spec::{Action, Order, Subject};
 
 use super::*;
@@ -151,4 +151,21 @@ fn server_without_services_can_get_requests() {
     let experiment = sound("[[phase]]\nname = \"p\"\nhttp = { url = \"http://127.0.0.1:8080/\", path = \"/x\" }\n");
     let http = experiment.variants()[0].spec.phases[0].action.http().unwrap();
     assert_eq!((http.server.as_str(), http.amount), ("http://127.0.0.1:8080", HttpAmount::Requests(1)));
+}
+
+#[test]
+fn counters_of_services_are_read() {
+    let counters = "counters = { postgresql = \"port={port} dbname=x\" }\nuser = \"nobody\"\n";
+    let text = SERVICES.replace("name = \"db\"\n", &format!("name = \"db\"\n{counters}"));
+    let text = text
+        .replace("insert.api.cpu", "insert.db.2.operations.per.ok")
+        .replace("insert.load.cpu", "insert.db.deadlocks");
+    let experiment = sound(&text);
+    let db = &experiment.variants()[0].spec.services[1];
+    let counters = db.counters.as_ref().unwrap();
+    assert_eq!(counters.source, CounterSource::Postgresql(format!("port={PORT} dbname=x")));
+    assert_eq!((counters.operations.as_deref(), db.user.as_deref()), (Some("statements"), Some("nobody")));
+    assert!(
+        counters.has("xact_commit", true) && counters.has("size_bytes", false) && !counters.has("size_bytes", true)
+    );
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod concurrent;
 pub(crate) mod counted;
+mod counted_by_services;
 pub(crate) mod heaps;
 mod peak;
 pub mod readings;
@@ -122,7 +123,10 @@ impl Trial<'_> {
         instances.entry(String::new()).or_default().extend(readings);
         instances.extend(replicas::instances(started, replicas::Inputs { snapshots, series, pss }));
         instances.extend(processes);
-        for (role, readings) in roles {
+        let ok = tracked.report.as_ref().filter(|report| report.requests.is_some());
+        let ok = ok.map(|report| report.operations as f64);
+        let counted = services::counted(&watched.services, index, (began, ended), ok);
+        for (role, readings) in roles.into_iter().chain(counted) {
             instances.entry(role).or_default().extend(readings);
         }
         let phase = PhaseRecord {

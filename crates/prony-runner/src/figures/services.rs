@@ -11,8 +11,9 @@ use prony_model::service::LOAD;
 use prony_model::units::Nanos;
 use prony_os::sample::{Snapshot, phase_readings};
 
-use crate::figures::heaps;
 use crate::figures::readings::{Readings, nanos, set};
+use crate::figures::{counted_by_services, heaps};
+use crate::watched::counts::Counts;
 use crate::watched::services::Served;
 
 /// The metrics of the processes of all services, which are those of the phase. The load generator's are not in them.
@@ -28,6 +29,28 @@ pub(crate) fn all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[P
     let errors = errors.into_iter().filter(|(_, error)| *error > Nanos::ZERO);
     errors.for_each(|(metric, error)| set(&mut readings, metric, nanos(error)));
     readings
+}
+
+/// The metrics of what services counted themselves in the phase of this index, which lasted from and to these instants, of each
+/// instance and of each service with several. `ok` is how many requests of the phase were answered as expected.
+pub(crate) fn counted(
+    served: &Served,
+    index: usize,
+    phase: (Nanos, Nanos),
+    ok: Option<f64>,
+) -> BTreeMap<String, Readings> {
+    let mut found = BTreeMap::new();
+    for (service, roles) in &served.roles {
+        let counts: Vec<(&String, &Counts)> =
+            roles.iter().filter_map(|role| served.counts.get_key_value(role)).collect();
+        let own: Vec<Readings> =
+            counts.iter().map(|(_, counts)| counted_by_services::readings(counts, index, phase, ok)).collect();
+        if let (Some((_, first)), true) = (counts.first(), roles.len() > 1) {
+            found.insert(service.clone(), counted_by_services::together(&first.spec, &own, ok));
+        }
+        found.extend(counts.iter().map(|(role, _)| (*role).clone()).zip(own));
+    }
+    found
 }
 
 /// The metrics of each instance, of the roles of its runtime, of each service with several, and of the load generator.

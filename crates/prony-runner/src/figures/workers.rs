@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_boundaries::phase_state::WorkerPart;
 use prony_model::latency::{COMMIT, Recorder};
 use prony_model::metric::{Metric, MetricKey};
+use prony_model::open_name::OpenName;
 use prony_model::program::{REPLICAS, replica_instance};
-use prony_model::protocol::PhaseReport;
+use prony_model::protocol::{PhaseReport, RequestsReport};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{LatencyKind, MetricKeyText, ProcessSeries};
 use prony_model::spec::{Action, BACKGROUND, PhaseSpec, WORKER};
@@ -93,11 +94,29 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
             set(readings, metric, measured(count));
         }
     }
+    report.requests.iter().for_each(|requests| of_requests(report.operations, requests, readings));
     if report.lag.is_some() {
         set(readings, Metric::Skipped, measured(report.skipped));
     }
     set(readings, Metric::Rate, rate(report));
     latencies(report, readings);
+}
+
+/// What only requests have.
+fn of_requests(ok: u64, requests: &RequestsReport, readings: &mut Readings) {
+    let counts = [
+        (Metric::Ok, ok),
+        (Metric::Timeouts, requests.timeouts),
+        (Metric::Unfinished, requests.unfinished),
+        (Metric::SentDistinct, requests.bodies.unwrap_or(requests.paths)),
+    ];
+    counts.into_iter().for_each(|(metric, count)| set(readings, metric, measured(count)));
+    for (status, count) in &requests.statuses {
+        // Servers may answer with numbers that are no statuses.
+        if let Some(name) = OpenName::status(*status) {
+            set(readings, Metric::Open(name), measured(*count));
+        }
+    }
 }
 
 fn rate(report: &PhaseReport) -> Reading<f64> {

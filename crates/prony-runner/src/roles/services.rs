@@ -2,6 +2,7 @@
 //! them. How each gets ready is in `ready`, and what each is given (a port, a directory) in `allotted`.
 
 pub(crate) mod allotted;
+mod counting;
 mod ready;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use prony_model::event::Observer;
 use prony_model::program::CommandLine;
 use prony_model::record::EffectiveProgram;
 use prony_model::service::{ReadySign, ServiceSpec};
-use prony_model::spec::{Subject, TrialSpec};
+use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::monotonic;
 use prony_os::launch::{End, Process, Started, Status};
@@ -27,6 +28,7 @@ use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, SyncCounters};
 use prony_place::launch_setting::{Ends, Setting, why_not_executed};
 use prony_place::place::{self, progress};
+use prony_place::user::User;
 use regex::Regex;
 use rustix::process::Signal;
 
@@ -37,6 +39,7 @@ use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
 use crate::watched::services::{Fault, Served};
 use allotted::{Allotted, Share};
+use counting::Counting;
 
 /// How long a service that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(10);
@@ -85,6 +88,8 @@ struct Instance<'a> {
     line: Option<Regex>,
     threads: Threads,
     probing: Probing,
+    /// What reads the numbers that it counts itself, from the time when all services are ready.
+    counting: Option<Counting>,
     end: Option<End>,
 }
 
@@ -129,6 +134,10 @@ impl<'a> Services<'a> {
                 return Ok(all);
             }
         }
+        for Instance { service, setting, counting, .. } in &mut all.instances {
+            let begin = |spec| Counting::begin(spec, setting, &context.launcher);
+            *counting = service.counters.as_ref().map(begin).transpose()?;
+        }
         Ok(all)
     }
 
@@ -159,7 +168,11 @@ impl<'a> Services<'a> {
         let place = context.places.of(means, variant, spec, program, observer)?;
         let directory = place.directory(program, &share.scratch, &mut progress(means, program, observer))?;
         let values = allotted.values(share);
-        let setting = Setting { values, ..Setting::new(program, &share.scratch, directory) };
+        let user = service.user.as_deref().map(User::named).transpose()?.flatten();
+        if let Some(user) = &user {
+            allotted.give(share, &directory, user)?;
+        }
+        let setting = Setting { values, user, ..Setting::new(program, &share.scratch, directory) };
         if share.number == 1 {
             self.effective.push(declared(&context.files, &setting, &place, context.experiment.records_commands()));
         }
@@ -217,6 +230,7 @@ impl<'a> Services<'a> {
             line,
             threads,
             probing,
+            counting: None,
             end,
         }))
     }
@@ -327,8 +341,20 @@ impl<'a> Services<'a> {
         self.instances.iter().flat_map(|instance| {
             let streams = instance.streams.iter().filter_map(Stream::source).map(File::as_fd);
             let process = instance.process.iter().filter(|_| instance.end.is_none()).map(|process| process.as_fd());
-            process.chain(streams)
+            process.chain(streams).chain(instance.counting.iter().map(Counting::as_source))
         })
+    }
+
+    /// Has the numbers read that they count themselves, before a phase or after the last; whether the phase can begin, and
+    /// whether it has waited for them. What is measured in a phase that waits for quiet follows the phase before it at once;
+    /// and whoever reads a server now and then does not let it become quiet.
+    pub(crate) fn may_begin(&mut self, index: usize, phase: Option<&PhaseSpec>) -> Option<bool> {
+        let settles = phase.is_some_and(|phase| phase.action.settle().is_some());
+        let (waits, samples) = (!settles, !settles && phase.is_some());
+        let counting = self.instances.iter_mut().filter_map(|instance| instance.counting.as_mut());
+        let read: Vec<bool> = counting.map(|one| one.is_read_before(index, waits, samples)).collect();
+        let can = settles || read.iter().all(|is_read| *is_read);
+        can.then_some(!settles && !read.is_empty())
     }
 
     /// Reads what they have written, and whether one has ended; whether all run.
@@ -361,10 +387,13 @@ impl<'a> Services<'a> {
     pub(crate) fn stop(mut self, failed: bool) -> Result<Served, Error> {
         let mut buffer = vec![0; 64 << 10];
         self.await_ends(failed, &mut buffer)?;
+        let counting = self.instances.iter_mut().filter_map(|one| Some((one.share.role.clone(), one.counting.take()?)));
+        let counts = counting.map(|(role, counting)| (role, counting.finish())).collect();
         let mut served = Served {
             effective: std::mem::take(&mut self.effective),
             fault: self.fault.take(),
             are_measured: self.are_measured,
+            counts,
             ..Served::default()
         };
         while let Some(mut instance) = self.instances.pop() {

@@ -45,6 +45,9 @@ const MESSAGES: usize = 256;
 /// Launches a further worker, with its number and the queue that it shares.
 type Further<'a> = Box<dyn Fn(u32, Option<&Queue>, &Sampler) -> Result<WorkerProcess, Error> + 'a>;
 
+/// Whether a phase can begin now, and whether time has passed for it.
+type MayBegin<'a> = &'a mut dyn FnMut(usize, Option<&PhaseSpec>) -> Option<bool>;
+
 /// The workers of a trial.
 pub(crate) struct Workers<'a> {
     spec: &'a TrialSpec,
@@ -336,13 +339,17 @@ impl<'a> Workers<'a> {
 
     /// Begins the next phase if none is running, or ends the workers if there is none. A phase that waits for quiet ends
     /// without them; they are idle meanwhile.
-    pub(crate) fn lead(&mut self, observation: &mut Observation<'_>) {
+    /// `may_begin` says, of a phase with its index or of the end, whether that can be now, and whether time has passed for it.
+    pub(crate) fn lead(&mut self, observation: &mut Observation<'_>, may_begin: MayBegin<'_>) {
         let open = self.next.checked_sub(1).is_some_and(|index| observation.tracker.phases[index].is_open());
         if !self.processes[0].ready || self.report.fault.is_some() || self.is_stopping() || open {
             return;
         }
         let (index, spec) = (self.next, self.spec);
         let phase = spec.phases.get(index);
+        let Some(has_waited) = may_begin(index, phase) else { return };
+        // Servers worked meanwhile.
+        self.changed |= has_waited;
         if !self.are_there_for(phase, observation) {
             return;
         }

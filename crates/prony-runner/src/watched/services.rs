@@ -11,6 +11,8 @@ use prony_os::clock::monotonic;
 use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{Captured, End, Finished, last_lines};
 
+use crate::watched::counts::Counts;
+
 /// The services of a trial, as observed; nothing where there are none.
 #[derive(Debug, Default)]
 pub struct Served {
@@ -20,6 +22,8 @@ pub struct Served {
     pub probes: BTreeMap<String, (Threads, Why)>,
     /// The roles of each service's instances.
     pub roles: BTreeMap<String, Vec<String>>,
+    /// What instances counted themselves, by role.
+    pub counts: BTreeMap<String, Counts>,
     /// What is recorded of each service, in the order in which they were started.
     pub effective: Vec<EffectiveProgram>,
     /// The first that did not get ready, or ended before the last phase had.

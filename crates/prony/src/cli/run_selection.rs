@@ -111,13 +111,22 @@ impl RunChoice {
     }
 }
 
-/// Refuses a metric of a phase that the run does not have: a column of dashes would look like a metric that could not
+/// Refuses a metric of a phase that the run does not have, and a counter that no service has: a column of dashes would look like a metric that could not
 /// be measured.
 ///
 /// # Errors
 /// [`Error::Arguments`] with the phases that there are.
 pub(crate) fn known_metric(metric: &MetricName, data: &RunData) -> Result<(), Error> {
-    known_phase(&metric.phase, data)
+    known_phase(&metric.phase, data)?;
+    let Some(counter) = metric.key.metric.counter() else { return Ok(()) };
+    let services = data.experiment.variants().iter().flat_map(|variant| &variant.spec.services);
+    if services.filter_map(|service| service.counters.as_ref()).any(|all| all.has(counter, metric.key.stat.is_none())) {
+        return Ok(());
+    }
+    Err(Error::Arguments {
+        message: format!("`{metric}`: `{counter}` is neither a metric nor a counter of a service"),
+        hint: format!("`prony show {} --all-metrics` shows all metrics of the run", data.head.id),
+    })
 }
 
 /// Refuses a metric that no run declares and of which no trial has a reading, not even why there is none.

@@ -116,8 +116,9 @@ pub(crate) fn version(program: &str) -> Option<(u32, u32)> {
         println!("SKIPPED: `{program}` is not there");
     }
     let text = String::from_utf8(output?.stdout).unwrap();
+    let digits = |n: &str| n.chars().take_while(char::is_ascii_digit).collect::<String>();
     let mut numbers =
-        text.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.').map(|n| n.trim().parse().unwrap());
+        text.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.').map(|n| digits(n).parse().unwrap());
     Some((numbers.next().unwrap(), numbers.next().unwrap()))
 }
 

@@ -10,6 +10,7 @@ mod builds;
 mod calibrate;
 mod compared;
 mod copies;
+mod counters;
 mod data;
 mod docs;
 mod endings;

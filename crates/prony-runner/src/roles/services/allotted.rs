@@ -11,6 +11,7 @@ use prony_model::program::{CommandLine, INSTANCE};
 use prony_model::reading::Reading;
 use prony_model::service::{DATA, OfService, PORT, ServiceSpec, hole};
 use prony_model::spec::{Action, Subject, TrialSpec};
+use prony_place::user::User;
 
 use crate::error::Error;
 use crate::roles::data::OnDisk;
@@ -86,6 +87,19 @@ impl Allotted {
         }
     }
 
+    /// Gives an instance's directories to the user that it runs as, and lets that user reach them.
+    ///
+    /// # Errors
+    /// Where a directory above them is closed to the user.
+    pub(crate) fn give(&self, share: &Share, directory: &Path, user: &User) -> Result<(), Error> {
+        let above = [self.data.parent(), Some(&self.data), share.scratch.parent()];
+        above.into_iter().flatten().try_for_each(|above| user.let_in(above))?;
+        user.own(&share.data)?;
+        user.own(&share.scratch)?;
+        // A copy that trials share stays as it is.
+        if directory.starts_with(&share.scratch) { Ok(user.own(directory)?) } else { Ok(()) }
+    }
+
     /// What stands for the placeholders in texts of the instance with this share.
     pub(crate) fn values(&self, share: &Share) -> Vec<(String, OsString)> {
         let own = [
@@ -154,7 +168,8 @@ fn make_absolute(path: &mut String) {
 fn uses_data(service: &ServiceSpec) -> bool {
     let words = service.program.command.words();
     let prepare = service.program.prepare.iter().chain(&service.setup).flat_map(CommandLine::words);
-    let all = words.into_iter().chain(prepare).chain(service.program.env.values().cloned());
+    let counters = service.counters.iter().flat_map(|counters| counters.source.texts());
+    let all = words.into_iter().chain(prepare).chain(counters).chain(service.program.env.values().cloned());
     let is_asked = |text: String| text.contains(DATA) || text.contains(".data\0");
     all.into_iter().any(is_asked)
 }

@@ -58,7 +58,7 @@ fn scripted(
 /// Reads what was said, and leads.
 fn step(worker: &mut Workers<'_>, observation: &mut Observation<'_>) {
     worker.turn(observation);
-    worker.lead(observation);
+    worker.lead(observation, &mut |_, _| Some(false));
 }
 
 fn say(to: &mut UnixStream, message: &FromWorker) {

@@ -1,0 +1,107 @@
+//! Guards of requests to servers: bodies that were sent more than once, and numbers of services that could not be read.
+
+use super::{Finding, Severity};
+use prony_model::metric::Metric;
+use prony_model::number;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::spec::{PhaseSpec, TrialSpec};
+use serde_json::json;
+
+/// From so many distinct bodies on their number may be an estimate.
+const EXACT: f64 = 1e6;
+
+/// By how much an estimate may be too low.
+const TOO_LOW: f64 = 0.05;
+
+/// Findings of all phases of a trial.
+pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl Iterator<Item = Finding> + 'a {
+    let phases = spec.phases.iter().zip(&record.phases);
+    let reached = phases.filter(|(_, phase)| phase.completion != Completion::NotReached);
+    reached.flat_map(|(asked, phase)| {
+        let unread = spec.services.iter().flat_map(|service| service.roles());
+        repeated_bodies(asked, phase).into_iter().chain(unread.filter_map(|role| unread_counters(phase, &role)))
+    })
+}
+
+/// Fewer distinct bodies than requests: they contend for the same records, or are answered from a cache, as the real requests of
+/// many clients are not (METHOD 8.9).
+fn repeated_bodies(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
+    asked.action.http()?.body.as_ref()?;
+    // A request that failed may not have sent its body.
+    let (ok, distinct) = (phase.amount_of("", Metric::Ok)?, phase.amount_of("", Metric::SentDistinct)?);
+    let most = if distinct < EXACT { distinct } else { distinct * (1.0 + TOO_LOW) };
+    let message = format!(
+        "{} had an expected answer, but the number of distinct bodies sent is {distinct}",
+        number::count(ok, "request")
+    );
+    let hint = "requests with one body contend for one record: send a document of its own with each, such as `json = \
+                \"{doc}\"` with as many records, or `{i}` in `body`";
+    let found = Finding::of("repeated_bodies", Severity::Warning, message, hint).in_phase(&phase.name);
+    (most < ok).then(|| found.with(json!({ "ok": ok, "bodies": distinct })))
+}
+
+/// Numbers that an instance of a service counts itself could not be read, and why.
+fn unread_counters(phase: &PhaseRecord, role: &str) -> Option<Finding> {
+    let unread =
+        |key: Metric, why: &Why| key.counter().is_some() && !matches!(why, Why::NotReached | Why::TooFew { .. });
+    let readings = phase.readings.get(role)?;
+    let missing: Vec<(&str, &Why)> = readings
+        .iter()
+        .filter_map(|(key, reading)| match reading {
+            // Extremes of a short phase, or of several instances, are missing as they should be.
+            Reading::Missing(why) if key.0.stat.is_none() && unread(key.0.metric, why) => {
+                Some((key.0.metric.name(), why))
+            }
+            _ => None,
+        })
+        .collect();
+    let (name, why) = missing.first()?;
+    let message = format!(
+        "{} of service `{role}` could not be read, such as `{name}`: {why}",
+        number::count(missing.len() as f64, "counter")
+    );
+    let hint = "remove the cause, or name only those that can be read in `totals` and `gauges` of `counters`";
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    let found = Finding::of("counters_not_read", Severity::Warning, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "role": role, "counters": names })))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use prony_model::metric::MetricKey;
+    use prony_model::open_name::OpenName;
+    use prony_model::record::MetricKeyText;
+
+    use super::*;
+
+    fn phase(readings: Vec<(&str, MetricKey, Reading<f64>)>) -> PhaseRecord {
+        let mut all = BTreeMap::<String, BTreeMap<MetricKeyText, Reading<f64>>>::new();
+        for (role, key, reading) in readings {
+            all.entry(role.to_owned()).or_default().insert(MetricKeyText(key), reading);
+        }
+        PhaseRecord { name: "insert".into(), readings: all, ..PhaseRecord::default() }
+    }
+
+    fn counter(name: &str) -> MetricKey {
+        MetricKey::amount(Metric::Open(OpenName::new(name).unwrap()))
+    }
+
+    #[test]
+    fn counters_that_could_not_be_read_are_a_finding_of_their_service() {
+        let failed = || Reading::failed("no answer");
+        let of = phase(vec![
+            ("pg", counter("deadlocks"), failed()),
+            ("pg", counter("xact_commit"), failed()),
+            ("pg", MetricKey::amount(Metric::Cpu), failed()),
+            ("cut", counter("xact_commit"), Reading::Missing(Why::NotReached)),
+            ("well", counter("xact_commit"), Reading::Measured(0.0)),
+        ]);
+        let found = unread_counters(&of, "pg").unwrap();
+        assert_eq!(found.message, "2 counters of service `pg` could not be read, such as `deadlocks`: no answer");
+        assert_eq!(found.phase.as_deref(), Some("insert"));
+        assert_eq!(["cut", "well", "absent"].map(|role| unread_counters(&of, role)), [None, None, None]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Reads the numbers that servers count themselves. A source gives a set of named numbers at a moment; what is computed from
+//! them over a phase is decided elsewhere.
+//!
+//! Whatever a server answers, or where it does not answer, reading takes no longer than [`DEADLINE`] and ends with numbers or
+//! with the reason why there are none: a source that fails is never a zero.
+
+mod http;
+pub mod lines;
+#[cfg(feature = "postgres")]
+mod postgresql;
+mod redis;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::service::CounterSource;
+
+/// How long one reading may take.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer that are read at most.
+pub const LONGEST: usize = 4 << 20;
+
+/// A place where numbers are read.
+pub trait Source: Send {
+    /// Reads all numbers that were asked for, each of which may be missing.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn read(&mut self) -> Result<Numbers, Why>;
+}
+
+/// Numbers at a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Numbers {
+    /// By name.
+    pub values: BTreeMap<String, Reading<Number>>,
+    /// What some of them may lack.
+    pub late: Option<Late>,
+}
+
+/// A number, as the server prints it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Number {
+    /// Its value.
+    pub value: f64,
+    /// What distinguishes this count from another one by the same name, which began anew: when the server was started or its
+    /// counters were reset, and by which connection it was read.
+    pub since: String,
+}
+
+/// Numbers that may not contain what was done lately.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Why.
+    pub why: String,
+}
+
+/// The source that reads these names; `at` is its address with all placeholders replaced. `None` where numbers are what a
+/// command prints, which others run: see [`lines`].
+pub fn source(spec: &CounterSource, at: &str, names: Vec<String>) -> Option<Box<dyn Source>> {
+    Some(match spec {
+        CounterSource::Postgresql(_) => postgresql(at, names),
+        CounterSource::Redis(_) => Box::new(redis::Redis::new(at, names)),
+        CounterSource::Prometheus(_) => Box::new(http::Page::new(at, names)),
+        CounterSource::Command(_) => return None,
+    })
+}
+
+#[cfg(feature = "postgres")]
+fn postgresql(at: &str, names: Vec<String>) -> Box<dyn Source> {
+    Box::new(postgresql::Postgresql::new(at, names))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgresql(_: &str, _: Vec<String>) -> Box<dyn Source> {
+    /// Reads nothing.
+    struct Absent;
+    impl Source for Absent {
+        fn read(&mut self) -> Result<Numbers, Why> {
+            Err(Why::NotSupported("this prony was built without its feature `postgres`".into()))
+        }
+    }
+    Box::new(Absent)
+}
+
+/// The numbers of these names among those that a server has.
+fn chosen(names: &[String], values: &BTreeMap<String, f64>, since: &str, place: &str) -> Numbers {
+    let of = |name: &String| match values.get(name) {
+        Some(value) if value.is_finite() => Reading::Measured(Number { value: *value, since: since.to_owned() }),
+        Some(_) => Reading::failed(format!("`{name}` in {place} is not finite")),
+        None => Reading::failed(format!("{place} has no number `{name}`")),
+    };
+    Numbers { values: names.iter().map(|name| (name.clone(), of(name))).collect(), late: None }
+}

@@ -1,0 +1,221 @@
+//! Numbers of one PostgreSQL database.
+//!
+//! Its sessions count in memory of their own what `pg_stat_database` and `pg_stat_wal` show, and report it when they become
+//! idle, but at most once a second; what is left then they report after they have been idle for 10 s (`PGSTAT_MIN_INTERVAL`,
+//! `PGSTAT_IDLE_INTERVAL` in `pgstat.c`, since version 15). So these totals are complete when every session of the database has
+//! been idle for that long, or has ended, which reports all of it. Before version 15 there was no such time: sessions reported
+//! what was left with their next command. `pg_stat_statements` counts each statement at once, before it is answered.
+//!
+//! The session that reads is one of another database, in which its own statements are counted.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::service::{POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
+
+use crate::{DEADLINE, Late, Number, Numbers, Source};
+
+/// The first version whose idle sessions report what is left.
+const REPORTING: u32 = 150_000;
+
+/// How long a session has been idle when it has reported everything: its own 10 s, and some time to do it.
+const IDLE: Duration = Duration::from_millis(10_500);
+
+/// Databases from which others are observed; the first that is not the observed one.
+const APART: [&str; 2] = ["postgres", "template1"];
+
+/// One database.
+pub(crate) struct Postgresql {
+    parameters: String,
+    names: Vec<String>,
+    open: Option<Open>,
+    /// Connections that were made.
+    connections: u64,
+}
+
+/// A session of another database.
+struct Open {
+    runtime: Runtime,
+    client: Client,
+    database: String,
+    version: u32,
+}
+
+impl Postgresql {
+    pub(crate) fn new(parameters: &str, names: Vec<String>) -> Self {
+        Self { parameters: parameters.to_owned(), names, open: None, connections: 0 }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.names.iter().any(|wanted| wanted == name)
+    }
+
+    fn numbers(&mut self) -> Result<Numbers, String> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                self.connections += 1;
+                Open::new(&self.parameters)?
+            }
+        };
+        let reported: Vec<&String> =
+            self.names.iter().filter(|name| POSTGRESQL_REPORTED.contains(&name.as_str())).collect();
+        let row = open.row(&query(&open.database, &self.names))?;
+        let found = row.first().ok_or_else(|| format!("there is no database `{}`", open.database))?;
+        let text = |column: &str| found.try_get(column).ok().flatten().unwrap_or_default().to_owned();
+        let since = |more: &str| format!("connection {}, {}, {more}", self.connections, text("since"));
+        let mut numbers = Numbers::default();
+        for name in self.names.iter().filter(|name| *name != POSTGRESQL_STATEMENTS) {
+            let value = text(name).parse().map(|value| Number { value, since: since("") });
+            let missing = || Reading::failed(format!("`{name}` is `{}`", text(name)));
+            numbers.values.insert(name.clone(), value.map_or_else(|_| missing(), Reading::Measured));
+        }
+        if !reported.is_empty() {
+            let names = || reported.iter().map(|name| (*name).clone()).collect();
+            if open.version < REPORTING {
+                let why = "sessions of PostgreSQL before version 15 report what they counted with their next command";
+                let missing = |name: &String| (name.clone(), Reading::not_supported(why));
+                numbers.values.extend(reported.iter().map(|name| missing(name)));
+            } else if text("idle") != "t" {
+                let why =
+                    "sessions of PostgreSQL report what they counted when they have been idle for 10 s".to_owned();
+                numbers.late = Some(Late { names: names(), why });
+            }
+        }
+        if self.wants(POSTGRESQL_STATEMENTS) {
+            let statements = open.statements(&text("oid"), &since).unwrap_or_else(Reading::failed);
+            numbers.values.insert(POSTGRESQL_STATEMENTS.to_owned(), statements);
+        }
+        self.open = Some(open);
+        Ok(numbers)
+    }
+}
+
+impl Source for Postgresql {
+    fn read(&mut self) -> Result<Numbers, Why> {
+        self.numbers().map_err(|why| Why::Failed(format!("PostgreSQL: {why}").into()))
+    }
+}
+
+impl Open {
+    fn new(parameters: &str) -> Result<Self, String> {
+        let mut config: Config = parameters.parse().map_err(|error| reason(&error))?;
+        let observed = config.get_dbname().or(config.get_user()).unwrap_or_default().to_owned();
+        let apart = APART.into_iter().find(|apart| *apart != observed).unwrap_or(APART[0]);
+        config.dbname(apart).application_name("prony").connect_timeout(DEADLINE);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+        let connected = runtime.block_on(async { timeout(DEADLINE, config.connect(NoTls)).await });
+        let (client, connection) = connected.map_err(|_| too_long())?.map_err(|error| reason(&error))?;
+        runtime.spawn(async move {
+            // Its end shows in the next query.
+            let _ = connection.await;
+        });
+        let mut open = Self { runtime, client, database: observed, version: 0 };
+        let version = open.row("SELECT current_setting('server_version_num') AS version")?;
+        let version = version.first().and_then(|row| row.try_get("version").ok().flatten()?.parse().ok());
+        open.version = version.ok_or("its version is not known")?;
+        Ok(open)
+    }
+
+    /// The rows of a query.
+    fn row(&self, query: &str) -> Result<Vec<SimpleQueryRow>, String> {
+        let answered = self.runtime.block_on(async { timeout(DEADLINE, self.client.simple_query(query)).await });
+        let messages = answered.map_err(|_| too_long())?.map_err(|error| reason(&error))?;
+        let rows = messages.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        Ok(rows.collect())
+    }
+
+    /// The statements of the database with this number, where the extension counts them; `false` spares it to read their texts
+    /// from a file. Each entry that was removed for lack of room took its count with it.
+    fn statements(&self, oid: &str, since: &dyn Fn(&str) -> String) -> Result<Reading<Number>, String> {
+        let installed = self.row("SELECT 1 FROM pg_extension WHERE extname = 'pg_stat_statements'")?;
+        if installed.is_empty() {
+            let apart = APART.into_iter().find(|apart| *apart != self.database).unwrap_or(APART[0]);
+            let why = format!(
+                "statements are counted by the extension `pg_stat_statements`, which is not installed: start the server \
+                 with `-c shared_preload_libraries=pg_stat_statements`, and `CREATE EXTENSION pg_stat_statements` in \
+                 database `{apart}`"
+            );
+            return Ok(Reading::not_supported(why));
+        }
+        let query = format!(
+            "SELECT coalesce(sum(calls), 0) AS calls, (SELECT dealloc || ' ' || stats_reset FROM pg_stat_statements_info) \
+             AS since FROM pg_stat_statements(false) WHERE dbid = {oid}"
+        );
+        let row = self.row(&query)?;
+        let text = |column: &str| row.first()?.try_get(column).ok()?.map(str::to_owned);
+        let value = text("calls").and_then(|calls| calls.parse().ok()).ok_or("`pg_stat_statements` has no sum")?;
+        Ok(Reading::Measured(Number { value, since: since(&text("since").unwrap_or_default()) }))
+    }
+}
+
+/// What reads the numbers of these names in one row: the columns have their names. `idle` is whether every session has been
+/// idle long enough, `since` when the server was started and its statistics were reset.
+fn query(database: &str, names: &[String]) -> String {
+    let database = database.replace('\'', "''");
+    let mut columns = String::new();
+    for name in names.iter().filter(|name| *name != POSTGRESQL_STATEMENTS) {
+        let sessions =
+            "SELECT count(*) FROM pg_stat_activity WHERE datid = d.datid AND backend_type = 'client backend'";
+        let _ = match name.as_str() {
+            "connections" => write!(columns, ", ({sessions}) AS connections"),
+            "connections_active" => write!(columns, ", ({sessions} AND state <> 'idle') AS connections_active"),
+            "size_bytes" => write!(columns, ", pg_database_size(d.datid) AS size_bytes"),
+            of_wal if of_wal.starts_with("wal_") => write!(columns, ", w.{name}"),
+            _ => write!(columns, ", d.{name}"),
+        };
+    }
+    format!(
+        "SELECT d.datid AS oid, concat(pg_postmaster_start_time(), ' ', d.stats_reset, ' ', w.stats_reset) AS since, \
+         (SELECT coalesce(bool_and(coalesce(state, '') = 'idle' AND state_change < now() - interval '{} ms'), true) \
+         FROM pg_stat_activity WHERE datid = d.datid) AS idle{columns} \
+         FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = '{database}'",
+        IDLE.as_millis()
+    )
+}
+
+fn too_long() -> String {
+    format!("no answer within {} s", DEADLINE.as_secs())
+}
+
+/// An error with its causes.
+fn reason(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_databases_are_quoted() {
+        let query = query("it's", &["xact_commit".to_owned(), "wal_bytes".to_owned(), "statements".to_owned()]);
+        assert!(
+            query.ends_with(
+                "AS idle, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
+            ),
+            "{query}"
+        );
+    }
+
+    #[test]
+    fn server_that_is_not_there_and_faulty_parameters_are_reasons() {
+        for parameters in ["host=127.0.0.1 port=9 user=x dbname=y", "nonsense", "host=127.0.0.1 port=x"] {
+            let mut source = Postgresql::new(parameters, vec!["xact_commit".to_owned()]);
+            assert!(source.read().unwrap_err().to_string().starts_with("PostgreSQL: "), "{parameters}");
+        }
+    }
+}

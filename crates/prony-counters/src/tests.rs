@@ -1,0 +1,119 @@
+//! Tests of sources against servers that answer anything.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::service::CounterSource;
+use proptest::prelude::*;
+
+use super::*;
+
+/// A server that answers each connection with the next of these bytes, and closes it; its address.
+fn answering(answers: Vec<Vec<u8>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1_000]);
+            let _ = stream.write_all(&answer);
+        }
+    });
+    address
+}
+
+fn redis(address: &str, names: &[&str]) -> Box<dyn Source> {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    source(&CounterSource::Redis(String::new()), address, names).unwrap()
+}
+
+fn page(answer: &str, names: &[&str]) -> Result<Numbers, String> {
+    let url = format!("http://{}/metrics", answering(vec![answer.into()]));
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    source(&CounterSource::Prometheus(String::new()), &url, names).unwrap().read().map_err(|why| why.to_string())
+}
+
+fn value(numbers: &Numbers, name: &str) -> Result<f64, String> {
+    match &numbers.values[name] {
+        Reading::Measured(number) => Ok(number.value),
+        Reading::Missing(why) => Err(why.to_string()),
+    }
+}
+
+const PAGE: &str = "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n\
+# HELP requests_total Requests.\n# TYPE requests_total counter\n\
+requests_total{path=\"/a}\",code=\"2\\\"00\"} 3 1700000000\nrequests_total{code=\"500\"} 4\n\
+bad NaN\nopen 2.5e1\nprocess_start_time_seconds 17\nrubbish\n{} 4\n";
+
+#[test]
+fn page_of_prometheus_has_sums_over_labels() {
+    let numbers = page(PAGE, &["requests_total", "open", "bad", "none"]).unwrap();
+    assert_eq!((value(&numbers, "requests_total"), value(&numbers, "open")), (Ok(7.0), Ok(25.0)));
+    assert_eq!(value(&numbers, "bad").unwrap_err(), "`bad` in the page is not finite");
+    assert_eq!(value(&numbers, "none").unwrap_err(), "the page has no number `none`");
+    let Reading::Measured(number) = &numbers.values["open"] else { panic!() };
+    assert_eq!(number.since, "a start at 17");
+}
+
+#[test]
+fn page_that_is_none_is_a_reason() {
+    for (answer, said) in [
+        ("HTTP/1.1 404 Not Found\r\n\r\nx 1\n", "the status is 404"),
+        ("SSH-2.0-OpenSSH\r\n", "not of HTTP"),
+        ("", "not of HTTP"),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 90\r\n\r\nx 1\n", "4 of 90 bytes"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nx 1\r\n0\r\n\r\n", "in chunks"),
+    ] {
+        let why = page(answer, &["x"]).unwrap_err();
+        assert!(why.contains(said), "{why}");
+    }
+}
+
+fn info(commands: u64) -> Vec<u8> {
+    let text = format!("run_id:r1\r\ntotal_commands_processed:{commands}\r\nconnected_clients:3\r\n");
+    format!("${}\r\n{text}\r\n", text.len()).into_bytes()
+}
+
+#[test]
+fn counts_by_another_connection_are_distinguished() {
+    let address = answering(vec![info(10), b"+OK\r\n".to_vec(), info(20)]);
+    let mut source = redis(&address, &["total_commands_processed", "connected_clients"]);
+    let first = source.read().unwrap();
+    assert_eq!((value(&first, "total_commands_processed"), value(&first, "connected_clients")), (Ok(10.0), Ok(2.0)));
+    assert!(source.read().is_err(), "the server has closed the connection");
+    let refused = source.read().unwrap_err();
+    assert!(refused.to_string().contains("is no text"), "{refused}");
+    let again = source.read().unwrap();
+    assert_eq!(value(&again, "total_commands_processed"), Ok(20.0), "no command was sent on this connection before");
+    assert_ne!(first.values["connected_clients"], again.values["connected_clients"]);
+}
+
+#[test]
+fn server_that_is_not_there_is_a_reason() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let why = redis(&free, &["x"]).read().unwrap_err();
+    assert!(matches!(&why, Why::Failed(text) if text.contains("no connection to")), "{why}");
+    assert!(redis("nowhere", &["x"]).read().is_err());
+}
+
+#[test]
+fn lines_of_a_command_are_names_and_numbers() {
+    let names = ["a", "b"].map(str::to_owned);
+    let numbers = lines::printed("# comment\na 1\n\n  b   -2.5e3 \nc 9\n", &names).unwrap();
+    assert_eq!((value(&numbers, "a"), value(&numbers, "b")), (Ok(1.0), Ok(-2500.0)));
+    assert_eq!(value(&lines::printed("a 1", &names).unwrap(), "b").unwrap_err(), "the output has no number `b`");
+    for (text, said) in [("a 1\nERROR: no", "line 2 of the output"), ("a", "line 1"), ("a 1\na 2", "two numbers `a`")] {
+        let why = lines::printed(text, &names).unwrap_err().to_string();
+        assert!(why.contains(said), "{why}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_parsers_panic(text in "[-a-z0-9{}\"\\\\ #=,.\n]{0,200}") {
+        let _ = lines::exposed(&text);
+        let _ = lines::printed(&text, &["a".to_owned()]);
+    }
+}

@@ -1,0 +1,169 @@
+//! Reads `counters` of a service, and finds faults in the names of metrics that are made of them.
+
+use std::collections::BTreeSet;
+
+use super::View;
+use super::view::{line, texts};
+use crate::grammar;
+use crate::node::Node;
+use crate::problem::{Problem, Problems, known_hint};
+use crate::validate::via;
+use prony_model::metric::{Metric, MetricError, MetricName, Stat};
+use prony_model::open_name::OpenName;
+use prony_model::service::{
+    CounterSource, CountersSpec, POSTGRESQL_GAUGES, POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, REDIS_COMMANDS,
+    REDIS_GAUGES, REDIS_TOTALS,
+};
+
+/// A fault, and a hint.
+type Fault = (String, Option<String>);
+
+/// The statistics of a gauge.
+const STATISTICS: [Stat; 4] = [Stat::Mean, Stat::Max, Stat::Min, Stat::End];
+
+/// The counters of a service whose form was checked.
+pub(crate) fn counters(node: &Node, problems: &mut Problems<'_>) -> Option<CountersSpec> {
+    let view = View::new(Some(node), &grammar::COUNTERS);
+    let text = |key| view.text(key);
+    let source = text("postgresql")
+        .map(CounterSource::Postgresql)
+        .or_else(|| text("redis").map(CounterSource::Redis))
+        .or_else(|| text("prometheus").map(CounterSource::Prometheus));
+    let source = match source {
+        Some(source) => source,
+        None => CounterSource::Command(line(view.get("command")?)?),
+    };
+    let (usual_totals, usual_gauges, usual_operations) = usual(&source);
+    let named = |key: &str, usual: Vec<&str>| match view.get(key) {
+        Some(node) => texts(Some(node)),
+        None => usual.into_iter().map(str::to_owned).collect(),
+    };
+    let totals = named("totals", usual_totals);
+    // Where the file chooses totals without the usual one, it has no operations.
+    let usual_operations = usual_operations.filter(|name| totals.iter().any(|total| total == name));
+    let operations = view.plain("operations").or(usual_operations).map(str::to_owned);
+    let spec = CountersSpec { source, totals, gauges: named("gauges", usual_gauges), operations };
+    check(&spec, node, &view, problems);
+    Some(spec)
+}
+
+/// The names that are read unless the file names others: totals, gauges, operations.
+fn usual(source: &CounterSource) -> (Vec<&'static str>, Vec<&'static str>, Option<&'static str>) {
+    match source {
+        CounterSource::Postgresql(_) => {
+            let totals = [POSTGRESQL_STATEMENTS].into_iter().chain(POSTGRESQL_REPORTED).collect();
+            (totals, POSTGRESQL_GAUGES.to_vec(), Some(POSTGRESQL_STATEMENTS))
+        }
+        CounterSource::Redis(_) => (REDIS_TOTALS.to_vec(), REDIS_GAUGES.to_vec(), Some(REDIS_COMMANDS)),
+        CounterSource::Prometheus(_) | CounterSource::Command(_) => (Vec::new(), Vec::new(), None),
+    }
+}
+
+fn check(spec: &CountersSpec, node: &Node, view: &View<'_>, problems: &mut Problems<'_>) {
+    if spec.totals.is_empty() && spec.gauges.is_empty() {
+        let message = format!("`{}` names no number that is read", spec.source.name());
+        let hint = "write `totals = [\"NAME\"]` for numbers that only grow, `gauges = [\"NAME\"]` for others";
+        problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
+    }
+    let mut known = BTreeSet::new();
+    for (key, names) in [("totals", &spec.totals), ("gauges", &spec.gauges)] {
+        let written = view.get(key).and_then(Node::list).unwrap_or_default();
+        for (name, at) in names.iter().zip(written) {
+            if let Some((message, hint)) = fault_of(name, key == "totals", &spec.source, !known.insert(name)) {
+                problems.add(via(at, Problem::new(at.span.clone(), message).maybe_hint(hint)));
+            }
+        }
+    }
+    if let (Some(name), Some(at)) = (&spec.operations, view.get("operations"))
+        && !spec.totals.contains(name)
+    {
+        let message = format!("`operations` names `{name}`, which is none of the totals");
+        let hint = known_hint(name, spec.totals.iter().map(String::as_str));
+        problems.add(via(at, Problem::new(at.span.clone(), message).maybe_hint(hint)));
+    }
+}
+
+/// What is wrong with a name that the file chose.
+fn fault_of(name: &str, total: bool, source: &CounterSource, again: bool) -> Option<Fault> {
+    if Metric::listed(name).is_some() {
+        let hint = "let the server or the command use another name";
+        return Some((format!("`{name}` is the name of a metric that prony measures itself"), Some(hint.to_owned())));
+    }
+    if OpenName::new(name).is_none_or(|open| !open.is_counter()) {
+        let hint = "a name has letters, digits, `_` and `:`, and does not begin with a digit";
+        return Some((format!("`{name}` cannot be the name of a metric"), Some(hint.to_owned())));
+    }
+    if again {
+        return Some((format!("`{name}` is named twice"), Some("remove one of them".to_owned())));
+    }
+    if !matches!(source, CounterSource::Postgresql(_)) {
+        return None;
+    }
+    let (totals, gauges, _) = usual(source);
+    let (own, of_others) = if total { (totals, gauges) } else { (gauges, totals) };
+    let (what, other) = if total { ("total", "gauges") } else { ("gauge", "totals") };
+    if of_others.contains(&name) {
+        return Some((format!("`{name}` of PostgreSQL is no {what}"), Some(format!("name it in `{other}`"))));
+    }
+    let message = || format!("prony reads no {what} `{name}` of PostgreSQL");
+    (!own.contains(&name)).then(|| (message(), known_hint(name, own)))
+}
+
+/// The numbers that a service may count, over all variants.
+#[derive(Default)]
+pub(crate) struct Counted {
+    totals: BTreeSet<String>,
+    gauges: BTreeSet<String>,
+    operations: bool,
+}
+
+impl Counted {
+    /// Adds those of one variant.
+    pub(crate) fn add(&mut self, spec: CountersSpec) {
+        self.totals.extend(spec.totals);
+        self.gauges.extend(spec.gauges);
+        self.operations |= spec.operations.is_some();
+    }
+
+    /// The fault of a metric of the service.
+    pub(crate) fn fault(&self, name: &MetricName, service: &str) -> Option<Fault> {
+        if matches!(name.key.metric, Metric::Operations | Metric::OperationsPerOk) && !self.operations {
+            let message = format!("`{name}`: nothing counts operations of service `{service}`");
+            let hint = "name one of its `totals` as `operations` in `counters` of the service";
+            return Some((message, Some(hint.to_owned())));
+        }
+        let counter = name.key.metric.counter()?;
+        match (self.totals.contains(counter), self.gauges.contains(counter), name.key.stat) {
+            (true, _, None) => None,
+            (_, true, Some(stat)) if STATISTICS.contains(&stat) => None,
+            (_, true, _) => {
+                let message = format!("`{name}`: `{counter}` is a gauge, which is measured at several instants");
+                Some((message, Some(format!("write `{counter}.mean`, `.max`, `.min` or `.end`"))))
+            }
+            (true, false, Some(_)) => {
+                let message = format!("`{name}`: `{counter}` is a total, which has no statistic");
+                Some((message, Some(format!("write `{counter}`"))))
+            }
+            (false, false, _) if self.totals.is_empty() && self.gauges.is_empty() => Some(unknown(name)),
+            (false, false, _) => {
+                let message = format!("`{name}`: `{counter}` is neither a metric nor a counter of service `{service}`");
+                Some((message, known_hint(counter, self.totals.iter().chain(&self.gauges).map(String::as_str))))
+            }
+        }
+    }
+}
+
+/// The fault of a metric that is not of the catalogue where nothing counts it.
+pub(crate) fn unknown(name: &MetricName) -> Fault {
+    let text = match &name.instance {
+        Some(instance) => format!("{instance}.{}", name.key),
+        None => name.key.to_string(),
+    };
+    let error = match MetricError::unknown(&text) {
+        MetricError::Unknown { name: text, near } => {
+            MetricError::Unknown { name: text, near: near.map(|near| format!("{}.{near}", name.phase)) }
+        }
+        other => other,
+    };
+    (error.to_string(), None)
+}

@@ -1,0 +1,233 @@
+//! Metrics of a phase from the numbers that services counted themselves. Pure functions.
+//!
+//! A total is the difference of two readings of one count: where the server was started anew, its statistics were reset or the
+//! connection was lost in between, the difference is of two counts, and missing. A gauge has its value at the end of the phase,
+//! and with samples from inside the phase its mean and extremes.
+
+use std::collections::BTreeMap;
+
+use prony_counters::Number;
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::open_name::{OpenName, scale_of};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::MetricKeyText;
+use prony_model::service::CountersSpec;
+use prony_model::units::Nanos;
+
+use crate::figures::readings::{Readings, set};
+use crate::watched::counts::{Between, Counts, Values};
+
+/// Why a number has no value.
+const NOT_READ: Why = Why::NotReached;
+
+/// The metrics of a phase of what one instance counted; `index` is that of the phase, which lasted from and to these instants.
+/// `ok` is how many requests were answered as expected, where the phase sends any.
+pub(crate) fn readings(counts: &Counts, index: usize, phase: (Nanos, Nanos), ok: Option<f64>) -> Readings {
+    let mut readings = Readings::new();
+    let nothing = Between::default();
+    let (before, after) = (counts.between.get(index), counts.between.get(index + 1));
+    let (begin, end) = (&before.unwrap_or(&nothing).begin, &after.unwrap_or(&nothing).end);
+    for name in &counts.spec.totals {
+        let total = difference(name, begin, end);
+        if counts.spec.operations.as_ref() == Some(name) {
+            operations(&total, ok, &mut readings);
+        }
+        put(&mut readings, name, None, total);
+    }
+    let inside = after.map(|after| &after.samples[..]).unwrap_or_default();
+    let inside: Vec<&(Nanos, Values)> = inside.iter().filter(|(at, _)| (phase.0..=phase.1).contains(at)).collect();
+    for name in &counts.spec.gauges {
+        let value =
+            |values: &Values| values.get(name).cloned().map_or(Reading::Missing(NOT_READ), |n| n.map(of_number));
+        let samples = inside.iter().map(|(at, values)| (*at, value(values)));
+        let ends = [(phase.0, value(begin)), (phase.1, value(end))];
+        let [first, last] = ends.clone();
+        let all: Vec<(Nanos, Reading<f64>)> = [first].into_iter().chain(samples).chain([last]).collect();
+        put(&mut readings, name, Some(Stat::End), ends[1].1.clone());
+        statistics(&all, inside.is_empty()).into_iter().for_each(|(stat, n)| put(&mut readings, name, Some(stat), n));
+    }
+    readings
+}
+
+/// What a total grew by.
+fn difference(name: &str, begin: &Values, end: &Values) -> Reading<f64> {
+    let of = |values: &Values| values.get(name).cloned().unwrap_or(Reading::Missing(NOT_READ));
+    let (begin, end) = match (of(begin), of(end)) {
+        (Reading::Measured(begin), Reading::Measured(end)) => (begin, end),
+        (Reading::Missing(why), _) | (_, Reading::Missing(why)) => return Reading::Missing(why),
+    };
+    if begin.since != end.since {
+        return Reading::failed(format!(
+            "`{name}` began anew within the phase: the server was started again, its counters were reset, or the connection \
+             to it was lost"
+        ));
+    }
+    if end.value < begin.value {
+        return Reading::failed(format!("`{name}` went back from {} to {} in the phase", begin.value, end.value));
+    }
+    Reading::Measured(end.value - begin.value)
+}
+
+fn of_number(number: Number) -> f64 {
+    number.value
+}
+
+/// A total as the operations of its service, and for each request.
+fn operations(total: &Reading<f64>, ok: Option<f64>, readings: &mut Readings) {
+    set(readings, Metric::Operations, total.clone());
+    let per_request = match ok {
+        None => return,
+        Some(0.0) => Reading::failed("no request was answered as expected"),
+        Some(ok) => total.clone().map(|total| total / ok),
+    };
+    set(readings, Metric::OperationsPerOk, per_request);
+}
+
+/// Mean over time, and extremes. Without a sample from inside, the two ends of the phase say nothing about what lies between.
+fn statistics(all: &[(Nanos, Reading<f64>)], only_ends: bool) -> [(Stat, Reading<f64>); 3] {
+    let stats = [Stat::Mean, Stat::Max, Stat::Min];
+    if only_ends {
+        let why = "it is read once a second, and not in phases that wait for quiet: no reading came in this phase";
+        return stats.map(|stat| (stat, Reading::failed(why)));
+    }
+    let mut known = Vec::new();
+    for (at, reading) in all {
+        match reading {
+            Reading::Measured(value) => known.push((*at, *value)),
+            Reading::Missing(why) => return stats.map(|stat| (stat, Reading::Missing(why.clone()))),
+        }
+    }
+    let values = || known.iter().map(|(_, value)| *value);
+    let of = |value: Option<f64>| value.map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), Reading::Measured);
+    [
+        (Stat::Mean, of(mean(&known))),
+        (Stat::Max, of(values().max_by(f64::total_cmp))),
+        (Stat::Min, of(values().min_by(f64::total_cmp))),
+    ]
+}
+
+/// Mean over time, the value changing evenly between readings.
+fn mean(known: &[(Nanos, f64)]) -> Option<f64> {
+    let time = |from: Nanos, to: Nanos| to.since(from).as_nanos() as f64;
+    let length = time(known.first()?.0, known.last()?.0);
+    let area: f64 = known.windows(2).map(|pair| time(pair[0].0, pair[1].0) * (pair[0].1 + pair[1].1) / 2.0).sum();
+    if length > 0.0 { Some(area / length) } else { known.last().map(|(_, value)| *value) }
+}
+
+fn put(readings: &mut Readings, name: &str, stat: Option<Stat>, value: Reading<f64>) {
+    // The checker accepts no other names.
+    let Some(name) = OpenName::new(name) else { return };
+    let key = MetricKey { metric: Metric::Open(name), stat };
+    readings.insert(MetricKeyText(key), value.map(|value| value * scale_of(name.unit())));
+}
+
+/// The metrics of all instances of a service: sums of what they counted, and of gauges their means and last values. Extremes are
+/// not reached at one instant.
+pub(crate) fn together(spec: &CountersSpec, instances: &[Readings], ok: Option<f64>) -> Readings {
+    let mut sums = BTreeMap::<MetricKeyText, Reading<f64>>::new();
+    for (key, reading) in instances.iter().flatten() {
+        let sum = match sums.remove(key) {
+            Some(sum) => sum.and(reading.clone(), |a, b| a + b),
+            None => reading.clone(),
+        };
+        sums.insert(*key, sum);
+    }
+    for (key, sum) in &mut sums {
+        if matches!(key.0.stat, Some(Stat::Max | Stat::Min)) && sum.measured().is_some() {
+            *sum = Reading::not_supported("instances have extremes at different instants, whose sum means nothing");
+        }
+    }
+    let total = sums.get(&MetricKeyText(MetricKey::amount(Metric::Operations))).cloned();
+    if let (Some(total), true) = (total, spec.operations.is_some()) {
+        operations(&total, ok, &mut sums);
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> CountersSpec {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let source = prony_model::service::CounterSource::Redis(String::new());
+        let operations = Some("commands".to_owned());
+        CountersSpec { source, totals: names(&["commands", "cpu_seconds"]), gauges: names(&["clients"]), operations }
+    }
+
+    fn values(numbers: &[(&str, f64)], since: &str) -> Values {
+        let number = |value| Reading::Measured(Number { value, since: since.to_owned() });
+        numbers.iter().map(|(name, value)| ((*name).to_owned(), number(*value))).collect()
+    }
+
+    fn between(commands: f64, since: &str) -> Between {
+        let all = values(&[("commands", commands), ("cpu_seconds", commands / 100.0), ("clients", 4.0)], since);
+        Between { end: all.clone(), begin: all, samples: Vec::new() }
+    }
+
+    fn at(n: u64) -> Nanos {
+        Nanos::from_secs(n)
+    }
+
+    fn of(between: Vec<Between>, ok: Option<f64>) -> Readings {
+        readings(&Counts { spec: spec(), between }, 0, (at(10), at(20)), ok)
+    }
+
+    fn get(readings: &Readings, key: &str) -> Result<f64, String> {
+        match &readings[&MetricKeyText(key.parse().unwrap())] {
+            Reading::Measured(value) => Ok(*value),
+            Reading::Missing(why) => Err(why.to_string()),
+        }
+    }
+
+    #[test]
+    fn totals_are_differences_and_operations_are_one_of_them() {
+        let found = of(vec![between(100.0, "a"), between(400.0, "a")], Some(50.0));
+        assert_eq!((get(&found, "commands"), get(&found, "operations")), (Ok(300.0), Ok(300.0)));
+        assert_eq!((get(&found, "operations.per.ok"), get(&found, "cpu_seconds")), (Ok(6.0), Ok(3e9)));
+        assert!(get(&of(vec![between(1.0, ""), between(2.0, "")], Some(0.0)), "operations.per.ok").is_err());
+        assert_eq!(of(vec![between(1.0, ""), between(2.0, "")], None).len(), 2 + 1 + 4, "a phase without requests");
+    }
+
+    #[test]
+    fn totals_that_began_anew_went_back_or_were_not_read_are_missing() {
+        let why = |after| get(&of(vec![between(100.0, "a"), after], Some(1.0)), "operations.per.ok").unwrap_err();
+        assert!(why(between(400.0, "b")).contains("began anew"));
+        assert!(why(between(99.0, "a")).contains("went back from 100 to 99"));
+        assert_eq!(why(Between::default()), "not reached");
+        assert_eq!(
+            get(&of(vec![between(100.0, "a")], None), "commands").unwrap_err(),
+            "not reached",
+            "the trial ended"
+        );
+    }
+
+    #[test]
+    fn gauges_need_samples_from_inside_the_phase() {
+        let mut after = between(400.0, "a");
+        let found = of(vec![between(100.0, "a"), after.clone()], None);
+        assert_eq!(get(&found, "clients.end"), Ok(4.0));
+        assert!(get(&found, "clients.mean").unwrap_err().contains("once a second"));
+        let sample = |n: u64, clients| (at(n), values(&[("clients", clients)], "a"));
+        after.samples = vec![sample(9, 99.0), sample(15, 8.0), sample(21, 99.0)];
+        let found = of(vec![between(100.0, "a"), after.clone()], None);
+        let clients = ["mean", "max", "min", "end"].map(|stat| get(&found, &format!("clients.{stat}")));
+        assert_eq!(clients, [Ok(6.0), Ok(8.0), Ok(4.0), Ok(4.0)]);
+        after.samples.push((at(16), Values::from([("clients".to_owned(), Reading::failed("no answer"))])));
+        let found = of(vec![between(100.0, "a"), after], None);
+        assert_eq!(get(&found, "clients.max"), Err("no answer".to_owned()));
+    }
+
+    #[test]
+    fn instances_together_have_sums_but_no_extremes() {
+        let mut after = between(400.0, "a");
+        after.samples = vec![(at(15), values(&[("clients", 8.0)], "a"))];
+        let one = of(vec![between(100.0, "a"), after], Some(50.0));
+        let both = together(&spec(), &[one.clone(), one.clone()], Some(50.0));
+        assert_eq!((get(&both, "commands"), get(&both, "operations.per.ok")), (Ok(600.0), Ok(12.0)));
+        assert_eq!((get(&both, "clients.mean"), get(&both, "clients.end")), (Ok(12.0), Ok(8.0)));
+        assert!(get(&both, "clients.max").unwrap_err().contains("different instants"));
+        let lacking = of(vec![between(100.0, "a")], Some(50.0));
+        assert!(get(&together(&spec(), &[one, lacking], Some(50.0)), "operations.per.ok").is_err());
+    }
+}
