@@ -482,7 +482,7 @@ impl Job<'_> {
             errors: all.tally.errors,
             transactions: all.tally.transactions,
             rows: read.then_some(reads.rows),
-            queries: queries.then(|| QueriesFound { asked: self.queries.len() as u32, found: reads.found }),
+            queries: queries.then_some(QueriesFound { asked: self.queries.len() as u32, found: reads.found }),
             misses: (read && !queries || matches!(self.action, Action::Delete(_))).then_some(reads.misses),
             user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,

@@ -126,9 +126,9 @@ fn faults_of_collections_name_their_place() {
     where
         45:14 unknown collection `pupils` | known: `schools`, `students`, `log`
     city = "x"
-        39:14 the documents of `[data.collection.students.document]` have no field `city` | known: `n`, `age`
+        46:9 the documents of `[data.collection.students.document]` have no field `city` | known: `n`, `age`
     "{doc.age}"
-        39:14 the documents of `[data.collection.schools.document]` have no field `age` | known: `id`, `city`
+        42:9 the documents of `[data.collection.schools.document]` have no field `age` | known: `id`, `city`
     collection = "log"
         39:14 `find` needs documents, but the values of `[data.collection.log]` are bytes without fields | write `[data.collection.log.document]` with fields instead of `value`
     [data.collection.Schools]

@@ -344,7 +344,7 @@ fn times_that_leave_out_gaps_are_not_compared_by_default_where_clients_differ() 
     assert_eq!(primary(both, "threads = \"{w}\", count = \"{x}\""), "q.wall");
     assert_eq!(primary(both, "replicas = \"{w}\", count = \"{x}\""), "q.makespan");
     assert_eq!(primary(both, "replicas = \"{w}\", duration = \"{x} s\""), "q.operations");
-    assert_eq!(primary(both, "threads = 3, count = \"{w}{x}\""), "q.time");
+    assert_eq!(primary(both, "threads = 3, count = \"{w}\", transaction = { batch = \"{x}\" }"), "q.time");
     assert_eq!(primary("baseline = { x = 1 }", "threads = \"{w}\", count = \"{x}\""), "q.time", "of as many threads");
     let warned = |compare: &str, action: &str| {
         let found = warnings(&sound(&file(compare, action)), &|_| false).into_iter();
@@ -354,5 +354,5 @@ fn times_that_leave_out_gaps_are_not_compared_by_default_where_clients_differ() 
     let found = warned(&named, "threads = \"{w}\", count = \"{x}\"");
     assert_eq!(found.iter().map(|(line, ..)| *line).collect::<Vec<_>>(), [6, 7], "{found:?}");
     assert!(found[0].1.contains("`q.time` leaves out") && found[0].2 == "compare `q.wall`", "{found:?}");
-    assert_eq!(warned(&named, "count = \"{w}{x}\""), []);
+    assert_eq!(warned(&named, "count = \"{w}\", transaction = { batch = \"{x}\" }"), []);
 }
