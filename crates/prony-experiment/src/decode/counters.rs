@@ -100,9 +100,9 @@ fn fault_of(name: &str, total: bool, source: &CounterSource, again: bool) -> Opt
         return None;
     }
     let (totals, gauges, _) = usual(source);
-    let (own, of_others) = if total { (totals, gauges) } else { (gauges, totals) };
+    let (own, of_further) = if total { (totals, gauges) } else { (gauges, totals) };
     let (what, other) = if total { ("total", "gauges") } else { ("gauge", "totals") };
-    if of_others.contains(&name) {
+    if of_further.contains(&name) {
         return Some((format!("`{name}` of PostgreSQL is no {what}"), Some(format!("name it in `{other}`"))));
     }
     let message = || format!("prony reads no {what} `{name}` of PostgreSQL");

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_that_found_nothing_are_named_where_others_found_something() {
+    fn queries_that_found_nothing_are_named_where_another_found_something() {
         let of = |asked, found, rows| {
             let queries = Some(QueriesFound { asked, found });
             let found = notes("q", &PhaseReport { queries, rows: Some(rows), ..report(5, &[1]) });
