@@ -16,8 +16,8 @@ use crate::error::Error;
 /// The users of this machine.
 const USERS: &str = "/etc/passwd";
 
-/// Whether others may enter a directory.
-const ENTERED_BY_OTHERS: u32 = 0o001;
+/// Whether all users may enter a directory.
+const ENTERED_BY_ALL: u32 = 0o001;
 
 /// A user of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl User {
         fs::set_permissions(directory, Permissions::from_mode(mode | 0o111)).map_err(failed)?;
         for above in directory.ancestors().skip(1) {
             let about = fs::metadata(above).map_err(failed)?;
-            let enters = about.mode() & ENTERED_BY_OTHERS != 0 || about.uid() == self.uid;
+            let enters = about.mode() & ENTERED_BY_ALL != 0 || about.uid() == self.uid;
             if !enters {
                 return Err(Error::ShutOut { name: self.name.clone(), directory: above.to_path_buf() });
             }

@@ -100,9 +100,9 @@ fn fault_of(name: &str, total: bool, source: &CounterSource, again: bool) -> Opt
         return None;
     }
     let (totals, gauges, _) = usual(source);
-    let (own, of_others) = if total { (totals, gauges) } else { (gauges, totals) };
+    let (own, elsewhere) = if total { (totals, gauges) } else { (gauges, totals) };
     let (what, other) = if total { ("total", "gauges") } else { ("gauge", "totals") };
-    if of_others.contains(&name) {
+    if elsewhere.contains(&name) {
         return Some((format!("`{name}` of PostgreSQL is no {what}"), Some(format!("name it in `{other}`"))));
     }
     let message = || format!("prony reads no {what} `{name}` of PostgreSQL");
