@@ -376,6 +376,10 @@ impl MetricKey {
 
     /// Answers by status, or a number of a service: an amount, or with a statistic a gauge.
     fn open(text: &str) -> Option<Self> {
+        // What ends in a statistic of what is no metric would be a counter of that name.
+        if Stat::ALL.iter().any(|stat| stat.name() == text) {
+            return None;
+        }
         if let Some(name) = OpenName::new(text) {
             return Some(Self::amount(Metric::Open(name)));
         }
