@@ -3,6 +3,7 @@
 //! They are called from two places. `fuzz/run` runs them under libFuzzer, guided by coverage, for as long as is asked;
 //! `tests/mutated_seeds.rs` gives them mutated seeds for some seconds in every `cargo test`.
 
+mod answers;
 mod database;
 mod documents;
 mod experiment;
@@ -48,8 +49,11 @@ pub const QUERIES: Target = Target { name: "queries", run: queries::run, seeds: 
 /// Files of documents.
 pub const DOCUMENTS: Target = Target { name: "documents", run: documents::run, seeds: documents::seeds };
 
+/// Answers of servers to the load generator.
+pub const ANSWERS: Target = Target { name: "answers", run: answers::run, seeds: answers::seeds };
+
 /// Every target.
-pub const TARGETS: [Target; 6] = [EXPERIMENT, WORKER, PROBE, DATABASE, QUERIES, DOCUMENTS];
+pub const TARGETS: [Target; 7] = [EXPERIMENT, WORKER, PROBE, DATABASE, QUERIES, DOCUMENTS, ANSWERS];
 
 impl Target {
     /// Writes each seed to a file of its own.

@@ -1,7 +1,7 @@
 //! Runs the fuzz targets without libFuzzer, on seeds with a few parts flipped, cut, doubled and mixed, the same ones
 //! each time.
 
-use prony_fuzz::{DATABASE, DOCUMENTS, EXPERIMENT, PROBE, QUERIES, TARGETS, Target, WORKER};
+use prony_fuzz::{ANSWERS, DATABASE, DOCUMENTS, EXPERIMENT, PROBE, QUERIES, TARGETS, Target, WORKER};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
@@ -134,6 +134,11 @@ fn mutated_queries() {
 #[test]
 fn mutated_documents() {
     run(DOCUMENTS, 2_000);
+}
+
+#[test]
+fn mutated_answers() {
+    run(ANSWERS, 200);
 }
 
 #[test]

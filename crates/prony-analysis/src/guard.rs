@@ -11,6 +11,7 @@ use prony_model::record::PhaseRecord;
 pub use prony_model::finding::{Finding, Severity};
 
 pub mod background;
+mod clients;
 pub mod copies;
 pub(crate) mod disturbances;
 pub mod findings;
@@ -30,6 +31,9 @@ mod tests;
 pub mod trial;
 mod variant_trials;
 pub mod variants;
+
+/// The finding that a phase which was declared cold was not.
+const NOT_COLD: &str = "cache_not_as_declared";
 
 /// The value of an amount over the phase.
 fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {

@@ -20,6 +20,8 @@ pub struct Reads {
     pub changed: u64,
     /// Documents that were decoded, by queries or to find the entries of what a write replaces.
     pub examined: u64,
+    /// Which queries of an operation have found a document so far: a bit for each of the first 64.
+    pub found: u64,
     /// Operations that were refused because of references.
     pub refused: u64,
     /// Nanoseconds in which they were decoded, and the entries of those that are replaced encoded.
@@ -84,6 +86,7 @@ impl Reads {
         self.entries += other.entries;
         self.changed += other.changed;
         self.refused += other.refused;
+        self.found |= other.found;
         self.examined += other.examined;
         self.decode += other.decode;
         self.digest = self.digest.wrapping_add(other.digest);

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, open};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
 use crate::driver::{EngineError, OptionFault};
@@ -31,32 +31,43 @@ pub(crate) fn failed(
     }
 }
 
-/// [`failed`], of an engine that calls a write that was cut short an I/O error, as LMDB does (`mdb_page_flush`). A device
-/// that fails says the same, so that the disk counts as full only if `dir` has no room for another `page` bytes.
+/// [`failed`], of an engine that does not say so when the disk is full: LMDB calls a write that was cut short an I/O error
+/// (`mdb_page_flush`), and what fjall says after a thread of its own had failed is `Poisoned`. `may_be` says that `source`
+/// is such an error; a device that fails says the same, so that the disk counts as full only if `dir` has no room.
 pub(crate) fn failed_writing(
     engine: &'static str,
     doing: &'static str,
-    source: io::Error,
-    dir: &Path,
-    page: u64,
+    source: impl Into<Box<dyn Error + Send + Sync>>,
+    (may_be, dir): (bool, &Path),
 ) -> EngineError {
-    if source.raw_os_error() == Some(EIO) && has_no_room(dir, page) {
-        return disk_full(engine, doing, source);
+    if may_be && has_no_room(dir) {
+        return disk_full(engine, doing, source.into());
     }
     failed(engine, doing, source)
 }
 
-/// Whether the file system of `dir` is full: it refuses another so many `bytes`. Where that cannot be asked, it is not known
-/// to be.
-pub fn has_no_room(dir: &Path, bytes: u64) -> bool {
-    room(dir, bytes) == Err(Errno::NOSPC)
+/// Whether an I/O error is one that a write ends with which was cut short.
+pub(crate) fn is_input_output(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EIO)
 }
 
-/// Whether a file without a name may have so many bytes in `dir`. Asked of the file system and not computed from its
-/// free blocks, of which some are reserved, and not for everybody.
-fn room(dir: &Path, bytes: u64) -> Result<(), Errno> {
+/// What LMDB writes at once at most (`MDB_COMMIT_PAGES`): where less is free, its write is cut short.
+const AT_ONCE: usize = 64 << 12;
+
+/// Whether the file system of `dir` is full: it refuses another 256 KiB. Where that cannot be asked, it is not known to be.
+pub fn has_no_room(dir: &Path) -> bool {
+    room(dir) == Err(Errno::NOSPC)
+}
+
+/// Whether a file without a name may have so many bytes in `dir`. Written, not computed from free blocks, of which some are
+/// reserved and not for everybody; nor preallocated, for which ext4 uses clusters that it refuses to a write.
+fn room(dir: &Path) -> Result<(), Errno> {
     let file = open(dir, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
-    fallocate(file, FallocateFlags::empty(), 0, bytes)
+    let mut left = AT_ONCE;
+    while left > 0 {
+        left -= rustix::io::write(&file, &vec![0; left])?;
+    }
+    Ok(())
 }
 
 /// The error of an `engine` that found the disk full while `doing`.
@@ -126,12 +137,15 @@ mod tests {
     #[test]
     fn write_that_fails_where_there_is_room_is_no_full_disk() {
         let dir = tempfile::tempdir().unwrap();
-        let error =
-            |number| failed_writing("some", "committing", io::Error::from_raw_os_error(number), dir.path(), 4096);
+        let error = |number| {
+            let source = io::Error::from_raw_os_error(number);
+            let may_be = is_input_output(&source);
+            failed_writing("some", "committing", source, (may_be, dir.path()))
+        };
         assert!(matches!(error(EIO), EngineError::Engine { doing: "committing", .. }));
         assert!(matches!(error(ENOSPC), EngineError::DiskFull { .. }));
-        assert_eq!(room(dir.path(), 4096), Ok(()));
-        assert_eq!(room(&dir.path().join("absent"), 4096), Err(Errno::NOENT), "not known, so not full");
+        assert_eq!(room(dir.path()), Ok(()));
+        assert_eq!(room(&dir.path().join("absent")), Err(Errno::NOENT), "not known, so not full");
     }
 
     #[test]

@@ -13,22 +13,22 @@
 //! 64 MiB: compare blocks, not lengths.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::fjall::config::{BlockSizePolicy, CompressionPolicy};
 use ::fjall::{
     CompressionType, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable, SingleWriterTxDatabase,
     SingleWriterTxKeyspace, SingleWriterWriteTx, Snapshot,
 };
-use prony_model::record::effective::{NamedSettings, Setting, named};
+use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
     Session, Settings, Store, Then, Write,
 };
-use crate::failure::{failed, refused};
-use crate::options::{self, one_of, option, promise};
+use crate::failure::{failed, failed_writing, refused};
+use crate::options::{self, Config, Options, one_of, option, promise};
 use crate::versions;
 
 const ENGINE: &str = "fjall";
@@ -45,7 +45,9 @@ pub struct FjallStore {
     // Before the database, so that it is dropped before it.
     keyspace: SingleWriterTxKeyspace,
     db: SingleWriterTxDatabase,
+    persist: Option<PersistMode>,
     config: Config,
+    dir: PathBuf,
 }
 
 /// A client of a fjall database.
@@ -63,26 +65,6 @@ pub struct FjallRead<'t> {
 pub struct FjallWrite<'t> {
     txn: SingleWriterWriteTx<'t>,
     store: &'t FjallStore,
-}
-
-#[derive(Clone, Copy)]
-enum Compression {
-    Usual,
-    Off,
-    Lz4,
-}
-
-#[derive(Clone, Copy)]
-struct Config {
-    class: Durability,
-    sync_all: bool,
-    cache: u64,
-    memtable: u64,
-    journal: u64,
-    block_size: u64,
-    workers: Option<i64>,
-    compression: Compression,
-    separate_values: bool,
 }
 
 fn option_specs() -> Vec<OptionSpec> {
@@ -115,90 +97,58 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    options::configure(spec, &option_specs(), &promises(), |given, class, faults| {
-        let config = Config {
-            class,
-            sync_all: given.word("sync") == Some("all"),
-            cache: given.bytes("cache").unwrap_or(32 << 20),
-            memtable: given.bytes("memtable").unwrap_or(64 << 20),
-            journal: given.bytes("journal").unwrap_or(512 << 20),
-            block_size: given.bytes("block_size").unwrap_or(4 << 10),
-            workers: given.int("workers"),
-            compression: match given.word("compression") {
-                Some("none") => Compression::Off,
-                Some("lz4") => Compression::Lz4,
-                _ => Compression::Usual,
-            },
-            separate_values: given.flag("separate_values").unwrap_or(false),
-        };
-        if given.word("sync").is_some() && class != Durability::Strict {
+    options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
+        if options.is_given("sync") && class != Durability::Strict {
             faults.push(options::out_of_range("sync", format!("`sync` has no effect under `{}`", class.name())));
         }
-        if config.journal < LEAST_JOURNAL {
+        if options.bytes("journal") < LEAST_JOURNAL {
             faults.push(options::out_of_range("journal", "`journal` must be at least 64 MiB".to_owned()));
         }
-        if !(1 << 10..=1 << 20).contains(&config.block_size) {
+        if !(1 << 10..=1 << 20).contains(&options.bytes("block_size")) {
             faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 MiB".to_owned()));
         }
-        config
+        let persist = persist_mode(class, options.word("sync")).map(|mode| format!("{mode:?}"));
+        options.set("persist", persist.unwrap_or_else(|| "manual".to_owned()));
     })
 }
 
-impl Config {
-    fn persist_mode(self) -> Option<PersistMode> {
-        match self.class {
-            Durability::Strict if self.sync_all => Some(PersistMode::SyncAll),
-            Durability::Strict => Some(PersistMode::SyncData),
-            Durability::Volatile => None,
-            _ => Some(PersistMode::Buffer),
-        }
+/// How a commit is synced, `sync` says by which call.
+fn persist_mode(class: Durability, sync: &str) -> Option<PersistMode> {
+    match class {
+        Durability::Strict if sync == "all" => Some(PersistMode::SyncAll),
+        Durability::Strict => Some(PersistMode::SyncData),
+        Durability::Volatile => None,
+        _ => Some(PersistMode::Buffer),
     }
+}
 
-    fn values(self) -> NamedSettings {
-        let compression = match self.compression {
-            Compression::Usual => "usual",
-            Compression::Off => "none",
-            Compression::Lz4 => "lz4",
-        };
-        named([
-            ("persist", Setting::from(self.persist_mode().map_or("manual".to_owned(), |mode| format!("{mode:?}")))),
-            ("cache", Setting::from(self.cache)),
-            ("memtable", Setting::from(self.memtable)),
-            ("journal", Setting::from(self.journal)),
-            ("block_size", Setting::from(self.block_size)),
-            ("workers", self.workers.map_or("cores, at most 4".into(), Setting::from)),
-            ("compression", Setting::from(compression)),
-            ("separate_values", Setting::from(self.separate_values)),
-        ])
+fn open_database(Config { class, options }: &Config, dir: &Path) -> ::fjall::Result<SingleWriterTxDatabase> {
+    let mut builder = SingleWriterTxDatabase::builder(dir)
+        .cache_size(options.bytes("cache"))
+        .max_journaling_size(options.bytes("journal"))
+        .manual_journal_persist(*class == Durability::Volatile);
+    if options.is_given("workers") {
+        builder = builder.worker_threads(usize::try_from(options.int("workers")).unwrap_or(1));
     }
-
-    fn open(self, dir: &Path) -> ::fjall::Result<SingleWriterTxDatabase> {
-        let mut builder = SingleWriterTxDatabase::builder(dir)
-            .cache_size(self.cache)
-            .max_journaling_size(self.journal)
-            .manual_journal_persist(self.class == Durability::Volatile);
-        if let Some(workers) = self.workers {
-            builder = builder.worker_threads(usize::try_from(workers).unwrap_or(1));
-        }
-        match self.compression {
-            Compression::Usual => builder,
-            Compression::Off => builder.journal_compression(CompressionType::None),
-            Compression::Lz4 => builder.journal_compression(CompressionType::Lz4),
-        }
-        .open()
+    match options.word("compression") {
+        "none" => builder.journal_compression(CompressionType::None),
+        "lz4" => builder.journal_compression(CompressionType::Lz4),
+        _ => builder,
     }
+    .open()
+}
 
-    fn keyspace_options(self) -> KeyspaceCreateOptions {
-        let block = u32::try_from(self.block_size).unwrap_or(4 << 10);
-        let options = KeyspaceCreateOptions::default()
-            .max_memtable_size(self.memtable)
-            .data_block_size_policy(BlockSizePolicy::all(block))
-            .with_kv_separation(self.separate_values.then(KvSeparationOptions::default));
-        match self.compression {
-            Compression::Usual => options,
-            Compression::Off => options.data_block_compression_policy(CompressionPolicy::disabled()),
-            Compression::Lz4 => options.data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4)),
-        }
+fn keyspace_options(options: &Options) -> KeyspaceCreateOptions {
+    let block = u32::try_from(options.bytes("block_size")).unwrap_or(4 << 10);
+    let separate = options.flag("separate_values").then(KvSeparationOptions::default);
+    let made = KeyspaceCreateOptions::default()
+        .max_memtable_size(options.bytes("memtable"))
+        .data_block_size_policy(BlockSizePolicy::all(block))
+        .with_kv_separation(separate);
+    match options.word("compression") {
+        "none" => made.data_block_compression_policy(CompressionPolicy::disabled()),
+        "lz4" => made.data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4)),
+        _ => made,
     }
 }
 
@@ -233,19 +183,29 @@ impl Driver for Fjall {
     }
 
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+        configure(spec).map(Config::settings)
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<FjallStore, EngineError> {
         let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let db = config.open(dir).map_err(while_("opening the store"))?;
-        let keyspace = db.keyspace(KEYSPACE, || config.keyspace_options()).map_err(while_("opening the keyspace"))?;
-        Ok(FjallStore { keyspace, db, config })
+        let db = open_database(&config, dir).map_err(while_("opening the store"))?;
+        let keyspace =
+            db.keyspace(KEYSPACE, || keyspace_options(&config.options)).map_err(while_("opening the keyspace"))?;
+        let persist = persist_mode(config.class, config.options.word("sync"));
+        Ok(FjallStore { keyspace, db, persist, config, dir: dir.to_owned() })
     }
 }
 
 fn while_(doing: &'static str) -> impl Fn(::fjall::Error) -> EngineError {
     move |error| failed(ENGINE, doing, error)
+}
+
+/// [`while_`], where fjall writes: after a thread of its own had failed, such as at a flush, everything fails as `Poisoned`.
+fn while_writing(dir: &Path, doing: &'static str) -> impl Fn(::fjall::Error) -> EngineError {
+    move |error| {
+        let may_be = matches!(error, ::fjall::Error::Poisoned);
+        failed_writing(ENGINE, doing, error, (may_be, dir))
+    }
 }
 
 fn check_key(key: &[u8]) -> Result<(), EngineError> {
@@ -268,11 +228,11 @@ impl Store for FjallStore {
             ("cache_capacity", self.db.inner().cache_capacity().into()),
             ("separate_values", self.keyspace.inner().is_kv_separated().into()),
         ]);
-        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
+        Ok(self.config.in_force(read_back))
     }
 
     fn persist(&self) -> Result<(), EngineError> {
-        self.db.persist(PersistMode::SyncAll).map_err(while_("syncing the journal"))
+        self.db.persist(PersistMode::SyncAll).map_err(while_writing(&self.dir, "syncing the journal"))
     }
 
     fn counters(&self) -> BTreeMap<String, f64> {
@@ -294,7 +254,7 @@ impl Store for FjallStore {
 
     /// Writes the rest of the journal's buffer to the system and ends fjall's threads.
     fn close(self) -> Result<(), EngineError> {
-        self.db.persist(PersistMode::Buffer).map_err(while_("writing the journal"))?;
+        self.db.persist(PersistMode::Buffer).map_err(while_writing(&self.dir, "writing the journal"))?;
         drop(self.keyspace);
         drop(self.db);
         Ok(())
@@ -316,7 +276,7 @@ impl Session for FjallSession<'_> {
     }
 
     fn write(&mut self) -> Result<FjallWrite<'_>, EngineError> {
-        let txn = self.store.db.write_tx().durability(self.store.config.persist_mode());
+        let txn = self.store.db.write_tx().durability(self.store.persist);
         Ok(FjallWrite { txn, store: self.store })
     }
 }
@@ -389,6 +349,7 @@ impl Write for FjallWrite<'_> {
     }
 
     fn commit(self) -> Result<(), EngineError> {
-        self.txn.commit().map_err(while_("committing"))
+        let dir = &self.store.dir;
+        self.txn.commit().map_err(while_writing(dir, "committing"))
     }
 }

@@ -21,6 +21,7 @@ pub mod redb;
 pub mod registry;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
+pub mod room;
 #[cfg(feature = "sled")]
 pub mod sled;
 #[cfg(feature = "sqlite")]

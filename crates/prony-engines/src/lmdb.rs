@@ -17,19 +17,18 @@ use std::path::Path;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, MdbError, PutFlags, RoTxn, RwTxn, WithoutTls};
-use prony_model::record::effective::{NamedSettings, Setting, named};
+use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
     Session, Settings, Store, Then, Write,
 };
-use crate::failure::{advised, failed, failed_writing, refused};
-use crate::options::{self, option, promise};
+use crate::failure::{advised, failed, failed_writing, is_input_output, refused};
+use crate::options::{self, Config, Options, option, promise};
 use crate::versions;
 
 const ENGINE: &str = "lmdb";
-const MAP_SIZE: u64 = 64 << 30;
 const MAX_KEY: u64 = 511;
 const PAGE: u64 = 4096;
 
@@ -58,13 +57,6 @@ pub struct LmdbRead<'t> {
 pub struct LmdbWrite<'t> {
     txn: RwTxn<'t>,
     store: &'t LmdbStore,
-}
-
-struct Config {
-    flags: EnvFlags,
-    map_size: u64,
-    max_readers: i64,
-    append: bool,
 }
 
 /// Options that are flags of the environment.
@@ -130,7 +122,7 @@ fn names_of(flags: EnvFlags) -> Vec<&'static str> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    let (given, mut faults) = options::read(spec, &option_specs());
+    let (mut options, mut faults) = options::read(spec, &option_specs());
     let mut flags = EnvFlags::empty();
     match options::class(spec, &promises()) {
         Ok(class) => flags = flags_of(class),
@@ -138,30 +130,21 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
     }
     // A requested class and a flag that weakens it contradict each other; found below.
     for (name, flag, _) in FLAGS {
-        if let Some(on) = given.flag(name) {
-            flags.set(flag, on);
+        if options.is_given(name) {
+            flags.set(flag, options.flag(name));
         }
+        options.set(name, flags.contains(flag));
     }
     if flags.contains(EnvFlags::MAP_ASYNC) && !flags.contains(EnvFlags::WRITE_MAP) {
         faults.push(options::out_of_range("map_async", "`map_async` has no effect without `write_map`".to_owned()));
     }
-    let map_size = given.bytes("map_size").unwrap_or(MAP_SIZE).next_multiple_of(PAGE);
+    let map_size = options.bytes("map_size").next_multiple_of(PAGE);
     if map_size < 256 * PAGE || usize::try_from(map_size).is_err() {
         faults.push(options::out_of_range("map_size", "`map_size` must be at least 1 MiB".to_owned()));
     }
+    options.set("map_size", map_size);
     faults.extend(options::contradiction(spec, class_of(flags)).filter(|_| faults.is_empty()));
-    let max_readers = given.int("max_readers").unwrap_or(126);
-    let config = Config { flags, map_size, max_readers, append: given.flag("append").unwrap_or(false) };
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
-}
-
-impl Config {
-    fn values(&self) -> NamedSettings {
-        let flags = FLAGS.iter().map(|(name, flag, _)| ((*name).to_owned(), Setting::from(self.flags.contains(*flag))));
-        let settings = [("map_size", Setting::from(self.map_size)), ("max_readers", Setting::from(self.max_readers))];
-        let settings = settings.into_iter().chain([("append", Setting::from(self.append))]);
-        flags.chain(settings.map(|(name, value)| (name.to_owned(), value))).collect()
-    }
+    if faults.is_empty() { Ok(Config { class: class_of(flags), options }) } else { Err(faults) }
 }
 
 impl Driver for Lmdb {
@@ -196,26 +179,27 @@ impl Driver for Lmdb {
     }
 
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        configure(spec).map(|config| Settings { class: class_of(config.flags), values: config.values() })
+        configure(spec).map(Config::settings)
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<LmdbStore, EngineError> {
         let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let env = open_env(dir, &config).map_err(while_("opening the store"))?;
+        let env = open_env(dir, &config.options).map_err(while_("opening the store"))?;
         let db = create_database(&env).map_err(while_writing(&env, "creating the database"))?;
-        Ok(LmdbStore { env, db, append: config.append })
+        Ok(LmdbStore { env, db, append: config.options.flag("append") })
     }
 }
 
 #[allow(unsafe_code)]
-fn open_env(dir: &Path, config: &Config) -> heed::Result<Env<WithoutTls>> {
+fn open_env(dir: &Path, asked: &Options) -> heed::Result<Env<WithoutTls>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
-    options.map_size(usize::try_from(config.map_size).unwrap_or(usize::MAX));
-    options.max_readers(u32::try_from(config.max_readers).unwrap_or(u32::MAX));
+    options.map_size(usize::try_from(asked.bytes("map_size")).unwrap_or(usize::MAX));
+    options.max_readers(u32::try_from(asked.int("max_readers")).unwrap_or(u32::MAX));
+    let flags = FLAGS.iter().filter(|(name, ..)| asked.flag(name)).map(|(_, flag, _)| *flag).collect();
     // SAFETY: the directory is the trial's own, so that nothing but LMDB changes the mapped file while it is open,
     // and every process that opens it does so through LMDB's lock file. Of the flags that heed counts as unsafe,
     // NO_SYNC and NO_META_SYNC risk what is on the disk after a power failure, not memory, and NO_LOCK is not offered.
-    unsafe { options.flags(config.flags).open(dir) }
+    unsafe { options.flags(flags).open(dir) }
 }
 
 fn create_database(env: &Env<WithoutTls>) -> heed::Result<Database<Bytes, Bytes>> {
@@ -252,7 +236,10 @@ fn while_(doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
 /// [`while_`], where pages are written: at the commit, and before it when a transaction has too many to keep in memory.
 fn while_writing(env: &Env<WithoutTls>, doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
     move |error| match error {
-        heed::Error::Io(error) => failed_writing(ENGINE, doing, error, env.path(), PAGE),
+        heed::Error::Io(error) => {
+            let may_be = is_input_output(&error);
+            failed_writing(ENGINE, doing, error, (may_be, env.path()))
+        }
         error => while_(doing)(error),
     }
 }

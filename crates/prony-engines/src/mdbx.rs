@@ -23,7 +23,7 @@ use libmdbx::{
     Database, DatabaseOptions, Error, Mode, NoWriteMap, RO, RW, ReadWriteOptions, SyncMode, Table, Transaction,
     TransactionKind, WriteFlags,
 };
-use prony_model::record::effective::{NamedSettings, Setting, named};
+use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
 
@@ -32,11 +32,10 @@ use crate::driver::{
     Session, Settings, Store, Then, Write,
 };
 use crate::failure::{advised, failed, refused};
-use crate::options::{self, option, promise};
+use crate::options::{self, Config, option, promise};
 use crate::versions;
 
 const ENGINE: &str = "libmdbx";
-const MAX_SIZE: u64 = 64 << 30;
 const PAGE: u64 = 4096;
 /// `mdbx_env_get_maxkeysize` for pages of 4 KiB.
 const MAX_KEY: usize = 2022;
@@ -51,6 +50,7 @@ pub struct Mdbx;
 pub struct MdbxStore {
     db: Database<NoWriteMap>,
     writer: Mutex<()>,
+    append: bool,
     config: Config,
 }
 
@@ -86,19 +86,6 @@ pub struct MdbxWrite<'t> {
     _turn: MutexGuard<'t, ()>,
 }
 
-#[derive(Clone, Copy)]
-struct Config {
-    class: Durability,
-    max_size: u64,
-    min_size: Option<u64>,
-    growth_step: Option<u64>,
-    no_read_ahead: bool,
-    no_mem_init: bool,
-    coalesce: bool,
-    lifo_reclaim: bool,
-    append: bool,
-}
-
 fn option_specs() -> Vec<OptionSpec> {
     let lifo = "freed pages are used again last in, first out (MDBX_LIFORECLAIM)";
     vec![
@@ -123,72 +110,52 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    options::configure(spec, &option_specs(), &promises(), |given, class, faults| {
-        let flag = |name: &str| given.flag(name).unwrap_or(false);
-        let config = Config {
-            class,
-            max_size: given.bytes("max_size").unwrap_or(MAX_SIZE).next_multiple_of(PAGE),
-            min_size: given.bytes("min_size").map(|size| size.next_multiple_of(PAGE)),
-            growth_step: given.bytes("growth_step").map(|step| step.next_multiple_of(PAGE)),
-            no_read_ahead: flag("no_read_ahead"),
-            no_mem_init: flag("no_mem_init"),
-            coalesce: flag("coalesce"),
-            lifo_reclaim: flag("lifo_reclaim"),
-            append: flag("append"),
-        };
-        if config.min_size.is_some_and(|size| size > config.max_size) {
+    options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
+        for name in ["max_size", "min_size", "growth_step"] {
+            if let size @ 1.. = options.bytes(name) {
+                options.set(name, size.next_multiple_of(PAGE));
+            }
+        }
+        let max_size = options.bytes("max_size");
+        if options.bytes("min_size") > max_size {
             faults.push(options::out_of_range("min_size", "`min_size` must be at most `max_size`".to_owned()));
         }
-        if config.growth_step == Some(0) {
+        if options.is_given("growth_step") && options.bytes("growth_step") == 0 {
             faults.push(options::out_of_range("growth_step", "`growth_step` must be above zero".to_owned()));
         }
-        if config.max_size < 1 << 20 || isize::try_from(config.max_size).is_err() {
+        if max_size < 1 << 20 || isize::try_from(max_size).is_err() {
             faults.push(options::out_of_range("max_size", "`max_size` must be at least 1 MiB".to_owned()));
         }
-        config
+        options.set("sync_mode", format!("{:?}", sync_mode(class)));
     })
 }
 
-impl Config {
-    fn sync_mode(self) -> SyncMode {
-        match self.class {
-            Durability::Bounded => SyncMode::NoMetaSync,
-            Durability::Relaxed => SyncMode::SafeNoSync,
-            Durability::None => SyncMode::UtterlyNoSync,
-            Durability::Strict | Durability::Volatile => SyncMode::Durable,
-        }
+fn sync_mode(class: Durability) -> SyncMode {
+    match class {
+        Durability::Bounded => SyncMode::NoMetaSync,
+        Durability::Relaxed => SyncMode::SafeNoSync,
+        Durability::None => SyncMode::UtterlyNoSync,
+        Durability::Strict | Durability::Volatile => SyncMode::Durable,
     }
+}
 
-    fn options(self) -> DatabaseOptions {
-        let mode = ReadWriteOptions {
-            sync_mode: self.sync_mode(),
-            max_size: isize::try_from(self.max_size).ok(),
-            min_size: self.min_size.and_then(|size| isize::try_from(size).ok()),
-            growth_step: self.growth_step.and_then(|step| isize::try_from(step).ok()),
-            ..ReadWriteOptions::default()
-        };
-        DatabaseOptions {
-            mode: Mode::ReadWrite(mode),
-            no_rdahead: self.no_read_ahead,
-            no_meminit: self.no_mem_init,
-            coalesce: self.coalesce,
-            liforeclaim: self.lifo_reclaim,
-            ..DatabaseOptions::default()
-        }
-    }
-
-    fn values(self) -> NamedSettings {
-        named([
-            ("sync_mode", Setting::from(format!("{:?}", self.sync_mode()))),
-            ("max_size", Setting::from(self.max_size)),
-            ("min_size", self.min_size.map_or("MDBX's default".into(), Setting::from)),
-            ("growth_step", self.growth_step.map_or("MDBX's default".into(), Setting::from)),
-            ("no_read_ahead", Setting::from(self.no_read_ahead)),
-            ("no_mem_init", Setting::from(self.no_mem_init)),
-            ("coalesce", Setting::from(self.coalesce)),
-            ("lifo_reclaim", Setting::from(self.lifo_reclaim)),
-            ("append", Setting::from(self.append)),
-        ])
+fn database_options(Config { class, options }: &Config) -> DatabaseOptions {
+    let given = |name| Some(options.bytes(name)).filter(|_| options.is_given(name));
+    let size = |bytes: Option<u64>| bytes.and_then(|bytes| isize::try_from(bytes).ok());
+    let mode = ReadWriteOptions {
+        sync_mode: sync_mode(*class),
+        max_size: size(Some(options.bytes("max_size"))),
+        min_size: size(given("min_size")),
+        growth_step: size(given("growth_step")),
+        ..ReadWriteOptions::default()
+    };
+    DatabaseOptions {
+        mode: Mode::ReadWrite(mode),
+        no_rdahead: options.flag("no_read_ahead"),
+        no_meminit: options.flag("no_mem_init"),
+        coalesce: options.flag("coalesce"),
+        liforeclaim: options.flag("lifo_reclaim"),
+        ..DatabaseOptions::default()
     }
 }
 
@@ -224,13 +191,13 @@ impl Driver for Mdbx {
     }
 
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+        configure(spec).map(Config::settings)
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<MdbxStore, EngineError> {
         let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let db = Database::open_with_options(dir, config.options()).map_err(while_("opening the store"))?;
-        Ok(MdbxStore { db, writer: Mutex::new(()), config })
+        let db = Database::open_with_options(dir, database_options(&config)).map_err(while_("opening the store"))?;
+        Ok(MdbxStore { db, writer: Mutex::new(()), append: config.options.flag("append"), config })
     }
 }
 
@@ -259,7 +226,7 @@ impl Store for MdbxStore {
             ("max_readers", info.max_readers().into()),
             ("page_size", stat.page_size().into()),
         ]);
-        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
+        Ok(self.config.in_force(read_back))
     }
 
     fn persist(&self) -> Result<(), EngineError> {
@@ -306,7 +273,7 @@ impl Session for MdbxSession<'_> {
         let turn = self.store.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let txn = self.store.db.begin_rw_txn().map_err(while_("beginning a write transaction"))?;
         let open = OpenWrite::try_new(txn, |txn| txn.open_table(None)).map_err(while_("opening the table"))?;
-        Ok(MdbxWrite { open, append: self.store.config.append, _turn: turn })
+        Ok(MdbxWrite { open, append: self.store.append, _turn: turn })
     }
 }
 

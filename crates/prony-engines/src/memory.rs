@@ -26,7 +26,7 @@ use crate::driver::{
     Then, Write,
 };
 use crate::failure::{failed, refused};
-use crate::options::{self, promise};
+use crate::options::{self, Config, promise};
 
 const ENGINE: &str = "memory";
 const FILE: &str = "snapshot";
@@ -66,8 +66,8 @@ fn promises() -> Vec<Promise> {
     vec![promise(Durability::Volatile, "on the heap; `persist` writes a snapshot", true)]
 }
 
-fn class(spec: &StoreSpec) -> Result<Durability, Vec<OptionFault>> {
-    options::configure(spec, &[], &promises(), |_, class, _| class)
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+    options::configure(spec, &[], &promises(), |_, _, _| ())
 }
 
 impl Driver for Memory {
@@ -101,11 +101,11 @@ impl Driver for Memory {
     }
 
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        class(spec).map(|class| Settings { class, values: BTreeMap::new() })
+        configure(spec).map(Config::settings)
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<MemoryStore, EngineError> {
-        class(spec).map_err(|faults| refused(ENGINE, &faults))?;
+        configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
         let map = load(&dir.join(FILE)).map_err(|error| failed(ENGINE, "loading the snapshot", error))?;
         Ok(MemoryStore { map: RwLock::new(map), writer: Mutex::new(()), dir: dir.to_owned() })
     }

@@ -1,64 +1,122 @@
 //! Reads a driver's options: finds unknown names and wrong values, and determines the durability class.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
+use prony_model::record::effective::{NamedSettings, Setting};
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
+use prony_model::spelling::nearest;
 use prony_model::units::parse_bytes;
-use serde_json::Value;
 
-use crate::driver::{OptionFault, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise, bad_value};
+use crate::driver::{
+    InForce, OptionFault, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise, Settings, bad_value,
+};
 
-/// The options of a spec, each of the kind that its driver declared.
-#[derive(Debug, Default)]
-pub(crate) struct Given(BTreeMap<String, Value>);
+/// The options of a spec: those that are given, each of the kind that its driver declared, and the defaults of the others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    given: BTreeSet<String>,
+    in_force: NamedSettings,
+}
 
-impl Given {
-    /// A `Bool` option's value, where it is given.
-    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
-        self.0.get(name).and_then(Value::as_bool)
+#[allow(dead_code)] // not every feature has a driver that uses all of it
+impl Options {
+    /// Whether the spec has it.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.given.contains(name)
     }
 
-    /// An `Int` option's value, where it is given.
-    #[allow(dead_code)] // no driver of a bare build takes a number
-    pub(crate) fn int(&self, name: &str) -> Option<i64> {
-        self.0.get(name).and_then(Value::as_i64)
+    /// A `Bool` option's value.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        matches!(self.in_force.get(name), Some(Setting::Bool(true)))
     }
 
-    /// A `Bytes` option's value in bytes, where it is given.
-    pub(crate) fn bytes(&self, name: &str) -> Option<u64> {
-        self.0.get(name).and_then(Value::as_u64)
+    /// An `Int` option's value; 0 where its default is no number.
+    pub(crate) fn int(&self, name: &str) -> i64 {
+        if let Some(Setting::Int(number)) = self.in_force.get(name) { *number } else { 0 }
     }
 
-    /// A `OneOf` option's word, where it is given.
-    #[allow(dead_code)] // not every feature has a driver that offers a choice
-    pub(crate) fn word(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(Value::as_str)
+    /// A `Bytes` option's value in bytes; 0 where its default is no amount.
+    pub(crate) fn bytes(&self, name: &str) -> u64 {
+        self.int(name).try_into().unwrap_or(0)
+    }
+
+    /// A `OneOf` option's word.
+    pub(crate) fn word(&self, name: &str) -> &str {
+        if let Some(Setting::Text(word)) = self.in_force.get(name) { word } else { "" }
+    }
+
+    /// What is in force of an option where that is another value than the one given, or of something that no option sets.
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<Setting>) {
+        self.in_force.insert(name.to_owned(), value.into());
+    }
+
+    /// Everything that is in force.
+    pub(crate) fn in_force(&self) -> NamedSettings {
+        self.in_force.clone()
+    }
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) class: Durability,
+    pub(crate) options: Options,
+}
+
+impl Config {
+    /// As the plan states it.
+    pub(crate) fn settings(self) -> Settings {
+        Settings { class: self.class, values: self.options.in_force }
+    }
+
+    /// With what the engine reports.
+    #[allow(dead_code)] // the driver of a bare build has no settings
+    pub(crate) fn in_force(&self, read_back: NamedSettings) -> InForce {
+        InForce { durability: self.class, read_back, as_set: self.options.in_force() }
     }
 }
 
 /// Reads the options of `spec`; every option that does not fit is a fault.
-pub(crate) fn read(spec: &StoreSpec, known: &[OptionSpec]) -> (Given, Vec<OptionFault>) {
-    let mut given = Given::default();
+pub(crate) fn read(spec: &StoreSpec, known: &[OptionSpec]) -> (Options, Vec<OptionFault>) {
+    let mut options = Options::default();
     let mut faults = Vec::new();
+    known.iter().for_each(|option| options.set(&option.name, default(option)));
     for (name, value) in &spec.options {
         match known.iter().find(|option| option.name == *name) {
             None => faults.push(unknown(&spec.engine, name, known)),
             Some(option) => match fit(value, &option.kind) {
-                Some(value) => drop(given.0.insert(name.clone(), value)),
+                Some(value) => {
+                    options.set(name, value);
+                    options.given.insert(name.clone());
+                }
                 None => faults.push(bad_value(name, value, &wanted(&option.kind))),
             },
         }
     }
-    (given, faults)
+    (options, faults)
 }
 
-fn fit(value: &OptionValue, kind: &OptionKind) -> Option<Value> {
+/// The default of an option, or the text that says what it depends on.
+fn default(option: &OptionSpec) -> Setting {
+    let text = option.default.as_str();
+    let value = match option.kind {
+        OptionKind::Bool => text.parse().ok().map(OptionValue::Bool),
+        _ => Some(text.parse().map_or_else(|_| OptionValue::Text(text.to_owned()), OptionValue::Int)),
+    };
+    value.and_then(|value| fit(&value, &option.kind)).unwrap_or_else(|| text.into())
+}
+
+fn fit(value: &OptionValue, kind: &OptionKind) -> Option<Setting> {
     match (kind, value) {
-        (OptionKind::Bool, OptionValue::Bool(on)) => Some(Value::from(*on)),
-        (OptionKind::Int { min, max }, OptionValue::Int(n)) => (min..=max).contains(&n).then(|| Value::from(*n)),
-        (OptionKind::Bytes, OptionValue::Int(n)) => u64::try_from(*n).ok().map(Value::from),
-        (OptionKind::Bytes, OptionValue::Text(text)) => parse_bytes(text).ok().map(|b| Value::from(b.as_bytes())),
-        (OptionKind::OneOf(words), OptionValue::Text(word)) => words.contains(word).then(|| Value::from(word.as_str())),
+        (OptionKind::Bool, OptionValue::Bool(on)) => Some(Setting::from(*on)),
+        (OptionKind::Int { min, max }, OptionValue::Int(n)) => (min..=max).contains(&n).then(|| Setting::from(*n)),
+        (OptionKind::Bytes, OptionValue::Int(n)) => (*n >= 0).then(|| Setting::from(*n)),
+        (OptionKind::Bytes, OptionValue::Text(text)) => {
+            i64::try_from(parse_bytes(text).ok()?.as_bytes()).ok().map(Setting::from)
+        }
+        (OptionKind::OneOf(words), OptionValue::Text(word)) => {
+            words.contains(word).then(|| Setting::from(word.as_str()))
+        }
         _ => None,
     }
 }
@@ -77,18 +135,12 @@ fn unknown(engine: &str, name: &str, known: &[OptionSpec]) -> OptionFault {
     OptionFault {
         option: Some(name.to_owned()),
         message: format!("`{engine}` has no option `{name}`"),
-        hint: Some(match nearest(name, &names) {
+        hint: Some(match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None if names.is_empty() => "the engine takes no options".to_owned(),
             None => format!("the engine takes `{}`", names.join("`, `")),
         }),
     }
-}
-
-/// The known name most similar to `name`, if one is similar.
-pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    let scored = names.iter().map(|other| (strsim::jaro_winkler(name, other), *other));
-    scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
 }
 
 /// The class to use: the requested one if the engine offers it, else the default.
@@ -109,25 +161,24 @@ pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability
     })
 }
 
-/// Calls `make` with the options of `spec` and its class; returns the result, or all faults that were found here or by
-/// `make`. A class that the engine does not offer is replaced by the strict one, so that the other faults are found
-/// too.
+/// The options of `spec` and its class, or all faults that were found here or by `check`, which also sets what follows from
+/// them. A class that the engine does not offer is replaced by the strict one, so that the other faults are found too.
 ///
 /// # Errors
 /// Every fault.
-pub(crate) fn configure<C>(
+pub(crate) fn configure(
     spec: &StoreSpec,
     known: &[OptionSpec],
     promises: &[Promise],
-    make: impl FnOnce(&Given, Durability, &mut Vec<OptionFault>) -> C,
-) -> Result<C, Vec<OptionFault>> {
-    let (given, mut faults) = read(spec, known);
+    check: impl FnOnce(&mut Options, Durability, &mut Vec<OptionFault>),
+) -> Result<Config, Vec<OptionFault>> {
+    let (mut options, mut faults) = read(spec, known);
     let class = class(spec, promises).unwrap_or_else(|fault| {
         faults.push(fault);
         Durability::Strict
     });
-    let config = make(&given, class, &mut faults);
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
+    check(&mut options, class, &mut faults);
+    if faults.is_empty() { Ok(Config { class, options }) } else { Err(faults) }
 }
 
 /// The fault of options that result in another class than the requested one.
@@ -176,6 +227,8 @@ pub(crate) fn one_of(words: &[&str]) -> OptionKind {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::record::effective::named;
+
     use super::*;
 
     fn spec(options: &[(&str, OptionValue)]) -> StoreSpec {
@@ -203,11 +256,27 @@ mod tests {
         ];
         let (given, faults) = read(&spec(&options), &known());
         assert_eq!(faults, vec![]);
-        assert_eq!(given.flag("no_sync"), Some(true));
-        assert_eq!(given.int("pages"), Some(8));
-        assert_eq!(given.bytes("cache"), Some(2 << 20));
-        assert_eq!(given.word("mode"), Some("delete"));
-        assert_eq!(given.word("other"), None);
+        assert!(given.flag("no_sync"));
+        assert_eq!((given.int("pages"), given.bytes("cache"), given.word("mode")), (8, 2 << 20, "delete"));
+        assert_eq!((given.is_given("mode"), given.is_given("other"), given.word("other")), (true, false, ""));
+    }
+
+    #[test]
+    fn options_that_are_not_given_have_their_default() {
+        let mut known = known();
+        known.push(option("flags", OptionKind::Bool, "set by the class", ""));
+        known.push(option("readers", OptionKind::Int { min: 1, max: 9 }, "one a core", ""));
+        let (options, _) = read(&spec(&[]), &known);
+        let expected = named([
+            ("no_sync", false.into()),
+            ("pages", 4_i64.into()),
+            ("cache", (1_u64 << 30).into()),
+            ("mode", "wal".into()),
+            ("flags", "set by the class".into()),
+            ("readers", "one a core".into()),
+        ]);
+        assert_eq!(options.in_force(), expected);
+        assert_eq!((options.flag("flags"), options.int("readers"), options.is_given("pages")), (false, 0, false));
     }
 
     #[test]
@@ -221,6 +290,8 @@ mod tests {
         ];
         let (_, faults) = read(&spec(&options), &known());
         assert_eq!(faults.len(), 4);
+        let (_, too_large) = read(&spec(&[("cache", text("10000000000 GiB"))]), &known());
+        assert_eq!(too_large.len(), 1);
         let hints: Vec<_> = faults.iter().filter_map(|fault| fault.hint.clone()).collect();
         assert_eq!(hints, ["did you mean `no_sync`?"]);
         let mode = faults.iter().find(|fault| fault.option.as_deref() == Some("mode")).map(|fault| &fault.message);

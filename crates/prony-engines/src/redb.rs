@@ -15,7 +15,7 @@ use ::redb::{
     Builder, Database, Durability as Commit, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Table,
     TableDefinition, WriteTransaction,
 };
-use prony_model::record::effective::{NamedSettings, Setting, named};
+use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
 
@@ -24,7 +24,7 @@ use crate::driver::{
     Session, Settings, Store, Then, Write,
 };
 use crate::failure::{failed, refused};
-use crate::options::{self, option, promise};
+use crate::options::{self, Config, option, promise};
 use crate::versions;
 
 const ENGINE: &str = "redb";
@@ -40,6 +40,8 @@ pub struct Redb;
 /// A redb database.
 pub struct RedbStore {
     db: Database,
+    two_phase: bool,
+    quick_repair: bool,
     config: Config,
 }
 
@@ -65,14 +67,6 @@ self_cell!(
 /// A redb write transaction with its table open.
 pub struct RedbWrite(OpenTable);
 
-#[derive(Clone, Copy)]
-struct Config {
-    class: Durability,
-    cache: Option<u64>,
-    two_phase: bool,
-    quick_repair: bool,
-}
-
 fn option_specs() -> Vec<OptionSpec> {
     let two_phase = "each commit syncs twice, as a protection against forged checksums (set_two_phase_commit)";
     vec![
@@ -95,23 +89,9 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    options::configure(spec, &option_specs(), &promises(), |given, class, _| Config {
-        class,
-        cache: given.bytes("cache"),
-        two_phase: given.flag("two_phase_commit").unwrap_or(false),
-        quick_repair: given.flag("quick_repair").unwrap_or(false),
+    options::configure(spec, &option_specs(), &promises(), |options, class, _| {
+        options.set("commit", if class == Durability::Strict { "immediate" } else { "none" });
     })
-}
-
-impl Config {
-    fn values(self) -> NamedSettings {
-        named([
-            ("commit", Setting::from(if self.class == Durability::Strict { "immediate" } else { "none" })),
-            ("cache", Setting::from(self.cache.unwrap_or(1 << 30))),
-            ("two_phase_commit", Setting::from(self.two_phase)),
-            ("quick_repair", Setting::from(self.quick_repair)),
-        ])
-    }
 }
 
 impl Driver for Redb {
@@ -145,17 +125,16 @@ impl Driver for Redb {
     }
 
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+        configure(spec).map(Config::settings)
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<RedbStore, EngineError> {
         let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
         let mut builder = Builder::new();
-        if let Some(cache) = config.cache {
-            builder.set_cache_size(usize::try_from(cache).unwrap_or(usize::MAX));
-        }
+        builder.set_cache_size(usize::try_from(config.options.bytes("cache")).unwrap_or(usize::MAX));
         let db = builder.create(dir.join(FILE)).map_err(while_("opening the store"))?;
-        let store = RedbStore { db, config };
+        let [two_phase, quick_repair] = ["two_phase_commit", "quick_repair"].map(|name| config.options.flag(name));
+        let store = RedbStore { db, two_phase, quick_repair, config };
         // The first commit is immediate in every class, so that the empty store itself is durable.
         store.begin(Commit::Immediate)?.commit()?;
         Ok(store)
@@ -174,8 +153,8 @@ impl RedbStore {
     fn begin(&self, commit: Commit) -> Result<RedbWrite, EngineError> {
         let mut txn = self.db.begin_write().map_err(while_("beginning a write transaction"))?;
         txn.set_durability(commit).map_err(while_("setting the durability"))?;
-        txn.set_two_phase_commit(self.config.two_phase);
-        txn.set_quick_repair(self.config.quick_repair);
+        txn.set_two_phase_commit(self.two_phase);
+        txn.set_quick_repair(self.quick_repair);
         let open = OpenTable::try_new(txn, |txn| txn.open_table(TABLE));
         open.map(RedbWrite).map_err(while_("opening the table"))
     }
@@ -194,7 +173,7 @@ impl Store for RedbStore {
         let page_size = txn.stats().map_err(while_("reading the statistics"))?.page_size();
         txn.abort().map_err(while_("reading the statistics"))?;
         let read_back = named([("page_size", page_size.into())]);
-        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
+        Ok(self.config.in_force(read_back))
     }
 
     fn persist(&self) -> Result<(), EngineError> {

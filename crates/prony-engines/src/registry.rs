@@ -1,9 +1,9 @@
 //! The engines of this build: the one place that lists them.
 
 use prony_model::spec::StoreSpec;
+use prony_model::spelling::nearest;
 
 use crate::driver::{Capabilities, Description, Driver, EngineError, OptionFault, Settings};
-use crate::options::nearest;
 
 /// An engine that a driver exists for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ pub fn missing(engine: &str) -> OptionFault {
 
 fn suggestion(engine: &str) -> String {
     let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
-    match nearest(engine, &names) {
+    match nearest(engine, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known engines: `{}`", names.join("`, `")),
     }

@@ -18,7 +18,7 @@ use ::rocksdb::{
     BlockBasedOptions, Cache, DBAccess, DBCompressionType, DBRawIteratorWithThreadMode, Error, ErrorKind,
     OptimisticTransactionDB, OptimisticTransactionOptions, Options, SnapshotWithThreadMode, Transaction, WriteOptions,
 };
-use prony_model::record::effective::{NamedSettings, Setting, named};
+use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
@@ -26,7 +26,7 @@ use crate::driver::{
     Session, Settings, Store, Then, Write,
 };
 use crate::failure::{failed, refused};
-use crate::options::{self, one_of, option, promise};
+use crate::options::{self, Config, one_of, option, promise};
 use crate::versions;
 
 const ENGINE: &str = "rocksdb";
@@ -73,18 +73,6 @@ pub struct RocksDbRead<'t>(SnapshotWithThreadMode<'t, OptimisticTransactionDB>);
 /// A RocksDB transaction.
 pub struct RocksDbWrite<'t>(Transaction<'t, OptimisticTransactionDB>);
 
-#[derive(Clone, Copy)]
-struct Config {
-    class: Durability,
-    write_buffer: u64,
-    cache: Option<u64>,
-    block_size: u64,
-    compression: usize,
-    bloom_bits: i64,
-    jobs: i64,
-    direct_reads: bool,
-}
-
 fn option_specs() -> Vec<OptionSpec> {
     let compressions = COMPRESSIONS.map(|(name, _)| name);
     let bits = OptionKind::Int { min: 0, max: 64 };
@@ -109,25 +97,19 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    options::configure(spec, &option_specs(), &promises(), |given, class, faults| {
-        let compression = given.word("compression").unwrap_or("snappy");
-        let config = Config {
-            class,
-            write_buffer: given.bytes("write_buffer").unwrap_or(64 << 20),
-            cache: given.bytes("cache"),
-            block_size: given.bytes("block_size").unwrap_or(4 << 10),
-            compression: COMPRESSIONS.iter().position(|(name, _)| *name == compression).unwrap_or(0),
-            bloom_bits: given.int("bloom_bits").unwrap_or(0),
-            jobs: given.int("jobs").unwrap_or(2),
-            direct_reads: given.flag("direct_reads").unwrap_or(false),
-        };
-        if !(1 << 10..=1 << 30).contains(&config.block_size) {
+    options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
+        if !(1 << 10..=1 << 30).contains(&options.bytes("block_size")) {
             faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 GiB".to_owned()));
         }
-        if config.write_buffer < 64 << 10 {
+        if options.bytes("write_buffer") < 64 << 10 {
             faults.push(options::out_of_range("write_buffer", "`write_buffer` must be at least 64 KiB".to_owned()));
         }
-        config
+        let log = match class {
+            Durability::Strict => "sync",
+            Durability::Volatile => "disabled",
+            _ => "no sync",
+        };
+        options.set("log", log);
     })
 }
 
@@ -135,50 +117,32 @@ fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-impl Config {
-    fn values(self) -> NamedSettings {
-        let log = match self.class {
-            Durability::Strict => "sync",
-            Durability::Volatile => "disabled",
-            _ => "no sync",
-        };
-        named([
-            ("log", Setting::from(log)),
-            ("write_buffer", Setting::from(self.write_buffer)),
-            ("cache", Setting::from(self.cache.unwrap_or(8 << 20))),
-            ("block_size", Setting::from(self.block_size)),
-            ("compression", Setting::from(COMPRESSIONS[self.compression].0)),
-            ("bloom_bits", Setting::from(self.bloom_bits)),
-            ("jobs", Setting::from(self.jobs)),
-            ("direct_reads", Setting::from(self.direct_reads)),
-        ])
+fn database_options(given: &options::Options, cache: Option<&Cache>) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_size(size(given.bytes("block_size")));
+    if let Some(cache) = cache {
+        table.set_block_cache(cache);
     }
+    let bloom_bits = given.int("bloom_bits");
+    if bloom_bits > 0 {
+        table.set_bloom_filter(bloom_bits as f64, false);
+    }
+    let compression = COMPRESSIONS.iter().find(|(name, _)| *name == given.word("compression"));
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&table);
+    options.set_write_buffer_size(size(given.bytes("write_buffer")));
+    options.set_compression_type(compression.map_or(DBCompressionType::Snappy, |(_, compression)| *compression));
+    options.set_max_background_jobs(i32::try_from(given.int("jobs")).unwrap_or(i32::MAX));
+    options.set_use_direct_reads(given.flag("direct_reads"));
+    options
+}
 
-    fn options(self, cache: Option<&Cache>) -> Options {
-        let mut table = BlockBasedOptions::default();
-        table.set_block_size(size(self.block_size));
-        if let Some(cache) = cache {
-            table.set_block_cache(cache);
-        }
-        if self.bloom_bits > 0 {
-            table.set_bloom_filter(self.bloom_bits as f64, false);
-        }
-        let mut options = Options::default();
-        options.create_if_missing(true);
-        options.set_block_based_table_factory(&table);
-        options.set_write_buffer_size(size(self.write_buffer));
-        options.set_compression_type(COMPRESSIONS[self.compression].1);
-        options.set_max_background_jobs(i32::try_from(self.jobs).unwrap_or(i32::MAX));
-        options.set_use_direct_reads(self.direct_reads);
-        options
-    }
-
-    fn commit(self) -> WriteOptions {
-        let mut options = WriteOptions::new();
-        options.set_sync(self.class == Durability::Strict);
-        options.disable_wal(self.class == Durability::Volatile);
-        options
-    }
+fn commit_options(class: Durability) -> WriteOptions {
+    let mut options = WriteOptions::new();
+    options.set_sync(class == Durability::Strict);
+    options.disable_wal(class == Durability::Volatile);
+    options
 }
 
 impl Driver for RocksDb {
@@ -212,14 +176,15 @@ impl Driver for RocksDb {
     }
 
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+        configure(spec).map(Config::settings)
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<RocksDbStore, EngineError> {
         let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let cache = config.cache.map(|cache| Cache::new_lru_cache(size(cache))).transpose();
+        let cache = config.options.is_given("cache").then(|| Cache::new_lru_cache(size(config.options.bytes("cache"))));
+        let cache = cache.transpose();
         let cache = cache.map_err(while_("allocating the block cache"))?;
-        let db = OptimisticTransactionDB::open(&config.options(cache.as_ref()), dir);
+        let db = OptimisticTransactionDB::open(&database_options(&config.options, cache.as_ref()), dir);
         Ok(RocksDbStore { db: db.map_err(while_("opening the store"))?, dir: dir.to_owned(), config, cache })
     }
 }
@@ -249,7 +214,7 @@ impl Store for RocksDbStore {
     type Session<'s> = RocksDbSession<'s>;
 
     fn session(&self) -> Result<RocksDbSession<'_>, EngineError> {
-        Ok(RocksDbSession { store: self, commit: self.config.commit() })
+        Ok(RocksDbSession { store: self, commit: commit_options(self.config.class) })
     }
 
     /// Read back from RocksDB's own note of its options; write options are given with each write.
@@ -261,7 +226,7 @@ impl Store for RocksDbStore {
                 read_back.entry(name.to_owned()).or_insert_with(|| value.into());
             }
         }
-        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
+        Ok(self.config.in_force(read_back))
     }
 
     fn persist(&self) -> Result<(), EngineError> {

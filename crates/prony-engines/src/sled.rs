@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ::sled::{Batch, Db, Mode, Tree};
-use prony_model::record::effective::{NamedSettings, Setting, named};
+use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
@@ -23,7 +23,7 @@ use crate::driver::{
     Session, Settings, Store, Then, Write,
 };
 use crate::failure::{failed, refused};
-use crate::options::{self, one_of, option, promise};
+use crate::options::{self, Config, one_of, option, promise};
 use crate::versions;
 
 const ENGINE: &str = "sled";
@@ -60,14 +60,6 @@ enum Pending {
     Many(Batch),
 }
 
-#[derive(Clone, Copy)]
-struct Config {
-    class: Durability,
-    cache: u64,
-    flush_every: u64,
-    small: bool,
-}
-
 fn option_specs() -> Vec<OptionSpec> {
     let period = OptionKind::Int { min: 1, max: 3_600_000 };
     vec![
@@ -90,33 +82,13 @@ fn promises() -> Vec<Promise> {
 }
 
 fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    options::configure(spec, &option_specs(), &promises(), |given, class, faults| {
-        let config = Config {
-            class,
-            cache: given.bytes("cache").unwrap_or(1 << 30),
-            flush_every: given.int("flush_every").and_then(|ms| u64::try_from(ms).ok()).unwrap_or(500),
-            small: given.word("mode") != Some("high_throughput"),
-        };
+    options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         // sled panics on less.
-        if config.cache < 256 {
+        if options.bytes("cache") < 256 {
             faults.push(options::out_of_range("cache", "`cache` must be at least 256 bytes".to_owned()));
         }
-        config
+        options.set("flush", if class == Durability::Relaxed { "each commit" } else { "in the background" });
     })
-}
-
-impl Config {
-    fn values(self) -> NamedSettings {
-        named([
-            (
-                "flush",
-                Setting::from(if self.class == Durability::Relaxed { "each commit" } else { "in the background" }),
-            ),
-            ("cache", Setting::from(self.cache)),
-            ("flush_every", Setting::from(self.flush_every)),
-            ("mode", Setting::from(if self.small { "low_space" } else { "high_throughput" })),
-        ])
-    }
 }
 
 impl Driver for Sled {
@@ -150,17 +122,18 @@ impl Driver for Sled {
     }
 
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+        configure(spec).map(Config::settings)
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<SledStore, EngineError> {
         let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let mode = if config.small { Mode::LowSpace } else { Mode::HighThroughput };
+        let options = &config.options;
+        let small = options.word("mode") == "low_space";
         let opened = ::sled::Config::new()
             .path(dir)
-            .cache_capacity(config.cache)
-            .flush_every_ms(Some(config.flush_every))
-            .mode(mode)
+            .cache_capacity(options.bytes("cache"))
+            .flush_every_ms(u64::try_from(options.int("flush_every")).ok())
+            .mode(if small { Mode::LowSpace } else { Mode::HighThroughput })
             .open();
         Ok(SledStore { db: opened.map_err(while_("opening the store"))?, dir: dir.to_owned(), config })
     }
@@ -186,8 +159,7 @@ impl Store for SledStore {
 
     /// sled does not report how it was opened.
     fn in_force(&self) -> Result<InForce, EngineError> {
-        let read_back = NamedSettings::new();
-        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
+        Ok(self.config.in_force(NamedSettings::new()))
     }
 
     fn persist(&self) -> Result<(), EngineError> {

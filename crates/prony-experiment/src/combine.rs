@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_model::spelling::nearest;
+
 use super::design::ALL;
 use super::factors::{FactorDef, by_key, left_out, level_fault, level_hint, selection};
 use super::node::Node;
-use super::problem::{Problem, Problems, nearest};
+use super::problem::{Problem, Problems};
 
 /// The most combinations of a design; a file with more is a mistake.
 const MOST_COMBINATIONS: usize = 100_000;

@@ -68,10 +68,14 @@ impl Experiment {
     pub fn variants(&self) -> &[Variant] {
         &self.variants
     }
-    /// A variant's levels as text: `lmdb, each`.
+    /// A variant's levels as text: `lmdb, each`; a number, which says nothing by itself, with its factor: `threads=4`.
     pub fn labels(&self, variant: &Variant) -> String {
-        let levels = self.factors.iter().zip(&variant.levels);
-        let labels: Vec<&str> = levels.filter_map(|(f, level)| Some(f.levels.get(*level)?.label.as_str())).collect();
+        let text = |(factor, level): (&Factor, &usize)| {
+            let label = &factor.levels.get(*level)?.label;
+            let is_number = label.parse::<f64>().is_ok();
+            Some(if is_number { format!("{}={label}", factor.name) } else { label.clone() })
+        };
+        let labels: Vec<String> = self.factors.iter().zip(&variant.levels).filter_map(text).collect();
         labels.join(", ")
     }
     /// The same with their factors: `store=lmdb, transaction=each`; empty factors are left out.

@@ -56,10 +56,21 @@ impl<'a> EnvironmentValues<'a> {
                     let Value::List(services) = &mut section.node.value else { continue };
                     services.iter_mut().for_each(|service| self.service(service, problems));
                 }
+                "phase" => {
+                    let Value::List(phases) = &mut section.node.value else { continue };
+                    phases.iter_mut().for_each(|phase| self.phase(phase, problems));
+                }
                 _ => {}
             }
         }
         filled
+    }
+
+    /// The same in the command that a phase runs.
+    pub(crate) fn phase(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node).iter_mut().filter(|key| key.key == "run") {
+            Self { service: true, ..self }.node(&mut key.node, problems);
+        }
     }
 
     /// The same in one program.

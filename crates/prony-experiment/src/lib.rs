@@ -15,6 +15,7 @@ pub mod expr;
 mod factors;
 mod floor;
 mod grammar;
+mod never_matches;
 mod node;
 mod placeholder;
 pub mod plan;
@@ -47,6 +48,8 @@ pub mod templates {
     pub const STORE: &str = include_str!("templates/store.toml");
     /// Two programs that every machine has.
     pub const PROGRAM: &str = include_str!("templates/program.toml");
+    /// A server under load from one and from several connections.
+    pub const SERVICES: &str = include_str!("templates/services.toml");
     /// Two revisions of the git repository in which the file lies.
     pub const BRANCHES: &str = include_str!("templates/branches.toml");
 }

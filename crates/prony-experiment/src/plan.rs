@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::design::{Experiment, Variant};
 
-pub use data_size::{DataBytes, data_bytes};
+pub use data_size::{DataBytes, data_bytes, least_value};
 pub use index_size::index_bytes;
 pub use outline::{Outline, Stratum, VariantOutline, outline, without_verdict};
 

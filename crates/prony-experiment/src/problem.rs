@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use prony_model::spelling::nearest;
+
 /// Characters of a message, hint or note that are shown: a name in it may be a megabyte long.
 const LONGEST: usize = 1_000;
 
@@ -216,18 +218,6 @@ pub(crate) fn known_hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str
     }
 }
 
-/// The known word that differs from `word` by a typing error.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let length = word.chars().count();
-    let slips = |k: &str| 1.max(length.max(k.chars().count()) / 3);
-    // A distance is at least the difference of the lengths, and takes far longer to find.
-    let near = known.into_iter().filter(|k| length <= LONGEST && length.abs_diff(k.chars().count()) <= slips(k));
-    near.map(|k| (strsim::damerau_levenshtein(word, k), k))
-        .filter(|(distance, k)| *distance <= slips(k) && *distance < k.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, k)| k)
-}
-
 /// `` `a`, `b` `` for a list of words.
 pub(crate) fn quoted<S: AsRef<str>>(words: &[S]) -> String {
     words.iter().map(|word| format!("`{}`", word.as_ref())).collect::<Vec<_>>().join(", ")
@@ -263,7 +253,6 @@ mod tests {
         assert_eq!(known_hint("durabilty", ["engine", "durability"]).unwrap(), "did you mean `durability`?");
         assert_eq!(known_hint("zzz", ["engine", "use"]).unwrap(), "known: `engine`, `use`");
         assert_eq!(known_hint("zzz", []), None);
-        assert_eq!(nearest("x", ["a", "b"]), None, "one letter is no slip of another");
     }
 
     #[test]

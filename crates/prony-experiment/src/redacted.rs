@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::design::{Experiment, Variant};
 use prony_model::program::{Change, CommandLine, InputSpec, OutputTo, ProgramSpec};
 use prony_model::service::{CounterSource, ReadySign, ServiceSpec};
-use prony_model::spec::Subject;
+use prony_model::spec::{Action, Subject};
 
 /// The replacement for a text that is not recorded.
 pub const LEFT_OUT: &str = "(left out of the record)";
@@ -49,6 +49,11 @@ impl Experiment {
                 leave_out(program);
             }
             variant.spec.services.iter_mut().for_each(leave_out_service);
+            for phase in &mut variant.spec.phases {
+                if let Action::Run(run) = &mut phase.action {
+                    run.command = CommandLine::Words(vec![LEFT_OUT.to_owned()]);
+                }
+            }
         }
         Cow::Owned(recorded)
     }

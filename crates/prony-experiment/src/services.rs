@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::combine::Combination;
 use super::decode::document::Files;
+use super::decode::phase::Placed;
 use super::decode::program::Place;
 use super::decode::{collections, data, service};
 use super::grammar;
@@ -13,8 +14,8 @@ use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, noted, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
 use prony_model::program::CommandLine;
-use prony_model::service::{ReadySign, ServiceSpec};
-use prony_model::spec::{Action, CollectionSpec, FieldPath, Subject, TrialSpec};
+use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec};
+use prony_model::spec::{Action, CollectionSpec, FieldPath, RunSpec, Subject, TrialSpec};
 use prony_model::units::Nanos;
 
 /// The specification of the variant's trials, whatever the file measures; `None` where something in it is wrong, which has
@@ -29,7 +30,7 @@ pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mu
 
 /// Whether the file measures services, or another server, by requests.
 pub(crate) fn are_measured(root: &Node) -> bool {
-    let requests = |phase: &Node| phase.entry("http").is_some();
+    let requests = |phase: &Node| phase.entry("http").is_some() || phase.entry("run").is_some();
     let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
     root.get("service").is_some() || phases.iter().any(requests)
 }
@@ -165,7 +166,8 @@ impl Requests<'_> {
         let (saved, fields) = used(spec);
         for name in saved.iter().filter(|name| !self.saved.contains(name)) {
             let problem = Problem::new(at.clone(), format!("no earlier phase saves `{name}`"));
-            let hint = format!("write `save = {{ {name} = {{ header = \"location\" }} }}` in an earlier phase");
+            let hint =
+                format!("write `save = {{ {name} = {{ header = \"location\" }} }}` in `http` of an earlier phase");
             problems.add(problem.hint(hint));
         }
         self.saved.extend(spec.save.keys().cloned());
@@ -221,6 +223,57 @@ fn used(spec: &HttpSpec) -> (Vec<String>, Vec<FieldPath>) {
     (saved, fields)
 }
 
+/// Faults of a command that runs as a phase: there must be services beside it, and those that it names.
+fn can_run(run: &RunSpec, services: &[ServiceSpec], at: &Range<usize>, problems: &mut Problems<'_>) {
+    if services.is_empty() {
+        let problem = Problem::new(at.clone(), "`run` runs a command beside services, and the file has none");
+        problems.add(problem.hint("add `[[service]]`; to measure a command, use `[program.NAME]`"));
+    }
+    let words = run.command.words();
+    for (own, name) in [(PORT, "port"), (DATA, "data")] {
+        if words.iter().any(|word| word.contains(own)) {
+            let problem = Problem::new(at.clone(), format!("`{{{name}}}` has no meaning here"));
+            problems.add(problem.hint(format!("name the service: `{{service.NAME.{name}}}`")));
+        }
+    }
+    for (name, number) in words.iter().flat_map(|text| holes(text)) {
+        let known = services.iter().find(|service| service.name() == name);
+        if let Some((message, hint)) = no_instance(known, &name, number, services) {
+            problems.add(Problem::new(at.clone(), message).maybe_hint(hint));
+        }
+    }
+}
+
+/// Faults of what phases do; paths get their folder, that of the `file`.
+fn check_phases(
+    phases: &mut [Placed],
+    (services, data): (&[ServiceSpec], &[CollectionSpec]),
+    file: &str,
+    problems: &mut Problems<'_>,
+) {
+    let mut requests = Requests { services, data, saved: Vec::new() };
+    for placed in phases {
+        match &mut placed.spec.action {
+            Action::Http(http) => {
+                requests.check(http, &placed.action, problems);
+                if let Some(BodySpec::File { path, .. }) = &mut http.body {
+                    *path = Place { file }.resolve(path);
+                }
+            }
+            Action::Run(run) => {
+                run.directory = Place { file }.resolve(".");
+                can_run(run, services, &placed.action, problems);
+            }
+            Action::Settle(_) | Action::Pause(_) => {}
+            action => {
+                let message = format!("`{}` works on a store, but the file measures services", action.name());
+                let hint = "phases of services are `http`, `run`, `settle` and `pause`";
+                problems.add(Problem::new(placed.action.clone(), message).hint(hint));
+            }
+        }
+    }
+}
+
 /// The specification of the variant's trials; `None` where something in it is wrong, which has been reported.
 fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
     let (limits, limited) = limits(context, levels, problems);
@@ -257,23 +310,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     });
     let mut phases = phases(context, levels, limits.phase, problems)?;
     let data = known(root, data)?;
-    let mut requests = Requests { services: &services, data: &data, saved: Vec::new() };
-    for placed in &mut phases {
-        match &mut placed.spec.action {
-            Action::Http(http) => {
-                requests.check(http, &placed.action, problems);
-                if let Some(BodySpec::File { path, .. }) = &mut http.body {
-                    *path = Place { file: &context.raw.file }.resolve(path);
-                }
-            }
-            Action::Settle(_) | Action::Pause(_) => {}
-            action => {
-                let message = format!("`{}` works on a store, but the file measures services", action.name());
-                let hint = "phases of services are `http`, `settle` and `pause`";
-                problems.add(Problem::new(placed.action.clone(), message).hint(hint));
-            }
-        }
-    }
+    check_phases(&mut phases, (&services, &data), &context.raw.file, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let spec = TrialSpec { subject: Subject::Services, services, data, phases, limits };
     let of_services = nodes.iter().map(|node| ("service", Some(node)));
@@ -285,7 +322,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
 
 #[cfg(test)]
 mod tests {
-    use prony_model::service::{OfService, PORT, hole};
+    use prony_model::service::{OfService, hole};
 
     use super::*;
 

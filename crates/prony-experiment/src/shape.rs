@@ -74,6 +74,11 @@ pub(crate) struct TableShape {
     pub(crate) rest: Option<&'static Shape>,
 }
 
+/// A table with these keys only.
+pub(crate) const fn table(name: &'static str, doc: &'static str, fields: &'static [&'static [Field]]) -> TableShape {
+    TableShape { name, doc, fields, rest: None }
+}
+
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {

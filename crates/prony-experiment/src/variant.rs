@@ -297,7 +297,8 @@ pub(crate) fn phases(
         if !of_store || !runs(context, node, levels, problems) {
             continue;
         }
-        let filled = context.levels(levels).fill(&without(node, &NOT_OF_STORES), problems);
+        let mut filled = context.levels(levels).fill(&without(node, &NOT_OF_STORES), problems);
+        context.outside.phase(&mut filled, problems);
         let placed = fits(context, "phase", &filled, &grammar::PHASE, problems)
             .then(|| phase::phase(&filled, limit, problems))
             .flatten();

@@ -2,23 +2,28 @@
 
 use std::path::Path;
 
+use super::decode::compare::gaps_differ;
 use super::design::{Experiment, Variant};
+use super::never_matches;
 use super::node::{Node, Value, parse};
 use super::problem::{Problem, Problems};
 use super::shell_syntax::{ShellSyntax, shell_syntax};
 use prony_model::number::count;
 use prony_model::program::{CommandLine, ProgramSpec};
-use prony_model::spec::{BytesSpec, CollectionSpec, Size, ValueSpec};
+use prony_model::spec::{Action, Amount, BytesSpec, CollectionSpec, Size, ValueSpec};
 use prony_model::units::{Bytes, parse_bytes};
 
 /// Commands with a sign of the shell and no shell, those that name a file which `is_beside` the experiment's while they run in
-/// an empty directory, and sizes that are written as a value; in the file's order.
+/// an empty directory, sizes that are written as a value, queries that can find nothing, and times that leave out gaps.
 pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let text = experiment.source();
     let Ok(raw) = parse(text, "") else { return Vec::new() };
     let mut problems = Problems::new(text);
     commands(&raw.root, experiment, is_beside, &mut problems);
     values(&raw.root, experiment, &mut problems);
+    repeated_puts(&raw.root, experiment, &mut problems);
+    never_matches::queries(&raw.root, experiment, &mut problems);
+    gaps_differ(&raw.root, experiment.variants(), &mut problems);
     problems.into_list()
 }
 
@@ -62,6 +67,31 @@ fn left_behind(program: &ProgramSpec, is_beside: &dyn Fn(&str) -> bool) -> Optio
     words.into_iter().find(|word| Path::new(word).is_relative() && is_beside(word))
 }
 
+/// More puts than there are records: the last ones replace what the phase itself has stored.
+fn repeated_puts(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
+    for spec in experiment.variants().iter().map(|variant| &variant.spec) {
+        for phase in &spec.phases {
+            let Action::Put(ops) = &phase.action else { continue };
+            let records = spec.collection(ops).map_or(u64::MAX, |collection| collection.records);
+            let Amount::Count(puts) = ops.amount else { continue };
+            if puts <= records {
+                continue;
+            }
+            let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
+            let own = phases.iter().find(|node| node.get("name").and_then(Node::text) == Some(&phase.name));
+            let at = own.and_then(|node| node.get("put")?.get("count")).map_or(0..0, |node| node.span.clone());
+            let message = format!(
+                "`{}` puts {puts} times into a collection of {}: {} of them replace what the phase itself has stored",
+                phase.name,
+                count(records, "record"),
+                puts - records
+            );
+            problems
+                .add(Problem::new(at, message).hint("raise `records`, or write an `update` phase to replace records"));
+        }
+    }
+}
+
 /// A value that is one text, the same in every record, and looks like a size; it may come from a factor.
 fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
     let Some(data) = root.get("data") else { return };
@@ -100,6 +130,19 @@ mod tests {
     fn warning(text: &str, length: usize) -> (usize, usize, String, Option<String>) {
         let hint = format!("for values with a size of {text} write `value = {{ bytes = \"{text}\" }}`");
         (8, 9, format!("every value is the text `{text}`, {length} bytes long"), Some(hint))
+    }
+
+    #[test]
+    fn puts_that_replace_what_their_phase_has_stored_are_warned_about() {
+        let of = |puts: u64| {
+            let text = format!(
+                "[store]\nengine = \"lmdb\"\n[data]\nkey = \"{{i}}\"\nrecords = 20\nvalue = \"v\"\n[[phase]]\nname = \"load\"\nput = {{ count = {puts} }}\n"
+            );
+            warnings(&sound(&text), &|_| false).into_iter().map(|found| (found.line, found.message)).collect::<Vec<_>>()
+        };
+        let said =
+            "`load` puts 50 times into a collection of 20 records: 30 of them replace what the phase itself has stored";
+        assert_eq!((of(50), of(20)), (vec![(9, said.to_owned())], Vec::new()));
     }
 
     #[test]

@@ -81,8 +81,9 @@ impl Remark {
             }
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
             Self::Saturated { .. } => Some(
-                "quote the rate of ok answers of this load, but none of its latencies, which include the queue; for latencies lower the rate, or permit more \
-                 connections (`--connections`)",
+                "the rate of ok answers is what the server did under this overload; do not quote the latency from the \
+                 intended start, which includes the time that requests waited for a connection: for latencies lower the \
+                 rate, or permit more connections (`--connections`)",
             ),
             Self::NothingMeasured => {
                 Some("lengthen the load (`--duration`), or see what the server does with one request")

@@ -102,7 +102,7 @@ pub(crate) struct Exchange {
 /// Times that only an open loop has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfOpen {
-    /// From the real start.
+    /// From the real start, of requests that started.
     pub(crate) actual: Recorder,
     /// From the intended to the real start.
     pub(crate) lag: Recorder,
@@ -284,8 +284,8 @@ impl Tally {
         *self.failures.entry(Failure::NotStarted).or_default() += 1;
         self.latency.record_failed();
         if let Some(open) = &mut self.open {
+            // It has no real start, so that no latency from there counts it.
             open.lag.record_failed();
-            open.actual.record_failed();
         }
         self.lagged(request);
     }

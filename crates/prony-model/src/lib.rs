@@ -31,6 +31,7 @@ pub mod record;
 pub mod service;
 mod settle;
 pub mod spec;
+pub mod spelling;
 pub mod throughput;
 pub mod trial;
 pub mod units;

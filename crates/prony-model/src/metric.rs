@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::open_name::OpenName;
+use crate::spelling::nearest;
 use crate::units::Unit;
 
 /// Which end of a metric's scale is the better one.
@@ -398,17 +399,9 @@ fn with_statistic(text: &str) -> Option<(&str, Stat)> {
 impl MetricError {
     /// No metric has this name.
     pub fn unknown(text: &str) -> Self {
-        Self::Unknown { name: text.to_owned(), near: nearest(text) }
+        let near = nearest(text, Metric::ALL.iter().map(|metric| metric.name())).map(str::to_owned);
+        Self::Unknown { name: text.to_owned(), near }
     }
-}
-
-fn nearest(text: &str) -> Option<String> {
-    Metric::ALL
-        .iter()
-        .map(|m| (strsim::jaro_winkler(text, m.name()), m.name()))
-        .filter(|(score, _)| *score > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name.to_owned())
 }
 
 impl FromStr for MetricName {

@@ -109,8 +109,7 @@ pub fn effect_bound(share: f64) -> String {
         share if share < 99.0 => 0.1,
         _ => 1.0,
     };
-    // Of an effect of 0 the ceiling is the negative zero, which would be shown as `-0`.
-    effect(((share / unit - 1e-9).ceil() + 0.0) * unit)
+    effect((share / unit - 1e-9).ceil().max(1.0) * unit)
 }
 
 /// An interval of bounds that are formatted already, with the text to put behind the numbers: `2.1 to 7.0 %`, `at most

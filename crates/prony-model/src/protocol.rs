@@ -164,6 +164,9 @@ pub struct PhaseReport {
     pub transactions: u64,
     /// Rows that reads returned; `None` where nothing is read.
     pub rows: Option<u64>,
+    /// Which queries have found something; `None` where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queries: Option<QueriesFound>,
     /// Reads that found nothing; `None` where nothing is read.
     pub misses: Option<u64>,
     /// Distinct records touched, exact up to a bound, else estimated.
@@ -244,6 +247,28 @@ pub struct RequestsReport {
 fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
     let texts = BTreeMap::<String, u64>::deserialize(deserializer)?;
     texts.into_iter().map(|(key, count)| Ok((key.parse().map_err(D::Error::custom)?, count))).collect()
+}
+
+/// Which of a phase's queries have found a document in some operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueriesFound {
+    /// How many queries an operation runs.
+    pub asked: u32,
+    /// A bit for each of the first 64: whether it has found something.
+    pub found: u64,
+}
+
+impl QueriesFound {
+    /// Adds what other clients have found.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { found: self.found | other.found, ..self }
+    }
+
+    /// The numbers of those that have found nothing, from 1 on.
+    pub fn without(self) -> impl Iterator<Item = u32> {
+        (0..self.asked.min(64)).filter(move |at| self.found >> at & 1 == 0).map(|at| at + 1)
+    }
 }
 
 impl Verified {

@@ -104,7 +104,7 @@ impl fmt::Display for Why {
             Self::NotApplicable => f.write_str("not applicable"),
             Self::TooFew { have: 0, need: 1 } => f.write_str("no samples"),
             Self::TooFew { have, need } => write!(f, "too few samples: {have}, and it needs {need}"),
-            Self::Infinite { failed, of } => write!(f, "infinite: {failed} of {of} operations failed"),
+            Self::Infinite { failed, of } => write!(f, "infinite, since {failed} of {of} operations failed"),
             Self::NotSettled(text) => write!(f, "not settled {text}"),
             Self::DoesNotCount(text) => write!(f, "does not count: {text}"),
             Self::Failed(text) => f.write_str(text),

@@ -13,7 +13,7 @@ use super::http::{HttpAmount, HttpSpec};
 pub use super::key::KeySpec;
 pub use super::limits::Limits;
 pub use super::order::{Arrivals, Order};
-use super::program::{ObserveSpec, ProgramSpec};
+use super::program::{CommandLine, ObserveSpec, ProgramSpec};
 pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
 use super::service::{LOAD, ServiceSpec};
 pub use super::settle::{SettleSpec, Sign, Signs, not_settled};
@@ -338,8 +338,19 @@ pub enum Action {
     Pause(Nanos),
     /// Sends requests to a server.
     Http(Box<HttpSpec>),
+    /// Runs a command beside the services, such as a loader, until it ends.
+    Run(RunSpec),
     /// A part of a program, which is watched and not driven.
     Observe(ObserveSpec),
+}
+
+/// A command that runs as a phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// What is executed; [`crate::service::hole`] stands for what is known in a trial only.
+    pub command: CommandLine,
+    /// Its working directory.
+    pub directory: String,
 }
 
 impl Action {
@@ -372,6 +383,7 @@ impl Action {
             Self::Verify => "verify",
             Self::Pause(_) => "pause",
             Self::Http(_) => "http",
+            Self::Run(_) => "run",
             Self::Observe(_) => "observe",
         }
     }
@@ -501,6 +513,17 @@ pub struct Ops {
     /// What writes do about references between documents.
     #[serde(default, skip_serializing_if = "References::are_ignored")]
     pub references: References,
+}
+
+impl Ops {
+    /// Clients of all processes together.
+    pub const fn clients(&self) -> u32 {
+        let processes = match self.replicas {
+            Some(replicas) => replicas,
+            None => 1,
+        };
+        processes.saturating_mul(self.threads)
+    }
 }
 
 /// What operations that write documents do about references between them.

@@ -75,6 +75,11 @@ impl Options {
     }
 }
 
+/// Where nothing was measured nothing was disturbed, and the headline says that trials failed.
+fn is_of_use(finding: &FindingLine) -> bool {
+    !["trials_failed", "disturbed_trials", "other_run"].iter().any(|guard| finding.is_of(guard))
+}
+
 /// The report of a run.
 pub fn build(data: &RunData, options: &Options) -> Report {
     let maker = Maker::new(data);
@@ -100,6 +105,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         judged_elsewhere = basis::elsewhere(&mut verdicts.lines, &phases, (&data.experiment, &metric, &show));
     }
     if options.brief {
+        basis::omit_detectable(&mut verdicts.lines);
         let all = findings.len();
         // Who names figures may see the CPU time of a phase that is not compared.
         let is_shown = |finding: &FindingLine| {
@@ -119,7 +125,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     findings.splice(0..0, options.warnings.iter().cloned());
     let is_plain = options.brief && !options.names_figures() && !options.processes;
     if let Some((headline, ended)) = nothing_measured(data, &options.commands).filter(|_| is_plain) {
-        findings.retain(|finding| !finding.is_of("trials_failed"));
+        findings.retain(is_of_use);
         findings.insert(0, headline);
         let (title, preface, remarks) = (data.head.title.clone(), preface::brief(data), vec![ended]);
         return Report { title, preface, findings, remarks, closing, ..Report::default() };

@@ -1,6 +1,6 @@
 //! Chooses the verdicts that a brief report shows, and those whose basis it shows.
 
-use prony_analysis::verdicts::{EXPLAINED, Line, declared};
+use prony_analysis::verdicts::{Line, declared};
 use prony_experiment::design::Experiment;
 use prony_model::number::count;
 use prony_model::reading::{Reading, Why};
@@ -44,8 +44,17 @@ pub(super) fn elsewhere(
 
 /// Explains the minimum detectable effect at the first verdict only.
 pub(super) fn explain_once(lines: &mut [Line]) {
-    let explained = lines.iter_mut().filter(|line| line.detail.contains(EXPLAINED));
-    explained.skip(1).for_each(|line| line.detail = line.detail.replace(EXPLAINED, ""));
+    let explained = lines.iter_mut().filter(|line| line.detail.explains());
+    explained.skip(1).for_each(|line| line.detail.omit_explanation());
+}
+
+/// Leaves the minimum detectable effect out where a difference was found, of which it says nothing, and where the verdict
+/// says that blocks are too few.
+pub(super) fn omit_detectable(lines: &mut [Line]) {
+    let of_no_use = |line: &&mut Line| {
+        line.comparison.verdict.is_difference() || matches!(line.comparison.p, Reading::Missing(Why::TooFew { .. }))
+    };
+    lines.iter_mut().filter(of_no_use).for_each(|line| line.detail.omit_detectable());
 }
 
 /// In place of many sentences that all say that blocks are too few so far: how many there are, and how many are needed.

@@ -10,7 +10,7 @@ use prony_model::record::TrialRecord;
 use prony_model::units::{Dimension, Unit};
 
 use super::cell_value::{Summary, in_phase};
-use super::model::{Align, Cell, Column, Figure, Topic};
+use super::model::{Align, Cell, Column, Figure};
 use super::notes::Notes;
 use super::words::{ended, evidence, short};
 
@@ -142,10 +142,7 @@ pub fn given(heading: &str, unit: Unit, figures: &[Figure]) -> (Column, Vec<Cell
         };
         Cell { main, spread, figures: vec![figure.clone()], ..Cell::default() }
     };
-    let (heading, unit) = (heading.to_owned(), scale.name.to_owned());
-    let column =
-        Column { group: String::new(), heading, unit, align: Align::Right, topic: Topic::Asked, marks: Vec::new() };
-    (column, figures.iter().map(cell).collect())
+    (Column::new(heading, scale.name, Align::Right), figures.iter().map(cell).collect())
 }
 
 /// Whether the cells hold one value and no text, so that the unit can be in the heading.

@@ -361,7 +361,7 @@ impl Figures<'_> {
             Some(why) => {
                 let note = format!(
                     "`{sampled}` is the largest sample, summed over processes, so that shared pages count several times; \
-                     not every trial has `{exact}`: {why}"
+                     some trials have no `{exact}`: {why}"
                 );
                 let any_exact = self.readings(phase, exact).any(|reading| reading.measured().is_some());
                 (if any_exact { vec![exact, sampled] } else { vec![sampled] }, Some(note))

@@ -10,7 +10,7 @@ use prony_model::units::Unit;
 
 use super::cell_value::Summary;
 use super::cells::{Plan, Said, Source, fill, planned, scales};
-use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
+use super::model::{Align, Cell, Column, Figure, Label, Row, Table};
 use super::notes::Notes;
 use super::words::ended;
 use prony_analysis::verdicts::declared;
@@ -145,20 +145,11 @@ fn table(data: &RunData, metric: &MetricName, lines: &[Line<'_>]) -> Table {
             floor::name(experiment)
         ),
         labels: labels.iter().map(|factor| experiment.factors()[*factor].name.clone()).collect(),
-        columns: vec![column("the variant", unit), column("the floor", unit), column("above the floor", "%")],
+        columns: [("the variant", unit), ("the floor", unit), ("above the floor", "%")]
+            .map(|(heading, unit)| Column::new(heading, unit, Align::Right))
+            .into(),
         rows: lines.iter().zip(cells).map(|(line, cells)| Row { labels: names(data, line, &labels), cells }).collect(),
         notes: notes.finish(),
-    }
-}
-
-fn column(heading: &str, unit: &str) -> Column {
-    Column {
-        group: String::new(),
-        heading: heading.to_owned(),
-        unit: unit.to_owned(),
-        align: Align::Right,
-        topic: Topic::Asked,
-        marks: Vec::new(),
     }
 }
 

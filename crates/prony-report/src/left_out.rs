@@ -4,7 +4,7 @@ use prony_experiment::design::Experiment;
 use prony_model::metric::{Better, MetricName};
 use prony_model::units::Unit;
 
-use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
+use super::model::{Align, Cell, Column, Figure, Label, Row, Table};
 use super::notes::Notes;
 use prony_analysis::verdicts::left_out::{self, LeftOut, times};
 use prony_analysis::verdicts::{Verdicts, ratio_texts};
@@ -31,14 +31,6 @@ pub(super) fn tables(experiment: &Experiment, verdicts: &Verdicts) -> Vec<Table>
 }
 
 fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
-    let column = |heading: &str, unit: &str, align| Column {
-        group: String::new(),
-        heading: heading.to_owned(),
-        unit: unit.to_owned(),
-        align,
-        topic: Topic::Asked,
-        marks: Vec::new(),
-    };
     let mut notes = Notes::default();
     let other_levels = rows.first().map(|row| row.at.as_slice()).unwrap_or_default();
     Table {
@@ -46,9 +38,9 @@ fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
         caption: caption(metric),
         labels: other_levels.iter().map(|(factor, _)| *factor).chain(["change"]).map(str::to_owned).collect(),
         columns: vec![
-            column("without it", times(metric.key.metric), Align::Right),
-            column("without it", "", Align::Left),
-            column("so it", "", Align::Left),
+            Column::new("without it", times(metric.key.metric), Align::Right),
+            Column::new("without it", "", Align::Left),
+            Column::new("so it", "", Align::Left),
         ],
         rows: rows.iter().map(|one| row(one, margin, &mut notes)).collect(),
         notes: notes.finish(),

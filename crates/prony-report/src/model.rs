@@ -100,6 +100,12 @@ pub struct Column {
 }
 
 impl Column {
+    /// With this heading alone.
+    pub fn new(heading: &str, unit: &str, align: Align) -> Self {
+        let (group, heading, unit) = (String::new(), heading.to_owned(), unit.to_owned());
+        Self { group, heading, unit, align, topic: Topic::Asked, marks: Vec::new() }
+    }
+
     /// Group and heading in one: `write.time`.
     pub fn name(&self) -> String {
         if self.group.is_empty() { self.heading.clone() } else { format!("{}.{}", self.group, self.heading) }

@@ -79,7 +79,7 @@ fn revisions(data: &RunData) -> Option<String> {
     (!each.is_empty()).then(|| format!("Revisions: {}.", each.join("; ")))
 }
 
-/// `` Run 7: 2 variants in 10 blocks, the baseline `store=lmdb` twice in each, 30 trials planned, 30 finished: 28 ok, 2 out of memory. ``
+/// `` Run 7: 2 variants in 10 blocks, the baseline `store=lmdb` twice in each, 30 trials planned, 30 run: 28 ok, 2 out of memory. ``
 /// A run that stopped early has `18 trials of at most 90`.
 fn extent(data: &RunData) -> String {
     let head = &data.head;
@@ -101,7 +101,7 @@ fn extent(data: &RunData) -> String {
     let trials = if head.status == RunStatus::Done && finished > 0 && finished < planned as usize {
         format!("{} of at most {planned}", count(finished, "trial"))
     } else {
-        format!("{} planned, {finished} finished", count(planned, "trial"))
+        format!("{} planned, {finished} run", count(planned, "trial"))
     };
     format!("Run {}: {variants} in {}{twice}, {trials}{how}.", head.id, count(blocks, "block"))
 }
@@ -152,17 +152,16 @@ fn constants(data: &RunData) -> Option<String> {
     (!texts.is_empty()).then(|| format!("The same in all variants: {}.", texts.join(", ")))
 }
 
-/// Findings of all trials, each once with its number of trials, the gravest first.
+/// Findings of all trials, each kind once with its trials, the gravest first.
 pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
-    // Variants may have different plans for the same query.
-    fn kind(f: &Finding) -> (&str, Severity, Option<&str>, Option<&Value>) {
-        (&f.guard, f.severity, f.phase.as_deref(), f.data.get("plan"))
-    }
-    let mut found: Vec<(&Finding, usize)> = Vec::new();
-    for finding in data.trials.iter().flat_map(|t| &t.findings) {
-        match found.iter_mut().find(|(f, _)| kind(f) == kind(finding)) {
-            Some((_, n)) => *n += 1,
-            None => found.push((finding, 1)),
+    let mut found: Vec<(Kind<'_>, &Finding, BTreeSet<usize>)> = Vec::new();
+    for (at, finding) in data.trials.iter().enumerate().flat_map(|(at, t)| t.findings.iter().map(move |f| (at, f))) {
+        let kind = Kind::of(finding);
+        match found.iter_mut().find(|(other, ..)| *other == kind) {
+            Some((.., trials)) => {
+                trials.insert(at);
+            }
+            None => found.push((kind, finding, BTreeSet::from([at]))),
         }
     }
     let primary = verdicts::declared(&data.experiment).into_iter().next();
@@ -170,9 +169,33 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
     let mut of_run = findings::of_run(&data.experiment, &data.trials, primary.as_ref(), done);
     of_run.extend(machine::sessions_differ(&data.head, &data.trials));
     let mut lines: Vec<(Severity, FindingLine)> = gathered(&of_run);
-    lines.extend(found.into_iter().map(|(f, n)| (f.severity, line(f, n, data.trials.len()))));
+    lines.extend(found.into_iter().map(|(_, f, trials)| (f.severity, line(f, &trials, data))));
     lines.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
     lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// What findings have in common that one line is for. Of a guard, variants may have different plans for the same query, and
+/// notes of the worker may say different things; their numbers may differ.
+#[derive(PartialEq)]
+struct Kind<'f> {
+    guard: &'f str,
+    severity: Severity,
+    phase: Option<&'f str>,
+    plan: Option<&'f Value>,
+    note: Option<String>,
+}
+
+impl<'f> Kind<'f> {
+    fn of(finding: &'f Finding) -> Self {
+        let is_note = finding.guard == "note_of_the_worker";
+        Self {
+            guard: &finding.guard,
+            severity: finding.severity,
+            phase: finding.phase.as_deref(),
+            plan: finding.data.get("plan"),
+            note: is_note.then(|| finding.message.replace(|sign: char| sign.is_ascii_digit(), "")),
+        }
+    }
 }
 
 /// One line for each guard and phase: the first finding, and how many say the like of other variants.
@@ -204,10 +227,36 @@ const fn word(severity: Severity) -> &'static str {
     }
 }
 
-fn line(finding: &Finding, n: usize, trials: usize) -> FindingLine {
+/// `` `query_plan` in `find`, 3 of 12 trials (those of `index=none`); the first: ... ``
+fn line(finding: &Finding, trials: &BTreeSet<usize>, data: &RunData) -> FindingLine {
     let severity = word(finding.severity);
     let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
+    let n = trials.len();
     let first = if n > 1 { "; the first: " } else { ": " };
-    let text = format!("`{}`{phase}, {n} of {}{first}{}", finding.guard, count(trials, "trial"), finding.message);
-    FindingLine { severity, text, hint: finding.hint.clone() }
+    let all = count(data.trials.len(), "trial");
+    let of = variants(trials, data);
+    FindingLine {
+        severity,
+        text: format!("`{}`{phase}, {n} of {all}{of}{first}{}", finding.guard, finding.message),
+        hint: finding.hint.clone(),
+    }
 }
+
+/// Of which variants some trials are: ` (all of `engine=lmdb`)`; nothing where they are of every variant.
+fn variants(trials: &BTreeSet<usize>, data: &RunData) -> String {
+    let variant = |at: usize| data.trials[at].trial.variant;
+    let theirs: BTreeSet<usize> = trials.iter().map(|at| variant(*at)).collect();
+    let all: BTreeSet<usize> = (0..data.trials.len()).map(variant).collect();
+    let varying = names::varying(&data.experiment);
+    let names: Vec<String> =
+        theirs.iter().map(|id| format!("`{}`", names::levels(&data.experiment, *id, &varying))).collect();
+    match names.as_slice() {
+        _ if theirs == all || varying.is_empty() => String::new(),
+        [one] => format!(" (all of {one})"),
+        [before @ .., last] if before.len() < NAMED => format!(" (of {} and {last})", before.join(", ")),
+        several => format!(" (of {} of {} variants)", several.len(), all.len()),
+    }
+}
+
+/// So many variants are named, the others counted.
+const NAMED: usize = 3;

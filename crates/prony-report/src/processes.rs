@@ -11,7 +11,7 @@ use prony_model::record::{MetricKeyText, PhaseRecord, TrialRecord};
 
 use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::columns::timed_phases;
-use super::model::{Align, Cell, Column, Label, Row, Table, Topic};
+use super::model::{Align, Cell, Column, Label, Row, Table};
 use super::notes::Notes;
 use prony_results::RunData;
 
@@ -76,16 +76,7 @@ fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Optio
                 cell
             });
         }
-        let heading = key.to_string();
-        let topic = Topic::Asked;
-        columns.push(Column {
-            group: String::new(),
-            heading,
-            unit: unit.to_owned(),
-            align: Align::Right,
-            topic,
-            marks: vec![],
-        });
+        columns.push(Column::new(&key.to_string(), unit, Align::Right));
     }
     notes.general(SOURCES);
     if more > 0 {

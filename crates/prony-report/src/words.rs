@@ -121,10 +121,10 @@ fn quoted(evidence: &[String]) -> String {
             continue;
         }
         if !text.is_empty() {
-            return text + "; ...";
+            return text + "; (shortened)";
         }
         let cut: String = part.chars().take(QUOTED).collect();
-        return cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words).to_owned() + " ...";
+        return cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words).to_owned() + " ... (shortened)";
     }
     text
 }
@@ -147,9 +147,9 @@ mod tests {
         let texts = |parts: &[&str]| quoted(&parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
         let (long, words) = ("x".repeat(QUOTED - 10), "word ".repeat(QUOTED / 4));
         assert_eq!(texts(&["signal 9", "its limit: 32.0 MB"]), "signal 9; its limit: 32.0 MB");
-        assert_eq!(texts(&[&long, "its limit: 32.0 MB"]), format!("{long}; ..."));
-        assert!(texts(&[&words]).ends_with("word ...") && texts(&[&words]).len() <= QUOTED + 4);
-        assert_eq!(texts(&["x".repeat(300).as_str()]), format!("{} ...", "x".repeat(QUOTED)));
+        assert_eq!(texts(&[&long, "its limit: 32.0 MB"]), format!("{long}; (shortened)"));
+        assert!(texts(&[&words]).ends_with("word ... (shortened)") && texts(&[&words]).len() <= QUOTED + 16);
+        assert_eq!(texts(&["x".repeat(300).as_str()]), format!("{} ... (shortened)", "x".repeat(QUOTED)));
     }
 
     #[test]

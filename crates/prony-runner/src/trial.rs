@@ -160,7 +160,7 @@ fn attempt(
         }
     }
     record.took = monotonic().since(began);
-    record.conditions.machine = before_after.after(context);
+    record.conditions.machine = before_after.after(context, spec);
     Ok(checked(record, context, spec, concluded.into_iter().chain(of_place)))
 }
 

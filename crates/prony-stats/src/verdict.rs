@@ -119,7 +119,7 @@ impl Verdict {
             Self::DiffersWithinMargin => format!("differs by less than the margin of {}", percent(margin)),
             Self::NoDifference => "no difference".to_owned(),
             Self::CantTell { more_blocks: Reading::Measured(n) } => {
-                format!("can't tell (about {} would decide)", count(*n, "more block"))
+                format!("can't tell (a new run with about {} would)", count(*n, "more block"))
             }
             Self::CantTell { .. } => "can't tell".to_owned(),
             Self::FinishesMoreOften => "finishes more often".to_owned(),
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(Verdict::BetterUncertain.words(Metric::LatencyP99, 0.03), "faster, by how much is uncertain");
         assert_eq!(Verdict::DiffersWithinMargin.words(Metric::Time, 0.005), "differs by less than the margin of 0.5 %");
         let unsure = Verdict::CantTell { more_blocks: Reading::Measured(12) };
-        assert_eq!(unsure.words(Metric::Time, 0.03), "can't tell (about 12 more blocks would decide)");
+        assert_eq!(unsure.words(Metric::Time, 0.03), "can't tell (a new run with about 12 more blocks would)");
         assert!(!unsure.is_final() && !unsure.is_difference());
     }
 

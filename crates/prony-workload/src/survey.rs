@@ -10,6 +10,8 @@ use prony_model::spec::{
 };
 use prony_model::units::{Bytes, Fraction};
 
+use serde::de::IgnoredAny;
+
 use super::rows::{Raw, RowsError, of_cells, pass};
 
 /// The most fields that the documents of a file may have together: names that are data, such as user names, are no fields.
@@ -36,7 +38,13 @@ pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> 
     let mut found = Found::default();
     let passed = pass(path, is_csv, &mut |raw| {
         let document = match (raw, &columns) {
-            (Raw::Line(line), _) => serde_json::from_slice(line).map_err(|error| of_json(&error, line))?,
+            (Raw::Line(line), _) => {
+                let document = serde_json::from_slice(line);
+                match numbers(line).find(|number| !is_exact(number)) {
+                    Some(number) if is_json(line) => return Err(too_large(number)),
+                    _ => document.map_err(|error| of_json(&error, line))?,
+                }
+            }
             (Raw::Cells(cells), columns) => {
                 of_cells(columns.as_deref().unwrap_or_default(), cells).ok_or("was changed while it was read")?
             }
@@ -51,6 +59,48 @@ pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> 
     let form = columns.map_or(RowForm::Ndjson, RowForm::Csv);
     let (json, longest) = (Bytes::from_bytes(found.json), Bytes::from_bytes(found.longest));
     Ok((DocumentFile { path: text, form, rows: passed.rows, digest: passed.digest, json, longest, unnamed }, fields))
+}
+
+/// The numbers of a line of JSON.
+fn numbers(line: &[u8]) -> impl Iterator<Item = &str> {
+    let (mut rest, mut in_text) = (line, false);
+    std::iter::from_fn(move || {
+        while let Some((byte, after)) = rest.split_first() {
+            match byte {
+                b'"' => (in_text, rest) = (!in_text, after),
+                b'\\' if in_text => rest = after.get(1..).unwrap_or_default(),
+                b'-' | b'0'..=b'9' if !in_text => {
+                    let is_part = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+                    let length = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+                    let (number, behind) = rest.split_at(length);
+                    rest = behind;
+                    return std::str::from_utf8(number).ok();
+                }
+                _ => rest = after,
+            }
+        }
+        None
+    })
+}
+
+/// Whether a document can have this number: a whole one of 64 bits, or one that a float is near.
+fn is_exact(number: &str) -> bool {
+    if number.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
+        return number.parse::<i64>().is_ok();
+    }
+    number.parse().is_ok_and(f64::is_finite)
+}
+
+/// Whether a line is JSON, whatever its numbers are.
+fn is_json(line: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(line).is_ok()
+}
+
+fn too_large(number: &str) -> String {
+    let number = brief(number);
+    format!(
+        "has the number `{number}`: whole numbers must fit into 64 bits with a sign, and others below 1.8e308; write it as a text"
+    )
 }
 
 /// What is wrong with a line. The reader counts lines and columns within it, without the blanks around.
@@ -356,6 +406,21 @@ mod tests {
             "line 2 of `x.ndjson` has the field `k499`, one more than 1000 different fields"
         );
         assert!(fault("x.txt", "{}\n").contains("its name says how rows are written"));
+    }
+
+    /// 2^64 - 1 was "not valid JSON", and 2^64 became a float.
+    #[test]
+    fn numbers_that_no_document_can_have_are_refused() {
+        for number in
+            ["18446744073709551615", "18446744073709551616", "-9223372036854775809", "9223372036854775808", "1e400"]
+        {
+            let text = fault("x.ndjson", &format!("{{}}\n{{\"a\":[\"\\\"1e999\",{number}]}}\n"));
+            let said = format!("line 2 of `x.ndjson` has the number `{number}`: ");
+            assert!(text.starts_with(&said), "{text}");
+        }
+        let good = "{\"a\":[9223372036854775807,-9223372036854775808,-0,1.8e308E,\"18446744073709551616\"]}\n";
+        assert!(surveyed("x.ndjson", &good.replace("1.8e308E", "1.7e308")).is_ok());
+        assert!(fault("x.ndjson", good).contains("is not valid JSON"));
     }
 
     #[test]

@@ -118,8 +118,21 @@ fn write_documents(
                 let fault = format!("no column can have the name of the field `{unnamed}`: write NDJSON");
                 return Err(io::Error::other(fault));
             }
-            let cells = |document: FieldValue| paths.iter().map(|path| cell(document.at(path))).collect::<Vec<_>>();
-            write_csv(paths.iter().map(|path| path.join(".")), documents.map(cells), out)
+            let mut ambiguous = None;
+            let cells = |document: FieldValue| {
+                let empty = paths
+                    .iter()
+                    .find(|path| matches!(document.at(path), Some(FieldValue::Text(text)) if text.is_empty()));
+                ambiguous = empty.map(|path| path.join("."));
+                ambiguous.is_none().then(|| paths.iter().map(|path| cell(document.at(path))).collect::<Vec<_>>())
+            };
+            write_csv(paths.iter().map(|path| path.join(".")), documents.map_while(cells), out)?;
+            match ambiguous {
+                None => Ok(()),
+                Some(field) => Err(io::Error::other(format!(
+                    "the field `{field}` is an empty text in some document, and an empty cell means that it is missing: write NDJSON"
+                ))),
+            }
         }
     }
 }
@@ -291,6 +304,23 @@ mod tests {
     fn documents_are_one_line_each() {
         let text = written(&nested(Encoding::MsgPack), Form::Ndjson);
         assert_eq!(text.lines().nth(1), Some(r#"{"step":1,"internal":{"type":"a,b"},"list":["x1"]}"#));
+    }
+
+    /// An empty text and a missing field were the same cell, so that the file had other rows.
+    #[test]
+    fn empty_texts_are_refused_where_an_empty_cell_means_a_missing_field() {
+        let empty = || Generator::Cycle(vec![FieldValue::Text("x".to_owned()), FieldValue::Text(String::new())]);
+        let data = documents(
+            vec![(
+                "a",
+                Generator::Fields(vec![FieldSpec { name: "b".to_owned(), value: empty(), present: Fraction::ONE }]),
+            )],
+            Encoding::Json,
+        );
+        let mut out = Vec::new();
+        let error = write(&data, 1, 3, (Form::Csv, None), &mut out).unwrap_err().to_string();
+        assert!(error.starts_with("the field `a.b` is an empty text"), "{error}");
+        assert!(written(&data, Form::Ndjson).contains(r#"{"a":{"b":""}}"#));
     }
 
     #[test]

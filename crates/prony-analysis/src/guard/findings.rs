@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::variants::{self, VariantTrials};
-use super::{Finding, disturbances, reported_values, run};
+use super::{Finding, clients, disturbances, reported_values, run};
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::outline;
 use prony_model::metric::MetricName;
@@ -26,6 +26,8 @@ pub fn of_run(
         found.extend(variants::check(&baseline, &variant));
         let margin = experiment.compare().margin.get();
         found.extend(primary.and_then(|metric| reported_values::coarse_digits(&baseline, &variant, metric, margin)));
+        let compared = primary.into_iter().chain(&experiment.compare().metrics);
+        found.extend(compared.filter_map(|metric| clients::gaps_differ(&baseline, &variant, metric, margin)));
     }
     found.extend(of_baselines(experiment, trials, primary, done));
     found.extend(run::answers_unchecked(experiment, trials));

@@ -11,11 +11,23 @@ use prony_model::spec::{
 /// phase that changes data for a given time: how much is stored then depends on speed. Grouping, pauses, rates and
 /// sampling change no answer.
 pub(super) fn same(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
-    let Some((x, y)) = named(a, phase).zip(named(b, phase)) else { return true };
+    named(a, phase).zip(named(b, phase)).is_none_or(|(x, y)| alike(a, b, x, y) && same_kind(&x.action, &y.action))
+}
+
+/// Whether a phase does the same in both but for what each operation asks: other queries, other lengths of scans.
+pub(super) fn differ_in_query(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
+    let Some((x, y)) = named(a, phase).zip(named(b, phase)) else { return false };
+    let asks =
+        matches!((&x.action, &y.action), (Action::Find(_), Action::Find(_)) | (Action::Scan(_), Action::Scan(_)));
+    asks && alike(a, b, x, y) && !same_kind(&x.action, &y.action)
+}
+
+/// Whether the data is the same and as many operations are drawn alike.
+fn alike(a: &TrialSpec, b: &TrialSpec, x: &PhaseSpec, y: &PhaseSpec) -> bool {
     let by_speed = is_stored_by_speed(a, x) || is_stored_by_speed(b, y);
     let queries = matches!(x.action, Action::Find(_));
     let same_data = if queries { same_documents(&used(a, x), &used(b, y)) } else { used(a, x) == used(b, y) };
-    same_data && !by_speed && same_kind(&x.action, &y.action) && same_draws(&x.action, &y.action)
+    same_data && !by_speed && same_draws(&x.action, &y.action)
 }
 
 pub(super) fn named<'s>(spec: &'s TrialSpec, phase: &str) -> Option<&'s PhaseSpec> {
@@ -96,8 +108,7 @@ fn same_draws(a: &Action, b: &Action) -> bool {
             && ops.amount == Amount::Records
             && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
     };
-    let clients = |ops: &Ops| ops.replicas.unwrap_or(1) * ops.threads;
     // A queue gives the places of the order one after the other, whoever takes them.
-    let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || clients(x) == clients(y));
+    let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || x.clients() == y.clients());
     x.collection == y.collection && x.amount == y.amount && (whole(a, x) && whole(b, y) || alike)
 }

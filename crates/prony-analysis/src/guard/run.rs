@@ -229,8 +229,8 @@ pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::super::findings::tests::Engines;
     use super::super::program::tests::record;
+    use super::super::tests::Engines;
     use super::*;
     use prony_model::outcome::Outcome;
     use prony_model::record::EffectiveProgram;

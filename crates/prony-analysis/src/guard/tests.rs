@@ -1,7 +1,9 @@
 //! Tests each guard with a record that it must report and one that it must not.
 
+mod cache;
 mod questions;
 mod refusals;
+mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use serde_json::json;
 use super::disturbances::{Disturbances, disturbed, disturbed_trials};
 use super::variants::{self, VariantTrials};
 use super::{Finding, Severity, percent, trial};
+use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::program::{ObserveSpec, Trigger};
@@ -25,6 +28,39 @@ use prony_model::spec::{
 };
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Fraction, Nanos};
+
+/// An engine that can do everything, under three names.
+pub(super) struct Engines;
+
+impl EngineCatalog for Engines {
+    fn engines(&self) -> Vec<String> {
+        ["memory", "lmdb", "redb"].map(str::to_owned).to_vec()
+    }
+
+    fn absent(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn facts(&self, _: &StoreSpec) -> Option<EngineFacts> {
+        Some(EngineFacts {
+            batches: true,
+            reads_own_writes: true,
+            open_transactions: true,
+            ordered: true,
+            persistent: true,
+            processes: true,
+            concurrent_writers: false,
+            commits_wait_for_readers: false,
+            own_documents: false,
+            max_key: None,
+            classes: vec![Durability::Strict, Durability::Volatile],
+        })
+    }
+
+    fn check(&self, _: &StoreSpec) -> Vec<StoreFault> {
+        Vec::new()
+    }
+}
 
 pub(super) fn ops(amount: Amount) -> Ops {
     Ops {
@@ -43,7 +79,7 @@ pub(super) fn ops(amount: Amount) -> Ops {
     }
 }
 
-fn phase_spec(name: &str, action: Action) -> PhaseSpec {
+pub(super) fn phase_spec(name: &str, action: Action) -> PhaseSpec {
     PhaseSpec { name: name.into(), timed: true, action, background: None, limit: None }
 }
 
@@ -85,7 +121,7 @@ pub(super) fn phase(name: &str, amounts: &[(Metric, f64)]) -> PhaseRecord {
     }
 }
 
-fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
+pub(super) fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
     TrialRecord {
         trial: PlannedTrial { block: 0, position: 0, sub_block: 0, variant: 0, label: Label::A, seed: 1 },
         started_unix_ms: 0,
@@ -236,25 +272,6 @@ fn a_peak_between_two_samples_shows() {
     // Small processes: 3 MiB above 10 are within the allowance.
     assert_eq!(trial::kernel_peak(&memory(13, 10)), None);
     assert_eq!(trial::kernel_peak(&phase("write", &[])), None);
-}
-
-#[test]
-fn a_cold_store_that_is_warm_is_named() {
-    let mut cold = spec("lmdb");
-    cold.phases = vec![
-        phase_spec("evict", Action::Evict),
-        phase_spec("read", Action::Get(ops(Amount::Records))),
-        phase_spec("again", Action::Get(ops(Amount::Records))),
-    ];
-    let cached = |share| {
-        let all = [(Metric::Cached, share)];
-        record(vec![phase("evict", &all), phase("read", &all), phase("again", &all)])
-    };
-    let found = trial::cache_state(&cold, &cached(0.4));
-    assert_eq!(names(&found), ["cache_not_as_declared"]);
-    assert_eq!(found[0].phase.as_deref(), Some("read"), "only the phase after `evict` was declared cold");
-    assert_eq!(trial::cache_state(&cold, &cached(0.005)), []);
-    assert_eq!(trial::cache_state(&spec("lmdb"), &cached(0.4)), []);
 }
 
 #[test]
@@ -420,6 +437,12 @@ fn work_bounded_by_time_is_compared_per_operation() {
         variants::work_differs(&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &odd)).len(),
         1
     );
+    let few = |bytes: f64| done(60.0, bytes);
+    let found = |a: &TrialRecord, b: &TrialRecord| {
+        variants::work_differs(&variant_trials("x", &timed, a), &variant_trials("y", &timed, b)).len()
+    };
+    assert_eq!(found(&few(25.0), &few(25.3)), 0, "1.2 % between samples of 60 random records is chance");
+    assert_eq!(found(&done(1e6, 25.0), &done(1e6, 25.5)), 1, "of a million it is not");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::disturbances::Disturbances;
 use super::{
-    Finding, Severity, amount, percent, phases_not_observed, processes, program, refusals, replicas, reported_values,
-    requests,
+    Finding, NOT_COLD, Severity, amount, percent, phases_not_observed, processes, program, refusals, replicas,
+    reported_values, requests,
 };
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
@@ -227,7 +227,7 @@ pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding
         );
         let hint = "close the store before `evict`, since mapped pages stay in memory; some file systems never drop \
             pages";
-        let found = Finding::of("cache_not_as_declared", Severity::Warning, message, hint).in_phase(&phase.name);
+        let found = Finding::of(NOT_COLD, Severity::Warning, message, hint).in_phase(&phase.name);
         Some(found.with(json!({ "cached": cached })))
     });
     findings.collect()

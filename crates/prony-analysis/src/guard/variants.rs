@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::same_work;
-use super::{Finding, Severity, amount, percent, questions, refusals};
+use super::{Finding, NOT_COLD, Severity, amount, percent, questions, refusals};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
@@ -30,6 +30,7 @@ const ROWS: f64 = 0.10;
 /// Every guard that needs a variant and its baseline.
 pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut findings = answers_differ(baseline, variant);
+    findings.extend(queries_differ(baseline, variant));
     findings.extend(work_differs(baseline, variant));
     findings.extend(durability_differs(baseline, variant));
     findings
@@ -66,6 +67,54 @@ pub fn disagreements<'a>(
         }
     }
     found
+}
+
+/// Why a phase is not compared that was declared cold, where the store of one variant was still in the page cache in most of
+/// its trials, and that of the other in few: reads from memory beside reads from the disk.
+pub(crate) fn unequal_cache(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
+    let warm = |of: &VariantTrials<'_>| {
+        let is_warm = |finding: &Finding| finding.guard == NOT_COLD && finding.phase.as_deref() == Some(phase);
+        let reached = of.trials.iter().filter(|trial| trial.phases.iter().any(|p| p.name == phase));
+        let warm = of.trials.iter().filter(|trial| trial.findings.iter().any(is_warm));
+        (warm.count(), reached.count())
+    };
+    let [(a, of_a), (b, of_b)] = [warm(baseline), warm(variant)];
+    let share = |warm: usize, of: usize| warm as f64 / of.max(1) as f64;
+    ((share(a, of_a) - share(b, of_b)).abs() > 0.5).then(|| {
+        format!(
+            "declared cold, but the store was in the page cache at the begin of `{phase}` in {b} of {} of `{}` and in {a} \
+             of {} of `{}`",
+            number::count(of_b, "trial"),
+            variant.name,
+            number::count(of_a, "trial"),
+            baseline.name
+        )
+    })
+}
+
+/// Variants that ask different queries of the same data, and get different numbers of rows: no answer of the one says whether that
+/// of the other is right, and a part of the difference in time is that of the rows.
+fn queries_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+    let phases = variant.spec.phases.iter().filter(|phase| phase.timed);
+    let asked = phases.filter(|phase| questions::differ_in_query(baseline.spec, variant.spec, &phase.name));
+    let found = asked.filter_map(|phase| {
+        let (ours, theirs) = (typical(baseline, &phase.name, Metric::Rows)?, typical(variant, &phase.name, Metric::Rows)?);
+        if ours == theirs || phase.action.is_bounded_by_time() {
+            return None;
+        }
+        let rows = |rows: f64| number::count(rows as u64, "row");
+        let message = format!(
+            "the queries differ, so that their answers cannot be checked against each other: `{}` returned {}, but `{}` returned {}",
+            baseline.name,
+            rows(ours),
+            variant.name,
+            rows(theirs)
+        );
+        let hint = "read the comparison as that of two different amounts of work; queries that mean the same must return as many rows";
+        let found = Finding::of("queries_differ", Severity::Warning, message, hint).in_phase(&phase.name);
+        Some(found.with(json!({ "baseline": ours, "variant": theirs })))
+    });
+    found.collect()
 }
 
 /// Why times and rates of a phase are not compared, where the two variants did not attempt the same work (METHOD 8.2).
@@ -287,13 +336,15 @@ fn unexplained(
     let (a, b) = (typical(baseline, phase, metric)?, typical(variant, phase, metric)?);
     // Phases bounded by time do as much as they can: then work is compared per operation.
     let per = |variant: &VariantTrials<'_>| typical(variant, phase, Metric::Operations).filter(|n| *n > 0.0);
-    let (a, b) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
+    let (a, b, noise) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
         (Metric::Operations | Metric::Distinct, true, ..) => return None,
-        (_, true, Some(x), Some(y)) => (a / x, b / y),
-        _ => (a, b),
+        // Each draws as many records as it has time for, and the means of two such samples differ by chance: by less than this in
+        // 95 of 100 cases, where the work of an operation spreads no further than by its mean.
+        (_, true, Some(x), Some(y)) => (a / x, b / y, 2.0 * (1.0 / x + 1.0 / y).sqrt()),
+        _ => (a, b, 0.0),
     };
     let difference = (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
-    if difference <= most {
+    if difference <= most + noise {
         return None;
     }
     let name = metric.name();
@@ -315,7 +366,7 @@ fn bounded_by_time(variant: &VariantTrials<'_>, phase: &str) -> bool {
 }
 
 /// The median over a variant's trials that completed the phase.
-fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
+pub(super) fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
     let phases = variant.trials.iter().flat_map(|t| &t.phases);
     let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
     let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();

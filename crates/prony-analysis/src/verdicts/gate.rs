@@ -148,6 +148,9 @@ impl fmt::Display for Verdicted {
         };
         let Gate { metric, word: asked, share } = &self.gate;
         write!(f, "gate `{metric} {asked} {}`: {word}", percent_up_to(*share, 4))?;
+        if self.answer() == Answer::Passes {
+            f.write_str(", since a larger change is excluded by the whole interval")?;
+        }
         for (answer, sentence) in &self.answers {
             if *answer == self.answer() && *answer != Answer::Passes {
                 write!(f, "\n  {sentence}")?;
@@ -157,21 +160,17 @@ impl fmt::Display for Verdicted {
             return Ok(());
         }
         let share = percent_up_to(*share, 4);
-        let coarse = self.coarse.map(|coarse| (coarse, effect_bound(coarse)));
-        if let Some((_, effect)) = &coarse {
+        if let Some(effect) = self.coarse.map(effect_bound) {
             write!(
                 f,
-                "\n  warning: a gate of {share} is finer than the minimum detectable effect of {effect}: it can rarely be decided"
+                "\n  warning: the gate allows {share}, and this run could detect differences from {effect} on only (its minimum \
+                 detectable effect): such a gate is rarely decided"
             )?;
         }
-        // A gate of a factor or more would let nearly everything pass.
-        let wider =
-            coarse.filter(|(coarse, _)| *coarse < 1.0).map(|(_, effect)| format!("allow at least {effect}, or "));
         write!(
             f,
-            "\n  hint: {}run again with more blocks in all, `--blocks N`: the gate is decided once the whole interval lies on \
-             one side of {share}, which may need more blocks than to tell whether they differ",
-            wider.unwrap_or_default()
+            "\n  hint: run again with more blocks in all, `--blocks N`, or let the gate allow more; it passes or fails once the \
+             whole interval lies on one side of {share}"
         )
     }
 }

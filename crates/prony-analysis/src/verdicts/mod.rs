@@ -4,6 +4,7 @@
 //! [`of`] gives the verdicts on the metrics that the experiment declares; [`Comparisons`] gives ratio and interval of
 //! any other metric, which is shown without a verdict.
 
+mod detail;
 pub mod floor;
 pub mod gate;
 pub mod interactions;
@@ -22,11 +23,12 @@ use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, compare_family};
 
+pub use detail::{Detail, Detectable, detectable, without};
 use names::Names;
 pub use observe::figure;
 use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
-pub use sentence::{EXPLAINED, detectable, ratio_texts, without};
+pub use sentence::ratio_texts;
 
 /// The verdicts of a run's comparisons.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +53,7 @@ pub struct Line {
     /// The verdict as a sentence without a full stop; names are in backticks, unescaped.
     pub sentence: String,
     /// Its basis: blocks, the minimum detectable effect, the A/A check.
-    pub detail: String,
+    pub detail: Detail,
     /// The result without disturbed trials, if there were any: no verdict rests on it.
     pub undisturbed: Option<Undisturbed>,
 }
@@ -203,13 +205,16 @@ pub fn declared(experiment: &Experiment) -> Vec<MetricName> {
 ///
 /// # Errors
 /// Why there is none.
-pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usize, String> {
+pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usize, (String, String)> {
     let pairs = pairs_in(experiment, metric);
     match pairs.iter().filter(|pair| !observe::analyses(experiment, pair).at().is_empty()).count() {
-        0 if pairs.is_empty() => Err(silence(experiment).to_owned()),
+        0 if pairs.is_empty() => {
+            Err((silence(experiment).to_owned(), "a verdict needs a `baseline` in `[compare]` of the file".to_owned()))
+        }
         0 => {
             let most = pairs.iter().map(|pair| experiment.variants()[pair.variant].blocks.max).max().unwrap_or(0);
-            Err(format!("the plan has {}, and a verdict needs at least {MIN_BLOCKS}", count(most, "block")))
+            let why = format!("the plan has {}, and a verdict needs at least {MIN_BLOCKS}", count(most, "block"));
+            Err((why, format!("`--blocks {MIN_BLOCKS}` or more; noisy values need many more")))
         }
         judged => Ok(judged),
     }
@@ -282,7 +287,7 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
     let line = |(pair, comparison): (Pair, Comparison)| {
         let undisturbed = index.without(&pair, &disturbed);
         let sentence = sentence::of(&pair, &comparison, &failed(data, &pair), (alpha, margin));
-        let detail = sentence::detail(&comparison, undisturbed.as_ref());
+        let detail = Detail::of(&comparison, undisturbed.as_ref());
         Line { pair, comparison, sentence, detail, undisturbed }
     };
     pairs.into_iter().zip(comparisons).map(line).collect()

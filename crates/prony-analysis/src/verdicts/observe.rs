@@ -136,8 +136,11 @@ impl<'a> Index<'a> {
     /// The variant against its baseline, with the analyses of the plan, and why they are not compared where they are not.
     pub(super) fn contrast(&self, pair: &Pair, within: Within) -> Contrast {
         let paired = self.paired(pair, within);
-        let unequal =
-            || variants::unequal_offer(&self.variants[pair.baseline], &self.variants[pair.variant], &pair.metric);
+        let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
+        let unequal = || {
+            let offer = variants::unequal_offer(baseline, variant, &pair.metric);
+            offer.or_else(|| variants::unequal_cache(baseline, variant, &pair.metric.phase))
+        };
         Contrast {
             analyses: analyses(self.experiment, pair),
             refused: paired.refused.clone().or_else(unequal),

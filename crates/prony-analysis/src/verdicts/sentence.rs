@@ -1,13 +1,13 @@
 //! Words a comparison as a sentence.
 
-use prony_model::number::{self, count, effect, effect_bound, percent, ratio, shares, thousands};
+use prony_model::number::{self, count, effect, percent, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
 use prony_stats::verdict::directions;
-use prony_stats::{Comparison, Counts, Estimate, RatioInterval, Verdict};
+use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
 
-use super::{Pair, Undisturbed};
+use super::Pair;
 
 /// `` `store=redb` is 1.84 times slower than `store=lmdb` in `write.time` (95 % interval: 1.71 to 1.98) ``
 ///
@@ -22,8 +22,8 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, 
     let unfinished = format!("{}{}", unfinished(comparison, end), failed.text(pair));
     let margin = effect(margin);
     let level = format!("{} interval: ", percent(1.0 - alpha));
-    let undirected =
-        || format!("{}{unfinished}", estimate(comparison, &level).map(|text| format!(": {text}")).unwrap_or_default());
+    let found = || estimate(comparison, &level).map(|text| format!(": {text}")).unwrap_or_default();
+    let undirected = || format!("{}{unfinished}", found());
     match &comparison.verdict {
         Verdict::Better | Verdict::Worse => {
             format!("{}{place}{}{unfinished}", claim(pair, comparison), extent(comparison, &level))
@@ -150,82 +150,6 @@ impl End {
     }
 }
 
-/// What the minimum detectable effect is, behind the first one.
-pub const EXPLAINED: &str = " (4 of 5 such runs would find a true difference of this size, fewer a smaller one)";
-
-/// `12 blocks; minimum detectable effect: 4.1 % (4 of 5 such runs would find a true difference of this size, fewer a smaller
-/// one); A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05): the interval includes 1, as it should`
-pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
-    let blocks = comparison.blocks;
-    let mut parts = vec![count(blocks, "block")];
-    parts.extend(detectable(comparison));
-    if let Reading::Measured(aa) = &comparison.aa {
-        let expected = if includes_one(aa) { "as it should" } else { "although nothing differs" };
-        parts.push(format!("A/A check, the baseline against itself: {}, {expected}", with_one(aa)));
-    }
-    parts.extend(undisturbed.map(without));
-    parts.extend(comparison.notes.iter().cloned());
-    parts.join("; ")
-}
-
-/// `minimum detectable effect: 4.1 % (4 of 5 such runs would find a true difference of this size, fewer a smaller one)`;
-/// `None` where the verdict is on trials that did not succeed, and says so.
-pub fn detectable(comparison: &Comparison) -> Option<String> {
-    let text = match &comparison.smallest_effect {
-        // Readers take a large one for what was found, or for a contradiction of it.
-        Reading::Measured(share) => {
-            let found = comparison.ratio.measured().filter(|_| comparison.verdict.is_difference());
-            let smaller = found.is_some_and(|ratio| ratio.ln().abs() < share.ln_1p());
-            // A verdict that says `40 % less` stands beside `33 % less`, not `50 %`.
-            let less = found.filter(|ratio| **ratio < 1.0).and_then(|_| small(comparison)).is_some();
-            let effect =
-                if less { format!("{} less", effect_bound(share / (1.0 + share))) } else { effect_bound(*share) };
-            format!("{effect}{EXPLAINED}{}", if smaller { SMALLER } else { "" })
-        }
-        Reading::Missing(Why::TooFew { have, need }) => format!("- (too few blocks: {have}, and it needs {need})"),
-        Reading::Missing(Why::NotReached) => return None,
-        Reading::Missing(why) => format!("- ({why})"),
-    };
-    Some(format!("minimum detectable effect: {text}"))
-}
-
-/// What a claimed difference below the minimum detectable effect means: readers take the two for a contradiction.
-const SMALLER: &str = "; the difference found is smaller than that: the verdict counts all the same, but fewer than 4 of 5 \
-                       such runs would find such a difference";
-
-fn includes_one(found: &Estimate) -> bool {
-    let RatioInterval { low, high } = found.interval;
-    low <= 1.0 && high.is_none_or(|high| high >= 1.0)
-}
-
-/// `ratio 0.984 (0.957 to 1.001): the interval includes 1`
-fn with_one(found: &Estimate) -> String {
-    let RatioInterval { low, high } = found.interval;
-    let text = ratio_text(found.ratio, Some(found.interval), "");
-    let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
-    let what = match includes_one(found) {
-        true => "includes 1",
-        false if rounds_to_one(low) || high.is_some_and(rounds_to_one) => "excludes 1 before rounding",
-        false => "excludes 1",
-    };
-    format!("{text}: the interval {what}")
-}
-
-/// `in the 9 of 12 blocks without a disturbed trial: ratio 1.82 (1.61 to 2.02): the interval excludes 1`
-pub fn without(undisturbed: &Undisturbed) -> String {
-    let Undisturbed { blocks, of, estimate } = undisturbed;
-    let figure = match estimate {
-        Reading::Measured(found) => with_one(found),
-        Reading::Missing(Why::NotReached) => "- (in half of these blocks a trial did not finish)".to_owned(),
-        Reading::Missing(Why::TooFew { .. }) => "- (too few blocks)".to_owned(),
-        Reading::Missing(why) => format!("- ({why})"),
-    };
-    match blocks {
-        0 => "each block has a disturbed trial".to_owned(),
-        _ => format!("in the {blocks} of {} without a disturbed trial: {figure}", number::count(*of, "block")),
-    }
-}
-
 /// `` `a` is 18.4 times slower than `b` ``, `` `a` takes 4.5 % more time than `b` ``, `` `a` takes 3.20 times more memory than
 /// `b` ``; without a number where there is no ratio, or one of them used none at all.
 fn claim(pair: &Pair, comparison: &Comparison) -> String {
@@ -246,7 +170,7 @@ fn claim(pair: &Pair, comparison: &Comparison) -> String {
 }
 
 /// The ratio variant / baseline with its interval, where the factor is below two in either direction.
-fn small(comparison: &Comparison) -> Option<Factor> {
+pub(super) fn small(comparison: &Comparison) -> Option<Factor> {
     let ratio = *comparison.ratio.measured()?;
     // By the percent as it is shown: `100 % more` is twice.
     (ratio > 0.5 && ((ratio - 1.0) * 100.0).round() < 100.0).then(|| (ratio, comparison.interval.measured().copied()))
@@ -299,10 +223,13 @@ fn bracketed(factor: Option<Factor>, level: &str) -> String {
 
 /// `ratio 0.984 (95 % interval: 0.957 to 1.001)`; `None` where there is no ratio.
 fn estimate(comparison: &Comparison, level: &str) -> Option<String> {
-    Some(ratio_text(*comparison.ratio.measured()?, comparison.interval.measured().copied(), level))
+    // Of a few blocks an interval may span ten orders of magnitude.
+    let is_early = matches!(comparison.p, Reading::Missing(Why::TooFew { .. }));
+    let interval = comparison.interval.measured().copied().filter(|_| !is_early);
+    Some(ratio_text(*comparison.ratio.measured()?, interval, level))
 }
 
-fn ratio_text(middle: f64, interval: Option<RatioInterval>, level: &str) -> String {
+pub(super) fn ratio_text(middle: f64, interval: Option<RatioInterval>, level: &str) -> String {
     let (middle, interval) = ratio_texts(middle, interval);
     let interval = interval.map(|interval| format!(" ({level}{interval})")).unwrap_or_default();
     format!("ratio {middle}{interval}")
@@ -345,12 +272,14 @@ fn more(blocks: &Reading<u32>, complete: u32) -> String {
     match blocks {
         Reading::Measured(n) if *n > MANY => {
             let all = thousands(&n.saturating_add(complete).to_string());
-            format!("; deciding would take a run of about {all} blocks, which is hardly practical")
+            format!(
+                "; even if all came out like these, it would take about {all} blocks to tell, which is hardly practical"
+            )
         }
         Reading::Measured(n) => {
             let all = n.saturating_add(complete);
             format!(
-                "; a new run of about {} like these would be enough to tell whether they differ: `--blocks {all}`",
+                "; a new run of about {} could tell, if all came out like these: `--blocks {all}`",
                 number::count(all, "block")
             )
         }
@@ -359,12 +288,12 @@ fn more(blocks: &Reading<u32>, complete: u32) -> String {
     }
 }
 
-/// `0 of 3 trials finished (95 % interval of their share: 0 to 71 %); of the baseline, 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
+/// `0 of 3 trials finished (95 % interval of that share: 0 to 71 %); of the baseline, 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
 fn outcomes(comparison: &Comparison, end: End) -> String {
     let counts = |c: Counts| (c, shares(c.interval(0.95)));
     let ((variant, share), (baseline, of_baseline)) = (counts(comparison.variant), counts(comparison.baseline));
     format!(
-        "{} of {} {} (95 % interval of their share: {share}); of the baseline, {} of {} ({of_baseline})",
+        "{} of {} {} (95 % interval of that share: {share}); of the baseline, {} of {} ({of_baseline})",
         variant.finished,
         number::count(variant.trials, "trial"),
         end.did,
@@ -383,20 +312,6 @@ mod tests {
         assert_eq!(
             [of(0, 3), of(6, 6), of(0, 30), of(15, 30)],
             ["0 to 71 %", "54 to 100 %", "0 to 12 %", "31 to 69 %"]
-        );
-    }
-
-    /// Whether the baseline differs from itself is not tested: an interval around 1 may be a wide one.
-    #[test]
-    fn a_check_of_the_baseline_says_only_whether_its_interval_includes_one() {
-        let text = |low, high| with_one(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
-        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25): the interval includes 1");
-        assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020): the interval excludes 1 before rounding"));
-        assert!(
-            text(1.4, Some(1.6)).ends_with("interval excludes 1") && text(1.4, None).ends_with("interval excludes 1")
-        );
-        assert!(
-            text(0.0, Some(0.9)).ends_with("interval excludes 1") && text(0.9, None).ends_with("interval includes 1")
         );
     }
 
@@ -432,38 +347,15 @@ mod tests {
         assert_eq!(text(0.02, 0.01, None), "ratio 1/50.0 (95 % interval: 1/100 or more)");
     }
 
-    /// `takes 25 % more time` beside `minimum detectable effect: 85 %` was taken for a contradiction.
-    #[test]
-    fn a_difference_below_the_minimum_detectable_effect_is_said_to_count() {
-        use prony_model::metric::Better;
-        use prony_stats::{Block, Contrast, Family, InterimAnalyses, Observation, compare_family};
-        let of = |ratios: [f64; 6], less: bool| {
-            let blocks = ratios.map(|ratio| {
-                let ratio = if less { 1.0 / ratio } else { ratio };
-                Block::pair(Observation::Value(100.0 * ratio), &[Observation::Value(100.0); 2])
-            });
-            let analyses = InterimAnalyses::new(6, 6);
-            let member = Contrast { analyses, ..Contrast::described(Better::Lower, blocks.to_vec()) };
-            let comparison = compare_family(&Family { alpha: 0.05, margin: 0.03, members: vec![member] }).remove(0);
-            assert!(comparison.verdict.is_difference(), "{comparison:?}");
-            (detectable(&comparison).unwrap(), *comparison.smallest_effect.measured().unwrap())
-        };
-        let spread = [1.1, 1.2, 1.6, 1.9, 1.3, 1.15];
-        let (more, effect) = of(spread, false);
-        assert!(more.contains(&effect_bound(effect)) && more.ends_with(SMALLER), "{more}");
-        let (less, effect) = of(spread, true);
-        assert!(less.contains(&format!(": {} less (", effect_bound(effect / (1.0 + effect)))), "{less}");
-        assert!(!of([1.5, 1.51, 1.5, 1.49, 1.5, 1.51], false).0.contains(SMALLER), "a difference above it");
-    }
-
     #[test]
     fn blocks_are_counted_in_words() {
         // A run cannot be extended: readers asked whether `12 more` was the number to write.
         assert_eq!(
             more(&Reading::Measured(12), 30),
-            "; a new run of about 42 blocks like these would be enough to tell whether they differ: `--blocks 42`"
+            "; a new run of about 42 blocks could tell, if all came out like these: `--blocks 42`"
         );
-        let many = "; deciding would take a run of about 670,230 blocks, which is hardly practical";
+        let many =
+            "; even if all came out like these, it would take about 670,230 blocks to tell, which is hardly practical";
         assert_eq!(more(&Reading::Measured(670_200), 30), many);
     }
 

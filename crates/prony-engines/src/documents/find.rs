@@ -51,6 +51,8 @@ pub(crate) fn find<R: Read>(txn: &mut R, number: u64, queries: &[Query], reads: 
             // The order is part of the answer.
             answer.selected(mix(identity.wrapping_add(row.position)), row.bytes, selected(query.spec(), row.document));
         })?;
+        let found = if query.spec().count { matched > 0 } else { answer.rows > 0 };
+        answer.found = u64::from(found).checked_shl(index as u32).unwrap_or(0);
         if query.spec().count {
             answer.selected(identity, 0, mix(matched));
         }

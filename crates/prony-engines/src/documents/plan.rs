@@ -61,6 +61,11 @@ impl Plan {
         best
     }
 
+    /// Whether entries are of one value, or of some.
+    pub(super) fn has_equality(&self) -> bool {
+        self.equal > 0
+    }
+
     fn rank(&self) -> (usize, usize, bool) {
         (self.equal, self.tests.len(), self.in_order)
     }

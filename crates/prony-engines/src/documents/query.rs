@@ -10,6 +10,9 @@ use super::plan::{Plan, Range};
 use super::space::Space;
 use crate::own_query::OwnQuery;
 
+/// Documents that a test for equality may find.
+const FEW: f64 = 10.0;
+
 /// A query of a phase, with the way in which each operation runs it.
 #[derive(Clone, Debug)]
 pub struct Planned {
@@ -68,6 +71,23 @@ impl Planned {
             (Some(plan), Some(indexes)) => plan.describe(indexes, &self.spec),
             _ => "all documents".to_owned(),
         }
+    }
+
+    /// About how many of so many documents it reads, without knowing what they are: a test for equality finds few, a range half of
+    /// them, and a scan that a limit may end something between the limit and all.
+    pub fn expected_reads(&self, documents: f64) -> f64 {
+        let limit = self.spec.limit.map(|limit| self.spec.skip.saturating_add(limit) as f64);
+        let limit = limit.filter(|_| self.in_order());
+        let is_whole = matches!(&self.spec.filter, Filter::All(all) if all.is_empty());
+        let reads = match (&self.plan, limit) {
+            (Some(plan), limit) if plan.has_equality() => limit.unwrap_or(FEW),
+            (Some(_), Some(limit)) => limit,
+            (Some(_), None) => documents / 2.0,
+            (None, Some(limit)) if is_whole => limit,
+            (None, Some(limit)) => (limit * documents).sqrt(),
+            (None, None) => documents,
+        };
+        reads.min(documents)
     }
 
     /// Whether rows are found in their order, so that reading may end with the limit.

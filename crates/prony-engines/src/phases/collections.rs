@@ -214,6 +214,11 @@ impl Collections {
         own.ledger.note(done, &own.records);
     }
 
+    /// Draws the operations of earlier phases again, as far as the states of records depend on them.
+    pub(super) fn draw_again(&mut self) {
+        self.all.iter_mut().for_each(|collection| collection.ledger.draw_again(&collection.records));
+    }
+
     /// Notes a phase that checked references, before [`Self::note`].
     pub(super) fn note_guarded(&mut self, guarded: Guarded) {
         let before = self.all.iter().map(|collection| collection.ledger.layers()).collect();

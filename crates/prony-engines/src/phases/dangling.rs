@@ -17,15 +17,11 @@ struct Dangling {
     first: Option<(String, Vec<u8>)>,
 }
 
-/// Looks up each reference of each stored document, if a phase has checked references. A note where only such lead nowhere as
-/// depend on writes without a check.
+/// Looks up each reference of each stored document. A note where only such lead nowhere as depend on writes without a check.
 ///
 /// # Errors
 /// Those of the engine; a reference that leads nowhere although each write that it may depend on checked references.
 pub(super) fn check<R: Read>(txn: &mut R, collections: &Collections) -> Result<Option<String>, Stop> {
-    if collections.guarded.is_empty() {
-        return Ok(None);
-    }
     let (mut wrong, mut unchecked) = (Dangling::default(), Dangling::default());
     for (from, collection) in collections.all.iter().enumerate().filter(|(_, collection)| collection.refers()) {
         wrong.add(txn, collection, |to| collections.all_checked(from, to))?;

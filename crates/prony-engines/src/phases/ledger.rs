@@ -1,10 +1,12 @@
-//! Computes which records the store must contain after the phases so far: as exactly as the operations allow, in
-//! constant memory.
+//! Computes which records the store must contain after the phases so far: as exactly as the operations allow. A phase
+//! that changed each record, or the first ones, takes constant memory; any other one a bit for each record, once a `verify` phase
+//! has drawn its operations again.
 
-use prony_model::spec::{Action, MixWeights, Order};
+use prony_model::spec::{Action, MixSpec, Order};
 use prony_workload::{Records, Share};
 
 use super::record_set::RecordSet;
+use super::touched::{Drawn, Left};
 
 /// Versions distinguished; each updating phase writes the next one.
 const VERSIONS: u32 = 128;
@@ -53,13 +55,15 @@ enum Touched {
     Stripes(Vec<u64>),
     /// References were checked: those of which an operation was not refused.
     Admitted(RecordSet),
-    /// It cannot be determined without a list.
-    Some,
+    /// Those that were drawn.
+    Drawn(RecordSet),
+    /// The same, before they are drawn again.
+    Later(Order, Drawn),
 }
 
 impl Touched {
     fn new(done: &Done<'_>, records: u64) -> Self {
-        let order = &done.action.ops().map_or(Order::Uniform, |ops| ops.order);
+        let order = done.action.ops().map_or(Order::Uniform, |ops| ops.order);
         if let Some(admitted) = done.admitted {
             return Self::Admitted(admitted.clone());
         }
@@ -72,11 +76,17 @@ impl Touched {
         } else if matches!(order, Order::Record) {
             Self::Stripes(counts.to_vec())
         } else {
-            Self::Some
+            Self::Later(order, done.drawn())
         }
     }
 
-    /// `None` where it cannot be determined.
+    fn draw_again(&mut self, records: &Records) {
+        if let Self::Later(order, drawn) = self {
+            *self = Self::Drawn(drawn.touched(order, records));
+        }
+    }
+
+    /// `None` before the records are drawn again.
     fn contains(&self, number: u64) -> Option<bool> {
         match self {
             Self::All => Some(true),
@@ -84,8 +94,8 @@ impl Touched {
                 let of = counts.len() as u64;
                 Some(number / of < counts[(number % of) as usize])
             }
-            Self::Admitted(records) => Some(records.contains(number)),
-            Self::Some => None,
+            Self::Admitted(records) | Self::Drawn(records) => Some(records.contains(number)),
+            Self::Later(..) => None,
         }
     }
 }
@@ -120,6 +130,14 @@ impl Failed {
     }
 }
 
+/// The records that a mix has updated or removed.
+#[derive(Clone, Debug, PartialEq)]
+enum Mixed {
+    Known(Left),
+    /// The same, before its operations are drawn again.
+    Later(Box<MixSpec>, Drawn),
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Layer {
     Plain {
@@ -135,6 +153,7 @@ enum Layer {
         first: u64,
         /// Inserts of each client.
         inserted: Vec<u64>,
+        mixed: Mixed,
         failed: Failed,
     },
 }
@@ -148,20 +167,37 @@ impl Layer {
                 Some(false) => before,
                 _ => before.or(change.apply(before)),
             },
-            Self::Mix { version, deletes, first, inserted, failed } => {
+            Self::Mix { version, deletes, first, inserted, mixed, failed } => {
                 let of = inserted.len() as u64;
                 let place = number.checked_sub(*first).filter(|p| p / of < inserted[(p % of) as usize]);
-                let after = match place {
-                    Some(_) if failed.may_be(number) => before.or(State::present(0)),
-                    Some(_) => State::present(0),
-                    None => before,
-                };
+                let after = if place.is_some() { State::present(0) } else { before };
                 // A mix touches the records of the start and what it has inserted itself.
                 if number >= records && place.is_none() {
                     return after;
                 }
-                let updated = version.map_or(after, |version| after.or(State::present(version)));
-                if *deletes { updated.or(State::ABSENT) } else { updated }
+                let updated = version.map(State::present);
+                let removed = deletes.then_some(State::ABSENT);
+                let changes = match mixed {
+                    Mixed::Known(left) if !failed.may_be(number) => {
+                        let updated = updated.filter(|_| left.updated.contains(number));
+                        let removed = removed.filter(|_| left.removed.contains(number));
+                        return [updated, removed].into_iter().flatten().reduce(State::or).unwrap_or(after);
+                    }
+                    _ => [updated, removed],
+                };
+                let after = if failed.may_be(number) { before.or(after) } else { after };
+                changes.into_iter().flatten().fold(after, State::or)
+            }
+        }
+    }
+
+    fn draw_again(&mut self, records: &Records) {
+        match self {
+            Self::Plain { touched, .. } => touched.draw_again(records),
+            Self::Mix { mixed, first, .. } => {
+                if let Mixed::Later(mix, drawn) = mixed {
+                    *mixed = Mixed::Known(drawn.left_by(mix, *first, records));
+                }
             }
         }
     }
@@ -178,6 +214,8 @@ pub(super) struct Ledger {
 /// The facts about a phase that the ledger needs.
 pub(super) struct Done<'a> {
     pub(super) action: &'a Action,
+    /// Seeds the order of its operations.
+    pub(super) seed: u64,
     /// Operations of each client.
     pub(super) counts: &'a [u64],
     /// Inserts of each client.
@@ -186,6 +224,12 @@ pub(super) struct Done<'a> {
     pub(super) failed: Option<&'a RecordSet>,
     /// Where references were checked: the records of which an operation was not refused.
     pub(super) admitted: Option<&'a RecordSet>,
+}
+
+impl Done<'_> {
+    fn drawn(&self) -> Drawn {
+        Drawn { seed: self.seed, counts: self.counts.to_vec() }
+    }
 }
 
 impl Ledger {
@@ -216,7 +260,7 @@ impl Ledger {
             Action::Update(_) => Change::Update(version),
             Action::Delete(_) => Change::Delete,
             Action::Compute(_) => Change::Compute,
-            Action::Mix(mix) => return self.note_mix(done, &mix.weights, records),
+            Action::Mix(mix) => return self.note_mix(done, mix, records),
             _ => return,
         };
         self.versions = if matches!(change, Change::Update(_)) { version } else { self.versions };
@@ -224,7 +268,8 @@ impl Ledger {
         self.layers.push(Layer::Plain { change, touched, failed });
     }
 
-    fn note_mix(&mut self, done: &Done<'_>, weights: &MixWeights, records: u64) {
+    fn note_mix(&mut self, done: &Done<'_>, mix: &MixSpec, records: u64) {
+        let weights = &mix.weights;
         let updates = weights.update > 0.0 || weights.read_modify_write > 0.0;
         let version = updates.then_some(self.next_version());
         self.versions = version.unwrap_or(self.versions);
@@ -233,7 +278,13 @@ impl Ledger {
         let ends = done.inserted.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, client)| (n - 1) * of + client + 1);
         self.next_insert = Some(first + ends.max().unwrap_or(0));
         let (inserted, failed) = (done.inserted.to_vec(), Failed(done.failed.cloned()));
-        self.layers.push(Layer::Mix { version, deletes: weights.delete > 0.0, first, inserted, failed });
+        let mixed = Mixed::Later(Box::new(mix.clone()), done.drawn());
+        self.layers.push(Layer::Mix { version, deletes: weights.delete > 0.0, first, inserted, mixed, failed });
+    }
+
+    /// Draws the operations of phases again that changed neither each record nor the first ones, so that [`Self::state`] is exact.
+    pub(super) fn draw_again(&mut self, records: &Records) {
+        self.layers.iter_mut().for_each(|layer| layer.draw_again(records));
     }
 
     /// The possible states of a record.
@@ -269,7 +320,8 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use prony_model::spec::{MixSpec, ScanLength};
+    use prony_model::spec::{MixWeights, ScanLength};
+    use prony_workload::{Mix, Operation};
 
     use super::*;
     use crate::phases::tests::fake::{ops, records};
@@ -277,7 +329,7 @@ mod tests {
     fn note(ledger: &mut Ledger, action: Action, counts: &[u64]) {
         let inserted = &vec![0; counts.len()];
         let failed = Some(&RecordSet::default());
-        ledger.note(&Done { action: &action, counts, inserted, failed, admitted: None }, &records(10));
+        ledger.note(&Done { action: &action, seed: 3, counts, inserted, failed, admitted: None }, &records(10));
     }
 
     fn set(numbers: &[u64]) -> RecordSet {
@@ -312,17 +364,42 @@ mod tests {
         assert_eq!(present, [0, 1, 2, 4]);
     }
 
+    /// The first numbers of each client of a phase, in an order.
+    fn drawn(order: &Order, counts: &[u64]) -> Vec<u64> {
+        let clients = counts.iter().zip(0..).flat_map(|(count, index)| {
+            let share = Share { index, of: counts.len() as u32 };
+            let mut numbers = prony_workload::Positions::new(order, &records(10), 3, share);
+            (0..*count).map(move |_| numbers.next())
+        });
+        let mut all: Vec<u64> = clients.collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// A part of a shuffled pass was any part of it, so that a store without a single row was right after a `delete` of some.
     #[test]
-    fn random_writes_leave_what_was_there_or_what_they_write() {
-        let mut ledger = Ledger::default();
-        note(&mut ledger, Action::Put(ops(Order::Record)), &[10]);
-        note(&mut ledger, Action::Update(ops(Order::Uniform)), &[4]);
-        note(&mut ledger, Action::Update(ops(Order::Uniform)), &[4]);
-        assert_eq!(states(&ledger), vec![(false, vec![0, 1, 2]); 10]);
-        note(&mut ledger, Action::Delete(ops(Order::Shuffled)), &[9]);
-        assert_eq!(states(&ledger), vec![(true, vec![0, 1, 2]); 10]);
-        note(&mut ledger, Action::Compute(ops(Order::Shuffled)), &[10]);
-        assert_eq!(states(&ledger), vec![(false, vec![0, 1, 2]); 10]);
+    fn records_of_a_part_of_a_pass_or_of_random_draws_are_drawn_again() {
+        for (order, counts) in [
+            (Order::Shuffled, &[3][..]),
+            (Order::Shuffled, &[2, 1, 2]),
+            (Order::Key, &[1, 3]),
+            (Order::Uniform, &[4]),
+            (Order::Uniform, &[40, 30]),
+            (Order::Zipfian { theta: 0.99 }, &[2, 5]),
+        ] {
+            let mut ledger = Ledger::default();
+            note(&mut ledger, Action::Put(ops(Order::Record)), &[10]);
+            note(&mut ledger, Action::Update(ops(order)), counts);
+            assert_eq!(states(&ledger), vec![(false, vec![0, 1]); 10], "not before it is needed");
+            note(&mut ledger, Action::Delete(ops(order)), counts);
+            ledger.draw_again(&records(10));
+            let touched = drawn(&order, counts);
+            let of = |number| if touched.contains(&number) { (true, vec![]) } else { (false, vec![0]) };
+            assert_eq!(states(&ledger), (0..10).map(of).collect::<Vec<_>>(), "{order:?} {counts:?}");
+            note(&mut ledger, Action::Compute(ops(Order::Shuffled)), &[10]);
+            assert_eq!(states(&ledger), vec![(false, vec![0]); 10]);
+        }
     }
 
     #[test]
@@ -330,7 +407,7 @@ mod tests {
         let action = Action::Put(ops(Order::Record));
         let noted = |failed: Option<&RecordSet>| {
             let mut ledger = Ledger::default();
-            let done = Done { action: &action, counts: &[10], inserted: &[0], failed, admitted: None };
+            let done = Done { action: &action, seed: 3, counts: &[10], inserted: &[0], failed, admitted: None };
             ledger.note(&done, &records(10));
             states(&ledger)
         };
@@ -346,7 +423,8 @@ mod tests {
         note(&mut ledger, Action::Put(ops(Order::Record)), &[8]);
         let checked = |ledger: &mut Ledger, action: Action, numbers: &[u64], failed: Option<&RecordSet>| {
             let admitted = Some(&set(numbers));
-            ledger.note(&Done { action: &action, counts: &[10], inserted: &[0], failed, admitted }, &records(10));
+            let done = Done { action: &action, seed: 3, counts: &[10], inserted: &[0], failed, admitted };
+            ledger.note(&done, &records(10));
         };
         let none = Some(set(&[]));
         checked(&mut ledger, Action::Update(ops(Order::Uniform)), &[0, 9], none.as_ref());
@@ -364,19 +442,69 @@ mod tests {
         assert_eq!(states(&ledger), known, "of those that were not refused some failed");
     }
 
-    #[test]
-    fn a_mix_inserts_exactly_its_numbers_and_may_update_any() {
-        let mut ledger = Ledger::default();
-        note(&mut ledger, Action::Put(ops(Order::Record)), &[10]);
-        let weights = MixWeights { insert: 1.0, update: 1.0, ..MixWeights::default() };
+    /// Notes a mix of two clients behind a pass that stored ten records; its operations, by client.
+    fn mixed(ledger: &mut Ledger, weights: MixWeights, failed: Option<&RecordSet>) -> [Vec<Operation>; 2] {
+        note(ledger, Action::Put(ops(Order::Record)), &[10]);
         let mix = MixSpec { ops: ops(Order::Zipfian { theta: 0.99 }), weights, scan_length: ScanLength::Fixed(1) };
+        let operations = [0, 1].map(|index| {
+            let mut mix = Mix::new(&mix, &records(10), 3, Share { index, of: 2 });
+            (0..20).map(|_| mix.next()).collect::<Vec<_>>()
+        });
+        let inserts = |of: &Vec<Operation>| {
+            of.iter().filter(|operation| matches!(operation, Operation::Insert(_))).count() as u64
+        };
+        let inserted = operations.each_ref().map(inserts);
         let action = Action::Mix(mix);
-        let failed = &set(&[]);
-        let done = Done { action: &action, counts: &[9, 9], inserted: &[3, 1], failed: Some(failed), admitted: None };
+        let done = Done { action: &action, seed: 3, counts: &[20, 20], inserted: &inserted, failed, admitted: None };
         ledger.note(&done, &records(10));
-        let states = states(&ledger);
-        assert_eq!(states[..12], vec![(false, vec![0, 1]); 12]);
-        assert_eq!(states[12..], [(false, vec![0, 1]), (true, vec![]), (false, vec![0, 1])]);
-        assert_eq!((ledger.next_insert(10), ledger.next_version()), (15, 2));
+        operations
+    }
+
+    #[test]
+    fn a_mix_inserts_and_updates_exactly_its_numbers() {
+        let weights = MixWeights { insert: 1.0, update: 1.0, read: 1.0, ..MixWeights::default() };
+        let mut ledger = Ledger::default();
+        let operations = mixed(&mut ledger, weights, Some(&set(&[])));
+        assert!(states(&ledger)[..10].iter().all(|state| *state == (false, vec![0, 1])), "not before it is needed");
+        ledger.draw_again(&records(10));
+        let all = || operations.iter().flatten();
+        let of = |number| match (all().any(|o| *o == Operation::Update(number)), number) {
+            (true, _) => (false, vec![1]),
+            (false, 10..) if !all().any(|o| *o == Operation::Insert(number)) => (true, vec![]),
+            _ => (false, vec![0]),
+        };
+        let wanted: Vec<_> = (0..ledger.end(10)).map(of).collect();
+        assert!(wanted.contains(&(false, vec![1])) && wanted.contains(&(false, vec![0])) && wanted.len() > 10);
+        assert_eq!(states(&ledger), wanted);
+        assert_eq!(ledger.next_version(), 2);
+    }
+
+    #[test]
+    fn the_last_change_of_a_client_counts_and_that_of_any_of_several() {
+        let weights = MixWeights { update: 1.0, delete: 1.0, ..MixWeights::default() };
+        let mut ledger = Ledger::default();
+        let operations = mixed(&mut ledger, weights, Some(&set(&[7])));
+        ledger.draw_again(&records(10));
+        let last = |client: &[Operation], number| {
+            let mut own = client.iter().rev().map(|o| match o {
+                Operation::Update(n) => (*n, false),
+                Operation::Delete(n) => (*n, true),
+                other => panic!("{other:?}"),
+            });
+            own.find_map(|(n, removes)| (n == number).then_some(removes))
+        };
+        let mut several = 0;
+        for (number, state) in (0..10).zip(states(&ledger)) {
+            let ends: Vec<bool> = operations.iter().filter_map(|client| last(client, number)).collect();
+            several += usize::from(ends.contains(&true) && ends.contains(&false));
+            let mut wanted = (ends.contains(&true), if ends.contains(&false) { vec![1] } else { vec![] });
+            match (ends.is_empty(), number) {
+                (_, 7) => wanted = (true, vec![0, 1]),
+                (true, _) => wanted = (false, vec![0]),
+                _ => {}
+            }
+            assert_eq!(state, wanted, "record {number}");
+        }
+        assert!(several > 0, "else nothing is shown: {operations:?}");
     }
 }

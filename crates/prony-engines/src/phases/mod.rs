@@ -25,6 +25,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod timestamps;
+mod touched;
 mod undoing;
 mod verify;
 mod worker_loop;

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, RwLock};
 
 use prony_model::number::percent_with;
-use prony_model::protocol::PhaseReport;
+use prony_model::protocol::{PhaseReport, QueriesFound};
 use prony_model::record::Answer;
 use prony_model::spec::{Action, Amount, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
 use prony_model::units::Nanos;
@@ -482,6 +482,7 @@ impl Job<'_> {
             errors: all.tally.errors,
             transactions: all.tally.transactions,
             rows: read.then_some(reads.rows),
+            queries: queries.then_some(QueriesFound { asked: self.queries.len() as u32, found: reads.found }),
             misses: (read && !queries || matches!(self.action, Action::Delete(_))).then_some(reads.misses),
             user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,
@@ -533,9 +534,10 @@ impl Ended {
         })
     }
 
-    pub(super) fn done<'a>(&'a self, action: &'a Action) -> Done<'a> {
+    /// What the ledger notes; `seed` is that of the order.
+    pub(super) fn done<'a>(&'a self, action: &'a Action, seed: u64) -> Done<'a> {
         let Self { counts, inserted, failed, admitted, .. } = self;
-        Done { action, counts, inserted, failed: failed.as_ref(), admitted: admitted.as_ref() }
+        Done { action, seed, counts, inserted, failed: failed.as_ref(), admitted: admitted.as_ref() }
     }
 }
 

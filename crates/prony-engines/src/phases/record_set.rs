@@ -22,6 +22,13 @@ impl RecordSet {
         self.0[word] |= bit;
     }
 
+    pub(super) fn remove(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        if let Some(word) = self.0.get_mut(word) {
+            *word &= !bit;
+        }
+    }
+
     pub(super) fn contains(&self, number: u64) -> bool {
         let (word, bit) = Self::place(number);
         self.0.get(word).is_some_and(|word| word & bit != 0)

@@ -30,10 +30,12 @@ const STRIDE: u64 = 4096;
 /// Compares what `txn` reads with what the phases so far must have left.
 pub(super) fn verify<R: Read>(
     txn: &mut R,
-    collections: &Collections,
+    collections: &mut Collections,
     ordered: bool,
     progress: &AtomicU64,
 ) -> Result<PhaseReport, Stop> {
+    collections.draw_again();
+    let collections = &*collections;
     let all = collections.all.as_slice();
     if all.is_empty() {
         return Err(Stop::NoData);
@@ -108,11 +110,11 @@ fn never_written(key: &[u8]) -> String {
 fn note(verified: Verified) -> Vec<String> {
     let mut notes = Vec::new();
     if verified.one_of_several > 0 {
-        let text = "held one of several versions that random or time-bounded updates may have left";
+        let text = "had one of several versions that failed or concurrent writes may have left";
         notes.push(format!("{} {text}", count(verified.one_of_several, "record")));
     }
     if verified.may_be_absent > 0 {
-        let text = "may legitimately be present or absent after random or time-bounded writes";
+        let text = "may be present or absent after failed or concurrent writes";
         notes.push(format!("{} {text}", count(verified.may_be_absent, "record")));
     }
     if !verified.extra_rows {

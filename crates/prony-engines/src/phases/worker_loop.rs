@@ -261,7 +261,8 @@ impl<'h> Host<'h> {
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
             let guarded = ended.guarded(&spec.name, at, &job, true);
-            self.note(at, guarded, &ended.done(&spec.action));
+            let seed = job.seed;
+            self.note(at, guarded, &ended.done(&spec.action, seed));
             return Ok(ended.report);
         };
         let beside_at = self.collections.of(ops).ok_or(Stop::NoData)?;
@@ -280,8 +281,9 @@ impl<'h> Host<'h> {
         // Only one of the two writes.
         let guarded = ended.guarded(&spec.name, at, &job, !action.writes());
         let beside_guarded = done.guarded(&spec.name, beside_at, &beside, !spec.action.writes());
-        self.note(at, guarded, &ended.done(&spec.action));
-        self.note(beside_at, beside_guarded, &done.done(action));
+        let (seed, beside_seed) = (job.seed, beside.seed);
+        self.note(at, guarded, &ended.done(&spec.action, seed));
+        self.note(beside_at, beside_guarded, &done.done(action, beside_seed));
         Ok(ended.report)
     }
 
@@ -352,7 +354,7 @@ impl<'h> Host<'h> {
         began(self.link, index)?;
         let ordered = self.engine.capabilities.ordered;
         let started = now();
-        let found = verify::verify(txn, &self.collections, ordered, &self.progress.operations)?;
+        let found = verify::verify(txn, &mut self.collections, ordered, &self.progress.operations)?;
         Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..found })
     }
 

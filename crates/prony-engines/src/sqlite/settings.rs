@@ -11,29 +11,23 @@
 //! - NORMAL with a journal file: the documentation grants a chance of corruption (none); OFF: none.
 //! - `memory`, `off`: there is no journal on the disk to repair a half-written commit with (none).
 
-use prony_model::record::effective::{NamedSettings, Setting, named};
+use prony_model::record::effective::{NamedSettings, named};
 use prony_model::spec::{Durability, StoreSpec};
 use rusqlite::Connection;
 
 use crate::driver::{InForce, OptionFault, OptionKind, OptionSpec, Promise};
-use crate::options::{self, Given, one_of, option, promise};
+use crate::options::{self, Options, one_of, option, promise};
 
 const JOURNALS: [&str; 6] = ["wal", "delete", "truncate", "persist", "memory", "off"];
 /// In the order of SQLite's numbers for them.
 const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
-const LOCKING: [&str; 2] = ["normal", "exclusive"];
 
 /// How a database is opened.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     journal: &'static str,
     synchronous: usize,
-    cache: Option<u64>,
-    mmap: Option<u64>,
-    page_size: Option<u64>,
-    autocheckpoint: Option<i64>,
-    locking: &'static str,
-    rowid: bool,
+    options: Options,
 }
 
 pub(super) fn option_specs() -> Vec<OptionSpec> {
@@ -41,7 +35,7 @@ pub(super) fn option_specs() -> Vec<OptionSpec> {
     vec![
         option("journal", one_of(&JOURNALS), "wal", "journal_mode"),
         option("synchronous", one_of(&SYNCHRONOUS), "set by the durability class", "when SQLite syncs"),
-        option("cache", OptionKind::Bytes, "2 MB", "size of the page cache of each connection (cache_size)"),
+        option("cache", OptionKind::Bytes, "2000 KiB", "size of the page cache of each connection (cache_size)"),
         option("mmap", OptionKind::Bytes, "0", "how much of the file is read through a memory map (mmap_size)"),
         option("page_size", OptionKind::Bytes, "4096", "a power of two from 512 to 65536; for a new database only"),
         option(
@@ -50,7 +44,12 @@ pub(super) fn option_specs() -> Vec<OptionSpec> {
             "1000",
             "pages in the log after which a commit checkpoints them; 0 is never",
         ),
-        option("locking_mode", one_of(&LOCKING), "normal", "exclusive: one session, and no shared memory for the log"),
+        option(
+            "locking_mode",
+            one_of(&["normal", "exclusive"]),
+            "normal",
+            "exclusive: one session, and no shared memory for the log",
+        ),
         option("rowid", OptionKind::Bool, "false", "a rowid table with an index on the key, for large values"),
     ]
 }
@@ -86,11 +85,11 @@ fn synchronous_for(class: Durability, journal: &str) -> Option<usize> {
     (start..SYNCHRONOUS.len()).find(|synchronous| class_of(journal, *synchronous) == class)
 }
 
-fn chosen(given: &Given, name: &str, words: &[&'static str]) -> Option<usize> {
-    given.word(name).and_then(|word| words.iter().position(|known| *known == word))
+fn chosen(given: &Options, name: &str, words: &[&'static str]) -> Option<usize> {
+    words.iter().position(|known| given.is_given(name) && *known == given.word(name))
 }
 
-fn journal_and_synchronous(spec: &StoreSpec, given: &Given) -> Result<(&'static str, usize), OptionFault> {
+fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'static str, usize), OptionFault> {
     let class = options::class(spec, &promises())?;
     let journal = chosen(given, "journal", &JOURNALS).map(|at| JOURNALS[at]);
     let asked = chosen(given, "synchronous", &SYNCHRONOUS);
@@ -113,26 +112,19 @@ fn journal_and_synchronous(spec: &StoreSpec, given: &Given) -> Result<(&'static 
 }
 
 pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
-    let (given, mut faults) = options::read(spec, &option_specs());
-    let (journal, synchronous) = journal_and_synchronous(spec, &given).unwrap_or_else(|fault| {
+    let (mut options, mut faults) = options::read(spec, &option_specs());
+    let (journal, synchronous) = journal_and_synchronous(spec, &options).unwrap_or_else(|fault| {
         faults.push(fault);
         ("wal", 2)
     });
-    let page_size = given.bytes("page_size");
-    if page_size.is_some_and(|size| !size.is_power_of_two() || !(512..=65_536).contains(&size)) {
+    let page_size = options.bytes("page_size");
+    if !page_size.is_power_of_two() || !(512..=65_536).contains(&page_size) {
         let message = "`page_size` must be a power of two from 512 to 65536".to_owned();
         faults.push(options::out_of_range("page_size", message));
     }
-    let config = Config {
-        journal,
-        synchronous,
-        cache: given.bytes("cache"),
-        mmap: given.bytes("mmap"),
-        page_size,
-        autocheckpoint: given.int("wal_autocheckpoint"),
-        locking: chosen(&given, "locking_mode", &LOCKING).map_or("normal", |at| LOCKING[at]),
-        rowid: given.flag("rowid").unwrap_or(false),
-    };
+    options.set("journal", journal);
+    options.set("synchronous", SYNCHRONOUS[synchronous]);
+    let config = Config { journal, synchronous, options };
     if faults.is_empty() { Ok(config) } else { Err(faults) }
 }
 
@@ -142,7 +134,7 @@ impl Config {
     }
 
     pub(super) fn exclusive(&self) -> bool {
-        self.locking == "exclusive"
+        self.options.word("locking_mode") == "exclusive"
     }
 
     /// Whether it has a write-ahead log.
@@ -151,20 +143,11 @@ impl Config {
     }
 
     pub(super) fn rowid(&self) -> bool {
-        self.rowid
+        self.options.flag("rowid")
     }
 
     pub(super) fn values(&self) -> NamedSettings {
-        named([
-            ("journal", Setting::from(self.journal)),
-            ("synchronous", Setting::from(SYNCHRONOUS[self.synchronous])),
-            ("cache", Setting::from(self.cache.unwrap_or(2000 << 10))),
-            ("mmap", Setting::from(self.mmap.unwrap_or(0))),
-            ("page_size", Setting::from(self.page_size.unwrap_or(4096))),
-            ("wal_autocheckpoint", Setting::from(self.autocheckpoint.unwrap_or(1000))),
-            ("locking_mode", Setting::from(self.locking)),
-            ("rowid", Setting::from(self.rowid)),
-        ])
+        self.options.in_force()
     }
 
     /// Sets what belongs to a connection, and what a new database gets from its first one.
@@ -172,20 +155,24 @@ impl Config {
         let set = |name: &str, value: &dyn std::fmt::Display| {
             connection.pragma_update_and_check(None, name, value.to_string(), |_| Ok(())).or_else(no_answer)
         };
-        if let Some(size) = self.page_size {
-            set("page_size", &size)?;
+        let given = |name| self.options.is_given(name);
+        if given("page_size") {
+            set("page_size", &self.options.bytes("page_size"))?;
         }
-        set("locking_mode", &self.locking)?;
+        set("locking_mode", &self.options.word("locking_mode"))?;
         set("journal_mode", &self.journal)?;
         set("synchronous", &self.synchronous)?;
-        if let Some(cache) = self.cache {
+        if given("cache") {
             // A negative number is KiB, a positive one pages.
-            set("cache_size", &-i64::try_from(cache.div_ceil(1024)).unwrap_or(i64::MAX))?;
+            set("cache_size", &-i64::try_from(self.options.bytes("cache").div_ceil(1024)).unwrap_or(i64::MAX))?;
         }
-        if let Some(mmap) = self.mmap {
-            set("mmap_size", &mmap)?;
+        if given("mmap") {
+            set("mmap_size", &self.options.bytes("mmap"))?;
         }
-        self.autocheckpoint.map_or(Ok(()), |pages| set("wal_autocheckpoint", &pages))
+        if given("wal_autocheckpoint") {
+            set("wal_autocheckpoint", &self.options.int("wal_autocheckpoint"))?;
+        }
+        Ok(())
     }
 }
 

@@ -6,8 +6,9 @@ use crate::design::{CellPart, Column};
 use crate::expr;
 use crate::node::Node;
 use crate::placeholder::{Part, split};
-use crate::problem::{Problem, Problems, nearest};
+use crate::problem::{Problem, Problems};
 use prony_model::format::Format;
+use prony_model::spelling::nearest;
 use prony_model::units::Dimension;
 
 /// The default format of bytes per second; their unit does not follow from the number.

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use super::phase::Placed;
+use super::phase::{Placed, QueryPlace};
+use crate::grammar;
 use crate::problem::{Problem, Problems, known_hint};
-use prony_model::spec::{Action, CollectionSpec, FieldPath};
+use prony_model::spec::{Action, CollectionSpec, DocumentSpec, FieldPath};
 
 /// A table of the file that describes a collection: `[data]`, or `[data.collection.NAME]`, or a table in it.
 pub(super) fn section(collection: &CollectionSpec, table: &str) -> String {
@@ -89,7 +90,7 @@ pub(crate) fn settle(phases: &mut [Placed], data: &[CollectionSpec], problems: &
 /// Queries are over documents, and name fields that these have: any other field finds nothing.
 fn queries(
     action: &mut Action,
-    (at, places): (Range<usize>, &[Range<usize>]),
+    (at, places): (Range<usize>, &[QueryPlace]),
     data: &[CollectionSpec],
     problems: &mut Problems<'_>,
 ) {
@@ -101,7 +102,7 @@ fn queries(
             named => match found(named, data) {
                 Ok(collection) => Some(collection),
                 Err(problem) => {
-                    problems.add(problem(places.get(number).unwrap_or(&at).clone()));
+                    problems.add(problem(places.get(number).map_or(&at, |place| &place.collection).clone()));
                     return;
                 }
             },
@@ -116,11 +117,25 @@ fn queries(
                 return;
             };
             let known = document.paths();
+            let at = places.get(number).map_or(&at, |place| &place.filter);
             for field in fields.into_iter().filter(|field| !known.contains(field)) {
-                problems.add(unknown(field, collection, &known, at.clone()));
+                let test = unknown_test(field, document, at.clone());
+                problems.add(test.unwrap_or_else(|| unknown(field, collection, &known, at.clone())));
             }
         }
     }
+}
+
+/// What was written as a test, of a field that has no fields inside.
+fn unknown_test(field: &FieldPath, document: &DocumentSpec, at: Range<usize>) -> Option<Problem> {
+    let (name, above) = field.0.split_last()?;
+    let above = FieldPath(above.into());
+    let kinds = document.kinds(&above);
+    if above.0.is_empty() || kinds.fields || !document.paths().contains(&above) {
+        return None;
+    }
+    let tests = known_hint(name, grammar::TEST.all().map(|test| test.name));
+    Some(Problem::new(at, format!("unknown test `{name}` of the field `{above}`")).maybe_hint(tests))
 }
 
 fn no_documents(collection: &CollectionSpec, at: Range<usize>) -> Problem {

@@ -14,7 +14,7 @@ use crate::problem::{Problem, Problems, known_hint};
 use prony_model::latency::highest;
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::program::{Care, ProfileOf};
-use prony_model::spec::Amount;
+use prony_model::spec::{Amount, Ops, PhaseSpec};
 use prony_model::units::Fraction;
 
 /// The default number of blocks: the least with which a verdict is possible (METHOD 4.7).
@@ -74,15 +74,71 @@ fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
 
 /// The default primary metric: the time of the first timed phase that every variant has, so that all can be compared,
 /// or else of the first timed one. Of one that lasts a given time it is the rate; of an open loop the highest percentile of
-/// latency for which its operations suffice.
+/// latency for which its operations suffice. `time`, and with it the rate, leaves out gaps of one client that are in `time`
+/// where others work meanwhile: where compared variants have different numbers of clients it is the whole of the phase.
 pub(crate) fn default_primary(variants: &[Variant]) -> Option<MetricName> {
     let phases = || variants.iter().flat_map(|variant| &variant.spec.phases).filter(|phase| phase.timed);
     let in_all = |name: &str| variants.iter().all(|variant| variant.spec.phases.iter().any(|phase| phase.name == name));
     let name = phases().find(|phase| in_all(&phase.name)).or(phases().next())?.name.clone();
     let open = variants.iter().filter_map(|variant| offered(variant, &name)).reduce(f64::min);
     let lasts = phases().any(|phase| phase.name == name && phase.action.is_bounded_by_time());
-    let metric = open.map_or(if lasts { Metric::Rate } else { Metric::Time }, highest);
+    let metric = match open {
+        Some(offered) => highest(offered),
+        None if clients_differ(variants, &name) => instead_of_time(variants, &name),
+        None if lasts => Metric::Rate,
+        None => Metric::Time,
+    };
     Some(MetricName { phase: name, instance: None, key: MetricKey::amount(metric) })
+}
+
+/// What each variant that has operations in a phase does in it.
+fn operations<'v>(variants: &'v [Variant], phase: &'v str) -> impl Iterator<Item = (usize, &'v PhaseSpec, &'v Ops)> {
+    variants.iter().filter_map(move |variant| {
+        let found = variant.spec.phases.iter().find(|one| one.name == phase)?;
+        Some((variant.stratum, found, found.action.ops()?))
+    })
+}
+
+/// Whether variants that are compared have different numbers of clients in a phase: threads, or processes on one store.
+fn clients_differ(variants: &[Variant], phase: &str) -> bool {
+    let mut of_stratum: BTreeMap<usize, u32> = BTreeMap::new();
+    operations(variants, phase)
+        .any(|(stratum, _, ops)| *of_stratum.entry(stratum).or_insert(ops.clients()) != ops.clients())
+}
+
+/// The metric that has all gaps of a phase in which numbers of clients differ. The background of a phase is in its `wall` too.
+fn instead_of_time(variants: &[Variant], phase: &str) -> Metric {
+    let all = |are: fn(&PhaseSpec, &Ops) -> bool| operations(variants, phase).all(|(_, phase, ops)| are(phase, ops));
+    if !all(|phase, _| !phase.action.is_bounded_by_time()) {
+        Metric::Operations
+    } else if all(|_, ops| ops.replicas.is_some()) {
+        Metric::Makespan
+    } else if all(|phase, _| phase.background.is_none()) {
+        Metric::Wall
+    } else {
+        Metric::Time
+    }
+}
+
+/// Warns of a `time` or `rate` that is compared where numbers of clients differ.
+pub(crate) fn gaps_differ(root: &Node, variants: &[Variant], problems: &mut Problems<'_>) {
+    let Some(compare) = root.get("compare") else { return };
+    let listed = ["metric", "metrics"].into_iter().filter_map(|key| compare.get(key));
+    for node in listed.flat_map(|node| node.list().unwrap_or(std::slice::from_ref(node))) {
+        let Some(name) = node.text().and_then(|text| text.parse::<MetricName>().ok()) else { continue };
+        let is_of_gaps = name.instance.is_none() && matches!(name.key.metric, Metric::Time | Metric::Rate);
+        let instead = instead_of_time(variants, &name.phase);
+        if !is_of_gaps || instead == Metric::Time || !clients_differ(variants, &name.phase) {
+            continue;
+        }
+        let message = format!(
+            "`{name}` leaves out the time in which all clients of `{}` prepare operations, and the variants have different \
+             numbers of clients",
+            name.phase
+        );
+        let hint = format!("compare `{}.{instead}`", name.phase, instead = instead.name());
+        problems.add(Problem::new(node.span.clone(), message).hint(hint));
+    }
 }
 
 /// The operations that an open loop does at least, where it keeps its rate: it may skip 1 % of those that are due in a given

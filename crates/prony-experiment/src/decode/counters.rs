@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::View;
-use super::program::{line, texts};
+use super::view::{line, texts};
 use crate::grammar;
 use crate::node::Node;
 use crate::problem::{Problem, Problems, known_hint};
@@ -99,9 +99,9 @@ fn fault_of(name: &str, total: bool, source: &CounterSource, again: bool) -> Opt
         return None;
     }
     let (totals, gauges, _) = usual(source);
-    let (own, elsewhere) = if total { (totals, gauges) } else { (gauges, totals) };
+    let (own, of_further) = if total { (totals, gauges) } else { (gauges, totals) };
     let (what, other) = if total { ("total", "gauges") } else { ("gauge", "totals") };
-    if elsewhere.contains(&name) {
+    if of_further.contains(&name) {
         return Some((format!("`{name}` of PostgreSQL is no {what}"), Some(format!("name it in `{other}`"))));
     }
     let message = || format!("prony reads no {what} `{name}` of PostgreSQL");

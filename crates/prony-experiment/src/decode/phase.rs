@@ -6,12 +6,12 @@ use super::View;
 use super::find::find;
 use super::http::http;
 use super::ops::{mix, ops, scan};
-use super::view::time;
+use super::view::{line, time};
 use crate::grammar;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
-use prony_model::spec::{Action, Amount, PhaseSpec, SettleSpec, Sharing, Sign, Signs};
+use prony_model::spec::{Action, Amount, PhaseSpec, RunSpec, SettleSpec, Sharing, Sign, Signs};
 use prony_model::units::Nanos;
 
 /// A phase with the places to which later checks refer.
@@ -32,8 +32,17 @@ pub(crate) struct Placed {
     pub(crate) share: Option<Range<usize>>,
     /// Where the key of the background's operations is written, where there are any.
     pub(crate) background: Option<Range<usize>>,
-    /// Where the collection of each query is written, or the query: of the phase, and of its background.
-    pub(crate) queries: [Vec<Range<usize>>; 2],
+    /// Where the queries are written: of the phase, and of its background.
+    pub(crate) queries: [Vec<QueryPlace>; 2],
+}
+
+/// Where a query is written.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryPlace {
+    /// Where its collection is, or else the query.
+    pub(crate) collection: Range<usize>,
+    /// Where its `where` is, or else the query.
+    pub(crate) filter: Range<usize>,
 }
 
 /// The name, and its fault if it has one.
@@ -80,11 +89,15 @@ pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Prob
     })
 }
 
-/// Where the collection of each query is written, or the query.
-fn queries(action: &Node) -> Vec<Range<usize>> {
+/// Where each query is written, and its collection.
+fn queries(action: &Node) -> Vec<QueryPlace> {
     let Some(place) = action.get("query") else { return Vec::new() };
     let all = place.list().unwrap_or(std::slice::from_ref(place));
-    all.iter().map(|query| query.get("collection").unwrap_or(query).span.clone()).collect()
+    let place = |query: &Node| QueryPlace {
+        collection: query.get("collection").unwrap_or(query).span.clone(),
+        filter: query.get("where").unwrap_or(query).span.clone(),
+    };
+    all.iter().map(place).collect()
 }
 
 /// The operations of a background, if it has any.
@@ -139,6 +152,7 @@ fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<
         "verify" => Action::Verify,
         "pause" => Action::Pause(time(node)?),
         "http" => Action::Http(Box::new(http(node, problems)?)),
+        "run" => Action::Run(RunSpec { command: line(node)?, directory: String::new() }),
         _ => return None,
     })
 }

@@ -8,7 +8,7 @@ use super::View;
 use super::pattern::pattern;
 use super::phase::{name, settle};
 use super::trigger::{Frame, call, trigger};
-use super::view::{unescaped, whole};
+use super::view::{items, line, texts, unescaped, whole, word};
 use crate::grammar;
 use crate::node::{Node, Value};
 use crate::problem::{Problem, Problems};
@@ -122,15 +122,6 @@ fn store(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
     Some(path)
 }
 
-/// One, or each of a list.
-fn items(node: &Node) -> &[Node] {
-    node.list().unwrap_or(std::slice::from_ref(node))
-}
-
-pub(super) fn texts(node: Option<&Node>) -> Vec<String> {
-    node.into_iter().flat_map(items).map(word).collect()
-}
-
 /// Exit codes; none for any.
 fn success(node: Option<&Node>) -> Vec<i32> {
     match node {
@@ -139,21 +130,8 @@ fn success(node: Option<&Node>) -> Vec<i32> {
     }
 }
 
-/// A text, or a number or flag as it is written.
-fn word(node: &Node) -> String {
-    unescaped(node).unwrap_or_else(|| node.label())
-}
-
 fn env(node: &Node) -> BTreeMap<String, String> {
     node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), word(&entry.node))).collect()
-}
-
-/// A command beside the program: a text for the shell, or words.
-pub(super) fn line(node: &Node) -> Option<CommandLine> {
-    match node.list() {
-        Some(_) => Some(CommandLine::Words(texts(Some(node)))).filter(|line| !line.words().is_empty()),
-        None => Some(CommandLine::Shell { shell: "sh".to_owned(), script: unescaped(node)? }),
-    }
 }
 
 fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Option<CommandLine> {

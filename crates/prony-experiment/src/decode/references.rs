@@ -66,7 +66,8 @@ impl Check<'_> {
     fn delete(&self, own: &CollectionSpec, ops: &Ops, fault: &mut impl FnMut(String, &str)) {
         if ops.references == References::Locked {
             fault(
-                "`delete` locks nothing: nothing refers to what it removes".to_owned(),
+                "`delete` has nothing to lock: it refuses to remove a document to which others refer, and `lock` writes documents to which a \
+                 new one refers".to_owned(),
                 "write `references = \"check\"`",
             );
         }

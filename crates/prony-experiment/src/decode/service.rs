@@ -3,9 +3,9 @@
 use super::View;
 use super::counters::counters;
 use super::pattern::pattern;
-use super::program::{line, program, texts};
+use super::program::program;
 use super::store::limits;
-use super::view::unescaped;
+use super::view::{line, texts, unescaped};
 use crate::grammar;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};

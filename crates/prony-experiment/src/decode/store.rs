@@ -13,20 +13,27 @@ use prony_model::catalog::{EngineCatalog, EngineFacts};
 use prony_model::spec::{Durability, Limits, OptionValue, StoreSpec};
 use prony_model::units::Bytes;
 
-/// Moves the keys of `use = { ... }` into the table `[owner]` beside it.
-pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) -> Node {
-    let (Some(level), Some(entries)) = (store.entry("use"), store.table()) else { return store.clone() };
+/// Moves the keys of `use = { ... }` into the table `[owner]` beside it; `None` where `use` has a fault.
+pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) -> Option<Node> {
+    let (Some(level), Some(entries)) = (store.entry("use"), store.table()) else { return Some(store.clone()) };
     let Some(brought) = level.node.table() else {
-        let message = format!("`use` cannot be {}", level.node.kind());
+        // What names a factor was replaced by its level before.
+        let hole = level.node.text().filter(|text| text.starts_with('{') && text.ends_with('}'));
+        let message = match hole {
+            Some(hole) => format!("`{hole}` names no factor of `[factors]`"),
+            None => format!("`use` cannot be {}", level.node.kind()),
+        };
         let problem = Problem::new(level.node.span.clone(), message);
         problems.add(via(
             &level.node,
-            problem.hint(format!("write a table with keys of `[{owner}]`, such as a level of a factor")),
+            problem.hint(format!(
+                "write a table with keys of `[{owner}]`, or `\"{{NAME}}\"` for the levels of the factor NAME"
+            )),
         ));
-        return without_use(store, entries);
+        return None;
     };
     let mut merged = without_use(store, entries);
-    let Value::Table(own) = &mut merged.value else { return merged };
+    let Value::Table(own) = &mut merged.value else { return Some(merged) };
     for entry in brought {
         match own.iter().find(|other| other.key == entry.key) {
             None => own.push(entry.clone()),
@@ -37,7 +44,7 @@ pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) 
             }
         }
     }
-    merged
+    Some(merged)
 }
 
 fn without_use(store: &Node, entries: &[Entry]) -> Node {

@@ -7,6 +7,7 @@ use crate::node::{Node, Value};
 use crate::placeholder::{Part, split};
 use crate::problem::{Problem, Problems};
 use crate::shape::TableShape;
+use prony_model::program::CommandLine;
 use prony_model::units::{
     Bytes, Fraction, Nanos, PerSecond, QuantityError, parse_bytes, parse_fraction, parse_rate, parse_time,
 };
@@ -135,4 +136,27 @@ pub(crate) fn template(node: &Node) -> Option<Vec<String>> {
         }
     }
     Some(parts)
+}
+
+/// One, or each of a list.
+pub(super) fn items(node: &Node) -> &[Node] {
+    node.list().unwrap_or(std::slice::from_ref(node))
+}
+
+/// Texts: one, or each of a list.
+pub(super) fn texts(node: Option<&Node>) -> Vec<String> {
+    node.into_iter().flat_map(items).map(word).collect()
+}
+
+/// A text, or a number or flag as it is written.
+pub(super) fn word(node: &Node) -> String {
+    unescaped(node).unwrap_or_else(|| node.label())
+}
+
+/// A command beside a program or service: a text for the shell, or words.
+pub(super) fn line(node: &Node) -> Option<CommandLine> {
+    match node.list() {
+        Some(_) => Some(CommandLine::Words(texts(Some(node)))).filter(|line| !line.words().is_empty()),
+        None => Some(CommandLine::Shell { shell: "sh".to_owned(), script: unescaped(node)? }),
+    }
 }

@@ -1,13 +1,13 @@
 //! Declares `[store]` and `[data]`.
 
 use super::phase::EMPTY;
-use crate::shape::{Field, Shape, TableShape, action, optional, required, some};
+use crate::shape::{Field, Shape, TableShape, action, optional, required, some, table};
 
 /// `[store]`.
-pub(crate) static STORE: TableShape = TableShape {
-    name: "store",
-    doc: "The engine that is measured and how it is opened.",
-    fields: &[&[
+pub(crate) static STORE: TableShape = table(
+    "store",
+    "The engine that is measured and how it is opened.",
+    &[&[
         optional(
             "use",
             Shape::Any,
@@ -51,19 +51,17 @@ pub(crate) static STORE: TableShape = TableShape {
              for each: `{ schools = [[\"city\"]] }`.",
         ),
     ]],
-    rest: None,
-};
+);
 
 const INDEXES: Shape = Shape::List(&Shape::List(&Shape::Text));
 
 /// `[data]`.
-pub(crate) static DATA: TableShape = TableShape {
-    name: "data",
-    doc: "The records: key and value of each follow from its number and the seed. Either all of one kind, or several \
+pub(crate) static DATA: TableShape = table(
+    "data",
+    "The records: key and value of each follow from its number and the seed. Either all of one kind, or several \
           collections.",
-    fields: &[&RECORD, &OF_DATA],
-    rest: None,
-};
+    &[&RECORD, &OF_DATA],
+);
 
 static OF_DATA: [Field; 1] = [some(
     "collection",
@@ -74,12 +72,11 @@ static OF_DATA: [Field; 1] = [some(
 )];
 
 /// `[data.collection.NAME]`.
-pub(crate) static COLLECTION: TableShape = TableShape {
-    name: "collection",
-    doc: "Records of one of several collections. The name has letters, digits, `-` and `_`; random values follow from it too.",
-    fields: &[&RECORD],
-    rest: None,
-};
+pub(crate) static COLLECTION: TableShape = table(
+    "collection",
+    "Records of one of several collections. The name has letters, digits, `-` and `_`; random values follow from it too.",
+    &[&RECORD],
+);
 
 static RECORD: [Field; 6] = [
     some(
@@ -126,11 +123,11 @@ static RECORD: [Field; 6] = [
 ];
 
 /// A table that makes the values of a document's field.
-pub(crate) static GENERATOR: TableShape = TableShape {
-    name: "generator",
-    doc: "How the values of a document's field are made from the records' numbers. A table without one of these keys is a \
+pub(crate) static GENERATOR: TableShape = table(
+    "generator",
+    "How the values of a document's field are made from the records' numbers. A table without one of these keys is a \
           table of nested fields.",
-    fields: &[&[
+    &[&[
         action("sequence", Shape::Integer, "A number: this one in record 0, and one more in each next."),
         optional("step", Shape::Whole(1, i64::MAX as u64), "1", "The difference between two records of a `sequence`."),
         action(
@@ -204,14 +201,13 @@ pub(crate) static GENERATOR: TableShape = TableShape {
         ),
         optional("present", Shape::Share, "100%", "The share of the documents that have the field."),
     ]],
-    rest: None,
-};
+);
 
 /// `key = { ... }`.
-pub(crate) static KEY: TableShape = TableShape {
-    name: "key",
-    doc: "How keys are made from the records' numbers: exactly one of `template`, `integer` and `hashed`.",
-    fields: &[&[
+pub(crate) static KEY: TableShape = table(
+    "key",
+    "How keys are made from the records' numbers: exactly one of `template`, `integer` and `hashed`.",
+    &[&[
         action("template", Shape::Template, "Text with the number in decimal at each `{i}`."),
         optional("pad", Shape::Whole(0, 20), "0", "Minimum number of digits, padded with zeros; only with `template`."),
         action(
@@ -232,14 +228,13 @@ pub(crate) static KEY: TableShape = TableShape {
             "Writes the hash in hexadecimal instead of raw bytes; only with `hashed`.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// `value = { ... }`.
-pub(crate) static VALUE: TableShape = TableShape {
-    name: "value",
-    doc: "How values are made from the records' numbers.",
-    fields: &[&[
+pub(crate) static VALUE: TableShape = table(
+    "value",
+    "How values are made from the records' numbers.",
+    &[&[
         required(
             "bytes",
             Shape::Either(&[Shape::Bytes, Shape::Table(&BYTES_TABLE)]),
@@ -248,14 +243,13 @@ pub(crate) static VALUE: TableShape = TableShape {
         optional("compressible", Shape::Share, "0%", "By what share a general compressor shrinks the value."),
         optional("prefix", Shape::Template, "none", "Text at the start of each value; the length includes it."),
     ]],
-    rest: None,
-};
+);
 
 /// `bytes = { ... }`.
-pub(crate) static BYTES_TABLE: TableShape = TableShape {
-    name: "bytes",
-    doc: "Random lengths, one for each record.",
-    fields: &[&[
+pub(crate) static BYTES_TABLE: TableShape = table(
+    "bytes",
+    "Random lengths, one for each record.",
+    &[&[
         action("uniform", Shape::Pair(&Shape::Bytes), "Every length from the first to the second, equally likely."),
         action(
             "zipfian",
@@ -264,17 +258,15 @@ pub(crate) static BYTES_TABLE: TableShape = TableShape {
         ),
         action("lognormal", Shape::Table(&LOG_NORMAL), "Log-normal lengths up to a maximum."),
     ]],
-    rest: None,
-};
+);
 
 /// `lognormal = { ... }`.
-pub(crate) static LOG_NORMAL: TableShape = TableShape {
-    name: "lognormal",
-    doc: "A log-normal distribution of lengths.",
-    fields: &[&[
+pub(crate) static LOG_NORMAL: TableShape = table(
+    "lognormal",
+    "A log-normal distribution of lengths.",
+    &[&[
         required("median", Shape::Bytes, "The median length."),
         required("sigma", Shape::Positive, "Standard deviation of the length's natural logarithm."),
         required("max", Shape::Bytes, "The maximum length."),
     ]],
-    rest: None,
-};
+);

@@ -1,12 +1,12 @@
 //! Declares queries over documents.
 
-use crate::shape::{Shape, TableShape, optional};
+use crate::shape::{Shape, TableShape, optional, table};
 
 /// `query = { ... }`.
-pub(crate) static QUERY: TableShape = TableShape {
-    name: "query",
-    doc: "Which documents are found, and what of each is returned.",
-    fields: &[&[
+pub(crate) static QUERY: TableShape = table(
+    "query",
+    "Which documents are found, and what of each is returned.",
+    &[&[
         optional(
             "collection",
             Shape::Text,
@@ -36,15 +36,14 @@ pub(crate) static QUERY: TableShape = TableShape {
         ),
         optional("count", Shape::Flag, "false", "Returns how many documents there are, and no document."),
     ]],
-    rest: None,
-};
+);
 
 /// `field = { ... }` in `where`.
-pub(crate) static TEST: TableShape = TableShape {
-    name: "test",
-    doc: "What a field must be; several tests must all be passed. Values of different kinds are neither equal nor ordered. Of \
+pub(crate) static TEST: TableShape = table(
+    "test",
+    "What a field must be; several tests must all be passed. Values of different kinds are neither equal nor ordered. Of \
           a list, one item must pass the test.",
-    fields: &[&[
+    &[&[
         optional("eq", Shape::Operand, "any", "Equal, as `field = value`."),
         optional("in", Shape::List(&Shape::Operand), "any", "Equal to one of these."),
         optional("gt", Shape::Operand, "any", "Above."),
@@ -55,5 +54,4 @@ pub(crate) static TEST: TableShape = TableShape {
         optional("prefix", Shape::Operand, "any", "A text that begins with this one."),
         optional("exists", Shape::Flag, "any", "Whether the document has the field."),
     ]],
-    rest: None,
-};
+);

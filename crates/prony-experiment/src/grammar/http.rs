@@ -1,15 +1,15 @@
 //! Declares the requests of a phase.
 
 use super::repeat::{ORDER, RATE_KEY};
-use crate::shape::{Shape, TableShape, action, optional, required};
+use crate::shape::{Shape, TableShape, action, optional, required, table};
 
 /// `http = { ... }`.
-pub(crate) static HTTP: TableShape = TableShape {
-    name: "http",
-    doc: "Requests to one server. In `path`, `headers` and `body`, `{i}` is the number of the record or, where the file \
+pub(crate) static HTTP: TableShape = table(
+    "http",
+    "Requests to one server. In `path`, `headers` and `body`, `{i}` is the number of the record or, where the file \
           has no `[data]`, of the request; `{doc.FIELD}` is a field of the record's document, and `{saved.NAME}` a \
           value that an earlier phase saved.",
-    fields: &[&[
+    &[&[
         action("service", Shape::Text, "The name of the service that gets the requests."),
         action("url", Shape::Text, "The server, if it is none of the file's services: `http://127.0.0.1:8080`."),
         optional("instance", Shape::Whole(1, 64), "1", "Which instance of the service gets the requests."),
@@ -71,14 +71,13 @@ pub(crate) static HTTP: TableShape = TableShape {
             "`true` allows requests to a server that is not on this machine.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// `body = { ... }`.
-pub(crate) static BODY: TableShape = TableShape {
-    name: "body",
-    doc: "A body from a file.",
-    fields: &[&[
+pub(crate) static BODY: TableShape = table(
+    "body",
+    "A body from a file.",
+    &[&[
         required("file", Shape::Text, "The file; a relative path starts at the folder of this file."),
         optional(
             "fill",
@@ -87,14 +86,13 @@ pub(crate) static BODY: TableShape = TableShape {
             "Texts in the file that are replaced in each request: `fill = { CHANGESET = \"{saved.changeset}\" }`.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// `save = { NAME = { ... } }`.
-pub(crate) static SAVE: TableShape = TableShape {
-    name: "save",
-    doc: "Where in an answer a value is found.",
-    fields: &[&[
+pub(crate) static SAVE: TableShape = table(
+    "save",
+    "Where in an answer a value is found.",
+    &[&[
         action("header", Shape::Text, "The header field of this name."),
         action("json", Shape::Plain, "What this JSON pointer (RFC 6901) names in the body: `/id`."),
         action("pattern", Shape::Plain, "What the first group of this regular expression matches in the body."),
@@ -106,5 +104,4 @@ pub(crate) static SAVE: TableShape = TableShape {
             "`true` saves a value of each answer; requests that use them choose by their `order`.",
         ),
     ]],
-    rest: None,
-};
+);

@@ -10,7 +10,7 @@ mod repeat;
 mod report;
 mod service;
 
-use super::shape::{Field, Shape, TableShape, optional};
+use super::shape::{Field, Shape, TableShape, optional, table};
 pub(crate) use data::{BYTES_TABLE, COLLECTION, DATA, GENERATOR, KEY, LOG_NORMAL, STORE, VALUE};
 pub(crate) use find::{QUERY, TEST};
 pub(crate) use http::{BODY, HTTP, SAVE};
@@ -23,10 +23,10 @@ pub(crate) use report::{REPORT, TABLE};
 pub(crate) use service::{COUNTERS, READY, SERVICE};
 
 /// The whole file.
-pub(crate) static ROOT: TableShape = TableShape {
-    name: "file",
-    doc: "An experiment: subject, factors, data, phases, limits, comparison, report.",
-    fields: &[&[
+pub(crate) static ROOT: TableShape = table(
+    "file",
+    "An experiment: subject, factors, data, phases, limits, comparison, report.",
+    &[&[
         optional("experiment", Shape::Table(&EXPERIMENT), "the file's name as title", "Title, question and seed."),
         optional(
             "factors",
@@ -76,8 +76,7 @@ pub(crate) static ROOT: TableShape = TableShape {
         ),
         optional("report", Shape::Table(&REPORT), "the derived layout", "The tables of the report."),
     ]],
-    rest: None,
-};
+);
 
 /// Phases of stores, or in a file with programs of both.
 const PHASES: Shape = Shape::List(&Shape::Either(&[Shape::Table(&PHASE), Shape::Table(&PROGRAM_PHASE)]));
@@ -89,10 +88,10 @@ pub(crate) static STORE_PHASES: Shape = Shape::List(&Shape::Table(&PHASE));
 pub(crate) static PROGRAM_PHASES: Shape = Shape::List(&Shape::Table(&PROGRAM_PHASE));
 
 /// `[experiment]`.
-pub(crate) static EXPERIMENT: TableShape = TableShape {
-    name: "experiment",
-    doc: "Title, question and seed of the experiment.",
-    fields: &[&[
+pub(crate) static EXPERIMENT: TableShape = table(
+    "experiment",
+    "Title, question and seed of the experiment.",
+    &[&[
         optional("title", Shape::Plain, "the file's name", "Printed above every table and report."),
         optional("question", Shape::Plain, "none", "The question that the experiment is to answer."),
         optional(
@@ -102,14 +101,13 @@ pub(crate) static EXPERIMENT: TableShape = TableShape {
             "Seed of everything random: data, order of operations, order of trials.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// `[design]`.
-pub(crate) static DESIGN: TableShape = TableShape {
-    name: "design",
-    doc: "Which combinations of levels run.",
-    fields: &[&[
+pub(crate) static DESIGN: TableShape = table(
+    "design",
+    "Which combinations of levels run.",
+    &[&[
         optional(
             "skip",
             Shape::List(&Shape::Map(&LEVELS)),
@@ -138,17 +136,16 @@ pub(crate) static DESIGN: TableShape = TableShape {
              table shows the effect of each change when all others are applied.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// A level or a list of levels.
 pub(crate) static LEVELS: Shape = Shape::Either(&[Shape::Scalar, Shape::List(&Shape::Scalar)]);
 
 /// `[compare]`.
-pub(crate) static COMPARE: TableShape = TableShape {
-    name: "compare",
-    doc: "Which variants are compared with which baseline, and how many blocks run.",
-    fields: &[&[
+pub(crate) static COMPARE: TableShape = table(
+    "compare",
+    "Which variants are compared with which baseline, and how many blocks run.",
+    &[&[
         optional(
             "baseline",
             Shape::Map(&Shape::Scalar),
@@ -175,8 +172,9 @@ pub(crate) static COMPARE: TableShape = TableShape {
         optional(
             "metric",
             Shape::Plain,
-            "`time` of the first timed phase that all variants have; `rate` if that phase lasts a given time; \
-             `latency.p99` if it is an open loop, or the highest percentile for which it has enough operations",
+            "`time` of the first timed phase that all variants have; `rate` if that phase lasts a given time; if \
+             its `threads` or `replicas` differ between compared variants, `wall`, `makespan` of replicas, or `operations` in a given \
+             time; `latency.p99` if it is an open loop, or the highest percentile for which it has enough operations",
             "The primary metric, which gets verdicts, such as `write.time`.",
         ),
         optional(
@@ -209,8 +207,7 @@ pub(crate) static COMPARE: TableShape = TableShape {
         ),
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],
-    rest: None,
-};
+);
 
 /// `blocks = { min, max, factor.level = N }`.
 pub(crate) static BLOCKS: TableShape = TableShape {
@@ -229,12 +226,8 @@ pub(crate) static BLOCKS: TableShape = TableShape {
 };
 
 /// Blocks of one level.
-pub(crate) static LEVEL_BLOCKS: TableShape = TableShape {
-    name: "blocks of a level",
-    doc: "In how many blocks the variants with this level run.",
-    fields: &[&BLOCK_RANGE],
-    rest: None,
-};
+pub(crate) static LEVEL_BLOCKS: TableShape =
+    table("blocks of a level", "In how many blocks the variants with this level run.", &[&BLOCK_RANGE]);
 
 static BLOCK_RANGE: [Field; 2] = [
     optional(
@@ -247,10 +240,10 @@ static BLOCK_RANGE: [Field; 2] = [
 ];
 
 /// `[observe]`.
-pub(crate) static OBSERVE: TableShape = TableShape {
-    name: "observe",
-    doc: "How trials are observed.",
-    fields: &[&[
+pub(crate) static OBSERVE: TableShape = table(
+    "observe",
+    "How trials are observed.",
+    &[&[
         optional(
             "hertz",
             Shape::Whole(1, 100),
@@ -303,8 +296,7 @@ pub(crate) static OBSERVE: TableShape = TableShape {
              processes, files in profiles and what programs print are stored nevertheless.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// The least that the kernel takes: 1 ms in its period of 100 ms.
 const LEAST_CPUS: f64 = 0.01;
@@ -313,15 +305,17 @@ const LEAST_CPUS: f64 = 0.01;
 const MOST_CPUS: f64 = 8192.0;
 
 /// `[limits]`.
-pub(crate) static LIMITS: TableShape = TableShape {
-    name: "limits",
-    doc: "Limits on a trial's whole process tree. A trial that reaches a limit is a result, not an error.",
-    fields: &[
+pub(crate) static LIMITS: TableShape = table(
+    "limits",
+    "Limits on a trial's whole process tree. A trial that reaches a limit is a result, not an error.",
+    &[
         &CONFINED,
         &[optional("time", Shape::Either(&[Shape::Span, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial.")],
     ],
-    rest: None,
-};
+);
+
+/// A command: one text, or a list of words, which may be numbers, as factors are.
+const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
 
 /// Limits that a control group enforces.
 static CONFINED: [Field; 3] = [
@@ -336,12 +330,11 @@ static CONFINED: [Field; 3] = [
 ];
 
 /// `time = { trial, phase }`.
-pub(crate) static TIME_LIMITS: TableShape = TableShape {
-    name: "time limits",
-    doc: "Time of the whole trial and of each phase.",
-    fields: &[&[
+pub(crate) static TIME_LIMITS: TableShape = table(
+    "time limits",
+    "Time of the whole trial and of each phase.",
+    &[&[
         optional("trial", Shape::Span, "no limit", "Time of the whole trial."),
         optional("phase", Shape::Span, "no limit", "Time of each phase."),
     ]],
-    rest: None,
-};
+);

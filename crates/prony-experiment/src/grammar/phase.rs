@@ -1,17 +1,14 @@
 //! Declares `[[phase]]` and its actions.
 
+use super::COMMAND_SHAPE;
 use super::find::QUERY;
 use super::http::HTTP;
 use super::repeat::{ORDER, RATE_KEY};
-use crate::shape::{Field, Shape, TableShape, action, optional, required};
+use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 
 /// `[[phase]]`.
-pub(crate) static PHASE: TableShape = TableShape {
-    name: "phase",
-    doc: "A named part of a trial, with exactly one action.",
-    fields: &[&FRAME, &ACTIONS, &BESIDE],
-    rest: None,
-};
+pub(crate) static PHASE: TableShape =
+    table("phase", "A named part of a trial, with exactly one action.", &[&FRAME, &ACTIONS, &BESIDE]);
 
 pub(super) const FRAME: [Field; 4] = [
     required("name", Shape::Text, "Unique within a trial; letters, digits, spaces, `-` and `_`."),
@@ -26,7 +23,7 @@ pub(super) const FRAME: [Field; 4] = [
 ];
 
 /// The actions.
-pub(super) const ACTIONS: [Field; 17] = [
+pub(super) const ACTIONS: [Field; 18] = [
     action("put", Shape::Table(&OPS), "Inserts records."),
     action("get", Shape::Table(&OPS), "Reads records by key."),
     action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),
@@ -49,9 +46,20 @@ pub(super) const ACTIONS: [Field; 17] = [
     action("reopen", Shape::Table(&EMPTY), "Opens the store again; closes it first if it is open."),
     action("evict", Shape::Table(&EMPTY), "Evicts the store's files from the page cache, and verifies that."),
     action("settle", Shape::Table(&SETTLE), "Waits until the store is quiet."),
-    action("verify", Shape::Table(&EMPTY), "Reads all records back and compares them with what the generator makes."),
+    action(
+        "verify",
+        Shape::Table(&EMPTY),
+        "Reads all records back and compares them with what the phases before must have left; a warning says for how many records this is not known exactly.",
+    ),
     action("pause", Shape::Span, "Does nothing for a time."),
     action("http", Shape::Table(&HTTP), "Sends requests to a server."),
+    action(
+        "run",
+        COMMAND_SHAPE,
+        "Runs a command beside the services until it ends, such as a loader: `run = [\"loader\", \"{service.api.url}\"]`; \
+         a text runs with `sh -c`. It works in the folder of this file, and its CPU time and memory are those of the \
+         instance `load`.",
+    ),
 ];
 
 /// What may run beside an action.
@@ -65,12 +73,11 @@ pub(super) static BESIDE: [Field; 1] = [optional(
 )];
 
 /// `background = { ... }`.
-pub(crate) static BACKGROUND: TableShape = TableShape {
-    name: "background",
-    doc: "Operations beside those of a phase, at most one kind; `{}` for none. Only one of the two may write.",
-    fields: &[&BESIDES],
-    rest: None,
-};
+pub(crate) static BACKGROUND: TableShape = table(
+    "background",
+    "Operations beside those of a phase, at most one kind; `{}` for none. Only one of the two may write.",
+    &[&BESIDES],
+);
 
 static BESIDES: [Field; 5] = [
     beside("get", Shape::Table(&OPS), "Reads records by key."),
@@ -84,16 +91,10 @@ const fn beside(name: &'static str, shape: Shape, doc: &'static str) -> Field {
     optional(name, shape, "none", doc)
 }
 
-pub(super) static EMPTY: TableShape =
-    TableShape { name: "nothing to set", doc: "Takes no keys.", fields: &[], rest: None };
+pub(super) static EMPTY: TableShape = table("nothing to set", "Takes no keys.", &[]);
 
 /// Operations.
-pub(crate) static OPS: TableShape = TableShape {
-    name: "operations",
-    doc: "How operations are repeated.",
-    fields: &[&REPEATED, &TOUCH, &CHECKED],
-    rest: None,
-};
+pub(crate) static OPS: TableShape = table("operations", "How operations are repeated.", &[&REPEATED, &TOUCH, &CHECKED]);
 
 static REPEATED: [Field; 11] = [
     optional(
@@ -167,12 +168,8 @@ static SHARES: [(&str, &str); 2] = [
 ];
 
 /// `find = { ... }`.
-pub(crate) static FIND: TableShape = TableShape {
-    name: "find",
-    doc: "Queries over documents, and how the operations that run them are repeated.",
-    fields: &[&REPEATED, &QUERIES],
-    rest: None,
-};
+pub(crate) static FIND: TableShape =
+    table("find", "Queries over documents, and how the operations that run them are repeated.", &[&REPEATED, &QUERIES]);
 
 static QUERIES: [Field; 1] = [required(
     "query",
@@ -191,32 +188,30 @@ static GROUPED: [(&str, &str); 3] = [
 ];
 
 /// `transaction = { batch = N }`.
-pub(crate) static BATCH: TableShape = TableShape {
-    name: "transaction",
-    doc: "Transactions of several operations.",
-    fields: &[&[required("batch", Shape::Whole(1, i64::MAX as u64), "Number of operations per transaction.")]],
-    rest: None,
-};
+pub(crate) static BATCH: TableShape = table(
+    "transaction",
+    "Transactions of several operations.",
+    &[&[required("batch", Shape::Whole(1, i64::MAX as u64), "Number of operations per transaction.")]],
+);
 
 /// `pause = { ... }`.
-pub(crate) static PAUSE_EVERY: TableShape = TableShape {
-    name: "pause",
-    doc: "A pause between groups of operations.",
-    fields: &[&[
+pub(crate) static PAUSE_EVERY: TableShape = table(
+    "pause",
+    "A pause between groups of operations.",
+    &[&[
         required("every", Shape::Whole(1, i64::MAX as u64), "Number of operations between two pauses."),
         required("for", Shape::Time, "Length of the pause; `\"0 ms\"` yields the processor once."),
     ]],
-    rest: None,
-};
+);
 
 static SAMPLES: [(&str, &str); 2] =
     [("none", "nothing, which costs least"), ("every", "every operation's latency, into a histogram")];
 
 /// `sample = { ... }`.
-pub(crate) static ONE_IN: TableShape = TableShape {
-    name: "sample",
-    doc: "What is timed in addition to the phase as a whole.",
-    fields: &[&[
+pub(crate) static ONE_IN: TableShape = table(
+    "sample",
+    "What is timed in addition to the phase as a whole.",
+    &[&[
         action(
             "operations",
             Shape::Whole(1, i64::MAX as u64),
@@ -224,14 +219,13 @@ pub(crate) static ONE_IN: TableShape = TableShape {
         ),
         action("one_in", Shape::Whole(1, i64::MAX as u64), "Latency of one operation in this many, into a histogram."),
     ]],
-    rest: None,
-};
+);
 
 /// `scan = { ... }`.
-pub(crate) static SCAN: TableShape = TableShape {
-    name: "scan",
-    doc: "Reads ranges in key order; `order` picks the first record of each.",
-    fields: &[
+pub(crate) static SCAN: TableShape = table(
+    "scan",
+    "Reads ranges in key order; `order` picks the first record of each.",
+    &[
         &[optional(
             "length",
             Shape::Either(&[Shape::Whole(1, i64::MAX as u64), Shape::Table(&SCAN_UNIFORM)]),
@@ -241,22 +235,20 @@ pub(crate) static SCAN: TableShape = TableShape {
         &REPEATED,
         &TOUCH,
     ],
-    rest: None,
-};
+);
 
 /// `length = { uniform = N }`.
-pub(crate) static SCAN_UNIFORM: TableShape = TableShape {
-    name: "scan length",
-    doc: "Random number of rows per scan.",
-    fields: &[&[required("uniform", Shape::Whole(1, i64::MAX as u64), "Uniformly distributed from 1 to this number.")]],
-    rest: None,
-};
+pub(crate) static SCAN_UNIFORM: TableShape = table(
+    "scan length",
+    "Random number of rows per scan.",
+    &[&[required("uniform", Shape::Whole(1, i64::MAX as u64), "Uniformly distributed from 1 to this number.")]],
+);
 
 /// `mix = { ... }`.
-pub(crate) static MIX: TableShape = TableShape {
-    name: "mix",
-    doc: "Random mix of operations by weight; only the ratios of the weights matter.",
-    fields: &[
+pub(crate) static MIX: TableShape = table(
+    "mix",
+    "Random mix of operations by weight; only the ratios of the weights matter.",
+    &[
         &[
             optional("read", Shape::Weight, "0", "Reads by key."),
             optional("update", Shape::Weight, "0", "Overwrites."),
@@ -279,8 +271,7 @@ pub(crate) static MIX: TableShape = TableShape {
         &REPEATED,
         &TOUCH,
     ],
-    rest: None,
-};
+);
 
 /// Signs of activity.
 static SIGNS: [(&str, &str); 4] = [
@@ -291,11 +282,11 @@ static SIGNS: [(&str, &str); 4] = [
 ];
 
 /// `settle = { ... }`.
-pub(crate) static SETTLE: TableShape = TableShape {
-    name: "settle",
-    doc: "When the process tree and its store count as quiet. For a program without `store`, or with `care = \
+pub(crate) static SETTLE: TableShape = table(
+    "settle",
+    "When the process tree and its store count as quiet. For a program without `store`, or with `care = \
           \"light\"`, only CPU time and bytes written are watched.",
-    fields: &[&[
+    &[&[
         optional("quiet", Shape::Span, "2 s", "How long all signs of activity must stay under their thresholds."),
         optional("within", Shape::Span, "10 min", "After this time, waiting ends with the finding `not settled`."),
         optional("cpu", Shape::Share, "2%", "Threshold of the process tree's CPU use, as a share of one core."),
@@ -321,5 +312,4 @@ pub(crate) static SETTLE: TableShape = TableShape {
              the kernel.",
         ),
     ]],
-    rest: None,
-};
+);

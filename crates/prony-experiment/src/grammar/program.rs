@@ -1,16 +1,16 @@
 //! Declares `[program.NAME]`, `[subject]`, and the phases of a program.
 
+use super::COMMAND_SHAPE;
 use super::data::STORE;
 use super::phase::{ACTIONS, FRAME, SETTLE};
-use crate::shape::{Field, Need, Shape, TableShape, action, optional, required};
+use crate::shape::{Field, Need, Shape, TableShape, action, optional, required, table};
 
 /// `[program.NAME]`.
-pub(crate) static PROGRAM: TableShape = TableShape {
-    name: "program",
-    doc: "A command to measure, run unmodified, with its complete environment: directory, variables, input and output.",
-    fields: &[&EXECUTED, &MEASURED],
-    rest: None,
-};
+pub(crate) static PROGRAM: TableShape = table(
+    "program",
+    "A command to measure, run unmodified, with its complete environment: directory, variables, input and output.",
+    &[&EXECUTED, &MEASURED],
+);
 
 /// What is executed, where, and what is done before and after that.
 pub(super) static EXECUTED: [Field; 13] = [
@@ -180,11 +180,11 @@ static MEASURED: [Field; 7] = [
 ];
 
 /// `[program.NAME.replicas]`.
-pub(crate) static REPLICAS: TableShape = TableShape {
-    name: "replicas",
-    doc: "Further copies of a program: suspended from the trial's begin, released together when a phase begins, in \
+pub(crate) static REPLICAS: TableShape = table(
+    "replicas",
+    "Further copies of a program: suspended from the trial's begin, released together when a phase begins, in \
           the program's directory and under its limits. Each has its own output, exit code and measurements.",
-    fields: &[&[
+    &[&[
         required("count", Shape::Whole(0, 1_000), "Number of replicas; 0 for variants without replicas."),
         required(
             "phase",
@@ -213,40 +213,34 @@ pub(crate) static REPLICAS: TableShape = TableShape {
              read when a line matches.",
         ),
     ]],
-    rest: None,
-};
-
-/// A word may be a number, as factors are.
-pub(super) const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
+);
 
 /// One text or several.
 const TEXTS: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);
 
 /// `input = { ... }`.
-pub(crate) static INPUT: TableShape = TableShape {
-    name: "input",
-    doc: "Standard input of a program.",
-    fields: &[&[action("file", Shape::Text, "This file."), action("text", Shape::Text, "This text.")]],
-    rest: None,
-};
+pub(crate) static INPUT: TableShape = table(
+    "input",
+    "Standard input of a program.",
+    &[&[action("file", Shape::Text, "This file."), action("text", Shape::Text, "This text.")]],
+);
 
 /// `output = { ... }`.
-pub(crate) static OUTPUT: TableShape = TableShape {
-    name: "output",
-    doc: "Where a program's output goes.",
-    fields: &[&[required(
+pub(crate) static OUTPUT: TableShape = table(
+    "output",
+    "Where a program's output goes.",
+    &[&[required(
         "file",
         Shape::Text,
         "Standard output goes to this file, which is emptied before each trial; standard error is captured.",
     )]],
-    rest: None,
-};
+);
 
 /// `change = { ... }`.
-pub(crate) static CHANGE: TableShape = TableShape {
-    name: "change",
-    doc: "A change to the program. A change that alters nothing is an error.",
-    fields: &[&[
+pub(crate) static CHANGE: TableShape = table(
+    "change",
+    "A change to the program. A change that alters nothing is an error.",
+    &[&[
         optional(
             "env",
             Shape::Map(&Shape::Scalar),
@@ -281,14 +275,13 @@ pub(crate) static CHANGE: TableShape = TableShape {
              revision, without uncommitted changes.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// `replace = { ... }`.
-pub(crate) static REPLACE: TableShape = TableShape {
-    name: "replace",
-    doc: "Replaces one piece of text in a file with another.",
-    fields: &[&[
+pub(crate) static REPLACE: TableShape = table(
+    "replace",
+    "Replaces one piece of text in a file with another.",
+    &[&[
         required("file", Shape::Text, "Path of the file in the copy."),
         required("find", Shape::Plain, "Text to find, literally."),
         required("with", Shape::Plain, "Text that replaces what was found."),
@@ -299,14 +292,13 @@ pub(crate) static REPLACE: TableShape = TableShape {
             "How often the text must be found; another number is an error.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// `[subject]`.
-pub(crate) static SUBJECT: TableShape = TableShape {
-    name: "subject",
-    doc: "What a variant measures, where the file has more than one store or program.",
-    fields: &[&[
+pub(crate) static SUBJECT: TableShape = table(
+    "subject",
+    "What a variant measures, where the file has more than one store or program.",
+    &[&[
         optional(
             "use",
             Shape::Any,
@@ -322,17 +314,15 @@ pub(crate) static SUBJECT: TableShape = TableShape {
             "Changes to the program, applied after its own `change`.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// `[[phase]]` in a file with programs.
-pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
-    name: "phase of a program",
-    doc: "A part of a program's execution, from one event to another. An action in the same table is for variants \
+pub(crate) static PROGRAM_PHASE: TableShape = table(
+    "phase of a program",
+    "A part of a program's execution, from one event to another. An action in the same table is for variants \
           that measure a store.",
-    fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS, &super::phase::BESIDE],
-    rest: None,
-};
+    &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS, &super::phase::BESIDE],
+);
 
 static OBSERVED: [Field; 7] = [
     optional("begin", Shape::Table(&BEGIN), "the start of the program", "Event that begins the phase."),
@@ -393,11 +383,11 @@ const fn optional_actions() -> [Field; ACTIONS.len()] {
 }
 
 /// `at_end = { ... }`.
-pub(crate) static AT_END: TableShape = TableShape {
-    name: "at_end",
-    doc: "Actions to run while the program is suspended at the end of the function call that ends the phase. The \
+pub(crate) static AT_END: TableShape = table(
+    "at_end",
+    "Actions to run while the program is suspended at the end of the function call that ends the phase. The \
           suspension is not included in any measurement.",
-    fields: &[&[
+    &[&[
         optional(
             "collect",
             Shape::Flag,
@@ -423,8 +413,7 @@ pub(crate) static AT_END: TableShape = TableShape {
             "Waits until the process tree is quiet before memory is read.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// Events that begin a phase or end one.
 static EVENTS: [Field; 3] = [
@@ -442,10 +431,10 @@ static EVENTS: [Field; 3] = [
 ];
 
 /// `begin = { ... }`.
-pub(crate) static BEGIN: TableShape = TableShape {
-    name: "begin",
-    doc: "What begins a phase of a program.",
-    fields: &[
+pub(crate) static BEGIN: TableShape = table(
+    "begin",
+    "What begins a phase of a program.",
+    &[
         &EVENTS,
         &[
             action(
@@ -461,14 +450,13 @@ pub(crate) static BEGIN: TableShape = TableShape {
             ),
         ],
     ],
-    rest: None,
-};
+);
 
 /// `end = { ... }`.
-pub(crate) static END: TableShape = TableShape {
-    name: "end",
-    doc: "What ends a phase of a program.",
-    fields: &[
+pub(crate) static END: TableShape = table(
+    "end",
+    "What ends a phase of a program.",
+    &[
         &EVENTS,
         &[
             action(
@@ -485,5 +473,4 @@ pub(crate) static END: TableShape = TableShape {
             ),
         ],
     ],
-    rest: None,
-};
+);

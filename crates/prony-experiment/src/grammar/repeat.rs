@@ -1,6 +1,6 @@
 //! Declares which records operations and requests work on, and when they start.
 
-use crate::shape::{Field, Shape, TableShape, action, optional, required};
+use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 
 const ORDER_SHAPE: Shape = Shape::Either(&[Shape::Word(&ORDERS), Shape::Table(&ZIPFIAN)]);
 
@@ -26,33 +26,31 @@ static ORDERS: [(&str, &str); 6] = [
 ];
 
 /// `order = { ... }`.
-pub(crate) static ZIPFIAN: TableShape = TableShape {
-    name: "order",
-    doc: "Which record each operation touches, with parameters.",
-    fields: &[&[
+pub(crate) static ZIPFIAN: TableShape = table(
+    "order",
+    "Which record each operation touches, with parameters.",
+    &[&[
         action("zipfian", Shape::Positive, "Scrambled zipfian with this exponent, below 1."),
         action("latest", Shape::Positive, "Zipfian back from the newest record, with this exponent, below 1."),
         action("hotspot", Shape::Table(&HOTSPOT_SHARES), "A share of the operations goes to a share of the records."),
     ]],
-    rest: None,
-};
+);
 
 /// `hotspot = { ... }`.
-pub(crate) static HOTSPOT_SHARES: TableShape = TableShape {
-    name: "hotspot",
-    doc: "A share of the operations goes to a share of the records.",
-    fields: &[&[
+pub(crate) static HOTSPOT_SHARES: TableShape = table(
+    "hotspot",
+    "A share of the operations goes to a share of the records.",
+    &[&[
         required("records", Shape::Share, "Share of the records that is hot."),
         required("operations", Shape::Share, "Share of the operations that goes to the hot records."),
     ]],
-    rest: None,
-};
+);
 
 /// `rate = { ... }`.
-pub(crate) static RATE: TableShape = TableShape {
-    name: "rate",
-    doc: "An open loop's schedule.",
-    fields: &[&[
+pub(crate) static RATE: TableShape = table(
+    "rate",
+    "An open loop's schedule.",
+    &[&[
         required("rate", Shape::Rate, "Operations per second over all clients."),
         optional(
             "arrivals",
@@ -61,5 +59,4 @@ pub(crate) static RATE: TableShape = TableShape {
             "Distribution of the gaps between arrivals of operations.",
         ),
     ]],
-    rest: None,
-};
+);

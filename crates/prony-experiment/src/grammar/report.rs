@@ -1,22 +1,21 @@
 //! Declares `[report]`.
 
-use crate::shape::{Shape, TableShape, optional};
+use crate::shape::{Shape, TableShape, optional, table};
 
 /// `[report]`.
-pub(crate) static REPORT: TableShape = TableShape {
-    name: "report",
-    doc: "The tables of the report; without them the layout is derived.",
-    fields: &[&[optional("table", Shape::List(&Shape::Table(&TABLE)), "the derived layout", "A table.")]],
-    rest: None,
-};
+pub(crate) static REPORT: TableShape = table(
+    "report",
+    "The tables of the report; without them the layout is derived.",
+    &[&[optional("table", Shape::List(&Shape::Table(&TABLE)), "the derived layout", "A table.")]],
+);
 
 static NAMES: Shape = Shape::Either(&[Shape::Plain, Shape::List(&Shape::Plain)]);
 
 /// `[[report.table]]`.
-pub(crate) static TABLE: TableShape = TableShape {
-    name: "report.table",
-    doc: "A table of the report.",
-    fields: &[&[
+pub(crate) static TABLE: TableShape = table(
+    "report.table",
+    "A table of the report.",
+    &[&[
         optional("title", Shape::Plain, "none", "Printed above the table."),
         optional("select", Shape::Map(&super::LEVELS), "every variant", "Keeps only variants with these levels."),
         optional("rows", NAMES, "every factor not named elsewhere", "Factors whose levels make the rows."),
@@ -52,5 +51,4 @@ pub(crate) static TABLE: TableShape = TableShape {
             "Format of values that have no format of their own, as far as it fits their unit.",
         ),
     ]],
-    rest: None,
-};
+);

@@ -1,17 +1,16 @@
 //! Declares `[[service]]`.
 
-use super::CONFINED;
-use super::program::{COMMAND_SHAPE, EXECUTED};
-use crate::shape::{Field, Shape, TableShape, action, optional, required};
+use super::program::EXECUTED;
+use super::{COMMAND_SHAPE, CONFINED};
+use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 
 /// `[[service]]`.
-pub(crate) static SERVICE: TableShape = TableShape {
-    name: "service",
-    doc: "A server that runs beside the phases of a trial: started and ready before the first phase, ended after the \
+pub(crate) static SERVICE: TableShape = table(
+    "service",
+    "A server that runs beside the phases of a trial: started and ready before the first phase, ended after the \
           last.",
-    fields: &[&OWN, &EXECUTED],
-    rest: None,
-};
+    &[&OWN, &EXECUTED],
+);
 
 static OWN: [Field; 8] = [
     required(
@@ -69,10 +68,10 @@ static OWN: [Field; 8] = [
 ];
 
 /// `counters = { ... }`.
-pub(crate) static COUNTERS: TableShape = TableShape {
-    name: "counters",
-    doc: "Where the numbers that a service counts itself are read, and which of them.",
-    fields: &[&[
+pub(crate) static COUNTERS: TableShape = table(
+    "counters",
+    "Where the numbers that a service counts itself are read, and which of them.",
+    &[&[
         action(
             "postgresql",
             Shape::Text,
@@ -109,18 +108,16 @@ pub(crate) static COUNTERS: TableShape = TableShape {
             "The total that is also `phase.SERVICE.operations`, and with it `phase.SERVICE.operations.per.ok`.",
         ),
     ]],
-    rest: None,
-};
+);
 
 /// `[service.limits]`.
-pub(crate) static SERVICE_LIMITS: TableShape =
-    TableShape { name: "limits of a service", doc: "Limits of each instance.", fields: &[&CONFINED], rest: None };
+pub(crate) static SERVICE_LIMITS: TableShape = table("limits of a service", "Limits of each instance.", &[&CONFINED]);
 
 /// `ready = { ... }`.
-pub(crate) static READY: TableShape = TableShape {
-    name: "ready",
-    doc: "What shows that an instance of a service is ready.",
-    fields: &[&[
+pub(crate) static READY: TableShape = table(
+    "ready",
+    "What shows that an instance of a service is ready.",
+    &[&[
         optional(
             "http",
             Shape::Text,
@@ -137,5 +134,4 @@ pub(crate) static READY: TableShape = TableShape {
         ),
         optional("within", Shape::Span, "30 s", "How long it may take; after that the trial has failed."),
     ]],
-    rest: None,
-};
+);

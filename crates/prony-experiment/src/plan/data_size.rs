@@ -14,6 +14,44 @@ pub struct DataBytes {
     pub least: f64,
 }
 
+/// Bytes that the value of each record has at least; of values of any length often 0.
+pub fn least_value(data: &CollectionSpec) -> u64 {
+    match &data.value {
+        ValueSpec::Bytes(BytesSpec { bytes, prefix, .. }) => {
+            least_size(bytes).max(prefix.iter().map(|literal| literal.len() as u64).sum())
+        }
+        ValueSpec::Document(DocumentSpec { file: Some(_), .. }) => 0,
+        ValueSpec::Document(document) => least_fields(&document.fields),
+    }
+}
+
+fn least_fields(fields: &[FieldSpec]) -> u64 {
+    let always = fields.iter().filter(|field| field.present.get() >= 1.0);
+    always.map(|field| field.name.len() as u64 + least_of(&field.value)).sum()
+}
+
+/// Without quotes and punctuation, which depend on the encoding.
+fn least_of(generator: &Generator) -> u64 {
+    match generator {
+        Generator::Constant(FieldValue::Text(text)) => text.len() as u64,
+        Generator::Template(parts) => parts.iter().map(|literal| literal.len() as u64).sum(),
+        Generator::Text { bytes, .. } => least_size(bytes),
+        Generator::Uuid => 36,
+        Generator::List { of, items: (least, _) } => least.saturating_mul(least_of(of)),
+        Generator::Items(items) => items.iter().map(least_of).sum(),
+        Generator::Fields(fields) => least_fields(fields),
+        _ => 0,
+    }
+}
+
+fn least_size(size: &Size) -> u64 {
+    match size {
+        Size::Fixed(bytes) => bytes.as_bytes(),
+        Size::Uniform { min, .. } | Size::Zipfian { min, .. } => min.as_bytes(),
+        Size::LogNormal { .. } => 0,
+    }
+}
+
 /// Bytes of all keys and values of one pass.
 pub fn data_bytes(data: &CollectionSpec) -> DataBytes {
     let records = data.records as f64;
@@ -219,6 +257,32 @@ fn zipfian_mean(min: f64, max: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_value_has_as_many_bytes_as_its_fixed_parts() {
+        let bytes = |n| Size::Fixed(Bytes::from_bytes(n));
+        let text = |bytes| Generator::Text { bytes, compressible: Default::default() };
+        let field = |name: &str, value, present| FieldSpec {
+            name: name.to_owned(),
+            value,
+            present: prony_model::units::Fraction::new(present).unwrap(),
+        };
+        let min = Size::Uniform { min: Bytes::from_bytes(7), max: Bytes::from_bytes(9) };
+        let fields = vec![
+            field("ab", text(bytes(2_100)), 1.0),
+            field("c", Generator::List { of: Box::new(text(min)), items: (2, 5) }, 1.0),
+            field("sometimes", text(bytes(1_000_000)), 0.9),
+            field("n", Generator::Sequence { start: 0, step: 1 }, 1.0),
+        ];
+        let document = DocumentSpec { fields, encoding: Encoding::Json, file: None };
+        let data = CollectionSpec {
+            name: None,
+            records: 5,
+            key: KeySpec::Integer { bytes: 8 },
+            value: ValueSpec::Document(document),
+        };
+        assert_eq!(least_value(&data), 2 + 2_100 + 1 + 14 + 1);
+    }
 
     #[test]
     fn mean_digits_match_counting() {

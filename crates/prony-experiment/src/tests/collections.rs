@@ -126,9 +126,9 @@ fn faults_of_collections_name_their_place() {
     where
         45:14 unknown collection `pupils` | known: `schools`, `students`, `log`
     city = "x"
-        39:14 the documents of `[data.collection.students.document]` have no field `city` | known: `n`, `age`
+        46:9 the documents of `[data.collection.students.document]` have no field `city` | known: `n`, `age`
     "{doc.age}"
-        39:14 the documents of `[data.collection.schools.document]` have no field `age` | known: `id`, `city`
+        42:9 the documents of `[data.collection.schools.document]` have no field `age` | known: `id`, `city`
     collection = "log"
         39:14 `find` needs documents, but the values of `[data.collection.log]` are bytes without fields | write `[data.collection.log.document]` with fields instead of `value`
     [data.collection.Schools]
@@ -311,7 +311,7 @@ fn checks_of_references_need_documents_indexes_and_reads_inside_transactions() {
     15:1 `get` does not check references: only `put`, `update` and `delete` do | leave `references` out
     15:1 no field of `a` refers to other records | leave `references` out
     15:1 no field refers to records of `c` | leave `references` out
-    15:1 `delete` locks nothing: nothing refers to what it removes | write `references = "check"`
+    15:1 `delete` has nothing to lock: it refuses to remove a document to which others refer, and `lock` writes documents to which a new one refers | write `references = "check"`
     "#);
 }
 

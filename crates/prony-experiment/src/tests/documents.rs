@@ -205,7 +205,7 @@ fn queries_are_read_with_their_operands() {
     "#);
 }
 
-const FAULTY_QUERIES: [&str; 19] = [
+const FAULTY_QUERIES: [&str; 20] = [
     "[]",
     "{ where = { x = [1] } }",
     "{ where = { x = { gte = 1, like = 2 } } }",
@@ -215,6 +215,7 @@ const FAULTY_QUERIES: [&str; 19] = [
     "{ where = { \"a..b\" = 1 } }",
     "{ where = 3 }",
     "{ where = { eq = 3 } }",
+    "{ where = { x = { like = 2 } } }",
     "{ sort = [\"-\"] }",
     "{ limit = 0 }",
     "{ count = true, limit = 3 }",
@@ -253,7 +254,9 @@ fn faults_of_queries_name_their_place() {
     { where = 3 }
         8:24 `where` cannot be `3` | expected a table of fields, each with a value or with tests
     { where = { eq = 3 } }
-        8:1 the documents of `[data.document]` have no field `eq` | known: `x`
+        8:24 the documents of `[data.document]` have no field `eq` | known: `x`
+    { where = { x = { like = 2 } } }
+        8:24 unknown test `like` of the field `x` | known: `eq`, `in`, `gt`, `gte`, `lt`, `lte`, `between`, `prefix`, `exists`
     { sort = ["-"] }
         8:24 `-` names no field: a field's name is empty | write names with full stops between them, as `internal.type`
     { limit = 0 }
@@ -267,7 +270,7 @@ fn faults_of_queries_name_their_place() {
     { where = { x = "{doc.x..y}" } }
         8:30 `{doc.x..y}` names no field: a field's name is empty
     { where = { x = "{doc.z}" } }
-        8:1 the documents of `[data.document]` have no field `z` | known: `x`
+        8:24 the documents of `[data.document]` have no field `z` | known: `x`
     { where = { x = { in = [] } } }
         8:37 `in` is empty, so no document fits
     { where = { x = {}, or = [] } }

@@ -184,10 +184,8 @@ fn stores_are_checked_by_their_engine() {
     3:29 `map_size` cannot be below zero
     ");
     insta::assert_snapshot!(store("engine = \"lmdb\"\noptions = { no_sync = [1] }"), @"3:23 `no_sync` cannot be a list | expected `true`, `false`, a number or a text");
-    insta::assert_snapshot!(store("use = \"lmdb\""), @"
-    1:1 `store` needs the key `engine` | name of the engine, such as `lmdb`
-    2:7 `use` cannot be a text | write a table with keys of `[store]`, such as a level of a factor
-    ");
+    insta::assert_snapshot!(store("use = \"lmdb\""), @r#"2:7 `use` cannot be a text | write a table with keys of `[store]`, or `"{NAME}"` for the levels of the factor NAME"#);
+    insta::assert_snapshot!(store("use = \"{engin}\""), @r#"2:7 `{engin}` names no factor of `[factors]` | write a table with keys of `[store]`, or `"{NAME}"` for the levels of the factor NAME"#);
     insta::assert_snapshot!(store("engine = \"redb\"\nuse = { engine = \"lmdb\" }"), @"2:1 `engine` is set here and in the table of `use`");
 }
 

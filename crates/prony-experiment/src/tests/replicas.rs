@@ -1,6 +1,7 @@
 //! Tests of programs with replicas.
 
 use super::*;
+use crate::warnings::warnings;
 use prony_model::program::{CommandLine, DIR, INSTANCE, ReplicasSpec, TMP, Trigger};
 use prony_model::spec::Action;
 
@@ -327,4 +328,31 @@ fn phases_that_processes_or_clients_cannot_share_are_refused() {
     12:20 other processes cannot read inside the transaction of phase `write`, which is open | put a phase with `commit = {}` before it
     "#);
     sound(&shared("memory", "get = { replicas = 1 }"));
+}
+
+/// Three threads took "82 % more time" than one by `time`, and 20 % more by the clock on the wall.
+#[test]
+fn times_that_leave_out_gaps_are_not_compared_by_default_where_clients_differ() {
+    let file = |compare: &str, action: &str| {
+        format!(
+            "[factors]\nw = [1, 3]\nx = [1, 2]\n[compare]\n{compare}\n[store]\nengine = \"lmdb\"\n[data]\nkey = \"{{i}}\"\nrecords = \
+             9\nvalue = \"v\"\n[[phase]]\nname = \"q\"\nget = {{ {action} }}\n"
+        )
+    };
+    let both = "baseline = { w = 1, x = 1 }";
+    let primary = |compare, action| sound(&file(compare, action)).compare().primary.as_ref().unwrap().to_string();
+    assert_eq!(primary(both, "threads = \"{w}\", count = \"{x}\""), "q.wall");
+    assert_eq!(primary(both, "replicas = \"{w}\", count = \"{x}\""), "q.makespan");
+    assert_eq!(primary(both, "replicas = \"{w}\", duration = \"{x} s\""), "q.operations");
+    assert_eq!(primary(both, "threads = 3, count = \"{w}\", transaction = { batch = \"{x}\" }"), "q.time");
+    assert_eq!(primary("baseline = { x = 1 }", "threads = \"{w}\", count = \"{x}\""), "q.time", "of as many threads");
+    let warned = |compare: &str, action: &str| {
+        let found = warnings(&sound(&file(compare, action)), &|_| false).into_iter();
+        found.map(|problem| (problem.line, problem.message, problem.hint.unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let named = format!("{both}\nmetric = \"q.time\"\nmetrics = [\"q.wall\", \"q.rate\", \"q.rss.max\"]");
+    let found = warned(&named, "threads = \"{w}\", count = \"{x}\"");
+    assert_eq!(found.iter().map(|(line, ..)| *line).collect::<Vec<_>>(), [6, 7], "{found:?}");
+    assert!(found[0].1.contains("`q.time` leaves out") && found[0].2 == "compare `q.wall`", "{found:?}");
+    assert_eq!(warned(&named, "count = \"{w}\", transaction = { batch = \"{x}\" }"), []);
 }

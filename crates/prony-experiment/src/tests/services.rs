@@ -117,6 +117,8 @@ fn faults_of_services_name_the_place_and_what_to_do() {
             "the pattern has no group",
         ),
         ("", "http = { service = \"api\", path = \"/{port}\" }", "`{port}` has no meaning here"),
+        ("", "run = [\"x\", \"{service.apo.url}\"]", "unknown service `apo` | did you mean `api`?"),
+        ("", "run = \"x {port}\"", "`{port}` has no meaning here | name the service: `{service.NAME.port}`"),
         ("", "put = {}", "`put` works on a store, but the file measures services"),
     ] {
         let found = with(service, phase);
@@ -125,6 +127,10 @@ fn faults_of_services_name_the_place_and_what_to_do() {
     assert!(
         faults("[[service]]\nname = \"load\"\ncommand = \"x\"\n[[phase]]\nname = \"p\"\npause = \"1 s\"\n")
             .contains("cannot be named `load`")
+    );
+    assert!(
+        faults("[[phase]]\nname = \"p\"\nrun = \"true\"\n").contains("`run` runs a command beside services"),
+        "nothing is beside it"
     );
     let both = format!("{SERVICES}\n[store]\nengine = \"lmdb\"\n");
     assert!(faults(&both).contains("a file measures services or a store, not both"), "{}", faults(&both));

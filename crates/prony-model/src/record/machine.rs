@@ -14,10 +14,8 @@ pub struct Machine {
     /// When it had ended.
     pub after: Moment,
     /// The reference workloads before it.
-    #[serde(rename = "canary_before")]
     pub reference_before: ReferenceTimes,
     /// The reference workloads after it.
-    #[serde(rename = "canary_after")]
     pub reference_after: ReferenceTimes,
     /// What changed in between.
     pub change: Change,
@@ -155,7 +153,6 @@ fn share(parts: Reading<(u64, u64)>) -> Reading<f64> {
 
 /// How long each reference workload took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Canary")]
 pub struct ReferenceTimes {
     /// A fixed loop in registers.
     pub cpu: Nanos,

@@ -20,7 +20,7 @@ const STEPS: u64 = 1_000_000;
 const PARTS: usize = 3;
 const BUFFER: Bytes = Bytes::from_mib(48);
 const SYNCS: u32 = 4;
-const FILE: &str = ".prony-canary";
+const FILE: &str = ".prony-reference";
 
 /// The buffer is reused by all trials, so that its pages are touched for the first time only once.
 #[derive(Debug)]

@@ -39,4 +39,14 @@ mod tests {
         let long = format!("{}\na\nb\nc", "an error ".repeat(1000));
         assert!(last_words(&long).len() < 250);
     }
+
+    #[test]
+    fn messages_come_before_output() {
+        let of = |output: &str, messages: &str| {
+            last_lines(&[output, messages].map(|text| Captured { first: text.to_owned(), ..Captured::default() }))
+        };
+        assert_eq!(of("a row\n", "warning\n").as_deref(), Some("last lines of output: `warning`"));
+        assert_eq!(of("a row\n", " \n\n").as_deref(), Some("last lines of output: `a row`"));
+        assert_eq!(of("\n", ""), None, "it wrote nothing");
+    }
 }

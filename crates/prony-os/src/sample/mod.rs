@@ -299,4 +299,39 @@ mod tests {
         samplers.begin(&later, monotonic());
         assert_eq!(later.finish().rounds, 0);
     }
+
+    #[test]
+    fn groups_of_roles_are_read_at_each_snapshot() {
+        let group = tempfile::tempdir().unwrap();
+        let used = |micros: u64| {
+            let text = format!("usage_usec {micros}\nuser_usec {micros}\nsystem_usec 0\n");
+            std::fs::write(group.path().join("cpu.stat"), text).unwrap();
+        };
+        let sampler = Sampler::idle(Vec::new(), Settings::default());
+        let total = |snapshot: Snapshot, role: &str| snapshot.groups[role].clone().map(|group| group.total);
+        used(5);
+        sampler.count_group("api", group.path().to_path_buf());
+        assert_eq!(total(sampler.snapshot(), "api"), Reading::Measured(Nanos::from_micros(5)));
+        used(9);
+        sampler.count_group("db", group.path().join("gone"));
+        assert_eq!(total(sampler.snapshot(), "api"), Reading::Measured(Nanos::from_micros(9)));
+        assert!(matches!(total(sampler.snapshot(), "db"), Reading::Missing(_)));
+    }
+
+    /// A watch for quiet looks at services only: what the load generator uses is no activity of theirs.
+    #[test]
+    fn cpu_time_of_all_services_is_the_sum_of_their_groups() {
+        let group = |micros: u64| {
+            let directory = tempfile::tempdir().unwrap();
+            let text = format!("usage_usec {micros}\nuser_usec {micros}\nsystem_usec 0\n");
+            std::fs::write(directory.path().join("cpu.stat"), text).unwrap();
+            directory
+        };
+        let groups = [("api", group(5)), ("db.1", group(70)), (prony_model::service::LOAD, group(900))];
+        let sampler = Sampler::idle(Vec::new(), Settings::default());
+        groups.iter().for_each(|(role, directory)| sampler.count_group(*role, directory.path().to_path_buf()));
+        let found = sampler.glance();
+        assert_eq!(found["db.1"].on_cpu, Reading::Measured(Nanos::from_micros(70)));
+        assert_eq!(found[""].on_cpu, Reading::Measured(Nanos::from_micros(75)));
+    }
 }

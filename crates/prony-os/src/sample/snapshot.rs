@@ -15,7 +15,7 @@ use super::device::DeviceCounters;
 use super::parse::{self, GroupCpu};
 use super::sync::SyncCounts;
 use crate::cache::{DiskUsage, Residency};
-use crate::why::{kernel_text, parse_with, read_text};
+use crate::why::{parse_with, read_text};
 
 /// The state of a trial at one instant: cumulative counters, so that two snapshots give exact amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,8 +149,9 @@ pub(crate) fn unwritten() -> Reading<Bytes> {
 
 /// CPU time of a control group, v1 (`cpuacct`) or v2, by its directory.
 pub(crate) fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
-    if directory.join("cpuacct.usage").exists() {
-        return group_cpu_v1(directory);
+    if directory.join(V1[0]).exists() {
+        let unread = || crate::why::parsed(None, &format!("`{}`", directory.display()));
+        return GroupFiles::open(directory).map_or_else(unread, |files| files.read());
     }
     let path = directory.join("cpu.stat");
     parse_with(read_text(&path), &format!("`{}`", path.display()), parse::cpu_stat_v2)
@@ -181,16 +182,6 @@ impl GroupFiles {
         let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
         crate::why::parsed(parts(), "a control group's CPU time")
     }
-}
-
-fn group_cpu_v1(directory: &Path) -> Reading<GroupCpu> {
-    let one = |name: &str| {
-        let text = kernel_text(directory.join(name)).ok();
-        text.and_then(|text| text.trim().parse().ok()).map(Nanos::from_nanos)
-    };
-    let [total, user, system] = V1.map(one);
-    let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
-    crate::why::parsed(parts(), &format!("`{}`", directory.display()))
 }
 
 #[cfg(test)]
@@ -225,43 +216,105 @@ mod tests {
     }
 
     fn missing<T>() -> Reading<T> {
-        Reading::Missing(prony_model::reading::Why::NotApplicable)
+        Reading::Missing(Why::NotApplicable)
+    }
+
+    fn cpu(ms: u64) -> Reading<GroupCpu> {
+        let time = Nanos::from_millis(ms);
+        Reading::Measured(GroupCpu { total: time, user: time, system: Nanos::ZERO })
+    }
+
+    fn fsyncs(fsync: u64) -> SyncCounts {
+        let [fsync, fdatasync, msync, sync_file_range] = [fsync, 0, 0, 0].map(Reading::Measured);
+        SyncCounts { fsync, fdatasync, msync, sync_file_range }
+    }
+
+    /// At which the tree had used this much CPU time, and called `fsync` as often.
+    fn at(ms: u64) -> Snapshot {
+        let at = Nanos::from_millis(ms);
+        let counters = Counters { cpu_user: at, minor_faults: ms, ..Counters::default() };
+        Snapshot {
+            at,
+            took: Nanos::ZERO,
+            store_took: Nanos::ZERO,
+            most_running: 0,
+            cpu_lacks: Nanos::ZERO,
+            processes: Vec::new(),
+            totals: BTreeMap::from([(String::new(), counters)]),
+            group: cpu(ms),
+            groups: BTreeMap::from([("db.1".to_owned(), cpu(ms))]),
+            syncs: BTreeMap::from([("x".to_owned(), fsyncs(ms))]),
+            pressure: Pressure { cpu: missing(), io: missing(), memory: missing() },
+            device: missing(),
+            disk: missing(),
+            cached: missing(),
+            unwritten: missing(),
+        }
     }
 
     #[test]
     fn what_is_credited_is_not_counted_again() {
-        let at = |ms: u64| {
-            let cpu = Nanos::from_millis(ms);
-            let count = |n: u64| Reading::Measured(n);
-            let counters = Counters { cpu_user: cpu, minor_faults: ms, ..Counters::default() };
-            Snapshot {
-                at: cpu,
-                took: Nanos::ZERO,
-                store_took: Nanos::ZERO,
-                most_running: 0,
-                cpu_lacks: Nanos::ZERO,
-                processes: Vec::new(),
-                totals: BTreeMap::from([(String::new(), counters)]),
-                group: Reading::Measured(GroupCpu { total: cpu, user: cpu, system: Nanos::ZERO }),
-                groups: BTreeMap::new(),
-                syncs: BTreeMap::from([(
-                    "x".to_owned(),
-                    SyncCounts { fsync: count(ms), fdatasync: count(0), msync: count(0), sync_file_range: count(0) },
-                )]),
-                pressure: Pressure { cpu: missing(), io: missing(), memory: missing() },
-                device: missing(),
-                disk: missing(),
-                cached: missing(),
-                unwritten: Reading::Missing(Why::NotApplicable),
-            }
-        };
         let mut begin = at(10);
         begin.credit(&at(30), &at(70));
         let used = at(100).totals[""].since(&begin.totals[""]);
         assert_eq!((used.cpu_user, used.minor_faults), (Nanos::from_millis(50), 50));
         assert_eq!(begin.group.measured().unwrap().total, Nanos::from_millis(50));
+        assert_eq!(begin.groups["db.1"], cpu(50));
         assert_eq!(begin.syncs["x"].fsync, Reading::Measured(50));
         assert_eq!(begin.at, at(10).at);
+    }
+
+    #[test]
+    fn joined_roles_are_one_role_and_the_only_one() {
+        let mut all = at(10);
+        let process = |pid, role: &str| ProcessSnapshot {
+            pid,
+            role: role.to_owned(),
+            sample: ProcessSample::default(),
+            pss: missing(),
+            peak: Bytes::default(),
+            peak_reset: true,
+        };
+        all.processes = vec![process(1, "api"), process(2, "db.1"), process(3, "db.2"), process(4, "db.2")];
+        for (role, faults) in [("api", 100), ("db.1", 20), ("db.2", 30)] {
+            all.totals.insert(role.to_owned(), Counters { minor_faults: faults, ..Counters::default() });
+            all.syncs.insert(role.to_owned(), fsyncs(faults));
+            all.groups.insert(role.to_owned(), cpu(faults));
+        }
+        let of = |snapshot: &Snapshot, roles: &[&str]| {
+            snapshot.joined(&roles.iter().map(|role| (*role).to_owned()).collect(), "db")
+        };
+        let db = of(&all, &["db.1", "db.2"]);
+        let found: Vec<_> = db.processes.iter().map(|process| (process.pid, process.role.as_str())).collect();
+        assert_eq!(found, [(2, "db"), (3, "db"), (4, "db")]);
+        assert_eq!((db.totals.len(), db.totals["db"].minor_faults), (1, 50));
+        assert_eq!(db.groups, BTreeMap::from([("db".to_owned(), cpu(50))]));
+        assert_eq!(db.syncs, BTreeMap::from([("db".to_owned(), fsyncs(50))]));
+        assert_eq!(db.group, missing(), "the trial's own group has all of them");
+        all.groups.remove("db.2");
+        let partly = of(&all, &["db.1", "db.2"]);
+        assert_eq!(partly.groups, BTreeMap::new(), "the group of one is not the time of both");
+        let none = of(&all, &["db.3"]);
+        assert_eq!((none.processes.len(), none.totals["db"].minor_faults, none.syncs.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn process_had_ended_where_its_proportional_set_size_says_so() {
+        let of = |pss| ProcessSnapshot {
+            pid: 1,
+            role: String::new(),
+            sample: ProcessSample::default(),
+            pss,
+            peak: Bytes::default(),
+            peak_reset: false,
+        };
+        assert!(of(Reading::Missing(ProcessSnapshot::ended())).had_ended());
+        assert!(!of(missing()).had_ended() && !of(Reading::Measured(Bytes::default())).had_ended());
+    }
+
+    #[test]
+    fn unwritten_pages_of_the_machine_are_known_on_every_linux() {
+        assert!(matches!(unwritten(), Reading::Measured(_)));
     }
 
     #[test]

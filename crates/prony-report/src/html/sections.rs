@@ -98,7 +98,7 @@ fn line(line: &Line) -> String {
             "A/A check, the baseline against itself: ratio {ratio} (95 % interval, uncorrected: {interval})."
         ));
     }
-    details.extend(detectable(comparison).map(|effect| format!("{}.", effect.replacen('m', "M", 1))));
+    details.extend(detectable(comparison).map(|effect| format!("{}.", effect.to_string().replacen('m', "M", 1))));
     if let Reading::Measured(p) = comparison.p_adjusted {
         details.push(format!("Corrected p: {p:.2e}."));
     }

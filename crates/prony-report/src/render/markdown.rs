@@ -17,7 +17,12 @@ impl Render for Markdown {
             writeln!(out, "{}", markdown_sentence(line))?;
         }
         for line in &report.verdicts.lines {
-            writeln!(out, "\n**{}**<br>{}", markdown_sentence(&line.sentence), markdown_sentence(&line.detail))?;
+            writeln!(
+                out,
+                "\n**{}**<br>{}",
+                markdown_sentence(&line.sentence),
+                markdown_sentence(&line.detail.to_string())
+            )?;
         }
         if let Some(judged) = &report.judged {
             writeln!(out, "\n{}", markdown_sentence(judged))?;

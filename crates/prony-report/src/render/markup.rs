@@ -24,7 +24,7 @@ impl Render for Markup {
         }
         self.list(&report.preface, out)?;
         for line in &report.verdicts.lines {
-            writeln!(out, "\n{}\n\n{}", self.text(&line.sentence), self.text(&line.detail))?;
+            writeln!(out, "\n{}\n\n{}", self.text(&line.sentence), self.text(&line.detail.to_string()))?;
         }
         report.judged.iter().try_for_each(|judged| writeln!(out, "\n{}", self.text(judged)))?;
         report.effects.iter().chain(&report.floors).try_for_each(|table| self.table(table, out))?;

@@ -95,7 +95,7 @@ impl Terminal {
             self.paragraph("", &line.sentence, out)?;
             is_apart = !line.detail.is_empty();
             if is_apart {
-                self.styled_paragraph(Some(Style::Faint), "  ", &line.detail, out)?;
+                self.styled_paragraph(Some(Style::Faint), "  ", &line.detail.to_string(), out)?;
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ pub(crate) type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 /// Why there is no peak: a process inherits the peak of the one that launched it (METHOD 3.1).
 pub(crate) fn hidden(before: Bytes) -> Why {
     let why = format!(
-        "the program used at most {before}, which the process that launched it had before: the kernel counts that as the program's"
+        "the kernel's peak of the program includes the {before} of the process that launched it, and the program used no more"
     );
     Why::NotSupported(why.into())
 }

@@ -5,25 +5,20 @@ use std::path::Path;
 use prony_analysis::guard::{self, Finding, Severity};
 use prony_boundaries::phase_state::WorkerPart;
 use prony_model::metric::{Metric, MetricKey};
-use prony_model::protocol::PhaseReport;
+use prony_model::number::count;
+use prony_model::protocol::{PhaseReport, Verified};
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::spec::BACKGROUND;
 use prony_model::units::{Bytes, Nanos};
 use serde_json::json;
 
+use crate::preflight;
 use crate::watched::Watched;
 use crate::watched::report::Report;
 
 /// The worker's notes about a phase, as findings.
 pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
-    let inexact = report.verified.as_ref().filter(|checked| checked.one_of_several + checked.may_be_absent > 0);
-    let checked = inexact.map(|checked| {
-        format!(
-            "{} records were verified against one version, {} against several possible versions, {} may legitimately \
-             be absent",
-            checked.exact, checked.one_of_several, checked.may_be_absent
-        )
-    });
+    let checked = report.verified.as_ref().and_then(|checked| verified_in_part(phase, checked));
     let hint = "no action needed; consider this note when reading the measurements";
     let note = |message: String| Finding::of("note_of_the_worker", Severity::Note, message, hint).in_phase(phase);
     let plan = report.plan.iter().map(|plan| {
@@ -39,12 +34,56 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         let hint = "write with `references = \"check\"` in every phase that stores these documents or removes what they refer to";
         Finding::of("dangling_references", Severity::Warning, found.clone(), hint).in_phase(phase)
     });
-    let own = report.notes.iter().cloned().chain(checked).map(note).chain(plan).chain(dangling);
+    let own = report
+        .notes
+        .iter()
+        .cloned()
+        .map(note)
+        .chain(checked)
+        .chain(plan)
+        .chain(dangling)
+        .chain(query_found_nothing(phase, report));
     let beside = report.background.iter().flat_map(|background| {
         let theirs = notes(phase, background).into_iter();
         theirs.map(|finding| Finding { message: format!("{BACKGROUND}: {}", finding.message), ..finding })
     });
     own.chain(beside).collect()
+}
+
+/// Some queries of a phase found nothing in any operation, while others did: the rows of all together hide that.
+fn query_found_nothing(phase: &str, report: &PhaseReport) -> Option<Finding> {
+    let queries = report.queries.filter(|_| report.operations > 0)?;
+    let without: Vec<String> = queries.without().map(|number| number.to_string()).collect();
+    if without.is_empty() || report.rows == Some(0) {
+        return None;
+    }
+    let (which, verb) = if without.len() == 1 { ("query", "finds") } else { ("queries", "find") };
+    let message = format!(
+        "{which} {} of {} {verb} nothing in any of {}",
+        without.join(", "),
+        queries.asked,
+        count(report.operations, "operation")
+    );
+    let hint = "check its `where`: the phase measures how fast nothing is found";
+    Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(phase))
+}
+
+/// Not each record has only one content that the phases so far may have left: what is stored may be wrong all the same.
+fn verified_in_part(phase: &str, checked: &Verified) -> Option<Finding> {
+    if checked.one_of_several + checked.may_be_absent == 0 {
+        return None;
+    }
+    let message = format!(
+        "`verify` did not check everything: {} had one content only, of {} any of several versions was accepted, and {} might be \
+         missing or not",
+        count(checked.exact, "record"),
+        count(checked.one_of_several, "record"),
+        count(checked.may_be_absent, "record")
+    );
+    let hint = "of operations that failed, and of several threads that update and remove records in one `mix`, it is not known what \
+                they left";
+    let data = json!({ "exact": checked.exact, "one_of_several": checked.one_of_several, "may_be_absent": checked.may_be_absent });
+    Some(Finding::of("verified_in_part", Severity::Warning, message, hint).in_phase(phase).with(data))
 }
 
 /// Findings of a store's trial beside those of guards: notes of the worker, a disk that is nearly full, and work at the
@@ -88,7 +127,8 @@ fn nearly_full(near: &Path, record: &TrialRecord) -> Option<Finding> {
     let bytes = |blocks: u64| Bytes::from_bytes(blocks.saturating_mul(stat.f_frsize));
     let of = |phase: &PhaseRecord| phase.reading(MetricKey::amount(Metric::Disk))?.measured().copied();
     let store = record.phases.iter().filter_map(of).fold(0.0, f64::max);
-    guard::trial::disk_nearly_full(bytes(stat.f_bavail), bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
+    let free = Bytes::from_bytes(preflight::free(&stat));
+    guard::trial::disk_nearly_full(free, bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
 }
 
 #[cfg(test)]
@@ -97,7 +137,7 @@ mod tests {
     use prony_boundaries::tracker::Tracker;
     use prony_model::latency::{COMMIT, Recorder};
     use prony_model::outcome::{Ending, Outcome};
-    use prony_model::protocol::Verified;
+    use prony_model::protocol::QueriesFound;
     use prony_model::reading::{Reading, Why};
     use prony_model::record::{Conditions, LatencyKind};
     use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, References, Sampling, Sharing};
@@ -254,7 +294,23 @@ mod tests {
         asked.verified = Some(Verified { exact: 3, ..Verified::default() });
         assert_eq!(notes("write", &asked).len(), 1, "an exact check needs no words");
         asked.verified = Some(Verified { exact: 3, one_of_several: 2, ..Verified::default() });
-        assert_eq!(notes("write", &asked).len(), 2);
+        let found = notes("write", &asked);
+        let levels: Vec<(&str, Severity)> = found.iter().map(|found| (found.guard.as_str(), found.severity)).collect();
+        let wanted = [("note_of_the_worker", Severity::Note), ("verified_in_part", Severity::Warning)];
+        assert_eq!(levels, wanted, "a table of figures does not show that records were not checked");
+    }
+
+    #[test]
+    fn queries_that_found_nothing_are_named_where_another_found_something() {
+        let of = |asked, found, rows| {
+            let queries = Some(QueriesFound { asked, found });
+            let found = notes("q", &PhaseReport { queries, rows: Some(rows), ..report(5, &[1]) });
+            found.into_iter().map(|found| (found.guard, found.message)).collect::<Vec<_>>()
+        };
+        let named = |text: &str| vec![("nothing_found".to_owned(), text.to_owned())];
+        assert_eq!(of(3, 0b101, 20), named("query 2 of 3 finds nothing in any of 5 operations"));
+        assert_eq!(of(3, 0b010, 20), named("queries 1, 3 of 3 find nothing in any of 5 operations"));
+        assert_eq!((of(3, 0b111, 20), of(2, 0, 0)), (vec![], vec![]), "a guard says that no row was found at all");
     }
 
     /// A trial that went well with one phase of a second, whose store needed so many bytes.

@@ -105,3 +105,165 @@ fn joined(
     }
     readings
 }
+
+#[cfg(test)]
+mod tests {
+    use prony_model::reading::Why;
+    use prony_model::record::ProcessSample;
+    use prony_model::units::Bytes;
+    use prony_os::sample::counters::Counters;
+    use prony_os::sample::parse::GroupCpu;
+    use prony_os::sample::snapshot::ProcessSnapshot;
+
+    use super::*;
+    use crate::figures::span::tests::{ms, snapshot};
+    use crate::figures::tests::lines::{bye, heap, hello, threads};
+
+    /// At this instant, by role: the pid, CPU time in milliseconds and memory in bytes.
+    fn at(instant: u64, roles: &[(&str, u32, u64, u64)]) -> Snapshot {
+        let mut snapshot = snapshot(instant, roles.iter().map(|(_, _, cpu, _)| cpu).sum(), &[]);
+        for (role, pid, cpu, anon) in roles {
+            let sample = ProcessSample { at: ms(instant), anon: Bytes::from_bytes(*anon), ..ProcessSample::default() };
+            let (pss, peak) = (Reading::Missing(Why::NotApplicable), Bytes::from_bytes(2 * anon));
+            let role = (*role).to_owned();
+            snapshot.totals.insert(
+                role.clone(),
+                Counters { cpu_user: ms(*cpu), on_cpu: Reading::Measured(ms(*cpu)), ..Counters::default() },
+            );
+            snapshot.processes.push(ProcessSnapshot { pid: *pid, role, sample, pss, peak, peak_reset: true });
+        }
+        snapshot
+    }
+
+    fn sampled(role: &str, pid: u32, samples: &[(u64, u64)]) -> ProcessSeries {
+        let sample = |(at, anon): &(u64, u64)| ProcessSample {
+            at: ms(*at),
+            anon: Bytes::from_bytes(*anon),
+            ..ProcessSample::default()
+        };
+        ProcessSeries {
+            pid,
+            role: role.to_owned(),
+            command: "c".to_owned(),
+            samples: samples.iter().map(sample).collect(),
+        }
+    }
+
+    /// Two instances of `db`, one of `api`.
+    fn served() -> Served {
+        let roles = [("api", vec!["api"]), ("db", vec!["db.1", "db.2"])];
+        let roles = roles.map(|(service, roles)| (service.to_owned(), roles.into_iter().map(str::to_owned).collect()));
+        Served { are_measured: true, roles: roles.into(), ..Served::default() }
+    }
+
+    fn of<'r>(readings: &'r Readings, key: &str) -> &'r Reading<f64> {
+        &readings[&MetricKeyText(key.parse().unwrap())]
+    }
+
+    fn is(readings: &Readings, key: &str, expected: f64) {
+        assert_eq!(of(readings, key), &Reading::Measured(expected), "{key}");
+    }
+
+    /// From 100 to 200 ms `api` uses 10 ms, `db.1` 20, `db.2` 30, the load generator 40.
+    fn phase() -> (Snapshot, Snapshot, Vec<ProcessSeries>) {
+        let begin = at(100, &[("api", 1, 5, 100), ("db.1", 2, 5, 1_000), ("db.2", 3, 5, 2_000), (LOAD, 4, 5, 9_000)]);
+        let end = at(200, &[("api", 1, 15, 100), ("db.1", 2, 25, 3_000), ("db.2", 3, 35, 2_000), (LOAD, 4, 45, 9_000)]);
+        let series = vec![
+            sampled("api", 1, &[(150, 100)]),
+            sampled("db.1", 2, &[(150, 5_000)]),
+            sampled("db.2", 3, &[(150, 2_000)]),
+            sampled(LOAD, 4, &[(150, 9_000)]),
+        ];
+        (begin, end, series)
+    }
+
+    #[test]
+    fn phase_has_the_sum_of_all_services_without_the_load_generator() {
+        let (mut begin, mut end, series) = phase();
+        let readings = all(&served(), &begin, &end, &series);
+        is(&readings, "cpu", 60e6);
+        is(&readings, "anon.end", 5_100.0);
+        is(&readings, "anon.max", 7_100.0);
+        for key in ["cpu.over", "cpu.under"] {
+            assert_eq!(readings.get(&MetricKeyText(key.parse().unwrap())), None, "all clocks were exact");
+        }
+        (begin.cpu_lacks, end.cpu_lacks) = (ms(3), ms(4));
+        let readings = all(&served(), &begin, &end, &series);
+        is(&readings, "cpu.over", 3e6);
+        is(&readings, "cpu.under", 4e6);
+    }
+
+    #[test]
+    fn server_that_prony_did_not_start_is_not_measured() {
+        let (begin, end, series) = phase();
+        let readings = all(&Served { are_measured: true, ..Served::default() }, &begin, &end, &series);
+        assert!(readings.contains_key(&MetricKeyText("cpu".parse().unwrap())));
+        let not_started = |why: &Why| why.to_string().contains("prony did not start the server");
+        assert!(
+            readings.values().all(|reading| matches!(reading, Reading::Missing(why) if not_started(why))),
+            "{readings:?}"
+        );
+    }
+
+    #[test]
+    fn each_instance_and_each_service_with_several_has_its_own_figures() {
+        let (begin, end, series) = phase();
+        let found = instances(&served(), &begin, &end, &series);
+        assert_eq!(found.keys().map(String::as_str).collect::<Vec<_>>(), ["api", "db", "db.1", "db.2", LOAD]);
+        let cpu = ["api", "db", "db.1", "db.2", LOAD].map(|name| of(&found[name], "cpu").clone());
+        assert_eq!(cpu, [10e6, 50e6, 20e6, 30e6, 40e6].map(Reading::Measured));
+        is(&found["db"], "anon.max", 7_000.0);
+        is(&found["db.1"], "anon.max", 5_000.0);
+    }
+
+    #[test]
+    fn peaks_of_several_processes_are_not_added() {
+        let (begin, end, series) = phase();
+        let found = instances(&served(), &begin, &end, &series);
+        is(&found["db.1"], "rss.peak", 6_000.0);
+        assert!(matches!(of(&found["db"], "rss.peak"), Reading::Missing(Why::NotSupported(_))), "{found:?}");
+        // A service whose second instance has ended long ago has the peak of the first.
+        let one = |snapshot: &Snapshot| {
+            let mut snapshot = snapshot.clone();
+            snapshot.processes.retain(|process| process.role != "db.2");
+            snapshot
+        };
+        let found = instances(&served(), &one(&begin), &one(&end), &series[..2]);
+        is(&found["db"], "rss.peak", 6_000.0);
+    }
+
+    #[test]
+    fn cpu_time_of_a_service_is_that_of_its_control_groups() {
+        let (mut begin, mut end, series) = phase();
+        let group = |total: u64| Reading::Measured(GroupCpu { total: ms(total), user: ms(total), system: Nanos::ZERO });
+        for (role, used) in [("db.1", 100), ("db.2", 200)] {
+            begin.groups.insert(role.to_owned(), group(1_000));
+            end.groups.insert(role.to_owned(), group(1_000 + used));
+        }
+        let found = instances(&served(), &begin, &end, &series);
+        is(&found["db"], "cpu", 300e6);
+        is(&found["api"], "cpu", 10e6);
+        // Not all services have groups: one clock for all of them.
+        is(&all(&served(), &begin, &end, &series), "cpu", 60e6);
+    }
+
+    #[test]
+    fn heap_is_that_of_the_instance_whose_probe_reported_it() {
+        let (begin, end, series) = phase();
+        let mut reports = threads(&[hello(1, 0, 50), heap(1, 0, 120, "sample", 700), heap(1, 0, 180, "sample", 900)]);
+        reports.finish(ms(300), &[], &BTreeMap::new());
+        let before = threads(&[hello(2, 0, 10), heap(2, 0, 20, "sample", 100), bye(2, 0, 40)]);
+        let silent = || Why::NotSupported("no probe".into());
+        let mut served = served();
+        served.probes = [("api", reports), ("db.1", before), ("db.2", Default::default())]
+            .map(|(role, threads)| (role.to_owned(), (threads, silent())))
+            .into();
+        let found = instances(&served, &begin, &end, &series);
+        is(&found["api"], "heap.used.end", 900.0);
+        is(&found["api"], "cpu", 10e6);
+        let key = MetricKeyText("heap.used.end".parse().unwrap());
+        assert_eq!(found["db.1"].get(&key), None, "its runtime had ended before the phase");
+        assert_eq!(found["db.2"][&key], Reading::Missing(silent()));
+        assert_eq!(found["db"].get(&key), None, "heaps of several runtimes are not added");
+    }
+}

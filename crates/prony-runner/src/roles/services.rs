@@ -4,6 +4,8 @@
 pub(crate) mod allotted;
 mod counting;
 mod ready;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;

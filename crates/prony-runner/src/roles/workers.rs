@@ -23,7 +23,6 @@ use prony_os::clock::monotonic;
 use prony_os::launch::{LaunchSpec, Status};
 use prony_os::limits::Group;
 use prony_os::sample::Sampler;
-use rustix::param::page_size;
 use rustix::process::Signal;
 
 use crate::error::Error;
@@ -467,13 +466,13 @@ fn is_shared(phase: &PhaseSpec) -> bool {
 
 /// Of a store that writes through a map of its file, as LMDB does with `write_map`, a full disk refuses no call: the kernel
 /// ends the worker by SIGBUS. A map that reaches beyond its file ends it by the same signal, so that the disk counts as full
-/// only if there is no room for another page.
+/// only if it has no room.
 fn disk_full(status: Status, directory: &Path) -> Option<Fault> {
     let is_bus = matches!(status, Status::Signalled(signal) if signal == Signal::BUS.as_raw());
     let message = "the worker was ended by signal 7 (SIGBUS) when it wrote to its memory-mapped store, whose file \
                    system is full (hint: free space there)";
     let fault = || Fault::Failed { failure: Failure::DiskFull, message: message.to_owned() };
-    (is_bus && has_no_room(directory, page_size() as u64)).then(fault)
+    (is_bus && has_no_room(directory)).then(fault)
 }
 
 /// The fault where clients took their operations from a queue, and did more or fewer than it had.

@@ -126,3 +126,68 @@ pub(crate) struct Between {
 pub(crate) fn missing<'n>(names: impl Iterator<Item = &'n String>, why: &Why) -> Values {
     names.map(|name| (name.clone(), Reading::Missing(why.clone()))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use prony_os::launch::Status;
+
+    use super::*;
+    use crate::figures::span::tests::{ms, snapshot, watched};
+
+    fn end(status: Status) -> End {
+        End { status, ..watched(vec![snapshot(70, 0, &[])], vec![]).ended }
+    }
+
+    fn wrote(output: &str, messages: &str) -> [Captured; 2] {
+        [output, messages].map(|text| Captured { first: text.to_owned(), ..Captured::default() })
+    }
+
+    #[test]
+    fn service_that_ended_by_itself_failed_even_with_exit_code_0() {
+        let fault = Fault::ended("api", &end(Status::Exited(0)), &wrote("ready\n", "bye\n"));
+        assert_eq!((fault.outcome, fault.at, fault.port_in_use), (Outcome::Failed { code: Some(0) }, ms(70), false));
+        assert!(fault.memory.is_some());
+        let evidence = [
+            "service `api` ended before the trial did",
+            "service `api`: the process exited with code 0",
+            "service `api`: last lines of output: `bye`",
+        ];
+        assert_eq!(fault.evidence, evidence);
+        let fault = Fault::ended("api", &end(Status::Signalled(11)), &wrote("", ""));
+        assert_eq!((fault.outcome, fault.evidence.len()), (Outcome::Crashed { signal: 11 }, 2), "it wrote nothing");
+    }
+
+    #[test]
+    fn port_in_use_is_found_in_what_a_service_wrote() {
+        let messages = ["Error: listen EADDRINUSE: address already in use 127.0.0.1:1", "bind: Address already in use"];
+        for [output, messages] in messages.map(|text| [["", text], [text, ""]]).into_iter().flatten() {
+            let fault = Fault::ended("api", &end(Status::Exited(1)), &wrote(output, messages));
+            assert!(fault.port_in_use, "{output}{messages}");
+        }
+        assert!(Fault::address_in_use("api").port_in_use);
+        assert!(!Fault::ended("api", &end(Status::Exited(1)), &wrote("", "no such table")).port_in_use);
+    }
+
+    #[test]
+    fn service_that_did_not_get_ready_says_what_it_wrote() {
+        let fault = Fault::not_ready("db.2", ms(1_500), &wrote("loading\n", ""));
+        let evidence =
+            ["service `db.2` was not ready within 1.500 s", "service `db.2`: last lines of output: `loading`"];
+        assert_eq!(
+            (fault.outcome, fault.evidence),
+            (Outcome::Failed { code: None }, evidence.map(str::to_owned).into())
+        );
+        let fault = Fault::not_set_up("db", "exit code 3");
+        assert_eq!(fault.evidence, ["service `db`: its `setup` failed: exit code 3"]);
+    }
+
+    #[test]
+    fn instances_are_those_of_their_service() {
+        let mut served = Served::default();
+        for (service, role) in [("db", "db.1"), ("db", "db.2"), ("api", "api")] {
+            served.add(service, role, Threads::default(), Why::NotApplicable);
+        }
+        assert_eq!(served.roles["db"], ["db.1", "db.2"]);
+        assert_eq!(served.probes.keys().map(String::as_str).collect::<Vec<_>>(), ["api", "db.1", "db.2"]);
+    }
+}

@@ -57,6 +57,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
+    output.print("the plan; nothing is run\n\n")?;
     output.report(&plan_table::report(&experiment, &outline), None)?;
     output.print(&text(&experiment, &outline, &estimate))?;
     for (text, hint) in load::warnings(&experiment, &arguments.file) {
@@ -64,7 +65,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         output.print(&format!("{}\n{hint}", one_line(&text)))?;
     }
     let file = shell_words::quote(&arguments.file.to_string_lossy()).into_owned();
-    output.print(&format!("the file is valid; nothing was run: `prony run {}` runs it\n", one_line(&file)))?;
+    output.print(&format!("the file is valid: `prony run {}` runs it\n", one_line(&file)))?;
     Ok(Answer::Yes)
 }
 
@@ -107,7 +108,7 @@ fn baselines(strata: &[Stratum]) -> String {
     }
 }
 
-/// ` (equal documents and size)`: the factors by which variants belong together.
+/// ` (compared at equal documents and size)`: the factors by which variants belong together.
 fn equal(experiment: &Experiment, strata: &[Stratum]) -> String {
     let varying: Vec<&str> =
         names::varying(experiment).into_iter().map(|at| experiment.factors()[at].name.as_str()).collect();
@@ -115,8 +116,8 @@ fn equal(experiment: &Experiment, strata: &[Stratum]) -> String {
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).filter(|name| varying.contains(name)).collect();
     match names.as_slice() {
         [] => String::new(),
-        [one] => format!(" (equal {one})"),
-        [before @ .., last] => format!(" (equal {} and {last})", before.join(", ")),
+        [one] => format!(" (compared at equal {one})"),
+        [before @ .., last] => format!(" (compared at equal {} and {last})", before.join(", ")),
     }
 }
 

@@ -36,6 +36,8 @@ enum Kind {
     Store,
     /// Programs: any commands
     Program,
+    /// Servers under HTTP load
+    Services,
     /// Two revisions of the git repository in which the file lies
     Branches,
 }
@@ -45,6 +47,7 @@ impl Kind {
         match self {
             Self::Store => templates::STORE,
             Self::Program => templates::PROGRAM,
+            Self::Services => templates::SERVICES,
             Self::Branches => templates::BRANCHES,
         }
     }

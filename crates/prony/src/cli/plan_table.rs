@@ -8,7 +8,8 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline};
 use prony_model::number::{count, digits, fitting};
 use prony_model::units::BYTES;
-use prony_report::{Align, Cell, Column, Label, Note, Report, Row, Table, Topic};
+use prony_report::{Align, Cell, Column, Label, Note, Report, Row, Table};
+use prony_runner::preflight::least_on_disk;
 
 /// In the place of what a variant does not have.
 const NONE: &str = "-";
@@ -47,14 +48,7 @@ impl Texts {
     }
 
     fn column(&self) -> Column {
-        Column {
-            group: String::new(),
-            heading: self.heading.to_owned(),
-            unit: String::new(),
-            align: self.align,
-            topic: Topic::Asked,
-            marks: Vec::new(),
-        }
+        Column::new(self.heading, "", self.align)
     }
 }
 
@@ -88,7 +82,7 @@ fn table(experiment: &Experiment, outline: &Outline) -> Table {
 }
 
 /// Trials and data of each variant.
-fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 3] {
+fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 4] {
     let texts = |heading, text: &dyn Fn(&VariantOutline) -> String| Texts::of(heading, outline, text);
     // Programs have no records of ours: nothing to count is not zero.
     let of_ours = |variant: &VariantOutline, text: String| if variant.records > 0 { text } else { NONE.to_owned() };
@@ -96,10 +90,16 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 3] {
         Some(_) => NONE.to_owned(),
         None => variant.trials.to_string(),
     };
+    let on_disk = |variant: &VariantOutline| {
+        let spec = experiment.variants().get(variant.variant).map(|variant| &variant.spec);
+        let least = spec.and_then(least_on_disk).filter(|least| least.as_bytes() > 0);
+        least.map_or_else(|| NONE.to_owned(), |least| size(least.as_bytes() as f64))
+    };
     [
         texts("trials", &trials),
         texts("records", &|variant| of_ours(variant, variant.records.to_string())),
         texts("size of all records", &|variant| of_ours(variant, size(variant.data_bytes))),
+        texts("on the disk at least", &|variant| of_ours(variant, on_disk(variant))),
     ]
 }
 

@@ -24,6 +24,7 @@ use crate::json_lines::JsonLines;
 use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
+use prony_analysis::guard::findings;
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
 use prony_place::output_targets::Protected;
@@ -37,7 +38,6 @@ use prony_runner::preflight::Here;
 use prony_runner::run::{self, Summary};
 use prony_runner::run_context::RunContext;
 use prony_runner::{load, scratch};
-use prony_stats::MIN_BLOCKS;
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
@@ -178,13 +178,14 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // A resumed run's trials of earlier sessions count as those of this one.
     let head = Database::open(&arguments.database.database)?.run(run)?;
     let failed = head.finished.saturating_sub(head.ok);
-    let (answer, why) = answer(ended.interrupted, failed, &gates, arguments.fail_unsure);
+    let differ = answers_differ(arguments, run)?;
+    let (answer, why) = answer((ended.interrupted, differ), failed, &gates, arguments.fail_unsure);
     let cleaned = ended.cleaned();
     let ending = match &cleaned {
         Err(_) if answer != Answer::No => "exit code 2: a `cleanup` failed\n".to_owned(),
         _ => format!("exit code {}: {why}\n", answer.code()),
     };
-    texts.extend((!gates.is_empty()).then_some(ending));
+    texts.extend((differ || !gates.is_empty()).then_some(ending));
     if !arguments.json {
         texts.iter().try_for_each(|text| output.print(text))?;
     }
@@ -194,14 +195,26 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     after_cleanup(answer, cleaned)
 }
 
+/// Whether variants that were to give the same answers gave other ones.
+fn answers_differ(arguments: &Arguments, run: RunId) -> Result<bool, Error> {
+    let RunData { experiment, trials, .. } = Database::open(&arguments.database.database)?.load_run(run)?;
+    Ok(findings::of_run(&experiment, &trials, None, true).iter().any(|finding| finding.guard == "answers_differ"))
+}
+
 /// What the command ends with, and why: "no" before "cannot judge", since one failure of the change is enough. A failed
 /// trial that no gate speaks of counts as without gates.
-fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool) -> (Answer, String) {
+fn answer(
+    (interrupted, differ): (bool, bool),
+    failed: u32,
+    gates: &[Verdicted],
+    fail_unsure: bool,
+) -> (Answer, String) {
     let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
     let unsure = any(gate::Answer::Unsure);
     let (answer, why) = match any(gate::Answer::Fails) {
         _ if interrupted => (Answer::No, "the run was interrupted"),
         true => (Answer::No, "a gate fails"),
+        false if differ => (Answer::No, "the answers of variants differ"),
         false if fail_unsure && unsure => (Answer::No, "a gate is not decided, and `--fail-unsure` is given"),
         false if any(gate::Answer::CannotJudge) => (Answer::CannotJudge, "a gate cannot be judged"),
         false if failed > 0 => return (Answer::No, format!("{} failed", count(failed, "trial"))),
@@ -256,12 +269,9 @@ fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result
         });
     }
     for gate in &arguments.fail_if {
-        verdicts::to_be_judged(experiment, &gate.metric).map_err(|why| Error::Arguments {
-            message: format!("`--fail-if` cannot judge `{}`: {why}", gate.metric),
-            hint: format!(
-                "a verdict needs a `baseline` in `[compare]`, and at least {MIN_BLOCKS} blocks: `--blocks {MIN_BLOCKS}`, or \
-                 `blocks` in `[compare]`"
-            ),
+        verdicts::to_be_judged(experiment, &gate.metric).map_err(|(why, hint)| Error::Arguments {
+            message: format!("`--fail-if` cannot judge `{}`: {why}; nothing was run", gate.metric),
+            hint,
         })?;
     }
     Ok(())

@@ -99,7 +99,7 @@ fn command_that_fails_in_four_of_six_trials_is_not_faster() {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("4 of 18 trials failed: `sh -c 'n=") && !said.contains("faster"), "{said}");
     assert!(said.contains("exit 0'`: 4 failed (exit code 3)"), "{said}");
-    assert!(said.contains("2 of 6 trials succeeded (95 % interval of their share: 4 to 78 %)"), "{said}");
+    assert!(said.contains("2 of 6 trials succeeded (95 % interval of that share: 4 to 78 %)"), "{said}");
     assert!(said.contains("(2 of 6 ok)"), "the figures are those of the two that finished: {said}");
 }
 
@@ -121,7 +121,7 @@ fn gate_at_the_command_line_exits_with_its_answer() {
     };
     let of = |code, word: &str| (Some(code), word.to_owned());
     // The program reports its time itself, so that no load on the machine changes what is compared.
-    assert_eq!(gate("true", "true"), of(0, "passes"));
+    assert_eq!(gate("true", "true"), of(0, "passes, since a larger change is excluded by the whole interval"));
     assert_eq!(gate("true", "kill -SEGV $$"), of(1, "fails"));
     assert_eq!(gate("kill -SEGV $$", "kill -SEGV $$"), of(1, "fails"));
     assert_eq!(gate("kill -SEGV $$", "true"), of(2, "cannot judge"));
@@ -302,7 +302,7 @@ fn condition_that_no_plan_could_judge_is_refused_before_anything_runs() {
     let output = bench.prony(&["run", "few.toml", "--quiet", "--fail-if", "run.time slower 5%"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let expected = "error: `--fail-if` cannot judge `run.time`: \
-                    the plan has 5 blocks, and a verdict needs at least 6\nhint: ";
+                    the plan has 5 blocks, and a verdict needs at least 6; nothing was run\nhint: ";
     assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
     // The blocks of a level count where they are fewer.
     bench.write("few.toml", body.replace("blocks = 5", "blocks = { default = 9, v = { b = 5 } }"));

@@ -68,7 +68,9 @@ fn load_with_errors_ends_with_1_and_says_their_kind() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!((value(&said, "errors"), value(&said, "  unexpected status")), ("30 (100 %)", "30"), "{said}");
     assert!(
-        said.contains("note: no p50, p90, p99, p99.9, max of the latency: infinite: 30 of 30 operations failed"),
+        said.contains(
+            "note: latency (service time): no p50, p90, p99, p99.9, max: infinite, since 30 of 30 operations failed"
+        ),
         "{said}"
     );
     assert_eq!(load(&format!("http://{address}/no"), &["-n", "30", "--expect", "200,404"]).status.code(), Some(0));

@@ -174,7 +174,7 @@ fn exec_compares_exports_and_saves_what_repeats_it() {
     let more = ["--export-csv", "o.csv", "--export-markdown", "o.md", "--", "sleep 0.01", "--vs", "sleep", "0.02"];
     let (output, data) = bench.exec(&[&args[..], &more[..]].concat());
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("6 finished: 6 ok") && text.contains("\none  ") && text.contains("\ntwo  "), "{text}");
+    assert!(text.contains("6 run: 6 ok") && text.contains("\none  ") && text.contains("\ntwo  "), "{text}");
     assert!(text.contains("`two`"), "a verdict, if only that there are too few blocks: {text}");
     assert_eq!(data.trials.len(), 6, "two blocks of baseline, baseline again, and the other");
     let saved = fs::read_to_string(bench.path("saved.toml")).unwrap();

@@ -282,7 +282,7 @@ fn a_cleanup_that_fails_still_shows_the_figures() {
         let (out, said) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(sound(&output, &line), 2, "{said}");
         assert!(said.contains(failed) && said.contains("the finished trials are saved"), "{line}: {said}");
-        assert!(out.contains("2 ok") || out.contains("2 finished: 2 ok"), "{line}: {out}");
+        assert!(out.contains("2 ok") || out.contains("2 run: 2 ok"), "{line}: {out}");
     }
     let database = Database::open(&place.path("prony.db")).unwrap();
     assert!(database.runs().unwrap().iter().all(|head| head.status == RunStatus::Done));

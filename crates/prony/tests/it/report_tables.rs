@@ -489,7 +489,7 @@ fn metrics_may_be_asked_for_by_name() {
 fn an_empty_run_is_shown_as_such() {
     let experiment = experiment("Nothing yet", &[texts("engine", &["a", "b"])], &[("write", true)], 6);
     let shown = terminal(&run_data(experiment, 12, vec![]), 100);
-    assert!(shown.contains("12 trials planned, 0 finished"), "{shown}");
+    assert!(shown.contains("12 trials planned, 0 run"), "{shown}");
     assert_eq!(shown.matches("not run").count(), 2, "{shown}");
 }
 
@@ -583,7 +583,7 @@ fn report_on_many_comparisons_says_once_what_is_alike_in_all() {
         let options = Options { brief, ..Options::default() };
         printed(data, &Terminal { width: Some(120), colour: false }, &options).replace('\n', " ")
     };
-    assert_eq!(shown(&data, false).matches("4 of 5 such runs").count(), 1, "{}", shown(&data, false));
+    assert_eq!(shown(&data, false).matches("4 of 5 runs like this one").count(), 1, "{}", shown(&data, false));
     data.trials.retain(|trial| trial.trial.block < 2);
     let brief = shown(&data, true);
     assert!(brief.contains("No verdict yet: at most 2 blocks") && !brief.contains("can't tell"), "{brief}");
@@ -612,4 +612,32 @@ fn tables_that_share_their_notes_print_them_once() {
     let trials = trials(&experiment, 2, |trial| trial.phases = vec![phase("write", &[("time", 1e9)])]);
     let text = terminal(&run_data(experiment, trials.len() as u32, trials), 100);
     assert_eq!((text.matches("\none = level").count(), text.matches("in brackets").count()), (7, 1), "{text}");
+}
+
+/// A page of two notes in each trial read `4 of 2 trials`, and the plan of one index stood without its name.
+#[test]
+fn findings_count_trials_and_name_their_variants() {
+    let factors = [texts("index", &["none", "single"])];
+    let experiment = experiment_with("Findings", &factors, &[("find", true)], 3, json!([]));
+    let trials = (0..6u32).map(|position| {
+        let variant = (position % 2) as usize;
+        let mut record = trial(position, position / 2, variant);
+        let note =
+            |guard: &str, text: &str| Finding::of(guard, Severity::Note, text.to_owned(), "none").in_phase("find");
+        record.findings.push(note("note_of_the_worker", &format!("{} records", 10 + position)));
+        record.findings.push(note("note_of_the_worker", "another"));
+        let plan = if variant == 0 { "scan" } else { "by index" };
+        record.findings.push(note("query_plan", plan).with(json!({ "plan": plan })));
+        record
+    });
+    let data = run_data(experiment, 6, trials.collect());
+    let text = markdown(&data);
+    for expected in [
+        "`note_of_the_worker` in `find`, 6 of 6 trials; the first: 10 records",
+        "`note_of_the_worker` in `find`, 6 of 6 trials; the first: another",
+        "`query_plan` in `find`, 3 of 6 trials (all of `index=none`); the first: scan",
+        "`query_plan` in `find`, 3 of 6 trials (all of `index=single`); the first: by index",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
 }

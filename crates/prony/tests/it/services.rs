@@ -103,6 +103,39 @@ fn each_service_has_metrics_of_its_own_without_the_load_generator() {
     assert_eq!(trial.effective.as_ref().unwrap().services().len(), 2);
 }
 
+/// A loader of somebody else's: what it and its children use is the load's, what the server does for it the server's.
+#[test]
+fn command_beside_services_is_a_phase_whose_end_is_its_exit() {
+    let Some(bench) = bench() else { return };
+    bench.write(
+        "loader.js",
+        "const [url, times] = process.argv.slice(2); const http = require(\"http\"); let left = +times;\n\
+         const one = () => left-- > 0 && http.get(url + \"/burn\", (r) => r.resume().on(\"end\", one)); one();\n",
+    );
+    let run = |command: &str| format!("[[phase]]\nname = \"fill\"\nrun = {command}\n");
+    let api = service("api", "", "");
+    let get = requests("get", "service = \"api\", path = \"/\"");
+    let trial = bench.trial(&format!("{api}{}{get}", run("[\"node\", \"loader.js\", \"{service.api.url}\", \"20\"]")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let (took, cpu) = (amount(&trial, "fill", Metric::Time) / 1e9, of(&trial, "fill", "api", Metric::Cpu) / 1e9);
+    assert!(took >= 0.4, "20 requests of 20 ms, one after another: {took}");
+    assert!(cpu > 0.1, "the server's work for the command: {cpu}");
+    assert!(of(&trial, "fill", "load", Metric::Cpu) > 0.0, "Node.js runs as a child of the load generator");
+    assert_eq!(amount(&trial, "get", Metric::Operations), 1.0, "later phases go on");
+
+    // A path of the file is relative to its folder, whatever the directory of the load generator.
+    bench.write("body.json", "{}");
+    let post = requests("post", "service = \"api\", path = \"/\", body = { file = \"body.json\" }");
+    let trial = bench.trial(&format!("{api}{post}"));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+
+    let failing = run("\"echo first; echo no such table >&2; exit 7\"");
+    let trial = bench.trial(&format!("{api}{failing}{get}"));
+    assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
+    let said = trial.ending.evidence.join("; ");
+    assert!(said.contains("exit status: 7") && said.contains("no such table"), "{said}");
+}
+
 #[test]
 fn settling_waits_for_work_after_the_answer() {
     let Some(bench) = bench() else { return };

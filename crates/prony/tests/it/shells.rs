@@ -75,7 +75,7 @@ fn bash_completes_every_command_and_no_word_of_prony_itself() {
     assert_eq!(missing, [""; 0], "{offered:?}");
     assert!(!offered.iter().any(|word| OWN.contains(&word.as_str())), "{offered:?}");
     assert_eq!(complete("che").unwrap(), ["check"]);
-    assert_eq!(complete("new --for ''").unwrap(), ["store", "program", "branches"]);
+    assert_eq!(complete("new --for ''").unwrap(), ["store", "program", "services", "branches"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use crate::bench::{Bench, MACHINE, scratches};
+use crate::bench::{Bench, MACHINE, scratches, version};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -41,6 +41,13 @@ fn starting_file_for_a_store_runs() {
 #[test]
 fn starting_file_for_a_program_runs() {
     runs_without_a_finding_about_the_file(&Bench::new(), "program");
+}
+
+#[test]
+fn starting_file_for_services_runs() {
+    if version("python3").is_some() {
+        runs_without_a_finding_about_the_file(&Bench::new(), "services");
+    }
 }
 
 #[test]
@@ -133,7 +140,7 @@ fn plan_names_strata_only_where_there_are_several() {
     };
     let (program, store) = (plan("program"), plan("store"));
     assert!(!program.contains("strat") && program.contains("\n2 variants, 6 blocks, 18 trials\n"), "{program}");
-    let text = "4 variants in 2 strata (equal transaction), each with its own baseline, ";
+    let text = "4 variants in 2 strata (compared at equal transaction), each with its own baseline, ";
     assert!(store.contains(text) && !store.contains("stratum"), "{store}");
 }
 
@@ -152,13 +159,13 @@ fn plan_has_one_line_for_each_variant() {
     let rows: Vec<Vec<&str>> = plan.lines().map(|line| line.split_whitespace().collect()).collect();
     let of_variants = rows.iter().filter(|row| row.len() > 4 && row[0].parse::<u32>().is_ok() && row[1] != "variants");
     assert_eq!(of_variants.count(), 36, "{plan}");
-    assert!(plan.lines().count() < 50, "{plan}");
+    assert!(plan.lines().count() < 52, "{plan}");
     assert!(rows.contains(&vec!["100000", "50", "0", "lmdb", "1", "[1]"]), "{plan}");
     assert!(rows.contains(&vec!["1000", "50", "0", "heap", "12", "baseline"]), "{plan}");
     for said in [
         "\nall variants, unless noted: kind = x; phases: run\n",
         "\n[1] no verdict: 1 block; a verdict needs at least 6 (8 variants)\n",
-        "\n36 variants in 12 strata (equal nodes, chunk and pause), each with its own baseline, ",
+        "\n36 variants in 12 strata (compared at equal nodes, chunk and pause), each with its own baseline, ",
     ] {
         assert!(plan.contains(said), "{said} in {plan}");
     }

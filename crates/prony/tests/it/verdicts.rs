@@ -225,7 +225,7 @@ fn a_variant_that_never_finishes_does_not_finish() {
     assert_eq!(
         only(&verdicts).sentence,
         "`store=redb` does not finish where `store=lmdb` does in phase `write`: \
-         0 of 6 trials finished (95 % interval of their share: 0 to 46 %); of the baseline, 12 of 12 (73 to 100 %)"
+         0 of 6 trials finished (95 % interval of that share: 0 to 46 %); of the baseline, 12 of 12 (73 to 100 %)"
     );
 }
 
@@ -339,8 +339,8 @@ fn variants_that_are_compared_with_nothing_are_named_beside_a_gate_and_in_the_re
         (gate, all)
     };
     let (said, all) = run("[design]\nskip = [{ command = \"a\", n = 2 }]\n");
-    assert!(said.contains("gate `run.time slower 5 %`: passes 1 of 2 variants judged"), "{said}");
-    let finding = "the verdicts leave out 1 of 2 variants: `b, 2`: the variant's stratum has no baseline";
+    assert!(said.contains("gate `run.time slower 5 %`: passes, since a larger change is excluded by the whole interval 1 of 2 variants judged"), "{said}");
+    let finding = "the verdicts leave out 1 of 2 variants: `b, n=2`: the variant's stratum has no baseline";
     assert!(all.contains(&format!("note: `uncompared`: {finding}")), "{all}");
     assert!(std::fs::read_to_string(bench.path("s.md")).unwrap().contains("1 of 2 variants judged"));
     let page = bench.prony(&["report", "--format", "html", "-o", "p.html"]);
@@ -407,7 +407,8 @@ fn a_verdict_is_shown_with_its_value_without_disturbed_trials() {
     assert_eq!((left.blocks, left.of, line.comparison.blocks), (9, 12, 12), "the verdict uses all");
     let estimate = *left.estimate.measured().unwrap();
     assert!((estimate.ratio - 2.0).abs() < 0.02 && estimate.interval.high.unwrap() < 2.1, "{estimate:?}");
-    assert!(line.detail.contains("in the 9 of 12 blocks without a disturbed trial: "), "{}", line.detail);
+    let detail = line.detail.to_string();
+    assert!(detail.contains("3 of 12 blocks have a disturbed trial; without them: ratio "), "{detail}");
     data.trials.iter_mut().for_each(|t| t.conditions = Conditions::default());
     assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
 }
@@ -463,8 +464,8 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
     assert_eq!(interval.high, None, "4 of 10 are worse than any number: {interval:?}");
     let half = run(8, false);
     assert_eq!(left(&half).estimate, Reading::Missing(Why::NotReached));
-    let detail = only(&verdicts::of(&half)).detail.clone();
-    let note = "in the 11 of 12 blocks without a disturbed trial: - (in half of these blocks a trial did not finish)";
+    let detail = only(&verdicts::of(&half)).detail.to_string();
+    let note = "1 of 12 blocks has a disturbed trial; in half of the 11 without one, a trial did not finish";
     assert!(detail.contains(note), "{detail}");
 }
 
@@ -513,7 +514,7 @@ fn gate_that_is_finer_than_the_minimum_detectable_effect_warns_with_both() {
         Verdicted::of(&condition.parse().unwrap(), &verdicts::of(&data).lines, &data.trials).to_string()
     };
     let fine = said("write.time slower 0.1%");
-    let warning = "\n  warning: a gate of 0.1 % is finer than the minimum detectable effect of ";
+    let warning = "\n  warning: the gate allows 0.1 %, and this run could detect differences from ";
     assert!(fine.contains(": can't tell\n") && fine.contains(warning) && fine.contains("`--blocks N`"), "{fine}");
     let wide = said("write.time slower 5%");
     assert!(wide.contains(": passes") && !wide.contains("warning"), "{wide}");

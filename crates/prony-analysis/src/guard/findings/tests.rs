@@ -1,46 +1,15 @@
+use super::super::tests::Engines;
 use super::*;
 use prony_experiment::plan::plan;
 use prony_experiment::{check, parse};
-use prony_model::catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
+use prony_model::catalog::Overrides;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, Completion, Conditions, MetricKeyText, PhaseRecord};
-use prony_model::spec::{Durability, StoreSpec};
+use prony_model::spec::Durability;
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
-
-pub(in crate::guard) struct Engines;
-
-impl EngineCatalog for Engines {
-    fn engines(&self) -> Vec<String> {
-        ["memory", "lmdb", "redb"].map(str::to_owned).to_vec()
-    }
-
-    fn absent(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    fn facts(&self, _: &StoreSpec) -> Option<EngineFacts> {
-        Some(EngineFacts {
-            batches: true,
-            reads_own_writes: true,
-            open_transactions: true,
-            ordered: true,
-            persistent: true,
-            processes: true,
-            concurrent_writers: false,
-            commits_wait_for_readers: false,
-            own_documents: false,
-            max_key: None,
-            classes: vec![Durability::Strict, Durability::Volatile],
-        })
-    }
-
-    fn check(&self, _: &StoreSpec) -> Vec<StoreFault> {
-        Vec::new()
-    }
-}
 
 /// Three engines at two sizes, compared with the memory engine in each.
 fn experiment(blocks: u32) -> Experiment {
@@ -129,13 +98,14 @@ fn variants_that_are_compared_with_nothing_are_named() {
     };
     let skip = "[design]\nskip = [{ engine = \"memory\", size = 2000 }]\n";
     let why = "the variant's stratum has no baseline";
-    let expected = format!("the verdicts leave out 2 of 4 variants: `2000, lmdb`: {why}; `2000, redb`: {why}");
+    let expected =
+        format!("the verdicts leave out 2 of 4 variants: `size=2000, lmdb`: {why}; `size=2000, redb`: {why}");
     assert_eq!(found(&experiment_with(skip, "", 6)), [expected]);
     let only = "[[phase]]\nname = \"read\"\nget = {}\nwhen = { engine = [\"memory\", \"lmdb\"], size = 1000 }\n";
     let second = experiment_with("", only, 6).source().replace("blocks", "metrics = [\"read.time\"]\nblocks");
     let message = found(&checked(&second)).remove(0);
     assert!(
-        message.starts_with("some verdicts leave out 3 of 4 variants: `1000, redb`: the variant or its"),
+        message.starts_with("some verdicts leave out 3 of 4 variants: `size=1000, redb`: the variant or its"),
         "{message}"
     );
     let no_baseline = experiment(6).source().replace("baseline = { engine = \"memory\" }\n", "");
@@ -146,21 +116,21 @@ fn variants_that_are_compared_with_nothing_are_named() {
 fn variants_are_compared_inside_their_stratum() {
     let experiment = experiment(6);
     let mut all = trials(&experiment);
-    let odd = of(&experiment, "2000, redb");
+    let odd = of(&experiment, "size=2000, redb");
     for r in &mut all {
         let digest = if odd(r) { "lines:b" } else { "lines:a" };
         r.phases[0].answer = Some(Answer { rows: Some(5), digest: digest.into(), comparable: true });
     }
     let found = found(&experiment, &all);
     assert_eq!(found.iter().map(|f| f.guard.as_str()).collect::<Vec<_>>(), ["answers_differ"]);
-    assert!(found[0].message.contains("`2000, memory` and `2000, redb`"), "{}", found[0].message);
+    assert!(found[0].message.contains("`size=2000, memory` and `size=2000, redb`"), "{}", found[0].message);
 }
 
 #[test]
 fn a_baseline_that_drifts_is_named() {
     let experiment = experiment(12);
     let mut all = trials(&experiment);
-    let baseline = of(&experiment, "1000, memory");
+    let baseline = of(&experiment, "size=1000, memory");
     for r in all.iter_mut().filter(|r| baseline(r)) {
         let key = MetricKeyText(MetricKey::amount(Metric::Time));
         let slower = Reading::Measured(1e9 * (1.0 + 0.02 * f64::from(r.trial.position)));
@@ -169,7 +139,7 @@ fn a_baseline_that_drifts_is_named() {
     let found = found(&experiment, &all);
     assert_eq!(found.iter().map(|f| f.guard.as_str()).collect::<Vec<_>>(), ["drift"]);
     assert!(
-        found[0].message.starts_with("`1000, memory`: the baseline's primary metric rose by"),
+        found[0].message.starts_with("`size=1000, memory`: the baseline's primary metric rose by"),
         "{}",
         found[0].message
     );

@@ -33,6 +33,8 @@ struct State {
     rows: Rows,
     puts: u64,
     commits: u64,
+    /// The rows at the first `persist`.
+    earlier: Option<Rows>,
 }
 
 pub(super) struct FakeStore {
@@ -145,6 +147,11 @@ impl Store for FakeStore {
                 let value = state.rows.remove(&key).unwrap();
                 state.rows.insert([&key[..], &[0]].concat(), value);
             }
+            (Some("emptied"), _) => state.rows.clear(),
+            (Some("undone"), _) => match state.earlier.take() {
+                None => state.earlier = Some(state.rows.clone()),
+                Some(earlier) => state.rows = earlier,
+            },
             (Some("extra"), _) => {
                 state.rows.insert(b"unknown".to_vec(), vec![1]);
             }

@@ -130,6 +130,25 @@ fn an_entry_that_is_lost_or_left_over_is_a_wrong_answer() {
     }
 }
 
+/// Only the rows of all queries together were counted, so that one without any was invisible.
+#[test]
+fn queries_that_find_nothing_are_known_by_their_numbers() {
+    for counts in [false, true] {
+        let Action::Find(mut find) = queries() else { panic!("no queries") };
+        let never = Filter::Field(path("n"), Test::Prefix(Operand::Constant(FieldValue::Text("a".to_owned()))));
+        find.queries.insert(
+            1,
+            QuerySpec { filter: never, count: counts, sort: Vec::new(), limit: None, ..find.queries[0].clone() },
+        );
+        for threads in [1, 3] {
+            let ops = Ops { threads, ..find.ops.clone() };
+            let find = Action::Find(FindSpec { ops, queries: find.queries.clone() });
+            let found = reports(&documents(plan(N, [actions()[0].clone(), find]), INDEXES[1]))[1].queries.unwrap();
+            assert_eq!((found.asked, found.without().collect::<Vec<_>>()), (4, vec![2]), "{counts} {threads}");
+        }
+    }
+}
+
 #[test]
 fn the_record_says_how_each_query_reads() {
     let plans = |indexes: &[&[&str]]| -> Vec<String> {

@@ -6,6 +6,7 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
+use prony_model::http::BodySpec;
 use prony_model::program::{CommandLine, INSTANCE};
 use prony_model::reading::Reading;
 use prony_model::service::{DATA, OfService, PORT, ServiceSpec, hole};
@@ -121,21 +122,45 @@ impl Allotted {
         })
     }
 
-    /// The trial with the servers' addresses in its requests.
+    /// Puts values of instances into a text.
+    fn fill_in(&self, text: &mut String) {
+        for (hole, value) in self.everywhere() {
+            *text = text.replace(&hole, &value.to_string_lossy());
+        }
+    }
+
+    /// The trial with the servers' addresses in its requests, and their values in its commands.
     pub(crate) fn fill<'s>(&self, spec: &'s TrialSpec) -> Cow<'s, TrialSpec> {
-        if self.all.is_empty() {
+        if spec.subject != Subject::Services {
             return Cow::Borrowed(spec);
         }
         let mut spec = spec.clone();
         for phase in &mut spec.phases {
-            if let Action::Http(http) = &mut phase.action {
-                for share in &self.all {
-                    let hole = hole(&share.service, share.number, OfService::Url);
-                    http.server = http.server.replace(&hole, &url(share.port));
+            match &mut phase.action {
+                Action::Http(http) => {
+                    self.fill_in(&mut http.server);
+                    if let Some(BodySpec::File { path, .. }) = &mut http.body {
+                        make_absolute(path);
+                    }
                 }
+                Action::Run(run) => {
+                    make_absolute(&mut run.directory);
+                    match &mut run.command {
+                        CommandLine::Words(words) => words.iter_mut().for_each(|word| self.fill_in(word)),
+                        CommandLine::Shell { script, .. } => self.fill_in(script),
+                    }
+                }
+                _ => {}
             }
         }
         Cow::Owned(spec)
+    }
+}
+
+/// A path of the file for the worker, which has another working directory than the runner.
+fn make_absolute(path: &mut String) {
+    if let Ok(found) = std::path::absolute(&*path) {
+        *path = found.to_string_lossy().into_owned();
     }
 }
 

@@ -18,11 +18,11 @@ pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
     let own = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     match sign {
         ReadySign::Started | ReadySign::Line(_) | ReadySign::Command(_) => true,
-        ReadySign::Port => TcpStream::connect_timeout(&own, ATTEMPT).is_ok(),
+        ReadySign::Port => connected(own).is_some(),
         ReadySign::Tcp(address) => {
             let address = setting.filled(address);
             let all = address.to_string_lossy().to_socket_addrs();
-            all.is_ok_and(|mut all| all.any(|address| TcpStream::connect_timeout(&address, ATTEMPT).is_ok()))
+            all.is_ok_and(|mut all| all.any(|address| connected(address).is_some()))
         }
         ReadySign::Http(path) => answers(own, &setting.filled(path).to_string_lossy()),
     }
@@ -37,13 +37,26 @@ pub(super) fn is_taken(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bo
     }
 }
 
+/// A connection to a server. Where nobody listens on a port of the range of clients, the kernel may give the client that very
+/// port and connect it to itself (simultaneous open, RFC 9293, 3.5): the more ports are in use, the more often.
+fn connected(address: SocketAddr) -> Option<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, ATTEMPT).ok()?;
+    is_of_two(stream.local_addr().ok()?, stream.peer_addr().ok()?).then_some(stream)
+}
+
+/// Whether the ends of a connection are two.
+fn is_of_two(local: SocketAddr, peer: SocketAddr) -> bool {
+    local != peer
+}
+
 /// Whether a server answers a `GET` with a status of 200 to 399.
 fn answers(address: SocketAddr, path: &str) -> bool {
     let ask = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect_timeout(&address, ATTEMPT)?;
+        let Some(mut stream) = connected(address) else { return Ok(false) };
         stream.set_read_timeout(Some(ATTEMPT))?;
         stream.set_write_timeout(Some(ATTEMPT))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+        // In one piece: a server may read only once.
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
         let mut begin = Vec::new();
         stream.take(STATUS_LINE as u64).read_to_end(&mut begin)?;
         Ok(status(&begin).is_some_and(|status| (200..400).contains(&status)))
@@ -60,6 +73,20 @@ fn status(begin: &[u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A client that has bound the port to which it connects is connected to itself.
+    #[test]
+    fn connection_to_itself_is_no_server() {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, getpeername, getsockname, socket};
+        let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&client, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let own = SocketAddr::try_from(getsockname(&client).unwrap()).unwrap();
+        connect(&client, &own).unwrap();
+        let peer = SocketAddr::try_from(getpeername(&client).unwrap().unwrap()).unwrap();
+        assert!(!is_of_two(own, peer), "{own} {peer}");
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(connected(listener.local_addr().unwrap()).is_some());
+    }
 
     #[test]
     fn status_is_that_of_the_first_line() {

@@ -60,6 +60,7 @@ fn added(all: PhaseReport, one: &PhaseReport) -> PhaseReport {
         disk_full: all.disk_full + one.disk_full,
         transactions: all.transactions + one.transactions,
         rows: sum(all.rows, one.rows),
+        queries: all.queries.zip(one.queries).map(|(all, one)| all.and(one)).or(all.queries).or(one.queries),
         misses: sum(all.misses, one.misses),
         user_bytes: all.user_bytes + one.user_bytes,
         skipped: all.skipped + one.skipped,

@@ -1,0 +1,99 @@
+//! Tests which figures of requests are compared, where not as many of them succeeded in two trials of a block.
+
+use prony_model::http::HttpAmount;
+
+use super::*;
+
+/// A trial that inserts with this method, and then reads.
+fn served(method: &str, amount: &str) -> TrialSpec {
+    let server = "[[service]]\nname = \"api\"\ncommand = [\"serve\", \"{port}\"]\n";
+    let phase = |name: &str, method: &str| {
+        format!(
+            "[[phase]]\nname = \"{name}\"\nhttp = {{ service = \"api\", method = \"{method}\", path = \"/{{i}}\", {amount} }}\n"
+        )
+    };
+    let text = format!("{server}{}{}", phase("insert", method), phase("read", "GET"));
+    let raw = prony_experiment::parse(&text, "x.toml").unwrap();
+    let experiment = prony_experiment::check(&raw, &Engines, &Default::default()).unwrap();
+    experiment.variants()[0].spec.clone()
+}
+
+/// A trial in which so many of 10 inserts and of 10 reads succeeded.
+fn done(inserts: f64, reads: f64) -> TrialRecord {
+    let counts = |done: f64| [(Metric::Time, 1e9), (Metric::Operations, done), (Metric::Errors, 10.0 - done)];
+    record(vec![phase("insert", &counts(inserts)), phase("read", &counts(reads))])
+}
+
+fn unequal(spec: &TrialSpec, name: &str, x: &TrialRecord, y: &TrialRecord) -> Option<String> {
+    variants::unequal_offer(&variant_trials("x", spec, x), &variant_trials("y", spec, y), &name.parse().unwrap())
+}
+
+#[test]
+fn times_after_unequal_writes_are_not_compared() {
+    let (spec, all, few) = (served("POST", "requests = 10"), done(10.0, 10.0), done(8.0, 10.0));
+    let why = "10 requests of `insert` succeeded in `x`, but 8 in `y`: the servers store other amounts";
+    for name in ["read.time", "read.rate", "read.latency.p50"] {
+        assert_eq!(unequal(&spec, name, &all, &few).as_deref(), Some(why), "{name}");
+        assert_eq!(unequal(&spec, name, &few, &few), None, "{name}: both store as much");
+    }
+    assert_eq!(unequal(&spec, "read.rss.max", &all, &few), None, "memory is shown beside what is stored");
+    assert_eq!(unequal(&spec, "insert.time", &all, &few), None, "nothing was written before it");
+    assert_eq!(unequal(&spec, "read.time", &all, &done(10.0, 7.0)), None, "what the reads themselves did");
+}
+
+#[test]
+fn requests_that_only_read_store_nothing() {
+    for method in ["GET", "get", "HEAD", "OPTIONS"] {
+        let spec = served(method, "requests = 10");
+        assert_eq!(unequal(&spec, "read.time", &done(10.0, 10.0), &done(8.0, 10.0)), None, "{method}");
+    }
+    for method in ["PUT", "DELETE", "PATCH"] {
+        let spec = served(method, "requests = 10");
+        assert!(unequal(&spec, "read.time", &done(10.0, 10.0), &done(8.0, 10.0)).is_some(), "{method}");
+    }
+}
+
+#[test]
+fn state_of_a_server_that_prony_did_not_start_is_not_compared() {
+    let spec = TrialSpec { services: Vec::new(), ..served("POST", "requests = 10") };
+    assert_eq!(unequal(&spec, "read.time", &done(10.0, 10.0), &done(8.0, 10.0)), None);
+}
+
+#[test]
+fn as_many_requests_as_planned_must_have_been_attempted() {
+    let spec = served("POST", "requests = 10");
+    let all = done(10.0, 10.0);
+    let mut cut = done(10.0, 10.0);
+    let readings = cut.phases[0].readings.get_mut("").unwrap();
+    readings.insert(MetricKeyText(MetricKey::amount(Metric::Operations)), Reading::Measured(7.0));
+    let why = "`x` attempted 10 operations, but `y` attempted 7";
+    for name in ["insert.time", "insert.rate"] {
+        assert_eq!(unequal(&spec, name, &all, &cut).as_deref(), Some(why), "{name}");
+        assert_eq!(unequal(&spec, name, &all, &done(6.0, 10.0)), None, "{name}: failed requests were attempted too");
+    }
+    assert_eq!(unequal(&spec, "insert.latency.p50", &all, &cut), None, "of each request");
+    let bounded = served("POST", "duration = \"1 s\"");
+    assert_eq!(unequal(&bounded, "insert.rate", &all, &cut), None, "as many as fit");
+}
+
+/// Different plans are the difference that is measured.
+#[test]
+fn unequal_plans_of_requests_are_compared() {
+    let spec = served("POST", "requests = 10");
+    let (all, cut) = (done(10.0, 10.0), {
+        let mut cut = done(10.0, 10.0);
+        cut.phases[0] = phase("insert", &[(Metric::Time, 1e9), (Metric::Operations, 7.0), (Metric::Errors, 0.0)]);
+        cut
+    });
+    let of = |other: &TrialSpec| {
+        let (x, y) = (variant_trials("x", &spec, &all), variant_trials("y", other, &cut));
+        variants::unequal_offer(&x, &y, &"insert.time".parse().unwrap())
+    };
+    assert!(of(&spec).is_some());
+    let mut fewer = spec.clone();
+    let Action::Http(http) = &mut fewer.phases[0].action else { panic!("requests") };
+    http.amount = HttpAmount::Requests(7);
+    assert_eq!(of(&fewer), None);
+    let other_data = TrialSpec { data: super::spec("lmdb").data, ..spec.clone() };
+    assert_eq!(of(&other_data), None);
+}

@@ -1,0 +1,226 @@
+//! What a verdict rests on: blocks, the minimum detectable effect, the A/A check, the blocks without a disturbed trial.
+
+use std::fmt;
+
+use prony_model::number::{count, effect_bound, ratio};
+use prony_model::reading::{Reading, Why};
+use prony_stats::{Comparison, Estimate, RatioInterval};
+
+use super::Undisturbed;
+use super::sentence::{ratio_text, small};
+
+/// The basis of a verdict, as one line below it.
+///
+/// ```text
+/// 12 blocks; minimum detectable effect: 4.1 % (4 of 5 runs like this one would find a true difference of this size, a
+/// smaller one is found less often); A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Detail {
+    /// How many blocks; empty in a detail that is not shown.
+    blocks: String,
+    /// The minimum detectable effect.
+    detectable: Option<Detectable>,
+    /// The A/A check, the blocks without a disturbed trial, and remarks of the comparison.
+    further: Vec<String>,
+}
+
+impl Detail {
+    pub(super) fn of(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> Self {
+        let aa = comparison.aa.measured().map(|aa| {
+            let expected = if includes_one(aa) { "" } else { ", although nothing differs" };
+            format!("A/A check, the baseline against itself: {}{expected}", with_one(aa))
+        });
+        let further = aa.into_iter().chain(undisturbed.map(without)).chain(comparison.notes.iter().cloned());
+        Self {
+            blocks: count(comparison.blocks, "block"),
+            detectable: detectable(comparison),
+            further: further.collect(),
+        }
+    }
+
+    /// Whether nothing is shown.
+    pub const fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Shows nothing of it.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Leaves the minimum detectable effect out.
+    pub fn omit_detectable(&mut self) {
+        self.detectable = None;
+    }
+
+    /// Leaves out what the minimum detectable effect means.
+    pub fn omit_explanation(&mut self) {
+        if let Some(detectable) = &mut self.detectable {
+            detectable.explanation = "";
+        }
+    }
+
+    /// Whether it says what the minimum detectable effect means.
+    pub fn explains(&self) -> bool {
+        self.detectable.as_ref().is_some_and(|detectable| !detectable.explanation.is_empty())
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let detectable = self.detectable.as_ref().map(ToString::to_string);
+        let parts: Vec<&str> = [self.blocks.as_str()]
+            .into_iter()
+            .chain(detectable.as_deref())
+            .chain(self.further.iter().map(String::as_str))
+            .collect();
+        f.write_str(&parts.join("; "))
+    }
+}
+
+/// The minimum detectable effect in words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detectable {
+    effect: String,
+    explanation: &'static str,
+    remark: &'static str,
+}
+
+impl fmt::Display for Detectable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { effect, explanation, remark } = self;
+        write!(f, "minimum detectable effect: {effect}{explanation}{remark}")
+    }
+}
+
+const EXPLANATION: &str =
+    " (4 of 5 runs like this one would find a true difference of this size, a smaller one is found less often)";
+
+/// What a claimed difference below the minimum detectable effect means: readers take the two for a contradiction.
+const SMALLER: &str = "; the difference found is smaller than that: the verdict counts all the same, but fewer than 4 of 5 \
+                       such runs would find such a difference";
+
+/// The minimum detectable effect of a comparison; `None` where the verdict is on trials that did not succeed, and says so.
+pub fn detectable(comparison: &Comparison) -> Option<Detectable> {
+    let missing = |effect| Detectable { effect, explanation: "", remark: "" };
+    Some(match &comparison.smallest_effect {
+        Reading::Measured(0.0) => missing("none, since all ratios are equal".to_owned()),
+        Reading::Measured(share) => {
+            let found = comparison.ratio.measured().filter(|_| comparison.verdict.is_difference());
+            let smaller = found.is_some_and(|ratio| ratio.ln().abs() < share.ln_1p());
+            // A verdict that says `40 % less` stands beside `33 % less`, not `50 %`.
+            let less = found.filter(|ratio| **ratio < 1.0).and_then(|_| small(comparison)).is_some();
+            let effect =
+                if less { format!("{} less", effect_bound(share / (1.0 + share))) } else { effect_bound(*share) };
+            Detectable { effect, explanation: EXPLANATION, remark: if smaller { SMALLER } else { "" } }
+        }
+        Reading::Missing(Why::TooFew { have, need }) => {
+            missing(format!("unknown, since {} are too few (it needs {need})", count(*have, "block")))
+        }
+        Reading::Missing(Why::NotReached) => return None,
+        Reading::Missing(why) => missing(format!("unknown ({why})")),
+    })
+}
+
+fn includes_one(found: &Estimate) -> bool {
+    let RatioInterval { low, high } = found.interval;
+    low <= 1.0 && high.is_none_or(|high| high >= 1.0)
+}
+
+/// `ratio 0.984 (0.957 to 1.001), which includes 1`
+fn with_one(found: &Estimate) -> String {
+    let RatioInterval { low, high } = found.interval;
+    let text = ratio_text(found.ratio, Some(found.interval), "");
+    let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
+    let what = match includes_one(found) {
+        true => "includes 1",
+        false if rounds_to_one(low) || high.is_some_and(rounds_to_one) => "excludes 1 before rounding",
+        false => "excludes 1",
+    };
+    format!("{text}, which {what}")
+}
+
+/// `3 of 12 blocks have a disturbed trial; without them: ratio 1.82 (1.61 to 2.02), which excludes 1`
+pub fn without(undisturbed: &Undisturbed) -> String {
+    let Undisturbed { blocks, of, estimate } = undisturbed;
+    let disturbed = of.saturating_sub(*blocks);
+    let have = if disturbed == 1 { "has" } else { "have" };
+    let some = format!("{disturbed} of {} {have} a disturbed trial", count(*of, "block"));
+    match estimate {
+        _ if *blocks == 0 => "each block has a disturbed trial".to_owned(),
+        Reading::Measured(found) => format!("{some}; without them: {}", with_one(found)),
+        Reading::Missing(Why::NotReached) => {
+            format!("{some}; in half of the {blocks} without one, a trial did not finish")
+        }
+        Reading::Missing(Why::TooFew { .. }) => {
+            format!("{some}; the {blocks} without one are too few for a ratio of their own")
+        }
+        Reading::Missing(why) => format!("{some}; no ratio without them ({why})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the baseline differs from itself is not tested: an interval around 1 may be a wide one.
+    #[test]
+    fn a_check_of_the_baseline_says_only_whether_its_interval_includes_one() {
+        let text = |low, high| with_one(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
+        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25), which includes 1");
+        assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020), which excludes 1 before rounding"));
+        assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));
+        assert!(text(0.0, Some(0.9)).ends_with("which excludes 1") && text(0.9, None).ends_with("which includes 1"));
+    }
+
+    #[test]
+    fn blocks_with_a_disturbed_trial_are_counted() {
+        let text = |blocks, estimate| without(&Undisturbed { blocks, of: 6, estimate });
+        let few = || Reading::Missing(Why::TooFew { have: 1, need: 2 });
+        assert_eq!(text(0, few()), "each block has a disturbed trial");
+        assert_eq!(
+            text(2, few()),
+            "4 of 6 blocks have a disturbed trial; the 2 without one are too few for a ratio of their own"
+        );
+        let found = Estimate { ratio: 1.5, interval: RatioInterval { low: 1.4, high: Some(1.6) } };
+        assert_eq!(
+            text(5, Reading::Measured(found)),
+            "1 of 6 blocks has a disturbed trial; without them: ratio 1.50 (1.40 to 1.60), which excludes 1"
+        );
+    }
+
+    fn found(ratios: [f64; 6], less: bool) -> Comparison {
+        use prony_model::metric::Better;
+        use prony_stats::{Block, Contrast, Family, InterimAnalyses, Observation, compare_family};
+        let blocks = ratios.map(|ratio| {
+            let ratio = if less { 1.0 / ratio } else { ratio };
+            Block::pair(Observation::Value(100.0 * ratio), &[Observation::Value(100.0); 2])
+        });
+        let analyses = InterimAnalyses::new(6, 6);
+        let member = Contrast { analyses, ..Contrast::described(Better::Lower, blocks.to_vec()) };
+        compare_family(&Family { alpha: 0.05, margin: 0.03, members: vec![member] }).remove(0)
+    }
+
+    /// `takes 25 % more time` beside `minimum detectable effect: 85 %` was taken for a contradiction.
+    #[test]
+    fn a_difference_below_the_minimum_detectable_effect_is_said_to_count() {
+        let of = |ratios: [f64; 6], less: bool| {
+            let comparison = found(ratios, less);
+            assert!(comparison.verdict.is_difference(), "{comparison:?}");
+            (detectable(&comparison).unwrap().to_string(), *comparison.smallest_effect.measured().unwrap())
+        };
+        let spread = [1.1, 1.2, 1.6, 1.9, 1.3, 1.15];
+        let (more, effect) = of(spread, false);
+        assert!(more.contains(&effect_bound(effect)) && more.ends_with(SMALLER), "{more}");
+        let (less, effect) = of(spread, true);
+        assert!(less.contains(&format!(": {} less (", effect_bound(effect / (1.0 + effect)))), "{less}");
+        assert!(!of([1.5, 1.51, 1.5, 1.49, 1.5, 1.51], false).0.contains(SMALLER), "a difference above it");
+    }
+
+    #[test]
+    fn equal_values_have_no_minimum_detectable_effect() {
+        let text = Detail::of(&found([1.0; 6], false), None).to_string();
+        assert!(text.starts_with("6 blocks; minimum detectable effect: none, since all ratios are equal"), "{text}");
+    }
+}
