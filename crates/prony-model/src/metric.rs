@@ -377,6 +377,10 @@ impl MetricKey {
 
     /// Answers by status, or a number of a service: an amount, or with a statistic a gauge.
     fn open(text: &str) -> Option<Self> {
+        // What ends in a statistic of what is no metric would be a counter of that name.
+        if Stat::ALL.iter().any(|stat| stat.name() == text) {
+            return None;
+        }
         if let Some(name) = OpenName::new(text) {
             return Some(Self::amount(Metric::Open(name)));
         }
@@ -432,7 +436,11 @@ impl FromStr for MetricName {
             Some(key) if key.metric.counter().is_none() => return named(None, key),
             _ => {}
         }
-        let counted = |(head, tail)| Some((head, MetricKey::open(tail).filter(|key| key.metric.counter().is_some())?));
+        // `rss.peek` is a mistake in a statistic and no counter of a service `rss`.
+        let counted = |(head, tail)| {
+            let key = MetricKey::open(tail).filter(|key| key.metric.counter().is_some())?;
+            Metric::listed(head).is_none().then_some((head, key))
+        };
         match splits().find_map(counted) {
             Some((instance, key)) => named(Some(instance), key),
             None => Err(first),
@@ -506,7 +514,9 @@ mod tests {
         }
         assert_eq!(name("insert.pg.connections.max").key.stat, Some(Stat::Max));
         // A phase has none by itself, and what the catalogue lists is never one.
-        for text in ["insert.xact_commit", "insert.status.40", "insert.status.404.max", "insert.time.max"] {
+        for text in
+            ["insert.xact_commit", "insert.status.40", "insert.status.404.max", "insert.time.max", "insert.rss.peek"]
+        {
             assert!(text.parse::<MetricName>().is_err(), "{text}");
         }
         assert_eq!(name("insert.pg.rate").key.metric, Metric::Rate);

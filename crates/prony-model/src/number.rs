@@ -392,7 +392,6 @@ mod tests {
 
     #[test]
     fn effect_of_zero_has_no_sign() {
-        assert_eq!(effect_bound(0.0), effect(0.0));
-        assert!(!effect_bound(0.0).starts_with('-'));
+        assert!(!effect_bound(0.0).starts_with('-'), "{}", effect_bound(0.0));
     }
 }

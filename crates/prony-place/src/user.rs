@@ -16,7 +16,7 @@ use crate::error::Error;
 /// The users of this machine.
 const USERS: &str = "/etc/passwd";
 
-/// Whether others may enter a directory.
+/// Whether all users may enter a directory.
 const ENTERED_BY_ALL: u32 = 0o001;
 
 /// A user of this machine.

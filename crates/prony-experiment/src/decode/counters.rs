@@ -8,8 +8,7 @@ use crate::grammar;
 use crate::node::Node;
 use crate::problem::{Problem, Problems, known_hint};
 use crate::validate::via;
-use prony_model::metric::{Metric, MetricError, MetricName, Stat};
-use prony_model::open_name::OpenName;
+use prony_model::metric::{Metric, MetricError, MetricKey, MetricName, Stat};
 use prony_model::service::{
     CounterSource, CountersSpec, POSTGRESQL_GAUGES, POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, REDIS_COMMANDS,
     REDIS_GAUGES, REDIS_TOTALS,
@@ -89,8 +88,8 @@ fn fault_of(name: &str, total: bool, source: &CounterSource, again: bool) -> Opt
         let hint = "let the server or the command use another name";
         return Some((format!("`{name}` is the name of a metric that prony measures itself"), Some(hint.to_owned())));
     }
-    if OpenName::new(name).is_none_or(|open| !open.is_counter()) {
-        let hint = "a name has letters, digits, `_` and `:`, and does not begin with a digit";
+    if name.parse::<MetricKey>().ok().and_then(|key| key.metric.counter()) != Some(name) {
+        let hint = "a name has letters, digits, `_` and `:`, does not begin with a digit, and is none of a statistic";
         return Some((format!("`{name}` cannot be the name of a metric"), Some(hint.to_owned())));
     }
     if again {

@@ -15,7 +15,7 @@ use prony_model::service::CountersSpec;
 use prony_model::units::Nanos;
 
 use crate::figures::readings::{Readings, set};
-use crate::watched::counts::{Between, Counts, Values};
+use crate::watched::services::{Between, Counts, Values};
 
 /// Why a number has no value.
 const NOT_READ: Why = Why::NotReached;

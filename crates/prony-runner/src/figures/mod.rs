@@ -92,7 +92,7 @@ impl Trial<'_> {
         let late = self.late(tracked, (first, until), (began, ended));
         let span = Span { watched, suspended: self.suspended, first, until, at_end, to_the_end, from_the_start, late };
         let took = ended.since(began).since(self.suspended.between(began, ended));
-        let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late));
+        let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late), index);
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.suspensions.is_empty() {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
@@ -123,10 +123,7 @@ impl Trial<'_> {
         instances.entry(String::new()).or_default().extend(readings);
         instances.extend(replicas::instances(started, replicas::Inputs { snapshots, series, pss }));
         instances.extend(processes);
-        let ok = tracked.report.as_ref().filter(|report| report.requests.is_some());
-        let ok = ok.map(|report| report.operations as f64);
-        let counted = services::counted(&watched.services, index, (began, ended), ok);
-        for (role, readings) in roles.into_iter().chain(counted) {
+        for (role, readings) in roles {
             instances.entry(role).or_default().extend(readings);
         }
         let phase = PhaseRecord {
@@ -169,11 +166,16 @@ impl Trial<'_> {
         span: &Span<'_>,
         unread: Option<&Why>,
         (tracked, took, late): (&PhaseState, Nanos, Nanos),
+        index: usize,
     ) -> (Readings, BTreeMap<String, Readings>) {
         let services = &self.watched.services;
         if services.are_measured {
             let (from, to) = (&self.watched.snapshots[span.first], &self.watched.snapshots[span.until]);
-            let instances = services::instances(services, from, to, self.sampled);
+            let mut instances = services::instances(services, from, to, self.sampled);
+            let ended = tracked.ended.unwrap_or(self.watched.over().0);
+            let report = tracked.report.as_deref();
+            let counted = services::counted(services, index, (tracked.began.unwrap_or_default(), ended), report);
+            counted.into_iter().for_each(|(role, own)| instances.entry(role).or_default().extend(own));
             return (services::all(services, from, to, self.sampled), instances);
         }
         let mut readings = span.readings(self.series);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_boundaries::suspensions::Suspensions;
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::protocol::PhaseReport;
 use prony_model::reading::Reading;
 use prony_model::record::{MetricKeyText, ProcessSeries};
 use prony_model::service::LOAD;
@@ -13,8 +14,7 @@ use prony_os::sample::{Snapshot, phase_readings};
 
 use crate::figures::readings::{Readings, nanos, set};
 use crate::figures::{counted_by_services, heaps};
-use crate::watched::counts::Counts;
-use crate::watched::services::Served;
+use crate::watched::services::{Counts, Served};
 
 /// The metrics of the processes of all services, which are those of the phase. The load generator's are not in them.
 pub(crate) fn all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> Readings {
@@ -32,13 +32,14 @@ pub(crate) fn all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[P
 }
 
 /// The metrics of what services counted themselves in the phase of this index, which lasted from and to these instants, of each
-/// instance and of each service with several. `ok` is how many requests of the phase were answered as expected.
+/// instance and of each service with several. `report` is that of the load generator.
 pub(crate) fn counted(
     served: &Served,
     index: usize,
     phase: (Nanos, Nanos),
-    ok: Option<f64>,
+    report: Option<&PhaseReport>,
 ) -> BTreeMap<String, Readings> {
+    let ok = report.filter(|report| report.requests.is_some()).map(|report| report.operations as f64);
     let mut found = BTreeMap::new();
     for (service, roles) in &served.roles {
         let counts: Vec<(&String, &Counts)> =

@@ -1,6 +1,5 @@
 //! All observations of a trial from its release to its end; its metrics and its record are derived from them.
 
-pub(crate) mod counts;
 pub(crate) mod replicas;
 pub(crate) mod report;
 pub(crate) mod services;

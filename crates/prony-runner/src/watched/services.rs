@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use prony_boundaries::probe_reports::Threads;
+use prony_counters::Number;
 use prony_model::outcome::Outcome;
-use prony_model::reading::Why;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::{EffectiveProgram, MemoryEvidence};
+use prony_model::service::CountersSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{Captured, End, Finished, last_lines};
-
-use crate::watched::counts::Counts;
 
 /// The services of a trial, as observed; nothing where there are none.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub struct Served {
     /// The roles of each service's instances.
     pub roles: BTreeMap<String, Vec<String>>,
     /// What instances counted themselves, by role.
-    pub counts: BTreeMap<String, Counts>,
+    pub(crate) counts: BTreeMap<String, Counts>,
     /// What is recorded of each service, in the order in which they were started.
     pub effective: Vec<EffectiveProgram>,
     /// The first that did not get ready, or ended before the last phase had.
@@ -96,6 +96,35 @@ impl Fault {
 
 fn said(role: &str, output: &[Captured; 2]) -> Option<String> {
     Some(format!("service `{}`: {}", role, last_lines(output)?))
+}
+
+/// Numbers by name, each of which may be missing.
+pub(crate) type Values = BTreeMap<String, Reading<Number>>;
+
+/// What was read of one instance of a service.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Counts {
+    /// What was to be read.
+    pub spec: CountersSpec,
+    /// Before the first phase and after each, as far as the trial came.
+    pub between: Vec<Between>,
+}
+
+/// What was read between two phases.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Between {
+    /// At the end of the phase before, with all that it did.
+    pub end: Values,
+    /// When the phase after could begin. It is later where something was waited for, so that what happened meanwhile is of no
+    /// phase.
+    pub begin: Values,
+    /// Inside the phase before, at these instants.
+    pub samples: Vec<(Nanos, Values)>,
+}
+
+/// No numbers of these names, for the same reason.
+pub(crate) fn missing<'n>(names: impl Iterator<Item = &'n String>, why: &Why) -> Values {
+    names.map(|name| (name.clone(), Reading::Missing(why.clone()))).collect()
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
         Some(run) => TrialRunner::resume(&experiments, run, experiment, &wanted.file, means.lend())?,
         None => TrialRunner::begin(&experiments, experiment, means.lend())?,
     };
-    runner.note(&Entry::Asked(Asked::Grow(wanted.clone())))?;
+    runner.note(&Entry::Asked(Box::new(Asked::Grow(wanted.clone()))))?;
     let mut grown = Vec::new();
     for variant in first.variants() {
         match one(&mut runner, &mut checked, &first, variant)? {

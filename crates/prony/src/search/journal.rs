@@ -40,7 +40,7 @@ impl Asked {
 #[serde(untagged)]
 pub enum Entry {
     /// What was asked.
-    Asked(Asked),
+    Asked(Box<Asked>),
     /// A trial of `grow`.
     Raised {
         /// The trial's position in the run.
@@ -108,7 +108,7 @@ pub enum Entry {
 /// Where the database cannot be read, or the entry is none of this version's.
 pub fn asked(database: &Database, run: RunId) -> Result<Option<Asked>, Error> {
     match read(database, run)?.into_iter().next() {
-        Some(Entry::Asked(asked)) => Ok(Some(asked)),
+        Some(Entry::Asked(asked)) => Ok(Some(*asked)),
         _ => Ok(None),
     }
 }

@@ -100,7 +100,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     });
     let mut search =
         Search { wanted: &wanted, source: &source, base: &base, tune, runner, variants: BTreeMap::new(), unread: None };
-    search.runner.note(&Entry::Asked(Asked::Tune(wanted.clone())))?;
+    search.runner.note(&Entry::Asked(Box::new(Asked::Tune(wanted.clone()))))?;
     let found = search.until_done()?;
     let settings = search.settings();
     let Search { tune, runner, variants, unread, .. } = search;

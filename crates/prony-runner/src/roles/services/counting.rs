@@ -23,7 +23,7 @@ use prony_place::launch_setting::Setting;
 use prony_place::to_end::Repeatable;
 
 use crate::error::Error;
-use crate::watched::counts::{Between, Counts, Values, missing};
+use crate::watched::services::{Between, Counts, Values, missing};
 
 /// How often gauges are read inside a phase.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -106,7 +106,7 @@ impl Counting {
             self.asked += 1;
             let samples = samples && !self.counts.spec.gauges.is_empty();
             // A thread that has ended is noticed at the end.
-            self.requests.iter().for_each(|requests| drop(requests.send(Asked { waits, samples })));
+            let _ = self.requests.as_ref().map(|requests| requests.send(Asked { waits, samples }));
         }
         let ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         self.turn();
@@ -187,7 +187,9 @@ impl Reader {
         for name in &late.names {
             let reading = between.begin.get(name).filter(|_| complete).cloned();
             let reading = reading.unwrap_or_else(|| Reading::Missing(why.clone()));
-            [&mut between.end, &mut between.begin].map(|values| values.insert(name.clone(), reading.clone()));
+            for values in [&mut between.end, &mut between.begin] {
+                values.insert(name.clone(), reading.clone());
+            }
         }
         between
     }
