@@ -228,7 +228,7 @@ fn incomplete(late: &Late, waits: bool) -> Why {
 }
 
 /// Why a command cannot be executed, without the command.
-fn not_executed(error: &dyn std::error::Error) -> String {
+fn not_executed(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
