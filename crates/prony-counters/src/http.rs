@@ -4,7 +4,7 @@
 //! nothing has to be parsed but the status.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use prony_model::reading::Why;
@@ -46,7 +46,7 @@ impl Page {
 
 impl Source for Page {
     fn read(&mut self) -> Result<Numbers, Why> {
-        let body = self.body().map_err(|why| Why::Failed(format!("`{}`: {why}", self.url).into()))?;
+        let body = self.body().map_err(|why| Why::Failed(format!("the page: {why}").into()))?;
         let values = lines::exposed(&body);
         let since = values.get(STARTED).map(|at| format!("a start at {at}")).unwrap_or_default();
         Ok(chosen(&self.names, &values, &since, "the page"))
@@ -73,18 +73,32 @@ fn body_of(answer: &[u8]) -> Result<String, String> {
     }
 }
 
-/// A connection to an address, all of whose waits are short.
+/// A connection to an address, all of whose waits are short; a name may have several addresses, of which the first that accepts
+/// it is used.
 pub(crate) fn connected(address: &str) -> Result<TcpStream, String> {
-    let mut all = address.to_socket_addrs().map_err(|error| format!("`{address}`: {error}"))?;
-    let first = all.next().ok_or_else(|| format!("`{address}` is no address"))?;
-    let connect = || -> std::io::Result<TcpStream> {
-        let stream = TcpStream::connect_timeout(&first, DEADLINE)?;
+    let all = address.to_socket_addrs().map_err(|error| format!("no connection: {error}"))?;
+    first_of(&all.collect::<Vec<_>>())
+}
+
+/// The reason is that of the last address, and names none.
+fn first_of(all: &[SocketAddr]) -> Result<TcpStream, String> {
+    let until = Instant::now() + DEADLINE;
+    let connect = |address: &SocketAddr| -> std::io::Result<TcpStream> {
+        let rest = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let stream = TcpStream::connect_timeout(address, rest)?;
         stream.set_read_timeout(Some(Duration::from_millis(100)))?;
         stream.set_write_timeout(Some(DEADLINE))?;
         stream.set_nodelay(true)?;
         Ok(stream)
     };
-    connect().map_err(|error| format!("no connection to `{address}`: {error}"))
+    let mut why = "the name has no address".to_owned();
+    for address in all {
+        match connect(address) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(format!("no connection: {why}"))
 }
 
 /// The next bytes of a stream; `None` at its end.
@@ -103,5 +117,24 @@ pub(crate) fn received(stream: &mut TcpStream, until: Instant) -> Result<Option<
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn all_addresses_of_a_name_are_tried() {
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = free().local_addr().unwrap();
+        let open = free();
+        let stream = first_of(&[closed, open.local_addr().unwrap()]).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open.local_addr().unwrap());
+        let why = first_of(&[closed, closed]).unwrap_err();
+        assert!(why.starts_with("no connection: ") && !why.contains(&closed.port().to_string()), "{why}");
+        assert_eq!(first_of(&[]).unwrap_err(), "no connection: the name has no address");
     }
 }

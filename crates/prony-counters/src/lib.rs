@@ -29,7 +29,8 @@ pub trait Source: Send {
     /// Reads all numbers that were asked for, each of which may be missing.
     ///
     /// # Errors
-    /// Why there are none.
+    /// Why there are none. Reasons are recorded even where commands are not, so that they have neither an address nor other
+    /// parameters of the source, nor what a command wrote.
     fn read(&mut self) -> Result<Numbers, Why>;
 }
 

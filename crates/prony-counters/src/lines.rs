@@ -19,11 +19,10 @@ pub fn printed(text: &str, names: &[String]) -> Result<Numbers, Why> {
         }
         let pair = line.split_once(char::is_whitespace);
         let Some((name, value)) = pair.and_then(|(name, value)| Some((name, value.trim().parse().ok()?))) else {
-            let shown: String = line.chars().take(80).collect();
-            return Err(Why::Failed(format!("line {number} of the output is no `name value`: `{shown}`").into()));
+            return Err(Why::Failed(format!("line {number} of the output is no `name value`").into()));
         };
         if values.insert(name.to_owned(), value).is_some() {
-            return Err(Why::Failed(format!("the output has two numbers `{name}`").into()));
+            return Err(Why::Failed(format!("line {number} of the output has the name of a line before it").into()));
         }
     }
     Ok(chosen(names, &values, "", "the output"))

@@ -25,6 +25,9 @@ const REPORTING: u32 = 150_000;
 /// How long a session has been idle when it has reported everything: its own 10 s, and some time to do it.
 const IDLE: Duration = Duration::from_millis(10_500);
 
+/// Why numbers of sessions are missing that show neither what they do nor whether they are idle.
+const HIDDEN: &str = "the role may not see sessions of other roles: GRANT pg_read_all_stats";
+
 /// Databases from which others are observed; the first that is not the observed one.
 const APART: [&str; 2] = ["postgres", "template1"];
 
@@ -33,8 +36,6 @@ pub(crate) struct Postgresql {
     parameters: String,
     names: Vec<String>,
     open: Option<Open>,
-    /// Connections that were made.
-    connections: u64,
 }
 
 /// A session of another database.
@@ -47,7 +48,7 @@ struct Open {
 
 impl Postgresql {
     pub(crate) fn new(parameters: &str, names: Vec<String>) -> Self {
-        Self { parameters: parameters.to_owned(), names, open: None, connections: 0 }
+        Self { parameters: parameters.to_owned(), names, open: None }
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -57,24 +58,26 @@ impl Postgresql {
     fn numbers(&mut self) -> Result<Numbers, String> {
         let open = match self.open.take() {
             Some(open) => open,
-            None => {
-                self.connections += 1;
-                Open::new(&self.parameters)?
-            }
+            None => Open::new(&self.parameters)?,
         };
         let reported: Vec<&String> =
             self.names.iter().filter(|name| POSTGRESQL_REPORTED.contains(&name.as_str())).collect();
         let row = open.row(&query(&open.database, &self.names))?;
-        let found = row.first().ok_or_else(|| format!("there is no database `{}`", open.database))?;
+        let found = row.first().ok_or("there is no such database")?;
         let text = |column: &str| found.try_get(column).ok().flatten().unwrap_or_default().to_owned();
-        let since = |more: &str| format!("connection {}, {}, {more}", self.connections, text("since"));
+        // The server counts for all sessions: what another connection reads is the same count.
+        let since = |more: &str| format!("{}, {more}", text("since"));
         let mut numbers = Numbers::default();
         for name in self.names.iter().filter(|name| *name != POSTGRESQL_STATEMENTS) {
             let value = text(name).parse().map(|value| Number { value, since: since("") });
             let missing = || Reading::failed(format!("`{name}` is `{}`", text(name)));
             numbers.values.insert(name.clone(), value.map_or_else(|_| missing(), Reading::Measured));
         }
-        if !reported.is_empty() {
+        if text("hidden") == "t" {
+            for name in names_of_sessions(&self.names) {
+                numbers.values.insert(name.clone(), Reading::not_supported(HIDDEN));
+            }
+        } else if !reported.is_empty() {
             let names = || reported.iter().map(|name| (*name).clone()).collect();
             if open.version < REPORTING {
                 let why = "sessions of PostgreSQL before version 15 report what they counted with their next command";
@@ -103,7 +106,7 @@ impl Source for Postgresql {
 
 impl Open {
     fn new(parameters: &str) -> Result<Self, String> {
-        let mut config: Config = parameters.parse().map_err(|error| reason(&error))?;
+        let mut config: Config = parameters.parse().map_err(|_| "the parameters of the connection are faulty")?;
         let observed = config.get_dbname().or(config.get_user()).unwrap_or_default().to_owned();
         let apart = APART.into_iter().find(|apart| *apart != observed).unwrap_or(APART[0]);
         config.dbname(apart).application_name("prony").connect_timeout(DEADLINE);
@@ -157,7 +160,7 @@ impl Open {
 }
 
 /// What reads the numbers of these names in one row: the columns have their names. `idle` is whether every session has been
-/// idle long enough, `since` when the server was started and its statistics were reset.
+/// idle long enough, `hidden` whether one shows nothing to this role, `since` when the server was started and its statistics were reset.
 fn query(database: &str, names: &[String]) -> String {
     let database = database.replace('\'', "''");
     let mut columns = String::new();
@@ -175,7 +178,8 @@ fn query(database: &str, names: &[String]) -> String {
     format!(
         "SELECT d.datid AS oid, concat(pg_postmaster_start_time(), ' ', d.stats_reset, ' ', w.stats_reset) AS since, \
          (SELECT coalesce(bool_and(coalesce(state, '') = 'idle' AND state_change < now() - interval '{} ms'), true) \
-         FROM pg_stat_activity WHERE datid = d.datid) AS idle{columns} \
+         FROM pg_stat_activity WHERE datid = d.datid) AS idle, (SELECT bool_or(backend_type IS NULL) \
+         FROM pg_stat_activity WHERE datid = d.datid) AS hidden{columns} \
          FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = '{database}'",
         IDLE.as_millis()
     )
@@ -185,10 +189,27 @@ fn too_long() -> String {
     format!("no answer within {} s", DEADLINE.as_secs())
 }
 
-/// An error with its causes.
-fn reason(error: &dyn std::error::Error) -> String {
+/// Those that sessions report or that are numbers of sessions.
+fn names_of_sessions(names: &[String]) -> impl Iterator<Item = &String> {
+    let of_sessions = |name: &str| name.starts_with("connections") || POSTGRESQL_REPORTED.contains(&name);
+    names.iter().filter(move |name| of_sessions(name))
+}
+
+/// An error with its causes; of an error of the server only its code, since its text may have names of users and databases.
+fn reason(error: &tokio_postgres::Error) -> String {
+    if let Some(code) = error.code() {
+        let meaning = match code.code() {
+            "28000" | "28P01" => ": the server does not accept the user or the password",
+            "3D000" => ": there is no such database",
+            "42501" => ": the role lacks a privilege",
+            "53300" => ": there are too many connections",
+            "57P01" | "57P02" | "57P03" => ": the server is not available",
+            _ => "",
+        };
+        return format!("the server reports the error {}{meaning}", code.code());
+    }
     let mut text = error.to_string();
-    let mut cause = error.source();
+    let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         let _ = write!(text, ": {error}");
         cause = error.source();
@@ -205,10 +226,18 @@ mod tests {
         let query = query("it's", &["xact_commit".to_owned(), "wal_bytes".to_owned(), "statements".to_owned()]);
         assert!(
             query.ends_with(
-                "AS idle, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
+                "AS hidden, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
             ),
             "{query}"
         );
+    }
+
+    #[test]
+    fn numbers_of_sessions_need_to_see_them() {
+        let names = ["xact_commit", "connections", "connections_active", "size_bytes", "statements", "wal_bytes"];
+        let names = names.map(str::to_owned);
+        let hidden: Vec<&str> = names_of_sessions(&names).map(String::as_str).collect();
+        assert_eq!(hidden, ["xact_commit", "connections", "connections_active", "wal_bytes"]);
     }
 
     #[test]

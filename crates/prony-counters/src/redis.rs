@@ -61,7 +61,7 @@ impl Source for Redis {
             // What is left of its answer would be taken for the next one.
             self.open = None;
         }
-        let (text, own) = read.map_err(|why| Why::Failed(format!("Redis at `{}`: {why}", self.address).into()))?;
+        let (text, own) = read.map_err(|why| Why::Failed(format!("Redis: {why}").into()))?;
         let (values, run) = fields(&text);
         let since = format!("run {run} by connection {}", self.connections);
         let mut numbers = chosen(&self.names, &values, &since, "`INFO`");

@@ -94,8 +94,33 @@ fn counts_by_another_connection_are_distinguished() {
 fn server_that_is_not_there_is_a_reason() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let why = redis(&free, &["x"]).read().unwrap_err();
-    assert!(matches!(&why, Why::Failed(text) if text.contains("no connection to")), "{why}");
+    assert!(matches!(&why, Why::Failed(text) if text.contains("no connection: ")), "{why}");
     assert!(redis("nowhere", &["x"]).read().is_err());
+}
+
+#[test]
+fn reasons_have_no_parameters_of_a_source() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (page, redis) = (CounterSource::Prometheus(String::new()), CounterSource::Redis(String::new()));
+    let postgresql = CounterSource::Postgresql(String::new());
+    let closed = answering(vec![b"HTTP/1.0 500 No\r\n\r\n".into()]);
+    for (spec, at) in [
+        (&page, format!("http://{free}/metrics?token=s3cret")),
+        (&page, format!("http://user:s3cret@{free}/metrics")),
+        (&page, format!("http://{closed}/s3cret")),
+        (&page, "https://s3cret/".to_owned()),
+        (&redis, format!("redis://user:s3cret@{free}")),
+        (&redis, "s3cret".to_owned()),
+        (&postgresql, format!("host=127.0.0.1 port={} user=s3cret password=s3cret dbname=s3cret", free.port())),
+        (&postgresql, "host=127.0.0.1 user=x password=a s3cret=1".to_owned()),
+        (&postgresql, "host=127.0.0.1 user=x dbname=s3cret port=s3cret".to_owned()),
+    ] {
+        let why = source(spec, &at, vec!["x".to_owned()]).unwrap().read().unwrap_err().to_string();
+        let port = free.port().to_string();
+        assert!(["s3cret", "127.0.0.1", &port].iter().all(|text| !why.contains(text)), "{why}");
+    }
+    let why = lines::printed("s3cret", &["x".to_owned()]).unwrap_err().to_string();
+    assert!(!why.contains("s3cret"), "{why}");
 }
 
 #[test]
@@ -104,7 +129,7 @@ fn lines_of_a_command_are_names_and_numbers() {
     let numbers = lines::printed("# comment\na 1\n\n  b   -2.5e3 \nc 9\n", &names).unwrap();
     assert_eq!((value(&numbers, "a"), value(&numbers, "b")), (Ok(1.0), Ok(-2500.0)));
     assert_eq!(value(&lines::printed("a 1", &names).unwrap(), "b").unwrap_err(), "the output has no number `b`");
-    for (text, said) in [("a 1\nERROR: no", "line 2 of the output"), ("a", "line 1"), ("a 1\na 2", "two numbers `a`")] {
+    for (text, said) in [("a 1\nERROR: no", "line 2 of the output"), ("a", "line 1"), ("a 1\na 2", "line 2")] {
         let why = lines::printed(text, &names).unwrap_err().to_string();
         assert!(why.contains(said), "{why}");
     }

@@ -19,6 +19,9 @@ const USERS: &str = "/etc/passwd";
 /// Whether all users may enter a directory.
 const ENTERED_BY_ALL: u32 = 0o001;
 
+/// Whether its group may.
+const ENTERED_BY_GROUP: u32 = 0o010;
+
 /// A user of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -66,17 +69,26 @@ impl User {
         chown(directory, Some(uid), Some(gid)).map_err(failed)
     }
 
-    /// Lets users enter a directory of prony's own, without reading what is in it; whether this user can enter all above it.
+    /// Lets the user enter a directory of prony's own, without listing or changing what is in it; whether the user can enter
+    /// all above it. What lies in the directory may be open to all, so that only the user's group is let in. All users are
+    /// where the group of another one has been let in before: a directory has one group.
     ///
     /// # Errors
     /// Where a directory above cannot be entered.
     pub fn let_in(&self, directory: &Path) -> Result<(), Error> {
         let failed = |source| Error::Setup { doing: "let a user enter a directory", source };
-        let mode = fs::metadata(directory).map_err(failed)?.mode();
-        fs::set_permissions(directory, Permissions::from_mode(mode | 0o111)).map_err(failed)?;
+        let about = fs::metadata(directory).map_err(failed)?;
+        let (mode, gid) = (about.mode(), Gid::from_raw(self.gid));
+        if mode & (ENTERED_BY_ALL | ENTERED_BY_GROUP) == 0 {
+            chown(directory, None, Some(gid)).map_err(|errno| failed(errno.into()))?;
+            fs::set_permissions(directory, Permissions::from_mode(mode | ENTERED_BY_GROUP)).map_err(failed)?;
+        } else if mode & ENTERED_BY_ALL == 0 && about.gid() != self.gid {
+            fs::set_permissions(directory, Permissions::from_mode(mode | ENTERED_BY_ALL)).map_err(failed)?;
+        }
         for above in directory.ancestors().skip(1) {
             let about = fs::metadata(above).map_err(failed)?;
-            let enters = about.mode() & ENTERED_BY_ALL != 0 || about.uid() == self.uid;
+            let by_group = about.mode() & ENTERED_BY_GROUP != 0 && about.gid() == self.gid;
+            let enters = about.mode() & ENTERED_BY_ALL != 0 || by_group || about.uid() == self.uid;
             if !enters {
                 return Err(Error::ShutOut { name: self.name.clone(), directory: above.to_path_buf() });
             }
@@ -98,5 +110,26 @@ mod tests {
         let words = user.words().map(|word| word.into_string().unwrap());
         assert_eq!(words.join(" "), "setpriv --reuid=65534 --regid=65533 --init-groups --");
         assert_eq!((User::of(text, "bad"), User::of(text, "absent")), (None, None));
+    }
+
+    #[test]
+    fn only_the_group_of_a_user_is_let_in() {
+        let top = tempfile::tempdir().unwrap();
+        let inside = top.path().join("inside");
+        fs::create_dir(&inside).unwrap();
+        for directory in [top.path(), &inside] {
+            fs::set_permissions(directory, Permissions::from_mode(0o700)).unwrap();
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let of_group = |gid| User { name: "service".to_owned(), uid: u32::MAX - 1, gid };
+        let gid = fs::metadata(&inside).unwrap().gid();
+        let shut_out = of_group(gid).let_in(&inside).unwrap_err();
+        assert!(matches!(shut_out, Error::ShutOut { directory, .. } if directory == top.path()));
+        for _ in 0..2 {
+            [top.path(), &inside].into_iter().for_each(|directory| of_group(gid).let_in(directory).unwrap());
+            assert_eq!([top.path(), &inside].map(mode), [0o710, 0o710]);
+        }
+        of_group(gid + 1).let_in(top.path()).unwrap();
+        assert_eq!(mode(top.path()), 0o711, "two groups");
     }
 }

@@ -1,7 +1,7 @@
 //! Guards of requests to servers: bodies that were sent more than once, and numbers of services that could not be read.
 
 use super::{Finding, Severity};
-use prony_model::metric::Metric;
+use prony_model::metric::{Metric, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
@@ -49,8 +49,8 @@ fn unread_counters(phase: &PhaseRecord, role: &str) -> Option<Finding> {
     let missing: Vec<(&str, &Why)> = readings
         .iter()
         .filter_map(|(key, reading)| match reading {
-            // Extremes of a short phase, or of several instances, are missing as they should be.
-            Reading::Missing(why) if key.0.stat.is_none() && unread(key.0.metric, why) => {
+            // A total, or the last value of a gauge, whose extremes are missing in a short phase as they should be.
+            Reading::Missing(why) if matches!(key.0.stat, None | Some(Stat::End)) && unread(key.0.metric, why) => {
                 Some((key.0.metric.name(), why))
             }
             _ => None,
@@ -89,6 +89,10 @@ mod tests {
         MetricKey::amount(Metric::Open(OpenName::new(name).unwrap()))
     }
 
+    fn gauge(stat: Stat) -> MetricKey {
+        MetricKey::gauge(Metric::Open(OpenName::new("connections").unwrap()), stat)
+    }
+
     #[test]
     fn counters_that_could_not_be_read_are_a_finding_of_their_service() {
         let failed = || Reading::failed("no answer");
@@ -96,12 +100,18 @@ mod tests {
             ("pg", counter("deadlocks"), failed()),
             ("pg", counter("xact_commit"), failed()),
             ("pg", MetricKey::amount(Metric::Cpu), failed()),
+            ("gauges", gauge(Stat::End), failed()),
+            ("gauges", gauge(Stat::Max), failed()),
+            ("short", gauge(Stat::End), Reading::Measured(4.0)),
+            ("short", gauge(Stat::Max), failed()),
             ("cut", counter("xact_commit"), Reading::Missing(Why::NotReached)),
             ("well", counter("xact_commit"), Reading::Measured(0.0)),
         ]);
         let found = unread_counters(&of, "pg").unwrap();
         assert_eq!(found.message, "2 counters of service `pg` could not be read, such as `deadlocks`: no answer");
         assert_eq!(found.phase.as_deref(), Some("insert"));
-        assert_eq!(["cut", "well", "absent"].map(|role| unread_counters(&of, role)), [None, None, None]);
+        let found = unread_counters(&of, "gauges").unwrap();
+        assert_eq!(found.message, "1 counter of service `gauges` could not be read, such as `connections`: no answer");
+        assert_eq!(["cut", "well", "absent", "short"].map(|role| unread_counters(&of, role)), [None, None, None, None]);
     }
 }

@@ -82,18 +82,20 @@ pub(crate) static COUNTERS: TableShape = table(
             "prometheus",
             Shape::Text,
             "URL of a page in the text format of Prometheus: `http://127.0.0.1:{port}/metrics`. Values of one name with \
-             different labels are added up.",
+             different labels are added up. The server counts prony's request if it counts those of this path.",
         ),
         action(
             "command",
             COMMAND_SHAPE,
-            "Command that prints lines `name value` and ends within 5 s; a text runs with `sh -c`.",
+            "Command that prints lines `name value` and ends within 5 s; a text runs with `sh -c`. The server counts what it \
+             asks of it.",
         ),
         optional(
             "totals",
             Shape::List(&Shape::Plain),
             "of PostgreSQL all, of Redis the usual ones, otherwise none",
-            "Names of numbers that only grow. Their metric `phase.SERVICE.NAME` is the difference over the phase.",
+            "Names of numbers that only grow. Their metric `phase.SERVICE.NAME` is the difference over the phase. A phase \
+             with `warm_up` has none.",
         ),
         optional(
             "gauges",

@@ -21,14 +21,20 @@ use crate::watched::services::{Between, Counts, Values};
 const NOT_READ: Why = Why::NotReached;
 
 /// The metrics of a phase of what one instance counted; `index` is that of the phase, which lasted from and to these instants.
-/// `ok` is how many requests were answered as expected, where the phase sends any.
-pub(crate) fn readings(counts: &Counts, index: usize, phase: (Nanos, Nanos), ok: Option<f64>) -> Readings {
+/// `ok` is how many requests were answered as expected, where the phase sends any; `uncounted` why its totals are not those of
+/// these requests, if so.
+pub(crate) fn readings(
+    counts: &Counts,
+    index: usize,
+    phase: (Nanos, Nanos),
+    (ok, uncounted): (Option<f64>, Option<&Why>),
+) -> Readings {
     let mut readings = Readings::new();
     let nothing = Between::default();
     let (before, after) = (counts.between.get(index), counts.between.get(index + 1));
     let (begin, end) = (&before.unwrap_or(&nothing).begin, &after.unwrap_or(&nothing).end);
     for name in &counts.spec.totals {
-        let total = difference(name, begin, end);
+        let total = uncounted.map_or_else(|| difference(name, begin, end), |why| Reading::Missing(why.clone()));
         if counts.spec.operations.as_ref() == Some(name) {
             operations(&total, ok, &mut readings);
         }
@@ -170,7 +176,7 @@ mod tests {
     }
 
     fn of(between: Vec<Between>, ok: Option<f64>) -> Readings {
-        readings(&Counts { spec: spec(), between }, 0, (at(10), at(20)), ok)
+        readings(&Counts { spec: spec(), between }, 0, (at(10), at(20)), (ok, None))
     }
 
     fn get(readings: &Readings, key: &str) -> Result<f64, String> {
@@ -187,6 +193,19 @@ mod tests {
         assert_eq!((get(&found, "operations.per.ok"), get(&found, "cpu_seconds")), (Ok(6.0), Ok(3e9)));
         assert!(get(&of(vec![between(1.0, ""), between(2.0, "")], Some(0.0)), "operations.per.ok").is_err());
         assert_eq!(of(vec![between(1.0, ""), between(2.0, "")], None).len(), 2 + 1 + 4, "a phase without requests");
+    }
+
+    #[test]
+    fn totals_that_include_a_warm_up_are_missing_and_gauges_are_not() {
+        let counts = Counts { spec: spec(), between: vec![between(100.0, "a"), between(400.0, "a")] };
+        let why = Why::NotSupported("the count includes the warm-up".into());
+        let found = readings(&counts, 0, (at(10), at(20)), (Some(50.0), Some(&why)));
+        for key in ["commands", "cpu_seconds", "operations", "operations.per.ok"] {
+            assert_eq!(get(&found, key), Err(why.to_string()), "{key}");
+        }
+        assert_eq!(get(&found, "clients.end"), Ok(4.0));
+        let both = together(&spec(), &[found.clone(), found], Some(50.0));
+        assert_eq!(get(&both, "operations.per.ok"), Err(why.to_string()));
     }
 
     #[test]

@@ -174,7 +174,12 @@ impl Trial<'_> {
             let mut instances = services::instances(services, from, to, self.sampled);
             let ended = tracked.ended.unwrap_or(self.watched.over().0);
             let report = tracked.report.as_deref();
-            let counted = services::counted(services, index, (tracked.began.unwrap_or_default(), ended), report);
+            let counted = services::counted(
+                services,
+                (index, &self.specs[index]),
+                (tracked.began.unwrap_or_default(), ended),
+                report,
+            );
             counted.into_iter().for_each(|(role, own)| instances.entry(role).or_default().extend(own));
             return (services::all(services, from, to, self.sampled), instances);
         }

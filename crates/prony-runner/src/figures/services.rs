@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_boundaries::suspensions::Suspensions;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::protocol::PhaseReport;
-use prony_model::reading::Reading;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSeries};
 use prony_model::service::LOAD;
+use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_os::sample::{Snapshot, phase_readings};
 
@@ -32,20 +33,26 @@ pub(crate) fn all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[P
 }
 
 /// The metrics of what services counted themselves in the phase of this index, which lasted from and to these instants, of each
-/// instance and of each service with several. `report` is that of the load generator.
+/// instance and of each service with several. `report` is that of the load generator, which has no requests of a warm-up: a
+/// phase with one has no totals.
 pub(crate) fn counted(
     served: &Served,
-    index: usize,
+    (index, spec): (usize, &PhaseSpec),
     phase: (Nanos, Nanos),
     report: Option<&PhaseReport>,
 ) -> BTreeMap<String, Readings> {
+    let is_warmed_up = spec.action.http().is_some_and(|http| http.warm_up > Nanos::ZERO);
+    let why = || Why::NotSupported("the count includes the warm-up: warm up in a phase before it".into());
+    let uncounted = is_warmed_up.then(why);
     let ok = report.filter(|report| report.requests.is_some()).map(|report| report.operations as f64);
     let mut found = BTreeMap::new();
     for (service, roles) in &served.roles {
         let counts: Vec<(&String, &Counts)> =
             roles.iter().filter_map(|role| served.counts.get_key_value(role)).collect();
-        let own: Vec<Readings> =
-            counts.iter().map(|(_, counts)| counted_by_services::readings(counts, index, phase, ok)).collect();
+        let own: Vec<Readings> = counts
+            .iter()
+            .map(|(_, counts)| counted_by_services::readings(counts, index, phase, (ok, uncounted.as_ref())))
+            .collect();
         if let (Some((_, first)), true) = (counts.first(), roles.len() > 1) {
             found.insert(service.clone(), counted_by_services::together(&first.spec, &own, ok));
         }
@@ -108,7 +115,6 @@ fn joined(
 
 #[cfg(test)]
 mod tests {
-    use prony_model::reading::Why;
     use prony_model::record::ProcessSample;
     use prony_model::units::Bytes;
     use prony_os::sample::counters::Counters;

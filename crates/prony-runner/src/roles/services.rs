@@ -341,7 +341,7 @@ impl<'a> Services<'a> {
         self.instances.iter().flat_map(|instance| {
             let streams = instance.streams.iter().filter_map(Stream::source).map(File::as_fd);
             let process = instance.process.iter().filter(|_| instance.end.is_none()).map(|process| process.as_fd());
-            process.chain(streams).chain(instance.counting.iter().map(Counting::as_source))
+            process.chain(streams).chain(instance.counting.iter().filter_map(Counting::as_source))
         })
     }
 
@@ -363,6 +363,8 @@ impl<'a> Services<'a> {
     /// Where a supervisor cannot be understood.
     pub(crate) fn turn(&mut self, buffer: &mut [u8]) -> Result<bool, Error> {
         for instance in &mut self.instances {
+            // A phase begins without waiting for it where that waits for quiet.
+            instance.counting.iter_mut().for_each(Counting::turn);
             // The end first, so that all of the output exists when an end is found.
             if instance.end.is_none()
                 && let Some(process) = &mut instance.process

@@ -115,8 +115,8 @@ pub(crate) struct Counts {
 pub(crate) struct Between {
     /// At the end of the phase before, with all that it did.
     pub end: Values,
-    /// When the phase after could begin. It is later where something was waited for, so that what happened meanwhile is of no
-    /// phase.
+    /// When the phase after could begin. It is later where something was waited for: what happened meanwhile is of no phase,
+    /// except in the totals that were waited for, which are those of the phase before.
     pub begin: Values,
     /// Inside the phase before, at these instants.
     pub samples: Vec<(Nanos, Values)>,

@@ -87,15 +87,15 @@ impl Allotted {
         }
     }
 
-    /// Gives an instance's directories to the user that it runs as, and lets that user reach them.
+    /// Gives an instance's directories to the user that it runs as, and lets that user reach them. Where prony writes files
+    /// itself afterwards, as root, the user cannot put links in their places.
     ///
     /// # Errors
     /// Where a directory above them is closed to the user.
     pub(crate) fn give(&self, share: &Share, directory: &Path, user: &User) -> Result<(), Error> {
-        let above = [self.data.parent(), Some(&self.data), share.scratch.parent()];
+        let above = [self.data.parent(), Some(&self.data), share.scratch.parent(), Some(&share.scratch)];
         above.into_iter().flatten().try_for_each(|above| user.let_in(above))?;
         user.own(&share.data)?;
-        user.own(&share.scratch)?;
         // A copy that trials share stays as it is.
         if directory.starts_with(&share.scratch) { Ok(user.own(directory)?) } else { Ok(()) }
     }

@@ -50,8 +50,8 @@ struct Asked {
 pub(crate) struct Counting {
     requests: Option<Sender<Asked>>,
     answers: Receiver<Between>,
-    /// Readable when there is an answer.
-    wake: PipeReader,
+    /// Readable when there is an answer; `None` once the thread has ended, since its end would be readable for ever.
+    wake: Option<PipeReader>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     asked: usize,
@@ -64,8 +64,7 @@ impl Counting {
     /// # Errors
     /// Where a thread or a pipe cannot be made.
     pub(crate) fn begin(spec: &CountersSpec, setting: &Setting<'_>, launcher: &Arc<dyn Launch>) -> Result<Self, Error> {
-        let failed = |source| Error::Setup { doing: "read counters of a service", source };
-        let names: Vec<String> = spec.totals.iter().chain(&spec.gauges).cloned().collect();
+        let names: Vec<String> = names(spec).cloned().collect();
         let at = spec.source.texts().first().map(|text| setting.filled(text).to_string_lossy().into_owned());
         let ends = Arc::new(AtomicBool::new(false));
         let source = match (&spec.source, source(&spec.source, &at.unwrap_or_default(), names.clone())) {
@@ -76,26 +75,35 @@ impl Counting {
             }
             (_, None) => return Err(failed(std::io::ErrorKind::Unsupported.into())),
         };
+        Self::of(spec, source, ends)
+    }
+
+    /// Reads from this source in a thread, until `ends`.
+    fn of(spec: &CountersSpec, source: Box<dyn Source>, ends: Arc<AtomicBool>) -> Result<Self, Error> {
         let (wake, wakes) = pipe().map_err(failed)?;
         rustix::io::ioctl_fionbio(&wake, true).map_err(|errno| failed(errno.into()))?;
         let (requests, asked) = channel();
         let (answer, answers) = channel();
+        let names = names(spec).cloned().collect();
         let mut reader = Reader { source, names, ends: Arc::clone(&ends), samples: Vec::new() };
         let run = move || reader.run(&asked, &answer, wakes);
         let thread = std::thread::Builder::new().name("counters".to_owned()).spawn(run).map_err(failed)?;
         let counts = Counts { spec: spec.clone(), between: Vec::new() };
-        Ok(Self { requests: Some(requests), answers, wake, ends, thread: Some(thread), asked: 0, counts })
+        let (requests, wake, thread) = (Some(requests), Some(wake), Some(thread));
+        Ok(Self { requests, answers, wake, ends, thread, asked: 0, counts })
     }
 
-    /// What to wait for.
-    pub(crate) fn as_source(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+    /// What to wait for, while the thread runs.
+    pub(crate) fn as_source(&self) -> Option<BorrowedFd<'_>> {
+        self.wake.as_ref().map(PipeReader::as_fd)
     }
 
     /// Takes what was read.
     pub(crate) fn turn(&mut self) {
         // Its bytes mean nothing.
-        let _ = self.wake.read(&mut [0; 64]);
+        if let Some(Ok(0)) = self.wake.as_mut().map(|wake| wake.read(&mut [0; 64])) {
+            self.wake = None;
+        }
         self.counts.between.extend(self.answers.try_iter());
     }
 
@@ -118,10 +126,25 @@ impl Counting {
         self.ends.store(true, Ordering::Relaxed);
         self.requests = None;
         // Each wait in it is limited.
-        let _ = self.thread.take().map(JoinHandle::join);
+        let crashed = self.thread.take().is_some_and(|thread| thread.join().is_err());
         self.turn();
+        let Counts { spec, between } = &mut self.counts;
+        if crashed && between.len() < self.asked {
+            let why = Why::Failed("the reader of counters crashed".into());
+            let values = missing(names(spec), &why);
+            between.resize(self.asked, Between { end: values.clone(), begin: values, samples: Vec::new() });
+        }
         self.counts
     }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::Setup { doing: "read counters of a service", source }
+}
+
+/// All that is read.
+fn names(spec: &CountersSpec) -> impl Iterator<Item = &String> {
+    spec.totals.iter().chain(&spec.gauges)
 }
 
 /// What runs in the thread.
@@ -204,6 +227,16 @@ fn incomplete(late: &Late, waits: bool) -> Why {
     Why::Failed(text.into())
 }
 
+/// Why a command cannot be executed, without the command.
+fn not_executed(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let cause = cause.downcast_ref::<std::io::Error>().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("it cannot be executed{cause}")
+}
+
 /// The numbers that a command prints.
 struct Printed {
     command: Repeatable,
@@ -217,18 +250,15 @@ impl Source for Printed {
         let (until, ends) = (Instant::now() + DEADLINE, Arc::clone(&self.ends));
         let mut stop = || Instant::now() >= until || ends.load(Ordering::Relaxed);
         let failed = |text: String| Why::Failed(format!("the command that prints counters: {text}").into());
-        let end =
-            self.command.run(&*self.launcher, &mut stop).map_err(|error| failed(error.text().trim().to_owned()))?;
+        let end = self.command.run(&*self.launcher, &mut stop).map_err(|error| failed(not_executed(&error)))?;
         let end = end.ok_or_else(|| failed(format!("it did not end within {} s", DEADLINE.as_secs())))?;
-        let [stdout, stderr] = [end.stdout, end.stderr].map(Option::unwrap_or_default);
-        if end.status != Status::Exited(0) {
-            let said: String = stderr.text().trim().chars().take(200).collect();
-            let how = match end.status {
-                Status::Exited(code) => format!("exit code {code}"),
-                Status::Signalled(signal) => format!("signal {signal}"),
-            };
-            return Err(failed(format!("{how}: {said}")));
+        // Reasons are recorded, and neither the command nor what it wrote may be: it may have a password.
+        match end.status {
+            Status::Exited(0) => {}
+            Status::Exited(code) => return Err(failed(format!("exit code {code}"))),
+            Status::Signalled(signal) => return Err(failed(format!("signal {signal}"))),
         }
+        let stdout = end.stdout.unwrap_or_default();
         if stdout.omitted > 0 {
             return Err(failed(format!("it printed {} bytes, which are too many", stdout.total)));
         }
@@ -297,5 +327,59 @@ mod tests {
         let between = reader(vec![Err(Why::Failed("no connection".into()))]).between(true);
         assert_eq!(between.end.len(), 2);
         assert!(between.end.values().all(|reading| *reading == Reading::failed("no connection")));
+    }
+
+    /// A source that panics when it is read a second time.
+    struct Crashing(u32);
+
+    impl Source for Crashing {
+        fn read(&mut self) -> Result<Numbers, Why> {
+            self.0 += 1;
+            assert!(self.0 < 2, "it crashes on purpose");
+            numbers(1.0, false)
+        }
+    }
+
+    fn counting(source: impl Source + 'static) -> Counting {
+        let names = |name: &str| vec![name.to_owned()];
+        let (totals, gauges) = (names("total"), names("gauge"));
+        let spec = CountersSpec { source: CounterSource::Redis(String::new()), totals, gauges, operations: None };
+        Counting::of(&spec, Box::new(source), Arc::default()).unwrap()
+    }
+
+    /// Whether a wait would end at once, after a wait for anything.
+    fn readable(counting: &Counting, limit: i64) -> bool {
+        let Some(source) = counting.as_source() else { return false };
+        let limit = rustix::event::Timespec { tv_sec: limit, tv_nsec: 0 };
+        let mut fds = [rustix::event::PollFd::from_borrowed_fd(source, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&limit)).unwrap() > 0
+    }
+
+    #[test]
+    fn what_was_read_is_waited_for_only_until_it_is_taken() {
+        let mut counting = counting(Scripted(vec![numbers(1.0, false)]));
+        counting.asked = 1;
+        counting.requests.as_ref().unwrap().send(Asked { waits: false, samples: false }).unwrap();
+        assert!(readable(&counting, 60), "an answer wakes the loop");
+        counting.turn();
+        assert!(!readable(&counting, 0) && counting.as_source().is_some());
+        assert_eq!(counting.finish().between.len(), 1);
+    }
+
+    #[test]
+    fn reader_that_crashed_is_the_reason_and_is_not_waited_for() {
+        let mut counting = counting(Crashing(0));
+        for phase in 0..3 {
+            while !counting.is_read_before(phase, false, false) {
+                readable(&counting, 60);
+            }
+        }
+        while counting.as_source().is_some() {
+            counting.turn();
+        }
+        let between = counting.finish().between;
+        let totals: Vec<_> = between.iter().map(|one| value(&one.end, "total")).collect();
+        let crashed = || Err("the reader of counters crashed".to_owned());
+        assert_eq!(totals, [Ok(1.0), crashed(), crashed()]);
     }
 }
