@@ -63,9 +63,11 @@ pub fn has_no_room(dir: &Path) -> bool {
 /// reserved and not for everybody; nor preallocated, for which ext4 uses clusters that it refuses to a write.
 fn room(dir: &Path) -> Result<(), Errno> {
     let file = open(dir, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
-    let mut left = AT_ONCE;
-    while left > 0 {
-        left -= rustix::io::write(&file, &vec![0; left])?;
+    // A file system that compresses has room for zeros.
+    let bytes: Vec<u8> = (0..AT_ONCE as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+    let mut left = bytes.as_slice();
+    while !left.is_empty() {
+        left = &left[rustix::io::write(&file, left)?..];
     }
     Ok(())
 }

@@ -24,8 +24,9 @@ pub fn least_of_value(store: &StoreSpec, bytes: u64) -> u64 {
         "lmdb" => pages(bytes + 16),
         // A leaf with one value has a power of two of pages.
         "redb" => pages(bytes).next_power_of_two().max(PAGE),
-        // One row lies on a page; of a longer one a part lies there, up to 1/8 of a page at least, and the rest on pages of its own.
-        "sqlite" => pages(bytes.saturating_sub(PAGE / 8)).max(bytes),
+        // One row lies on a page. Of a longer one a part does, of any size up to a page, and the rest fills pages of its own, but
+        // for less than one (file format, 1.6).
+        "sqlite" => bytes.max(PAGE),
         _ => bytes,
     }
 }
@@ -42,7 +43,7 @@ mod tests {
             [100, 2_048, 4_096, 4_096, 8_192, 8_192]
         );
         assert_eq!([2_100, 5_000, 8_193].map(|bytes| of("redb", bytes)), [4_096, 8_192, 16_384]);
-        assert_eq!([2_100, 4_500, 5_000].map(|bytes| of("sqlite", bytes)), [4_096, 4_500, 8_192]);
+        assert_eq!([2_100, 4_500, 5_000].map(|bytes| of("sqlite", bytes)), [4_096, 4_500, 5_000]);
         assert_eq!(of("fjall", 5_000), 5_000);
         let mut sized = StoreSpec::of("sqlite");
         sized.options.insert("page_size".to_owned(), OptionValue::Text("64 kB".to_owned()));

@@ -252,7 +252,7 @@ fn variants(trials: &BTreeSet<usize>, data: &RunData) -> String {
         theirs.iter().map(|id| format!("`{}`", names::levels(&data.experiment, *id, &varying))).collect();
     match names.as_slice() {
         _ if theirs == all || varying.is_empty() => String::new(),
-        [one] => format!(" (all of {one})"),
+        [one] => format!(" (those of {one})"),
         [before @ .., last] if before.len() < NAMED => format!(" (of {} and {last})", before.join(", ")),
         several => format!(" (of {} of {} variants)", several.len(), all.len()),
     }

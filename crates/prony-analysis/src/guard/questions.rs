@@ -27,7 +27,36 @@ fn alike(a: &TrialSpec, b: &TrialSpec, x: &PhaseSpec, y: &PhaseSpec) -> bool {
     let by_speed = is_stored_by_speed(a, x) || is_stored_by_speed(b, y);
     let queries = matches!(x.action, Action::Find(_));
     let same_data = if queries { same_documents(&used(a, x), &used(b, y)) } else { used(a, x) == used(b, y) };
-    same_data && !by_speed && same_draws(&x.action, &y.action)
+    same_data && !by_speed && stored_alike(a, b, x, y) && same_draws(&x.action, &y.action)
+}
+
+/// Whether earlier phases leave the same in the collections that a phase uses: each that writes there does so to the same
+/// records in both, and no clients race for one.
+fn stored_alike(a: &TrialSpec, b: &TrialSpec, x: &PhaseSpec, y: &PhaseSpec) -> bool {
+    let (ours, theirs) = (earlier_writes(a, x), earlier_writes(b, y));
+    let alike = |(m, n): (&&Action, &&Action)| {
+        let draws = same_draws(m, n) || is_of_all(m) && is_of_all(n);
+        same_kind(m, n) && draws && !races(m) && !races(n)
+    };
+    ours.len() == theirs.len() && ours.iter().zip(&theirs).all(alike)
+}
+
+fn earlier_writes<'s>(spec: &'s TrialSpec, phase: &PhaseSpec) -> Vec<&'s Action> {
+    let used = used(spec, phase);
+    let before = spec.phases.iter().take_while(|earlier| earlier.name != phase.name).flat_map(PhaseSpec::actions);
+    before.filter(|action| writes_by(action, &used)).collect()
+}
+
+/// Whether a phase works on each record once, in whatever order and by however many clients.
+fn is_of_all(action: &Action) -> bool {
+    let once =
+        |ops: &Ops| ops.amount == Amount::Records && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
+    !matches!(action, Action::Mix(_) | Action::Scan(_)) && action.ops().is_some_and(once)
+}
+
+/// Whether what is stored depends on which of several clients was first: one updates a record that another removes.
+fn races(action: &Action) -> bool {
+    matches!(action, Action::Mix(mix) if mix.ops.clients() > 1 && mix.weights.delete > 0.0)
 }
 
 pub(super) fn named<'s>(spec: &'s TrialSpec, phase: &str) -> Option<&'s PhaseSpec> {
@@ -103,12 +132,8 @@ fn same_draws(a: &Action, b: &Action) -> bool {
     let (Some(x), Some(y)) = (a.ops(), b.ops()) else { return true };
     // A pass over all records reads them all, in whatever order and by however many clients. Else each client draws
     // for itself, and other clients draw other records.
-    let whole = |action: &Action, ops: &Ops| {
-        matches!(action, Action::Get(_) | Action::Find(_))
-            && ops.amount == Amount::Records
-            && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
-    };
+    let whole = |action: &Action| matches!(action, Action::Get(_) | Action::Find(_)) && is_of_all(action);
     // A queue gives the places of the order one after the other, whoever takes them.
     let alike = x.order == y.order && x.share == y.share && (x.share == Sharing::Queue || x.clients() == y.clients());
-    x.collection == y.collection && x.amount == y.amount && (whole(a, x) && whole(b, y) || alike)
+    x.collection == y.collection && x.amount == y.amount && (whole(a) && whole(b) || alike)
 }

@@ -21,6 +21,9 @@ const WORK: f64 = 0.01;
 /// Syncs and bytes written vary by nature; they may differ by this share.
 const SYNCS: f64 = 0.10;
 
+/// More than this share is no chance, however few operations there are.
+const LARGEST_NOISE: f64 = 0.5;
+
 /// By how much the shares of reads that found no record may differ.
 const MISSES: f64 = 0.01;
 
@@ -69,9 +72,17 @@ pub fn disagreements<'a>(
     found
 }
 
-/// Why a phase is not compared that was declared cold, where the store of one variant was still in the page cache in most of
+/// Why times and rates of a phase are not compared that was declared cold, where the store of one variant was still in the page cache in most of
 /// its trials, and that of the other in few: reads from memory beside reads from the disk.
-pub(crate) fn unequal_cache(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
+pub(crate) fn unequal_cache(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    name: &MetricName,
+) -> Option<String> {
+    if !matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) {
+        return None;
+    }
+    let phase = name.phase.as_str();
     let warm = |of: &VariantTrials<'_>| {
         let is_warm = |finding: &Finding| finding.guard == NOT_COLD && finding.phase.as_deref() == Some(phase);
         let reached = of.trials.iter().filter(|trial| trial.phases.iter().any(|p| p.name == phase));
@@ -217,7 +228,8 @@ fn unequal_reads(
     name: &MetricName,
 ) -> Option<String> {
     let instance = name.instance.as_deref();
-    let timed = matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond);
+    let timed =
+        matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) || name.key.metric == Metric::Operations;
     if !timed || ![a, b].into_iter().all(|phase| phase.action_of(instance).is_bounded_by_time()) {
         return None;
     }
@@ -340,7 +352,10 @@ fn unexplained(
         (Metric::Operations | Metric::Distinct, true, ..) => return None,
         // Each draws as many records as it has time for, and the means of two such samples differ by chance: by less than this in
         // 95 of 100 cases, where the work of an operation spreads no further than by its mean.
-        (_, true, Some(x), Some(y)) => (a / x, b / y, 2.0 * (1.0 / x + 1.0 / y).sqrt()),
+        (Metric::UserBytes | Metric::Written, true, Some(x), Some(y)) => {
+            (a / x, b / y, (2.0 * (1.0 / x + 1.0 / y).sqrt()).min(LARGEST_NOISE))
+        }
+        (_, true, Some(x), Some(y)) => (a / x, b / y, 0.0),
         _ => (a, b, 0.0),
     };
     let difference = (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);

@@ -149,7 +149,7 @@ impl fmt::Display for Verdicted {
         let Gate { metric, word: asked, share } = &self.gate;
         write!(f, "gate `{metric} {asked} {}`: {word}", percent_up_to(*share, 4))?;
         if self.answer() == Answer::Passes {
-            f.write_str(", since a larger change is excluded by the whole interval")?;
+            write!(f, ", not {asked} by more than {}", percent_up_to(*share, 4))?;
         }
         for (answer, sentence) in &self.answers {
             if *answer == self.answer() && *answer != Answer::Passes {

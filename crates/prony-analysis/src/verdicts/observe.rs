@@ -139,7 +139,7 @@ impl<'a> Index<'a> {
         let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
         let unequal = || {
             let offer = variants::unequal_offer(baseline, variant, &pair.metric);
-            offer.or_else(|| variants::unequal_cache(baseline, variant, &pair.metric.phase))
+            offer.or_else(|| variants::unequal_cache(baseline, variant, &pair.metric))
         };
         Contrast {
             analyses: analyses(self.experiment, pair),

@@ -351,10 +351,11 @@ impl<'h> Host<'h> {
     }
 
     fn verify(&mut self, index: usize, txn: &mut impl Read) -> Result<PhaseReport, Stop> {
+        self.collections.draw_again();
         began(self.link, index)?;
         let ordered = self.engine.capabilities.ordered;
         let started = now();
-        let found = verify::verify(txn, &mut self.collections, ordered, &self.progress.operations)?;
+        let found = verify::verify(txn, &self.collections, ordered, &self.progress.operations)?;
         Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..found })
     }
 

@@ -109,8 +109,9 @@ fn clients_differ(variants: &[Variant], phase: &str) -> bool {
 /// The metric that has all gaps of a phase in which numbers of clients differ. The background of a phase is in its `wall` too.
 fn instead_of_time(variants: &[Variant], phase: &str) -> Metric {
     let all = |are: fn(&PhaseSpec, &Ops) -> bool| operations(variants, phase).all(|(_, phase, ops)| are(phase, ops));
-    if !all(|phase, _| !phase.action.is_bounded_by_time()) {
-        Metric::Operations
+    if operations(variants, phase).any(|(_, phase, _)| phase.action.is_bounded_by_time()) {
+        // Numbers of operations are compared only if all have as long for them.
+        if last_alike(variants, phase) { Metric::Operations } else { Metric::Rate }
     } else if all(|_, ops| ops.replicas.is_some()) {
         Metric::Makespan
     } else if all(|phase, _| phase.background.is_none()) {
@@ -118,6 +119,14 @@ fn instead_of_time(variants: &[Variant], phase: &str) -> Metric {
     } else {
         Metric::Time
     }
+}
+
+/// Whether variants that are compared all have a phase that lasts for the same time.
+fn last_alike(variants: &[Variant], phase: &str) -> bool {
+    let mut of_stratum: BTreeMap<usize, Amount> = BTreeMap::new();
+    operations(variants, phase).all(|(stratum, _, ops)| {
+        matches!(ops.amount, Amount::Duration(_)) && *of_stratum.entry(stratum).or_insert(ops.amount) == ops.amount
+    })
 }
 
 /// Warns of a `time` or `rate` that is compared where numbers of clients differ.
@@ -128,7 +137,10 @@ pub(crate) fn gaps_differ(root: &Node, variants: &[Variant], problems: &mut Prob
         let Some(name) = node.text().and_then(|text| text.parse::<MetricName>().ok()) else { continue };
         let is_of_gaps = name.instance.is_none() && matches!(name.key.metric, Metric::Time | Metric::Rate);
         let instead = instead_of_time(variants, &name.phase);
-        if !is_of_gaps || instead == Metric::Time || !clients_differ(variants, &name.phase) {
+        // Where operations start by a rate, `time` has the gaps too.
+        let is_open = operations(variants, &name.phase).any(|(_, _, ops)| ops.rate.is_some());
+        let has_other = !matches!(instead, Metric::Time | Metric::Rate);
+        if !is_of_gaps || is_open || !has_other || !clients_differ(variants, &name.phase) {
             continue;
         }
         let message = format!(

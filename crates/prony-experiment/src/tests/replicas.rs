@@ -343,7 +343,15 @@ fn times_that_leave_out_gaps_are_not_compared_by_default_where_clients_differ() 
     let primary = |compare, action| sound(&file(compare, action)).compare().primary.as_ref().unwrap().to_string();
     assert_eq!(primary(both, "threads = \"{w}\", count = \"{x}\""), "q.wall");
     assert_eq!(primary(both, "replicas = \"{w}\", count = \"{x}\""), "q.makespan");
-    assert_eq!(primary(both, "replicas = \"{w}\", duration = \"{x} s\""), "q.operations");
+    assert_eq!(
+        primary(both, "replicas = \"{w}\", duration = \"1 s\", transaction = { batch = \"{x}\" }"),
+        "q.operations"
+    );
+    assert_eq!(
+        primary(both, "replicas = \"{w}\", duration = \"{x} s\""),
+        "q.rate",
+        "twice the time has twice the operations"
+    );
     assert_eq!(primary(both, "threads = 3, count = \"{w}\", transaction = { batch = \"{x}\" }"), "q.time");
     assert_eq!(primary("baseline = { x = 1 }", "threads = \"{w}\", count = \"{x}\""), "q.time", "of as many threads");
     let warned = |compare: &str, action: &str| {

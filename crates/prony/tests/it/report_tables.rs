@@ -635,8 +635,8 @@ fn findings_count_trials_and_name_their_variants() {
     for expected in [
         "`note_of_the_worker` in `find`, 6 of 6 trials; the first: 10 records",
         "`note_of_the_worker` in `find`, 6 of 6 trials; the first: another",
-        "`query_plan` in `find`, 3 of 6 trials (all of `index=none`); the first: scan",
-        "`query_plan` in `find`, 3 of 6 trials (all of `index=single`); the first: by index",
+        "`query_plan` in `find`, 3 of 6 trials (those of `index=none`); the first: scan",
+        "`query_plan` in `find`, 3 of 6 trials (those of `index=single`); the first: by index",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }

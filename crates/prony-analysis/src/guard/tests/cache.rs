@@ -24,8 +24,9 @@ fn a_cold_store_that_is_warm_is_named() {
     warm.findings = found;
     let (of_warm, of_cold) = (variant_trials("b", &cold, &warm), cached(0.0));
     let of_cold = variant_trials("a", &cold, &of_cold);
-    let why = variants::unequal_cache(&of_cold, &of_warm, "read").unwrap();
+    let why = variants::unequal_cache(&of_cold, &of_warm, &"read.time".parse().unwrap()).unwrap();
     assert!(why.ends_with("in 1 of 1 trial of `b` and in 0 of 1 trial of `a`"), "{why}");
-    assert_eq!(variants::unequal_cache(&of_warm, &of_warm, "read"), None, "both are as warm");
-    assert_eq!(variants::unequal_cache(&of_cold, &of_warm, "again"), None, "another phase");
+    assert_eq!(variants::unequal_cache(&of_warm, &of_warm, &"read.time".parse().unwrap()), None, "both are as warm");
+    assert_eq!(variants::unequal_cache(&of_cold, &of_warm, &"read.rows".parse().unwrap()), None, "no time");
+    assert_eq!(variants::unequal_cache(&of_cold, &of_warm, &"again.time".parse().unwrap()), None, "another phase");
 }

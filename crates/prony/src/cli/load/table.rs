@@ -128,7 +128,7 @@ const QUOTED: &str = "note: users wait as long as the latency from the intended 
 fn notes(report: &Report) -> String {
     let rows = rows(report);
     let causes = report.causes.iter().map(|(cause, n)| format!("- {}: {cause}\n", count(*n, "error")));
-    let missing = rows.iter().flat_map(|(name, times)| missing(name, times));
+    let missing = rows.iter().filter(|_| report.requests > 0).flat_map(|(name, times)| missing(name, times));
     let is_cut = rows.iter().any(|(_, times)| {
         let percentiles = [&times.p50, &times.p90, &times.p99, &times.p999];
         percentiles.into_iter().any(|reading| matches!(reading, Reading::Missing(Why::TooFew { have: 1.., .. })))
@@ -155,7 +155,7 @@ fn missing(name: &str, Latency { p50, p90, p99, p999, max, .. }: &Latency) -> Ve
         missing.into_iter().partition(|(name, why)| *name == "max" && Some(*why) != lowest);
     let text = |group: Vec<(&str, &Why)>| {
         let (_, why) = group.first()?;
-        if matches!(why, Why::TooFew { .. }) {
+        if matches!(why, Why::TooFew { have: 1.., .. }) {
             return None;
         }
         let names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
