@@ -45,7 +45,7 @@ fn on_a_small_disk(codes: &[i32], body: &str) -> Option<(String, Vec<TrialRecord
 fn full_disk_is_named_and_gives_no_verdict_of_speed() {
     // `check` refuses records that cannot fit: these do, and not what both engines make of them, a page each.
     let body = "[factors]\nengine = [\"lmdb\", \"sqlite\"]\n[compare]\nbaseline = { engine = \"lmdb\" }\nblocks = 3\n\
-                [store]\nengine = \"{engine}\"\n[data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
+                [store]\nengine = \"{engine}\"\n[data]\nrecords = 3_500\nvalue = { bytes = 2_048 }\n\
                 [[phase]]\nname = \"write\"\nput = {}\n[[phase]]\nname = \"read\"\nget = {}\n";
     let Some((said, trials)) = on_a_small_disk(&[1], body) else { return };
     assert!(said.contains("9 of 9 trials failed: `lmdb`: 6 disk full; `sqlite`: 3 disk full"), "{said}");
@@ -66,7 +66,7 @@ fn counts_of_a_full_disk_stay_and_are_compared() {
         let body = format!(
             "[factors]\nengine = [\"lmdb\", \"sqlite\"]\n[observe]\ncare = \"light\"\n[compare]\n\
              baseline = {{ engine = \"lmdb\" }}\nblocks = 1\nmetric = \"write.errors\"\nmetrics = [\"write.operations\"]\n\
-             errors = {allowed}\n[store]\nengine = \"{{engine}}\"\n[data]\nrecords = 3_500\nvalue = {{ bytes = 2_100 }}\n\
+             errors = {allowed}\n[store]\nengine = \"{{engine}}\"\n[data]\nrecords = 3_500\nvalue = {{ bytes = 2_048 }}\n\
              [[phase]]\nname = \"write\"\nput = {{ {amount} }}\n"
         );
         on_a_small_disk(codes, &body).map(|(_, trials)| trials)
@@ -96,7 +96,7 @@ fn counts_of_a_full_disk_stay_and_are_compared() {
 #[test]
 fn full_disk_is_named_where_one_large_commit_of_lmdb_meets_it() {
     let body = "[observe]\ncare = \"light\"\n[store]\nengine = \"lmdb\"\n[compare]\nblocks = 1\n\
-                [data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
+                [data]\nrecords = 3_500\nvalue = { bytes = 2_048 }\n\
                 [[phase]]\nname = \"write\"\nput = { transaction = \"single\" }\n";
     let Some((_, trials)) = on_a_small_disk(&[1], body) else { return };
     let ending = &trials[0].ending;
@@ -108,7 +108,7 @@ fn full_disk_is_named_where_one_large_commit_of_lmdb_meets_it() {
 #[test]
 fn full_disk_is_named_where_lmdb_writes_through_its_map() {
     let body = "[observe]\ncare = \"light\"\n[store]\nengine = \"lmdb\"\noptions = { write_map = true }\n\
-                [compare]\nblocks = 1\n[data]\nrecords = 3_500\nvalue = { bytes = 2_100 }\n\
+                [compare]\nblocks = 1\n[data]\nrecords = 3_500\nvalue = { bytes = 2_048 }\n\
                 [[phase]]\nname = \"write\"\nput = { transaction = \"single\" }\n";
     let Some((_, trials)) = on_a_small_disk(&[1], body) else { return };
     let ending = &trials[0].ending;
