@@ -249,4 +249,28 @@ mod tests {
         let lacking = of(vec![between(100.0, "a")], Some(50.0));
         assert!(get(&together(&spec(), &[one, lacking], Some(50.0)), "operations.per.ok").is_err());
     }
+    /// Each instance has its own counts, and a service with several those of all; what was asked of them is divided by the
+    /// requests of the load generator, not of a warm-up.
+    #[test]
+    fn counts_of_each_instance_and_of_a_service_are_those_of_the_phase() {
+        use prony_model::protocol::{PhaseReport, RequestsReport};
+        use prony_model::spec::{Action, PhaseSpec};
+        let counts = |last| Counts { spec: spec(), between: vec![between(100.0, "a"), between(last, "a")] };
+        let mut served = crate::watched::services::Served::default();
+        for (service, role, last) in [("api", "api", 110.0), ("db", "db.1", 400.0), ("db", "db.2", 200.0)] {
+            served.roles.entry(service.to_owned()).or_default().push(role.to_owned());
+            served.counts.insert(role.to_owned(), counts(last));
+        }
+        let action = Action::Pause(Nanos::ZERO);
+        let phase = PhaseSpec { name: "p".to_owned(), timed: true, action, background: None, limit: None };
+        let requests = Some(RequestsReport::default());
+        let report = PhaseReport { operations: 50, requests, ..PhaseReport::default() };
+        let counted = |report| crate::figures::services::counted(&served, (0, &phase), (at(10), at(20)), report);
+        let found = counted(Some(&report));
+        let operations = ["api", "db", "db.1", "db.2"].map(|instance| get(&found[instance], "operations"));
+        assert_eq!(operations, [Ok(10.0), Ok(400.0), Ok(300.0), Ok(100.0)]);
+        assert_eq!(get(&found["db"], "operations.per.ok"), Ok(8.0));
+        let without = counted(None);
+        assert!(!without["db"].contains_key(&MetricKeyText("operations.per.ok".parse().unwrap())), "no requests");
+    }
 }

@@ -179,4 +179,27 @@ mod tests {
         assert_eq!((of(&found["replicas"], Metric::Makespan), of(&found["replicas"], Metric::Time)), (35.0, 35.0));
         assert!(instances(&Action::Reopen, &[], &snapshots, &[], &mut whole).is_empty());
     }
+    #[test]
+    fn requests_are_counted_by_what_they_ended_in() {
+        let requests = RequestsReport {
+            statuses: [(200, 7), (503, 2), (42, 1)].into(),
+            timeouts: 3,
+            unfinished: 1,
+            bodies: None,
+            paths: 5,
+            ..RequestsReport::default()
+        };
+        let mut readings = Readings::new();
+        of_requests(7, &requests, &mut readings);
+        let of =
+            |metric| readings.get(&MetricKeyText(MetricKey::amount(metric))).and_then(|one| one.measured().copied());
+        let counts = [Metric::Ok, Metric::Timeouts, Metric::Unfinished, Metric::SentDistinct].map(of);
+        assert_eq!(counts, [Some(7.0), Some(3.0), Some(1.0), Some(5.0)], "paths, where requests have no bodies");
+        let status = |number| of(Metric::Open(OpenName::status(number).unwrap()));
+        assert_eq!((status(200), status(503)), (Some(7.0), Some(2.0)));
+        let mut readings = Readings::new();
+        of_requests(7, &RequestsReport { bodies: Some(4), ..requests }, &mut readings);
+        let distinct = &readings[&MetricKeyText(MetricKey::amount(Metric::SentDistinct))];
+        assert_eq!(distinct.measured(), Some(&4.0));
+    }
 }

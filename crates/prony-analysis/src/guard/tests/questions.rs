@@ -1,7 +1,7 @@
 //! Tests which answers are compared: those to the same question about the same data.
 
 use prony_model::document::{DocumentSpec, Encoding};
-use prony_model::spec::{Filter, FindSpec, QuerySpec, ScanLength, ScanSpec};
+use prony_model::spec::{Filter, FindSpec, MixSpec, MixWeights, QuerySpec, ScanLength, ScanSpec};
 
 use super::*;
 
@@ -41,6 +41,34 @@ fn answers_to_different_questions_do_not_differ() {
     assert_eq!(after(Action::Put(for_a_time())), 0, "how much is stored depends on speed");
     assert_eq!(after(Action::Get(for_a_time())), 1, "reading changes nothing");
     assert_eq!(after(Action::Put(ops(Amount::Records))), 1);
+}
+
+/// A verified store of 1 thread and one of 4, each right, "differed", since their clients had updated other records.
+#[test]
+fn answers_after_phases_that_store_other_records_do_not_differ() {
+    let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
+    let after = |action| TrialSpec {
+        phases: vec![phase_spec("load", action), phase_spec(&a.phases[0].name, Action::Verify)],
+        ..spec("lmdb")
+    };
+    let differ = |x: Action, y: Action| {
+        let (x, y) = (after(x), after(y));
+        variants::answers_differ(&variant_trials("x", &x, &a), &variant_trials("y", &y, &b)).len()
+    };
+    let update = |threads| Action::Update(Ops { order: Order::Uniform, threads, ..ops(Amount::Count(10)) });
+    assert_eq!(differ(update(4), update(4)), 1, "the same draws");
+    assert_eq!(differ(update(1), update(4)), 0, "other clients update other records");
+    let put = |threads| Action::Put(Ops { threads, ..ops(Amount::Records) });
+    assert_eq!(differ(put(1), put(4)), 1, "each record once, by whatever client");
+    assert_eq!(differ(put(1), update(1)), 0, "another action");
+    let mix = |threads, delete| {
+        let weights = MixWeights { update: 1.0, delete, ..MixWeights::default() };
+        let ops = Ops { order: Order::Uniform, threads, ..ops(Amount::Count(10)) };
+        Action::Mix(MixSpec { ops, weights, scan_length: ScanLength::Fixed(1) })
+    };
+    assert_eq!(differ(mix(4, 0.0), mix(4, 0.0)), 1);
+    assert_eq!(differ(mix(1, 1.0), mix(1, 1.0)), 1, "one client has one order");
+    assert_eq!(differ(mix(4, 1.0), mix(4, 1.0)), 0, "an update and a removal race");
 }
 
 #[test]

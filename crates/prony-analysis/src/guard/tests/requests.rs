@@ -97,3 +97,18 @@ fn unequal_plans_of_requests_are_compared() {
     let other_data = TrialSpec { data: super::spec("lmdb").data, ..spec.clone() };
     assert_eq!(of(&other_data), None);
 }
+
+#[test]
+fn fewer_bodies_than_requests_are_a_finding() {
+    let found = |more: &str, ok: f64, distinct: f64| {
+        let spec = served("POST", &format!("requests = 10{more}"));
+        let counts = [(Metric::Ok, ok), (Metric::SentDistinct, distinct)];
+        let ran = record(vec![phase("insert", &counts), phase("read", &[])]);
+        crate::guard::requests::check(&spec, &ran).map(|finding| finding.guard).collect::<Vec<_>>()
+    };
+    assert_eq!(found(", body = \"x\"", 10.0, 1.0), ["repeated_bodies"]);
+    assert_eq!(found(", body = \"{i}\"", 10.0, 10.0), [""; 0]);
+    assert_eq!(found(", body = \"{i}\"", 9.0, 10.0), [""; 0], "a request that failed has sent one too");
+    assert_eq!(found("", 10.0, 1.0), [""; 0], "requests without a body");
+    assert_eq!(found(", body = \"{i}\"", 2_000_000.0, 1_950_000.0), [""; 0], "an estimate may be too low");
+}

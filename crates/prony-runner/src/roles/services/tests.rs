@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
+use prony_model::http::BodySpec;
 use prony_model::program::INSTANCE;
 use prony_model::reading::Reading;
 use prony_model::service::{DATA, OfService, PORT, hole};
@@ -72,6 +73,15 @@ fn requests_go_to_the_port_of_the_trial() {
     let port = allotted.of("api").next().unwrap().port;
     let filled = allotted.fill(&spec);
     assert_eq!(filled.phases[0].action.http().unwrap().server, format!("http://127.0.0.1:{port}"));
+    // The worker has a working directory of its own.
+    let body = GET.replace("\"GET\"", "\"POST\"").replace("requests = 1", "body = { file = \"sub/body\" }");
+    let service = "[[service]]\nname = \"api\"\ncommand = [\"api\", \"{port}\"]\n";
+    let filled = Allotted::default().fill(&self::spec(&format!("{service}{body}"))).into_owned();
+    let path = filled.phases[0].action.http().and_then(|http| match &http.body {
+        Some(BodySpec::File { path, .. }) => Some(path.clone()),
+        _ => None,
+    });
+    assert_eq!(path.map(|path| (Path::new(&path).is_absolute(), path.ends_with("sub/body"))), Some((true, true)));
     let store = TrialSpec { subject: Subject::Store(StoreSpec::of("lmdb")), ..spec };
     assert!(matches!(allotted.fill(&store), Cow::Borrowed(_)), "a store has no requests");
 }
