@@ -52,6 +52,7 @@ impl Experiment {
             for phase in &mut variant.spec.phases {
                 if let Action::Run(run) = &mut phase.action {
                     run.command = CommandLine::Words(vec![LEFT_OUT.to_owned()]);
+                    LEFT_OUT.clone_into(&mut run.directory);
                 }
             }
         }

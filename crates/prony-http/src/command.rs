@@ -20,23 +20,19 @@ const QUOTED: usize = 2_000;
 /// How long the rest of the output of a failed command is waited for.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Why a phase of a command failed.
+/// Why a phase of a command failed. The command is not named, which may be left out of the record.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// It could not be started.
-    #[error("cannot run `{program}`")]
+    #[error("cannot run the command in the folder of the file")]
     NotStarted {
-        /// Its first word.
-        program: String,
         /// The system's error.
         #[source]
         source: std::io::Error,
     },
     /// It ended with an exit code other than 0, or by a signal.
-    #[error("`{program}`: {status}{last_lines}")]
+    #[error("the command: {status}{last_lines}")]
     Failed {
-        /// Its first word.
-        program: String,
         /// How it ended.
         status: ExitStatus,
         /// The end of its output.
@@ -46,7 +42,6 @@ pub enum CommandError {
 
 /// A command that was started.
 pub(crate) struct Running {
-    program: String,
     child: Child,
     /// When it was started.
     pub(crate) began: Nanos,
@@ -63,7 +58,7 @@ impl Running {
     pub(crate) fn start(spec: &RunSpec) -> Result<Self, CommandError> {
         let words = spec.command.words();
         let program = words.first().cloned().unwrap_or_default();
-        let failed = |source| CommandError::NotStarted { program: program.clone(), source };
+        let failed = |source| CommandError::NotStarted { source };
         let (reader, writer) = pipe().map_err(failed)?;
         let variables = BASE_ENV.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let mut command = Command::new(&program);
@@ -78,7 +73,7 @@ impl Running {
             keep_end(reader, &last);
             drop(reading);
         });
-        Ok(Self { program, child, began, output, read })
+        Ok(Self { child, began, output, read })
     }
 
     /// How long it took, from its start to its end.
@@ -86,10 +81,10 @@ impl Running {
     /// # Errors
     /// Where it ended with an exit code other than 0, or by a signal.
     pub(crate) fn finish(self) -> Result<Nanos, CommandError> {
-        let Self { program, mut child, began, output, read } = self;
+        let Self { mut child, began, output, read } = self;
         let status = match child.wait() {
             Ok(status) => status,
-            Err(source) => return Err(CommandError::NotStarted { program, source }),
+            Err(source) => return Err(CommandError::NotStarted { source }),
         };
         let took = monotonic().since(began);
         if status.success() {
@@ -103,7 +98,7 @@ impl Running {
             "" => String::new(),
             text => format!("; its output ends with: {text}"),
         };
-        Err(CommandError::Failed { program, status, last_lines })
+        Err(CommandError::Failed { status, last_lines })
     }
 }
 
@@ -138,7 +133,7 @@ mod tests {
     fn a_failed_command_quotes_the_end_of_its_output() {
         let text =
             run("head -c 100000 /dev/zero | tr '\\0' x; echo; echo no table >&2; exit 3").unwrap_err().to_string();
-        assert!(text.starts_with("`sh`: exit status: 3; its output ends with: "), "{text}");
+        assert!(text.starts_with("the command: exit status: 3; its output ends with: "), "{text}");
         assert!(text.ends_with("\nno table") && text.len() < QUOTED + 100, "{text}");
     }
 
@@ -150,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn a_program_that_is_not_there_is_an_error() {
         let command = CommandLine::Words(vec!["/nonexistent/loader".to_owned()]);
         let error = Running::start(&RunSpec { command, directory: "/".to_owned() }).err().unwrap();
-        assert_eq!(error.to_string(), "cannot run `/nonexistent/loader`");
+        assert_eq!(error.to_string(), "cannot run the command in the folder of the file");
     }
 }
