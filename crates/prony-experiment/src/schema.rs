@@ -17,8 +17,12 @@ pub fn schema() -> Value {
     definitions.insert("placeholder".to_owned(), placeholder);
     let phases_of_stores = value(&grammar::STORE_PHASES, &mut definitions);
     if let Value::Object(root) = &mut root {
-        root.insert("if".to_owned(), json!({ "not": { "required": ["program"] } }));
-        root.insert("then".to_owned(), json!({ "properties": { "phase": phases_of_stores } }));
+        // Keys of the root: a language server that is strict about other keys warns of all in schemas that name none.
+        root.insert("if".to_owned(), json!({ "not": { "required": ["program"] }, "additionalProperties": true }));
+        root.insert(
+            "then".to_owned(),
+            json!({ "properties": { "phase": phases_of_stores }, "additionalProperties": true }),
+        );
         root.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
         root.insert("title".to_owned(), json!("prony experiment"));
         root.insert("$defs".to_owned(), Value::Object(definitions.into_iter().collect()));
@@ -122,8 +126,8 @@ fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
 
 /// A value refers to itself: lists and tables hold values again.
 fn field_of_document(generator: &'static TableShape, definitions: &mut Definitions) -> Value {
-    let reference = json!({ "$ref": format!("#/$defs/a%20{}", generator.name) });
-    let name = format!("a {}", generator.name);
+    let name = definition(&format!("a {}", generator.name));
+    let reference = json!({ "$ref": format!("#/$defs/{name}") });
     if !definitions.contains_key(&name) {
         definitions.insert(name.clone(), Value::Null);
         let actions = generator.actions();
@@ -160,13 +164,19 @@ fn filter(test: &'static TableShape, definitions: &mut Definitions) -> Value {
 }
 
 fn reference_to(shape: &'static TableShape, definitions: &mut Definitions) -> Value {
-    if !definitions.contains_key(shape.name) {
-        definitions.insert(shape.name.to_owned(), Value::Null);
+    let name = definition(shape.name);
+    let reference = json!({ "$ref": format!("#/$defs/{name}") });
+    if !definitions.contains_key(&name) {
+        definitions.insert(name.clone(), Value::Null);
         let schema = table(shape, definitions);
-        definitions.insert(shape.name.to_owned(), schema);
+        definitions.insert(name, schema);
     }
-    let escaped = shape.name.replace(' ', "%20");
-    json!({ "$ref": format!("#/$defs/{escaped}") })
+    reference
+}
+
+/// The name of a table's definition: without blanks, which language servers do not resolve in references.
+fn definition(table: &str) -> String {
+    table.replace(' ', "_")
 }
 
 #[cfg(test)]

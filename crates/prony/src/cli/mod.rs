@@ -20,6 +20,7 @@ pub mod data;
 pub mod doctor;
 pub mod engines;
 pub mod exec;
+mod gates;
 pub mod grow;
 pub mod hidden;
 pub mod import;

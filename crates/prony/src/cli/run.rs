@@ -9,13 +9,12 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::{Event, Observer};
-use prony_model::metric::MetricName;
-use prony_model::number::count;
 use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
 use prony_os::clock::{monotonic, unix_ms};
 use prony_os::interrupt::Interrupt;
 
+use super::gates::{GateArguments, ending};
 use super::run_selection::{DatabaseArg, SharedArg};
 use super::show;
 use super::{Answer, Output, after_cleanup};
@@ -25,9 +24,8 @@ use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
 use prony_analysis::guard::findings;
-use prony_analysis::verdicts;
-use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
 use prony_place::output_targets::Protected;
+use prony_place::startable::Written;
 use prony_report::Options;
 use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
@@ -71,14 +69,8 @@ pub struct Arguments {
     /// Run as many blocks as fit into this time, such as `20 min`; stop earlier once every comparison is decided
     #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["blocks", "resume"])]
     budget: Option<Nanos>,
-    /// Exit with code 1 if a verdict meets this condition, such as 'write.time slower 5%', or if a trial of the variant
-    /// failed by itself. Exit with code 2 if the condition cannot be judged because a trial of the baseline failed or
-    /// the machine ended a trial. May be given several times
-    #[arg(long, value_name = "CONDITION")]
-    fail_if: Vec<Gate>,
-    /// Exit with code 1 also if a condition of --fail-if cannot be decided
-    #[arg(long, requires = "fail_if")]
-    fail_unsure: bool,
+    #[command(flatten)]
+    gates: GateArguments,
     /// Append the report in Markdown to this file, such as "$GITHUB_STEP_SUMMARY"
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
@@ -174,114 +166,33 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
         show::show(&shown, output)?;
     }
-    let (gates, mut texts) = gates(arguments, run)?;
+    let data = Database::open(&arguments.database.database)?.load_run(run)?;
+    let (gates, mut texts) = arguments.gates.of_run(&data);
     // A resumed run's trials of earlier sessions count as those of this one.
     let head = Database::open(&arguments.database.database)?.run(run)?;
     let failed = head.finished.saturating_sub(head.ok);
-    let differ = answers_differ(arguments, run)?;
-    let (answer, why) = answer((ended.interrupted, differ), failed, &gates, arguments.fail_unsure);
+    let differ = answers_differ(&data);
+    let (answer, why) = arguments.gates.answer((ended.interrupted, differ), failed, &gates);
     let cleaned = ended.cleaned();
-    let ending = match &cleaned {
-        Err(_) if answer != Answer::No => "exit code 2: a `cleanup` failed\n".to_owned(),
-        _ => format!("exit code {}: {why}\n", answer.code()),
-    };
-    texts.extend((differ || !gates.is_empty()).then_some(ending));
+    texts.extend((differ || !gates.is_empty()).then(|| ending(answer, &why, cleaned.is_ok())));
     if !arguments.json {
         texts.iter().try_for_each(|text| output.print(text))?;
     }
     if let Some(file) = &summary {
-        append_summary(arguments, run, &texts, file)?;
+        append_summary(&data, &texts, file)?;
     }
     after_cleanup(answer, cleaned)
 }
 
 /// Whether variants that were to give the same answers gave other ones.
-fn answers_differ(arguments: &Arguments, run: RunId) -> Result<bool, Error> {
-    let RunData { experiment, trials, .. } = Database::open(&arguments.database.database)?.load_run(run)?;
-    Ok(findings::of_run(&experiment, &trials, None, true).iter().any(|finding| finding.guard == "answers_differ"))
+fn answers_differ(data: &RunData) -> bool {
+    findings::of_run(&data.experiment, &data.trials, None, true).iter().any(|finding| finding.guard == "answers_differ")
 }
 
-/// What the command ends with, and why: "no" before "cannot judge", since one failure of the change is enough. A failed
-/// trial that no gate speaks of counts as without gates.
-fn answer(
-    (interrupted, differ): (bool, bool),
-    failed: u32,
-    gates: &[Verdicted],
-    fail_unsure: bool,
-) -> (Answer, String) {
-    let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
-    let unsure = any(gate::Answer::Unsure);
-    let (answer, why) = match any(gate::Answer::Fails) {
-        _ if interrupted => (Answer::No, "the run was interrupted"),
-        true => (Answer::No, "a gate fails"),
-        false if differ => (Answer::No, "the answers of variants differ"),
-        false if fail_unsure && unsure => (Answer::No, "a gate is not decided, and `--fail-unsure` is given"),
-        false if any(gate::Answer::CannotJudge) => (Answer::CannotJudge, "a gate cannot be judged"),
-        false if failed > 0 => return (Answer::No, format!("{} failed", count(failed, "trial"))),
-        false if unsure => (Answer::Yes, "no gate fails; with `--fail-unsure`, a gate that is not decided fails"),
-        false => (Answer::Yes, "every gate passes"),
-    };
-    (answer, why.to_owned())
-}
-
-/// The answers of the conditions for the run, and their texts; a condition on a metric that gets no verdict is an
-/// error.
-fn gates(arguments: &Arguments, run: RunId) -> Result<(Vec<Verdicted>, Vec<String>), Error> {
-    if arguments.fail_if.is_empty() {
-        return Ok(Default::default());
-    }
-    let data = Database::open(&arguments.database.database)?.load_run(run)?;
-    let lines = verdicts::of(&data).lines;
-    let of = |gate| Verdicted::of(gate, &lines, &data.trials);
-    let gates: Vec<Verdicted> = arguments.fail_if.iter().map(of).collect();
-    let variants = data.experiment.variants().iter().filter(|variant| !variant.baseline).count();
-    let judged = |gate: &Verdicted| verdicts::to_be_judged(&data.experiment, &gate.gate.metric).unwrap_or(0);
-    let texts = gates.iter().map(|gate| text(gate, judged(gate), variants)).collect();
-    Ok((gates, texts))
-}
-
-/// A gate's answer, and on how many of the run's variants it is where some are compared with nothing, or in too few blocks.
-fn text(gate: &Verdicted, judged: usize, variants: usize) -> String {
-    let part = if judged < variants {
-        format!("  {judged} of {} judged\n", count(variants, "variant"))
-    } else {
-        String::new()
-    };
-    format!("{gate}\n{part}")
-}
-
-/// What to write so that a metric is compared.
-fn to_compare(declared: &[MetricName], metric: &MetricName) -> String {
-    if declared.is_empty() {
-        return format!("in `[compare]`, set `baseline`, and `metric = \"{metric}\"`");
-    }
-    let all: Vec<String> = declared.iter().chain([metric]).map(|name| format!("\"{name}\"")).collect();
-    format!("in `[compare]`, write `metrics = [{}]`", all.join(", "))
-}
-
-/// Conditions must name metrics that get verdicts, in a plan that can have one: known before anything runs.
-fn gates_can_be_judged(arguments: &Arguments, experiment: &Experiment) -> Result<(), Error> {
-    let declared = verdicts::declared(experiment);
-    if let Some(gate) = arguments.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
-        return Err(Error::Arguments {
-            message: format!("`--fail-if`: this experiment does not compare `{}`", gate.metric),
-            hint: to_compare(&declared, &gate.metric),
-        });
-    }
-    for gate in &arguments.fail_if {
-        verdicts::to_be_judged(experiment, &gate.metric).map_err(|(why, hint)| Error::Arguments {
-            message: format!("`--fail-if` cannot judge `{}`: {why}; nothing was run", gate.metric),
-            hint,
-        })?;
-    }
-    Ok(())
-}
-
-fn append_summary(arguments: &Arguments, run: RunId, gates: &[String], file: &OutputFile) -> Result<(), Error> {
-    let data = Database::open(&arguments.database.database)?.load_run(run)?;
+fn append_summary(data: &RunData, gates: &[String], file: &OutputFile) -> Result<(), Error> {
     let mut text = Vec::new();
     let unwritten = |source| Error::Write { what: "the report".to_owned(), source };
-    Markdown.render(&prony_report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
+    Markdown.render(&prony_report::build(data, &Options::default()), &mut text).map_err(unwritten)?;
     gates.iter().for_each(|gate| text.extend(format!("\n{gate}").bytes()));
     file.write_bytes(&text)
 }
@@ -310,7 +221,7 @@ fn fresh(
     let near = scratch::folder(arguments.scratch.as_deref(), path);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near, Protected::of(Some(path), [file]))?)?;
-    gates_can_be_judged(arguments, &experiment)?;
+    arguments.gates.can_be_judged(&experiment, Written::InFile)?;
     files.claim_of_programs(experiment.variants())?;
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
@@ -336,7 +247,7 @@ fn resume(
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
     let RunData { experiment: recorded, trials, .. } = database.load_run(head.id)?;
-    gates_can_be_judged(arguments, &recorded)?;
+    arguments.gates.can_be_judged(&recorded, Written::InFile)?;
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
         observer.event(&Event::Notice { text, hint: None });

@@ -508,3 +508,30 @@ fn failed_runs_are_in_the_export_and_come_back() {
     }
     assert!(!text.contains("`good` failed"), "{text}");
 }
+
+#[test]
+fn a_condition_decides_the_exit_code() {
+    let bench = Bench::new();
+    let gated = |commands: [&str; 2]| {
+        let output = bench.prony(&[&["exec", "-q", "--fail-if", "run.time slower 5%", "--"][..], &commands].concat());
+        (output.status.code(), out(&output).lines().last().unwrap_or_default().to_owned())
+    };
+    assert_eq!(gated(["sleep 0.001", "sleep 0.1"]), (Some(1), "exit code 1: a gate fails".to_owned()));
+    assert_eq!(gated(["sleep 0.1", "sleep 0.001"]), (Some(0), "exit code 0: every gate passes".to_owned()));
+}
+
+#[test]
+fn conditions_that_nothing_could_decide_are_refused_with_what_to_write() {
+    let bench = Bench::new();
+    for (args, hint) in [
+        (
+            &["run.wall slower 5%", "true x", "true y"][..],
+            "hint: commands are compared in `run.time`: `--fail-if 'run.time",
+        ),
+        (&["run.time slower 5%", "true x"], "hint: a condition needs a second command: `A --vs B`\n"),
+        (&["run.time faster 5%", "true x", "true y"], "hint: write `run.time slower 5%`\n"),
+    ] {
+        let text = refused(&bench, &[&["--fail-if"], args].concat());
+        assert!(text.contains(hint), "{text}");
+    }
+}

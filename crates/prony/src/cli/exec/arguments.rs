@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use prony_model::program::Runtime;
 
+use crate::cli::gates::GateArguments;
 use crate::cli::run_selection::{DatabaseArg, SharedArg};
 
 /// Trials of a command: at least one, and no more than a file may ask for.
@@ -171,6 +172,9 @@ pub struct Arguments {
     /// Let --save overwrite an existing file
     #[arg(long, requires = "save", help_heading = "Files")]
     pub force: bool,
+    /// What fails the command.
+    #[command(flatten, next_help_heading = "Report")]
+    pub(crate) gates: GateArguments,
     /// Files for results.
     #[command(flatten)]
     pub exports: ExportArguments,

@@ -22,6 +22,7 @@ use prony_model::program::BASE_ENV;
 use prony_model::record::TrialRecord;
 use prony_os::interrupt::Interrupt;
 
+use super::gates::ending;
 use super::{Answer, Output, after_cleanup, print_report};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
@@ -54,6 +55,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let words: Vec<OsString> = std::env::args_os().collect();
     let literal = commands::is_literal(&words, arguments.command.len());
     let (typed, experiment) = experiment(arguments, &words)?;
+    arguments.gates.can_be_judged(&experiment, Written::AsOptions)?;
     // Before a file is opened, which makes it.
     startable(&experiment, Written::AsOptions).map_err(|error| codes_apart(arguments, error))?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
@@ -85,8 +87,14 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         print_report::print(&database, &data, &options, None, output)?;
     }
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
-    let answer = if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes };
-    after_cleanup(answer, summary.cleaned().map_err(|error| wording::of_options(error, &typed)))
+    let (gates, mut texts) = arguments.gates.of_run(&data);
+    let (answer, why) = arguments.gates.answer((summary.interrupted, false), summary.failed, &gates);
+    let cleaned = summary.cleaned().map_err(|error| wording::of_options(error, &typed));
+    texts.extend((!gates.is_empty()).then(|| ending(answer, &why, cleaned.is_ok())));
+    if arguments.style != Style::None {
+        texts.iter().try_for_each(|text| output.print(text))?;
+    }
+    after_cleanup(answer, cleaned)
 }
 
 /// What was typed, and the experiment that repeats it; `words` are all that were typed.

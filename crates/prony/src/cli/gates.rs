@@ -1,0 +1,116 @@
+//! `--fail-if`: conditions on verdicts that decide a command's exit code.
+
+use prony_analysis::verdicts;
+use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
+use prony_experiment::design::Experiment;
+use prony_model::metric::MetricName;
+use prony_model::number::count;
+use prony_place::startable::Written;
+use prony_results::RunData;
+
+use super::Answer;
+use crate::error::Error;
+
+/// The conditions that fail a command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GateArguments {
+    /// Exit with code 1 if a verdict meets this condition, such as 'write.time slower 5%' (with `exec`, 'run.time slower
+    /// 5%'), or if a trial of the variant failed by itself. Exit with code 2 if the condition cannot be judged because
+    /// a trial of the baseline failed or the machine ended a trial. May be given several times
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Gate>,
+    /// Exit with code 1 also if a condition of --fail-if cannot be decided
+    #[arg(long, requires = "fail_if")]
+    fail_unsure: bool,
+}
+
+impl GateArguments {
+    /// The answers of the conditions for the run, and their texts.
+    pub(crate) fn of_run(&self, data: &RunData) -> (Vec<Verdicted>, Vec<String>) {
+        if self.fail_if.is_empty() {
+            return Default::default();
+        }
+        let lines = verdicts::of(data).lines;
+        let of = |gate| Verdicted::of(gate, &lines, &data.trials);
+        let gates: Vec<Verdicted> = self.fail_if.iter().map(of).collect();
+        let variants = data.experiment.variants().iter().filter(|variant| !variant.baseline).count();
+        let judged = |gate: &Verdicted| verdicts::to_be_judged(&data.experiment, &gate.gate.metric).unwrap_or(0);
+        let texts = gates.iter().map(|gate| text(gate, judged(gate), variants)).collect();
+        (gates, texts)
+    }
+
+    /// What the command ends with, and why: "no" before "cannot judge", since one failure of the change is enough. A
+    /// failed trial that no gate speaks of counts as without gates.
+    pub(crate) fn answer(
+        &self,
+        (interrupted, differ): (bool, bool),
+        failed: u32,
+        gates: &[Verdicted],
+    ) -> (Answer, String) {
+        let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
+        let unsure = any(gate::Answer::Unsure);
+        let (answer, why) = match any(gate::Answer::Fails) {
+            _ if interrupted => (Answer::No, "the run was interrupted"),
+            true => (Answer::No, "a gate fails"),
+            false if differ => (Answer::No, "the answers of variants differ"),
+            false if self.fail_unsure && unsure => (Answer::No, "a gate is not decided, and `--fail-unsure` is given"),
+            false if any(gate::Answer::CannotJudge) => (Answer::CannotJudge, "a gate cannot be judged"),
+            false if failed > 0 => return (Answer::No, format!("{} failed", count(failed, "trial"))),
+            false if unsure => (Answer::Yes, "no gate fails; with `--fail-unsure`, a gate that is not decided fails"),
+            false => (Answer::Yes, "every gate passes"),
+        };
+        (answer, why.to_owned())
+    }
+
+    /// Conditions must name metrics that get verdicts, in a plan that can have one: known before anything runs.
+    ///
+    /// # Errors
+    /// Where a condition is on another metric, or the plan has too few blocks for a verdict.
+    pub(crate) fn can_be_judged(&self, experiment: &Experiment, written: Written) -> Result<(), Error> {
+        let declared = verdicts::declared(experiment);
+        if let Some(gate) = self.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
+            return Err(Error::Arguments {
+                message: format!("`--fail-if`: this experiment does not compare `{}`", gate.metric),
+                hint: to_compare(written, &declared, &gate.metric),
+            });
+        }
+        let alone = matches!(written, Written::AsOptions) && experiment.variants().len() < 2;
+        for gate in &self.fail_if {
+            verdicts::to_be_judged(experiment, &gate.metric).map_err(|(why, hint)| Error::Arguments {
+                message: format!("`--fail-if` cannot judge `{}`: {why}; nothing was run", gate.metric),
+                hint: if alone { "a condition needs a second command: `A --vs B`".to_owned() } else { hint },
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A gate's answer, and on how many of the run's variants it is where some are compared with nothing, or in too few blocks.
+fn text(gate: &Verdicted, judged: usize, variants: usize) -> String {
+    let part = if judged < variants {
+        format!("  {judged} of {} judged\n", count(variants, "variant"))
+    } else {
+        String::new()
+    };
+    format!("{gate}\n{part}")
+}
+
+/// What to write so that a metric is compared.
+fn to_compare(written: Written, declared: &[MetricName], metric: &MetricName) -> String {
+    if let (Written::AsOptions, Some(compared)) = (written, declared.first()) {
+        return format!("commands are compared in `{compared}`: `--fail-if '{compared} slower 5%'`");
+    }
+    if declared.is_empty() {
+        return format!("in `[compare]`, set `baseline`, and `metric = \"{metric}\"`");
+    }
+    let all: Vec<String> = declared.iter().chain([metric]).map(|name| format!("\"{name}\"")).collect();
+    format!("in `[compare]`, write `metrics = [{}]`", all.join(", "))
+}
+
+/// The last line of a command with conditions.
+pub(crate) fn ending(answer: Answer, why: &str, cleaned: bool) -> String {
+    if !cleaned && answer != Answer::No {
+        return "exit code 2: a `cleanup` failed\n".to_owned();
+    }
+    format!("exit code {}: {why}\n", answer.code())
+}
