@@ -24,8 +24,8 @@ pub struct Manner {
     pub quiet: bool,
     /// Columns of the terminal.
     pub width: usize,
-    /// Where not live: a trial has a line only so long after the last one that had. Above zero, a variant's trials that fail
-    /// alike have one line together, live or not.
+    /// Where not live: a trial has a line only so long after the last one that had. Above zero, or live, a variant's trials
+    /// that fail alike have one line together.
     pub every: Duration,
 }
 
@@ -116,7 +116,7 @@ impl<W: Write> Terminal<W> {
         let every = self.manner.every;
         if !ending.outcome.is_ok() {
             let first = self.failures.insert(format!("{variant}: {}", ending.outcome));
-            return first || every == Duration::ZERO;
+            return first || (every == Duration::ZERO && !self.manner.live);
         }
         let has = !self.manner.quiet && !self.manner.live && self.said.elapsed() >= every;
         if has {
@@ -410,10 +410,12 @@ mod tests {
     fn trials_that_follow_each_other_soon_share_lines() {
         let sparse = Manner { every: Duration::from_secs(3600), ..PLAIN };
         assert_eq!(said(sparse, &[ended(Outcome::Ok), ended(Outcome::Ok)]), "");
-        for manner in [sparse, Manner { live: true, ..sparse }] {
+        let lines = |manner| {
             let text = said(manner, &[ended(Outcome::TimedOut), ended(Outcome::TimedOut), ended(Outcome::Killed)]);
-            assert_eq!(text.lines().count(), 2, "{text}");
-        }
+            text.lines().count()
+        };
+        let live = Manner { live: true, ..PLAIN };
+        assert_eq!([sparse, Manner { live: true, ..sparse }, live, PLAIN].map(lines), [2, 2, 2, 3]);
     }
 
     #[test]
