@@ -35,6 +35,9 @@ pub mod variants;
 /// The finding that a phase which was declared cold was not.
 const NOT_COLD: &str = "cache_not_as_declared";
 
+/// Share of a store's pages that may be in the page cache although it was declared cold.
+const STILL_CACHED: f64 = 0.01;
+
 /// The value of an amount over the phase.
 fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {
     phase.reading(MetricKey::amount(metric))?.measured().copied()

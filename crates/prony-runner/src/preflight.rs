@@ -71,6 +71,10 @@ impl Here {
         let least = least_stored(store, spec, can.compresses);
         if !can.persistent {
             let memory = Catalog.memory().filter(|memory| least > memory.as_bytes() as f64)?;
+            // A limit below that ends the trial before the machine is out of memory, and its end is a result.
+            if spec.limits.memory.is_some_and(|limit| limit < memory) {
+                return None;
+            }
             let least = Bytes::from_bytes(least as u64);
             return Some(Lack {
                 section: "data",
@@ -340,6 +344,12 @@ mod tests {
             "{}",
             lack.message
         );
+        let limited = |memory| {
+            let limits = Limits { memory: Some(Bytes::from_bytes(memory)), ..Limits::default() };
+            here.room(&StoreSpec::of("memory"), &TrialSpec { limits, ..spec(500) })
+        };
+        assert!(limited(1 << 20).is_none(), "the limit ends it");
+        assert!(limited(1 << 50).is_some(), "the machine has less");
         let small = TrialSpec {
             data: vec![data(ValueSpec::Bytes(BytesSpec {
                 bytes: Size::Fixed(Bytes::from_bytes(10)),

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::disturbances::Disturbances;
 use super::{
-    Finding, NOT_COLD, Severity, amount, percent, phases_not_observed, processes, program, refusals, replicas,
-    reported_values, requests,
+    Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, phases_not_observed, processes, program, refusals,
+    replicas, reported_values, requests,
 };
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
@@ -22,9 +22,6 @@ const GAPS: f64 = 0.05;
 
 /// A phase must last at least as long as so many readings of the clock.
 const CLOCK_READINGS: f64 = 10_000.0;
-
-/// Share of a store's pages that may be in the page cache although it was declared cold.
-const STILL_CACHED: f64 = 0.01;
 
 /// The kernel's peak of resident memory may exceed the largest sample by this share of it plus [`PEAK_BYTES`].
 const PEAK_SHARE: f64 = 0.10;

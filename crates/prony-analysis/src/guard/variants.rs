@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::same_work;
-use super::{Finding, NOT_COLD, Severity, amount, percent, questions, refusals};
+use super::{Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, questions, refusals};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, PhaseSpec};
+use prony_model::spec::{Action, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
@@ -73,7 +73,8 @@ pub fn disagreements<'a>(
 }
 
 /// Why times and rates of a phase are not compared that was declared cold, where the store of one variant was still in the page cache in most of
-/// its trials, and that of the other in few: reads from memory beside reads from the disk.
+/// its trials, and that of the other in few: reads from memory beside reads from the disk. The same is true of the phases after it, until the
+/// stores of both are in the cache to the same part.
 pub(crate) fn unequal_cache(
     baseline: &VariantTrials<'_>,
     variant: &VariantTrials<'_>,
@@ -83,24 +84,44 @@ pub(crate) fn unequal_cache(
         return None;
     }
     let phase = name.phase.as_str();
+    let cold = declared_cold(variant.spec, phase).or_else(|| declared_cold(baseline.spec, phase))?;
     let warm = |of: &VariantTrials<'_>| {
-        let is_warm = |finding: &Finding| finding.guard == NOT_COLD && finding.phase.as_deref() == Some(phase);
-        let reached = of.trials.iter().filter(|trial| trial.phases.iter().any(|p| p.name == phase));
+        let is_warm = |finding: &Finding| finding.guard == NOT_COLD && finding.phase.as_deref() == Some(cold);
+        let reached = of.trials.iter().filter(|trial| trial.phases.iter().any(|p| p.name == cold));
         let warm = of.trials.iter().filter(|trial| trial.findings.iter().any(is_warm));
         (warm.count(), reached.count())
     };
     let [(a, of_a), (b, of_b)] = [warm(baseline), warm(variant)];
     let share = |warm: usize, of: usize| warm as f64 / of.max(1) as f64;
-    ((share(a, of_a) - share(b, of_b)).abs() > 0.5).then(|| {
-        format!(
-            "declared cold, but the store was in the page cache at the begin of `{phase}` in {b} of {} of `{}` and in {a} \
-             of {} of `{}`",
-            number::count(of_b, "trial"),
-            variant.name,
-            number::count(of_a, "trial"),
-            baseline.name
-        )
-    })
+    if (share(a, of_a) - share(b, of_b)).abs() <= 0.5 {
+        return None;
+    }
+    let since = if phase == cold { String::new() } else { still_unequal(baseline, variant, phase)? };
+    Some(format!(
+        "declared cold, but the store was in the page cache at the begin of `{cold}` in {b} of {} of `{}` and in {a} of {} of \
+         `{}`{since}",
+        number::count(of_b, "trial"),
+        variant.name,
+        number::count(of_a, "trial"),
+        baseline.name
+    ))
+}
+
+/// The phase after the last `evict` before this one, or this one.
+fn declared_cold<'a>(spec: &'a TrialSpec, phase: &str) -> Option<&'a str> {
+    let at = spec.phases.iter().position(|of| of.name == phase)?;
+    let evict = spec.phases[..at].iter().rposition(|of| matches!(of.action, Action::Evict))?;
+    Some(&spec.phases[evict + 1].name)
+}
+
+/// How the stores are in the page cache at the begin of a later phase; `None` where that is known to be equal.
+fn still_unequal(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
+    let cached = |of| typical(of, phase, Metric::Cached);
+    match cached(variant).zip(cached(baseline)) {
+        Some((b, a)) if (a - b).abs() <= STILL_CACHED => None,
+        Some((b, a)) => Some(format!(", and {} and {} of it are at that of `{phase}`", percent(b), percent(a))),
+        None => Some(format!(", and how much of it is at that of `{phase}` is not known")),
+    }
 }
 
 /// Variants that ask different queries of the same data, and get different numbers of rows: no answer of the one says whether that

@@ -40,8 +40,22 @@ impl Space {
     ///
     /// # Errors
     /// Those of the engine.
-    pub fn scan<R: Read>(self, txn: &mut R, mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        let from = if self.0.is_some() { self.before() } else { FIRST_KEY };
+    pub fn scan<R: Read>(self, txn: &mut R, row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        self.scan_from(txn, &[], row)
+    }
+
+    /// The same of records whose keys are not below this one.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn scan_from<R: Read>(
+        self,
+        txn: &mut R,
+        key: &[u8],
+        mut row: impl FnMut(&[u8], &[u8]) -> Then,
+    ) -> Result<(), EngineError> {
+        let from = self.stored(key);
+        let from = if from.is_empty() { FIRST_KEY } else { &from };
         txn.scan(from, |stored, value| self.key(stored).map_or(Then::Break(()), |key| row(key, value)))
     }
 }

@@ -7,7 +7,10 @@ use prony_workload::decode;
 use super::collections::{Collection, Collections};
 use super::stop::Stop;
 use crate::documents::no_document;
-use crate::driver::{EngineError, Read};
+use crate::driver::{EngineError, Read, Then};
+
+/// References that are in memory before they are looked up: a transaction reads one thing at a time.
+const ENOUGH: usize = 1024;
 
 /// References that lead nowhere.
 #[derive(Default)]
@@ -21,15 +24,20 @@ struct Dangling {
 ///
 /// # Errors
 /// Those of the engine; a reference that leads nowhere although each write that it may depend on checked references.
-pub(super) fn check<R: Read>(txn: &mut R, collections: &Collections) -> Result<Option<String>, Stop> {
-    let (mut wrong, mut unchecked) = (Dangling::default(), Dangling::default());
+pub(super) fn check<R: Read>(txn: &mut R, collections: &Collections, ordered: bool) -> Result<Option<String>, Stop> {
+    let mut found = Found::default();
     for (from, collection) in collections.all.iter().enumerate().filter(|(_, collection)| collection.refers()) {
-        wrong.add(txn, collection, |to| collections.all_checked(from, to))?;
-        unchecked.add(txn, collection, |to| !collections.all_checked(from, to))?;
+        let checked = |to| collections.all_checked(from, to);
+        let documents = Documents { collection, checked: &checked, read: Vec::new(), references: 0 };
+        if ordered {
+            documents.in_key_order(txn, &mut found)?;
+        } else {
+            documents.by_key(txn, &mut found)?;
+        }
     }
-    match wrong.text() {
+    match found.wrong.text() {
         Some(what) => Err(Stop::WrongAnswer(what)),
-        None => Ok(unchecked.text().map(|what| format!("{what}: some phase wrote without a check"))),
+        None => Ok(found.unchecked.text().map(|what| format!("{what}: some phase wrote without a check"))),
     }
 }
 
@@ -43,31 +51,93 @@ impl Dangling {
         ))
     }
 
-    /// Adds those of a collection to some collections. Each document is read by its key: one read must not run inside another.
-    fn add<R: Read>(
-        &mut self,
-        txn: &mut R,
-        collection: &Collection,
-        to: impl Fn(usize) -> bool,
-    ) -> Result<(), EngineError> {
-        if !collection.references.iter().any(|reference| to(reference.to)) {
-            return Ok(());
+    fn add(&mut self, collection: &Collection, key: &[u8]) {
+        self.references += 1;
+        let of = || collection.name.as_ref().map(|name| format!(" of `{name}`")).unwrap_or_default();
+        self.first.get_or_insert_with(|| (of(), key.to_vec()));
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    /// Although each write on which they depend has checked references.
+    wrong: Dangling,
+    unchecked: Dangling,
+}
+
+/// The documents of a collection, of which some were read and their references are to be looked up.
+struct Documents<'c> {
+    collection: &'c Collection,
+    /// Whether references to a collection were checked by each write.
+    checked: &'c dyn Fn(usize) -> bool,
+    read: Vec<Document>,
+    references: usize,
+}
+
+struct Document {
+    key: Vec<u8>,
+    /// The keys to which it refers, in collections to which references were checked.
+    checked: Vec<Vec<u8>>,
+    unchecked: Vec<Vec<u8>>,
+}
+
+impl Documents<'_> {
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        let Some(encoding) = self.collection.records.encoding() else { return Ok(()) };
+        let document = decode(encoding, value).map_err(|error| no_document(&*error))?;
+        let checked = self.collection.required_of(&document, self.checked);
+        let unchecked = self.collection.required_of(&document, |to| !(self.checked)(to));
+        let references = checked.len() + unchecked.len();
+        if references > 0 {
+            self.references += references;
+            self.read.push(Document { key: key.to_vec(), checked, unchecked });
         }
-        let Some(encoding) = collection.records.encoding() else { return Ok(()) };
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        for number in 0..collection.end() {
-            collection.records.key(number, &mut key);
-            value.clear();
-            if !txn.get(&collection.space.stored(&key), |stored| value.extend_from_slice(stored))? {
-                continue;
-            }
-            let document = decode(encoding, &value).map_err(|error| no_document(&*error))?;
-            for required in collection.required_of(&document, &to) {
-                if !txn.get(&required, |_| ())? {
-                    self.references += 1;
-                    let of = collection.name.as_ref().map(|name| format!(" of `{name}`")).unwrap_or_default();
-                    self.first.get_or_insert_with(|| (of, key.clone()));
+        Ok(())
+    }
+
+    fn find_references<R: Read>(&mut self, txn: &mut R, found: &mut Found) -> Result<(), EngineError> {
+        for document in self.read.drain(..) {
+            let of = [(&document.checked, &mut found.wrong), (&document.unchecked, &mut found.unchecked)];
+            for (required, dangling) in of {
+                for key in required {
+                    if !txn.get(key, |_| ())? {
+                        dangling.add(self.collection, &document.key);
+                    }
                 }
+            }
+        }
+        self.references = 0;
+        Ok(())
+    }
+
+    fn in_key_order<R: Read>(mut self, txn: &mut R, found: &mut Found) -> Result<(), EngineError> {
+        let mut from = Some(Vec::new());
+        while let Some(key) = from.take() {
+            let mut fault = None;
+            self.collection.space.scan_from(txn, &key, |key, value| {
+                fault = self.add(key, value).err();
+                if fault.is_none() && self.references < ENOUGH {
+                    return Then::Continue(());
+                }
+                // The next scan begins at the least key above this one.
+                from = Some([key, &[0]].concat());
+                Then::Break(())
+            })?;
+            fault.map_or(Ok(()), Err)?;
+            self.find_references(txn, found)?;
+        }
+        Ok(())
+    }
+
+    /// The same on an engine that cannot list its rows.
+    fn by_key<R: Read>(mut self, txn: &mut R, found: &mut Found) -> Result<(), EngineError> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for number in 0..self.collection.end() {
+            self.collection.records.key(number, &mut key);
+            value.clear();
+            if txn.get(&self.collection.space.stored(&key), |stored| value.extend_from_slice(stored))? {
+                self.add(&key, &value)?;
+                self.find_references(txn, found)?;
             }
         }
         Ok(())

@@ -48,7 +48,7 @@ pub(super) fn verify<R: Read>(
     if ordered {
         nothing_beside(txn, all)?;
     }
-    let dangling = dangling::check(txn, collections)?;
+    let dangling = dangling::check(txn, collections, ordered)?;
     let refusals = refusals::check(collections)?;
     let verified = Verified { extra_rows: ordered, ..verified };
     // Another variant may rightly have stored another of several possible versions.

@@ -24,9 +24,45 @@ fn a_cold_store_that_is_warm_is_named() {
     warm.findings = found;
     let (of_warm, of_cold) = (variant_trials("b", &cold, &warm), cached(0.0));
     let of_cold = variant_trials("a", &cold, &of_cold);
-    let why = variants::unequal_cache(&of_cold, &of_warm, &"read.time".parse().unwrap()).unwrap();
+    let unequal = |a, b, metric: &str| variants::unequal_cache(a, b, &metric.parse().unwrap());
+    let why = unequal(&of_cold, &of_warm, "read.time").unwrap();
     assert!(why.ends_with("in 1 of 1 trial of `b` and in 0 of 1 trial of `a`"), "{why}");
-    assert_eq!(variants::unequal_cache(&of_warm, &of_warm, &"read.time".parse().unwrap()), None, "both are as warm");
-    assert_eq!(variants::unequal_cache(&of_cold, &of_warm, &"read.rows".parse().unwrap()), None, "no time");
-    assert_eq!(variants::unequal_cache(&of_cold, &of_warm, &"again.time".parse().unwrap()), None, "another phase");
+    assert_eq!(unequal(&of_warm, &of_warm, "read.time"), None, "both are as warm");
+    assert_eq!(unequal(&of_cold, &of_warm, "read.rows"), None, "no time");
+    let why = unequal(&of_cold, &of_warm, "again.time").unwrap();
+    assert!(why.ends_with("of `a`, and 40 % and 0.0 % of it are at that of `again`"), "{why}");
+}
+
+/// A cold phase that reads a part of the store leaves the rest on the disk: the next phase was compared with one that reads all
+/// from memory.
+#[test]
+fn phases_after_a_warm_one_are_compared_once_the_cache_is_equal() {
+    let mut spec = spec("lmdb");
+    let reads = |name| phase_spec(name, Action::Get(ops(Amount::Records)));
+    spec.phases = vec![
+        reads("before"),
+        phase_spec("evict", Action::Evict),
+        reads("read"),
+        reads("again"),
+        phase_spec("evict again", Action::Evict),
+        reads("last"),
+    ];
+    let with = |again: Option<f64>, cached: f64| {
+        let at = |name, share| phase(name, &[(Metric::Cached, share)]);
+        let again = phase("again", &again.map(|share| (Metric::Cached, share)).into_iter().collect::<Vec<_>>());
+        let mut record = record(vec![at("before", 1.0), at("evict", 1.0), at("read", cached), again, at("last", 0.0)]);
+        record.findings = trial::cache_state(&spec, &record);
+        record
+    };
+    let unequal = |cold: Option<f64>, warm: Option<f64>, metric: &str| {
+        let (cold, warm) = (with(cold, 0.0), with(warm, 0.9));
+        let (a, b) = (variant_trials("a", &spec, &cold), variant_trials("b", &spec, &warm));
+        variants::unequal_cache(&a, &b, &metric.parse().unwrap())
+    };
+    assert!(unequal(Some(0.3), Some(1.0), "again.time").is_some());
+    assert_eq!(unequal(Some(0.995), Some(1.0), "again.time"), None, "equal by now");
+    let why = unequal(None, Some(1.0), "again.time").unwrap();
+    assert!(why.ends_with("how much of it is at that of `again` is not known"), "{why}");
+    assert_eq!(unequal(Some(0.3), Some(1.0), "before.time"), None);
+    assert_eq!(unequal(Some(0.3), Some(1.0), "last.time"), None, "evicted again, this time it worked");
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::fake::{Fake, ops, option, plan, run_on};
 use crate::answers::Reads;
-use crate::driver::{Driver, Session, Store, Write};
+use crate::driver::{Driver, Read, Session, Store, Write};
 use crate::phases::collections::Collections;
 use crate::phases::guarded::Guarded;
 use crate::phases::ledger::Done;
@@ -375,10 +375,10 @@ fn a_reference_to_nothing_is_an_error_where_all_writes_were_checked() {
     txn.put(&own.space.stored(&key), &value).unwrap();
     let mut plainly = Collections::new::<Fake<true>>(&plan, spec).unwrap();
     noted(&mut plainly, References::Ignored, &[]);
-    let note = dangling::check(&mut txn, &plainly).unwrap();
+    let note = dangling::check(&mut txn, &plainly, true).unwrap();
     assert!(note.is_some_and(|note| note.ends_with("some phase wrote without a check")), "no phase promised it");
     noted(&mut collections, References::Checked, &[number]);
-    let error = dangling::check(&mut txn, &collections).unwrap_err().to_string();
+    let error = dangling::check(&mut txn, &collections, true).unwrap_err().to_string();
     let key = key.escape_ascii();
     let what = format!(
         "references of stored documents that lead to no stored document: 1; the first is of the document `{key}` of `b`"
@@ -389,13 +389,40 @@ fn a_reference_to_nothing_is_an_error_where_all_writes_were_checked() {
     collections.note(2, &done);
     let removed = Action::Delete(on(1, Order::Record));
     collections.note(1, &Done { action: &removed, ..done });
-    assert!(dangling::check(&mut txn, &collections).is_err(), "that says nothing about references of `b` to `a`");
+    assert!(dangling::check(&mut txn, &collections, true).is_err(), "that says nothing about references of `b` to `a`");
     noted(&mut collections, References::Ignored, &[]);
-    let note = dangling::check(&mut txn, &collections).unwrap();
+    let note = dangling::check(&mut txn, &collections, true).unwrap();
     assert_eq!(note, Some(format!("{what}: some phase wrote without a check")));
     let required = collections.all[1].required(&collections.all[1].records.document(number, 0).unwrap());
     txn.put(&required[0], b"").unwrap();
-    assert_eq!(dangling::check(&mut txn, &collections).unwrap(), None);
+    assert_eq!(dangling::check(&mut txn, &collections, true).unwrap(), None);
+}
+
+#[test]
+fn references_of_more_documents_than_are_read_at_a_time_are_all_searched() {
+    let mut plan = plan_of(&[], Encoding::MsgPack, &[]);
+    plan.spec.data[1].records = 3_000;
+    let Subject::Store(spec) = &plan.spec.subject else { panic!("no store") };
+    let mut collections = Collections::new::<Fake<true>>(&plan, spec).unwrap();
+    noted(&mut collections, References::Ignored, &[]);
+    let store = Fake::<true>::open(&plan.dir, spec).unwrap();
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    let own = &collections.all[1];
+    let (mut key, mut value, mut required) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..3_000 {
+        own.records.key(number, &mut key);
+        own.records.value(number, 0, &mut value);
+        txn.put(&own.space.stored(&key), &value).unwrap();
+        required.extend(own.required(&own.records.document(number, 0).unwrap()));
+    }
+    let found = required.iter().filter(|key| txn.get(key, |_| ()).unwrap()).count();
+    let missing = required.len() - found;
+    assert!(missing > 1_100, "{missing} of {}", required.len());
+    for ordered in [true, false] {
+        let note = dangling::check(&mut txn, &collections, ordered).unwrap().unwrap();
+        assert!(note.contains(&format!("no stored document: {missing};")), "{note}");
+    }
 }
 
 /// Stores schools, of which some are missing, and checks those who refer to them, with so many threads.
