@@ -12,6 +12,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
+use super::cuts::cuts;
 use super::open::Database;
 use super::run::{RunData, RunHead, RunId, RunStatus};
 use crate::Error;
@@ -62,7 +63,7 @@ impl Database {
                 connection.query_row("SELECT experiment FROM runs WHERE id = ?1", [run.0], |row| json(row, 0))?;
             let (ids, mut trials) = trials(connection, run)?;
             load_readings(connection, run, &mut trials, &phases(connection, run, &ids)?)?;
-            Ok(Some(RunData { head, experiment, trials }))
+            Ok(Some(RunData { head, experiment, trials, cuts: cuts(connection, run)? }))
         })?;
         let data = found.ok_or_else(|| self.no_run(run))?;
         let variants = data.experiment.variants().len();

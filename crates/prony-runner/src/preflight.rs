@@ -287,6 +287,7 @@ mod tests {
             data: Vec::new(),
             phases: vec![phase],
             limits: Limits::default(),
+            crashes: Vec::new(),
         }
     }
 

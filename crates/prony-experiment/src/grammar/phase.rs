@@ -23,7 +23,7 @@ pub(super) const FRAME: [Field; 4] = [
 ];
 
 /// The actions.
-pub(super) const ACTIONS: [Field; 18] = [
+pub(super) const ACTIONS: [Field; 19] = [
     action("put", Shape::Table(&OPS), "Inserts records."),
     action("get", Shape::Table(&OPS), "Reads records by key."),
     action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),
@@ -60,7 +60,46 @@ pub(super) const ACTIONS: [Field; 18] = [
          a text runs with `sh -c`. It works in the folder of this file, and its CPU time and memory are those of the \
          instance `load`.",
     ),
+    action(
+        "kill",
+        Shape::Table(&KILL),
+        "Crash trials, which run after the blocks and are never timed: a process repeats the writes of a phase on a new \
+         store until it is ended by SIGKILL, and a fresh process counts which acknowledged commits are there.",
+    ),
 ];
+
+/// `kill = { ... }`.
+pub(crate) static KILL: TableShape = table(
+    "kill",
+    "Process crashes: the process ends by SIGKILL, and what it has written survives in the page cache. The writes are those \
+     of `put`, `update`, `delete` or `compute` by one client, grouped into transactions as in the phase; they go on until the \
+     cut, and no reads are among them. `update` and `delete` begin with all records stored. A record that `delete` has removed \
+     is stored again when its turn comes next. The first 12 bytes of each value are the record's number and a version.",
+    &[&[
+        required("during", Shape::Text, "The phase whose writes are repeated."),
+        optional(
+            "cuts",
+            Shape::Whole(1, 100_000),
+            "30",
+            "Number of cuts of each variant, each with a new store. If none of `n` cuts breaks a promise, the probability that \
+             one does is below `1 - 0.05^(1/n)` with confidence 95%: 9.5% after 30 cuts, 3% after 100.",
+        ),
+        optional(
+            "within",
+            Shape::Span,
+            "1 s",
+            "Each cut comes at a random moment of this time, which begins with the first transaction; the cuts are spread \
+             evenly over it.",
+        ),
+        optional(
+            "also",
+            Shape::List(&Shape::Text),
+            "none",
+            "Further collections in which each transaction writes the records of the same numbers, so that it must be atomic \
+             over several tables.",
+        ),
+    ]],
+);
 
 /// What may run beside an action.
 pub(super) static BESIDE: [Field; 1] = [optional(

@@ -24,6 +24,7 @@ use crate::json_lines::JsonLines;
 use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
+use prony_analysis::crash;
 use prony_analysis::guard::findings;
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
@@ -178,14 +179,14 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // A resumed run's trials of earlier sessions count as those of this one.
     let head = Database::open(&arguments.database.database)?.run(run)?;
     let failed = head.finished.saturating_sub(head.ok);
-    let differ = answers_differ(arguments, run)?;
-    let (answer, why) = answer((ended.interrupted, differ), failed, &gates, arguments.fail_unsure);
+    let wrong = wrong(arguments, run)?;
+    let (answer, why) = answer((ended.interrupted, wrong), failed, &gates, arguments.fail_unsure);
     let cleaned = ended.cleaned();
     let ending = match &cleaned {
         Err(_) if answer != Answer::No => "exit code 2: a `cleanup` failed\n".to_owned(),
         _ => format!("exit code {}: {why}\n", answer.code()),
     };
-    texts.extend((differ || !gates.is_empty()).then_some(ending));
+    texts.extend((wrong.is_some() || !gates.is_empty()).then_some(ending));
     if !arguments.json {
         texts.iter().try_for_each(|text| output.print(text))?;
     }
@@ -195,31 +196,36 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     after_cleanup(answer, cleaned)
 }
 
-/// Whether variants that were to give the same answers gave other ones.
-fn answers_differ(arguments: &Arguments, run: RunId) -> Result<bool, Error> {
-    let RunData { experiment, trials, .. } = Database::open(&arguments.database.database)?.load_run(run)?;
-    Ok(findings::of_run(&experiment, &trials, None, true).iter().any(|finding| finding.guard == "answers_differ"))
+/// What is wrong whatever was to be compared: variants that were to give the same answers gave other ones, or a crash trial
+/// broke a promise.
+fn wrong(arguments: &Arguments, run: RunId) -> Result<Option<&'static str>, Error> {
+    let RunData { experiment, trials, cuts, .. } = Database::open(&arguments.database.database)?.load_run(run)?;
+    let found = findings::of_run(&experiment, &trials, None, true);
+    let differ = found.iter().any(|finding| finding.guard == "answers_differ");
+    let broken = crash::broken_promises(&experiment, &cuts).is_some();
+    let broken = broken.then_some("a crash trial broke what the store promises");
+    Ok(differ.then_some("the answers of variants differ").or(broken))
 }
 
 /// What the command ends with, and why: "no" before "cannot judge", since one failure of the change is enough. A failed
 /// trial that no gate speaks of counts as without gates.
 fn answer(
-    (interrupted, differ): (bool, bool),
+    (interrupted, wrong): (bool, Option<&'static str>),
     failed: u32,
     gates: &[Verdicted],
     fail_unsure: bool,
 ) -> (Answer, String) {
     let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
     let unsure = any(gate::Answer::Unsure);
-    let (answer, why) = match any(gate::Answer::Fails) {
+    let (answer, why) = match (any(gate::Answer::Fails), wrong) {
         _ if interrupted => (Answer::No, "the run was interrupted"),
-        true => (Answer::No, "a gate fails"),
-        false if differ => (Answer::No, "the answers of variants differ"),
-        false if fail_unsure && unsure => (Answer::No, "a gate is not decided, and `--fail-unsure` is given"),
-        false if any(gate::Answer::CannotJudge) => (Answer::CannotJudge, "a gate cannot be judged"),
-        false if failed > 0 => return (Answer::No, format!("{} failed", count(failed, "trial"))),
-        false if unsure => (Answer::Yes, "no gate fails; with `--fail-unsure`, a gate that is not decided fails"),
-        false => (Answer::Yes, "every gate passes"),
+        (true, _) => (Answer::No, "a gate fails"),
+        (false, Some(why)) => (Answer::No, why),
+        _ if fail_unsure && unsure => (Answer::No, "a gate is not decided, and `--fail-unsure` is given"),
+        _ if any(gate::Answer::CannotJudge) => (Answer::CannotJudge, "a gate cannot be judged"),
+        _ if failed > 0 => return (Answer::No, format!("{} failed", count(failed, "trial"))),
+        _ if unsure => (Answer::Yes, "no gate fails; with `--fail-unsure`, a gate that is not decided fails"),
+        _ => (Answer::Yes, "every gate passes"),
     };
     (answer, why.to_owned())
 }

@@ -11,6 +11,7 @@ mod calibrate;
 mod compared;
 mod copies;
 mod counters;
+mod crash;
 mod data;
 mod docs;
 mod endings;
