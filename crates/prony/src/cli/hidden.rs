@@ -14,6 +14,8 @@ pub fn of(word: &OsStr) -> Option<fn() -> ExitCode> {
         "worker" => Some(worker),
         "supervise" => Some(supervise),
         "fixture" => Some(fixture),
+        prony_powercut::KEEP => Some(prony_powercut::keep),
+        prony_powercut::SERVE => Some(prony_powercut::serve),
         _ => None,
     }
 }

@@ -1,0 +1,181 @@
+//! Requests from other processes: one line of JSON each way over a socket in the state directory.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{Disk, lock};
+use crate::error::Error;
+use crate::points::{Point, find};
+use crate::process::send;
+use crate::report::{CutReport, Pending};
+use crate::settings::CutSettings;
+
+/// Name of the socket.
+const SOCKET: &str = "control";
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Request {
+    Cut(CutSettings),
+    Sync,
+    Pending,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Cut(CutReport),
+    Pending(Pending),
+    Refused { message: String, hint: Option<String> },
+}
+
+/// The listening end.
+#[derive(Debug)]
+pub(crate) struct Control {
+    path: PathBuf,
+}
+
+impl Control {
+    pub(crate) fn listen(state: &Path, disk: &Arc<Mutex<Disk>>) -> Result<Self, Error> {
+        let path = state.join(SOCKET);
+        // The lock on the directory shows that nobody listens to an older one.
+        let _ = fs::remove_file(&path);
+        let listener = within(state, |path| UnixListener::bind(path)).map_err(Error::file("create", &path))?;
+        let disk = Arc::clone(disk);
+        // The thread ends with the process; each request has a thread of its own, since a cut takes long.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let disk = Arc::clone(&disk);
+                thread::spawn(move || serve(&stream, &disk));
+            }
+        });
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Uses the socket by a short path: the kernel takes 107 bytes at most.
+fn within<T>(state: &Path, use_path: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let directory = File::open(state)?;
+    use_path(&Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(SOCKET))
+}
+
+fn connect(state: &Path) -> io::Result<UnixStream> {
+    within(state, |path| UnixStream::connect(path))
+}
+
+/// Whether a process serves the file system with this state directory.
+pub(crate) fn is_served(state: &Path) -> bool {
+    connect(state).is_ok()
+}
+
+fn serve(stream: &UnixStream, disk: &Mutex<Disk>) {
+    let mut line = String::new();
+    let answer = match BufReader::new(stream).read_line(&mut line).map(|_| serde_json::from_str(&line)) {
+        Ok(Ok(request)) => answer(request, disk),
+        Ok(Err(error)) => Answer::Refused { message: format!("not understood: {error}"), hint: None },
+        Err(_) => return,
+    };
+    // Nobody may wait for the answer any more.
+    let _ = send(stream, &answer);
+}
+
+fn answer(request: Request, disk: &Mutex<Disk>) -> Answer {
+    let mut disk = lock(disk);
+    let done = match request {
+        Request::Cut(settings) => disk.write_back_and_cut(&settings).map(Answer::Cut),
+        Request::Sync => disk.sync_and_count().map(Answer::Pending),
+        Request::Pending => Ok(Answer::Pending(disk.pending())),
+    };
+    done.unwrap_or_else(|error| Answer::Refused { message: error.whole(), hint: error.hint() })
+}
+
+/// Sends a request to the process that serves a file system.
+fn ask(point: &Point, request: &Request) -> Result<Answer, Error> {
+    // The socket outlives its process; a connection to it then is refused.
+    let stream = connect(&point.state).map_err(|source| match point.is_mounted() {
+        true => Error::Stale { point: point.path.clone(), source },
+        false => Error::NotMounted { point: point.path.clone() },
+    })?;
+    let control = |source| Error::Control { point: point.path.clone(), source };
+    send(&stream, request).map_err(control)?;
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).map_err(control)?;
+    match serde_json::from_str(&line).map_err(|error| control(error.into()))? {
+        Answer::Refused { message, hint } => Err(Error::Refused { message, hint }),
+        answer => Ok(answer),
+    }
+}
+
+/// The settings with the path of the images as the server may use it. The server looks at no path that may lie in its own
+/// file system, for it would wait for itself: this process does.
+fn outside(point: &Point, settings: &CutSettings) -> Result<CutSettings, Error> {
+    let into = &settings.into;
+    let (Some(above), Some(name)) = (into.parent(), into.file_name()) else {
+        return Err(Error::file("create", into)(io::ErrorKind::AlreadyExists.into()));
+    };
+    let device = fs::metadata(above).map_err(Error::file("read", above))?.dev();
+    if (rustix::fs::major(device), rustix::fs::minor(device)) == point.device {
+        return Err(Error::Setting {
+            message: format!("the images would lie in the file system that is cut: `{}`", into.display()),
+            hint: format!("choose a directory outside of `{}`", point.path.display()),
+        });
+    }
+    let above = above.canonicalize().map_err(Error::file("find", above))?;
+    CutSettings { into: above.join(name), ..settings.clone() }.with_text_path()
+}
+
+pub(crate) fn cut_at(point: &Point, settings: &CutSettings) -> Result<CutReport, Error> {
+    match ask(point, &Request::Cut(outside(point, settings)?))? {
+        Answer::Cut(report) => Ok(report),
+        _ => Err(unexpected(point)),
+    }
+}
+
+pub(crate) fn sync_at(point: &Point) -> Result<Pending, Error> {
+    pending_of(point, &Request::Sync)
+}
+
+pub(crate) fn pending_at(point: &Point) -> Result<Pending, Error> {
+    pending_of(point, &Request::Pending)
+}
+
+fn pending_of(point: &Point, request: &Request) -> Result<Pending, Error> {
+    match ask(point, request)? {
+        Answer::Pending(pending) => Ok(pending),
+        _ => Err(unexpected(point)),
+    }
+}
+
+fn unexpected(point: &Point) -> Error {
+    Error::Control { point: point.path.clone(), source: io::ErrorKind::InvalidData.into() }
+}
+
+/// Cuts the power of the file system that another process has mounted on `point`.
+///
+/// # Errors
+/// As [`crate::Mounted::cut`], and where no file system is mounted there or its process does not answer.
+pub fn cut(point: &Path, settings: &CutSettings) -> Result<CutReport, Error> {
+    cut_at(&find(point)?, settings)
+}
+
+/// Makes everything durable on the file system that another process has mounted on `point`, and says what was pending.
+///
+/// # Errors
+/// As [`cut`].
+pub fn sync(point: &Path) -> Result<Pending, Error> {
+    sync_at(&find(point)?)
+}

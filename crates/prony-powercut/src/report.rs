@@ -1,0 +1,60 @@
+//! What a cut found and made.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::{MetadataOrder, Policy};
+
+/// Operations that were not durable at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// Writes, truncations, changes of attributes and of directories.
+    pub operations: u64,
+    /// Of these, changes of metadata: directories, attributes, truncations.
+    pub metadata: u64,
+    /// Bytes of the writes.
+    pub bytes: u64,
+}
+
+/// What happened since the mount that makes the images less severe than a power failure could be. Each count that is not zero
+/// is a remark that belongs to a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Operations that were made durable early, since the limit of memory or of pending data was reached.
+    pub made_durable: u64,
+    /// Files, directories and links that were refused with `ENOSPC`, since the limit of memory was reached.
+    pub refused: u64,
+    /// Requests that may have been an `msync` of a part of a file, and made all of the file durable: the kernel does not
+    /// tell the file system which part, nor that it is no `fdatasync`. Counted are those of files with other pending data
+    /// than pages that were written through a map.
+    pub parts_as_whole: u64,
+}
+
+/// A directory that was made of a cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The policy that it follows.
+    pub policy: Policy,
+    /// The seed of this image.
+    pub seed: u64,
+    /// Pending changes of metadata that survived.
+    pub metadata: u64,
+    /// Bytes of pending writes that survived, in files that can be reached.
+    pub bytes: u64,
+}
+
+/// A cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutReport {
+    /// The order of metadata that was simulated.
+    pub metadata: MetadataOrder,
+    /// What was pending.
+    pub pending: Pending,
+    /// What makes the images less severe.
+    pub limits: Limits,
+    /// The images, in order.
+    pub images: Vec<Image>,
+}
