@@ -1,7 +1,7 @@
 //! Measures how fast programs write through the file system of `prony powercut`, as a ratio to tmpfs.
 //!
-//! `cargo bench -p prony-powercut --bench powercut` runs each workload on tmpfs and on the file system (its state directory
-//! on tmpfs), in turn in one process, 15 rounds after one that does not count. It prints the median of the ratios of rates within
+//! `cargo bench -p prony-powercut --bench powercut` runs each workload on tmpfs and on the file system, served by one
+//! thread and by four (its state directory on tmpfs), in turn in one process, 15 rounds after one that does not count. It prints the median of the ratios of rates within
 //! a round, and the 4th and 12th of the 15: an interval that contains the true median with a probability of 96.5 %, whatever
 //! the distribution.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark speaks")]
@@ -31,29 +31,51 @@ const WORKLOADS: [Workload; 5] = [
     ("LMDB, no sync, 1 put per transaction", |path| lmdb(path, 4000, 1)),
 ];
 
+/// Threads of the server, one mount each.
+const THREADS: [u32; 2] = [1, 4];
+
 fn main() -> Result<(), Failure> {
     let top = tempfile::tempdir_in("/dev/shm")?;
-    let [plain, point, state] = ["plain", "point", "state"].map(|name| top.path().join(name));
+    let mount = |threads: u32| -> Result<Mounted, Failure> {
+        let [point, state] = ["point", "state"].map(|name| top.path().join(format!("{name}-{threads}")));
+        fs::create_dir(&point)?;
+        let program = Path::new(env!("CARGO_BIN_EXE_prony-powercut-server"));
+        Ok(Mounted::start(program, &point, &state, &Settings { threads, ..Settings::default() })?)
+    };
+    let mounts = THREADS.map(mount);
+    let plain = top.path().join("plain");
     fs::create_dir(&plain)?;
-    fs::create_dir(&point)?;
-    let mounted = Mounted::start(program(), &point, &state, &Settings::default())?;
-    for (name, workload) in WORKLOADS {
-        let mut ratios = Vec::new();
-        for round in 0..=ROUNDS {
-            let order = if round % 2 == 0 { [&plain, &point] } else { [&point, &plain] };
-            let mut times = order.map(|place| (place, time(place, workload)));
-            times.sort_by_key(|(place, _)| *place != &plain);
-            let [(_, plain), (_, tested)] = times;
-            if round > 0 {
-                ratios.push(plain? / tested?);
-            }
-            mounted.sync()?;
-        }
-        ratios.sort_by(f64::total_cmp);
-        let [low, high] = INTERVAL.map(|at| ratios[at]);
-        println!("{name}: {:.3} times the rate on tmpfs ({low:.3} to {high:.3})", ratios[ROUNDS / 2]);
+    let mut places = vec![plain];
+    for mounted in mounts.iter().flatten() {
+        places.push(mounted.point().to_path_buf());
     }
-    mounted.unmount()?;
+    let mounts = mounts.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for (name, workload) in WORKLOADS {
+        let mut ratios = vec![Vec::new(); THREADS.len()];
+        for round in 0..=ROUNDS {
+            let mut times = vec![0.0; places.len()];
+            // Each place is first, second and last equally often.
+            for turn in 0..places.len() {
+                let at = (turn + round) % places.len();
+                times[at] = time(&places[at], workload)?;
+            }
+            for (at, ratios) in ratios.iter_mut().enumerate().filter(|_| round > 0) {
+                ratios.push(times[0] / times[at + 1]);
+            }
+            mounts.iter().try_for_each(|mounted| mounted.sync().map(drop))?;
+        }
+        for (threads, mut ratios) in THREADS.iter().zip(ratios) {
+            ratios.sort_by(f64::total_cmp);
+            let [low, high] = INTERVAL.map(|at| ratios[at]);
+            println!(
+                "{name}, {threads} threads: {:.3} times the rate on tmpfs ({low:.3} to {high:.3})",
+                ratios[ROUNDS / 2]
+            );
+        }
+    }
+    for mounted in mounts {
+        mounted.unmount()?;
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{Disk, lock};
 use crate::error::Error;
-use crate::points::{Point, find};
+use crate::points::{Point, find, points};
 use crate::process::send;
 use crate::report::{CutReport, Pending};
 use crate::settings::CutSettings;
@@ -77,9 +77,10 @@ fn connect(state: &Path) -> io::Result<UnixStream> {
     within(state, |path| UnixStream::connect(path))
 }
 
-/// Whether a process serves the file system with this state directory.
-pub(crate) fn is_served(state: &Path) -> bool {
-    connect(state).is_ok()
+/// Whether a process serves the file system with this state directory, or may do so where this process may not ask it.
+fn is_served(state: &Path) -> bool {
+    let nobody = |error: io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+    !connect(state).is_err_and(nobody)
 }
 
 fn serve(stream: &UnixStream, disk: &Mutex<Disk>) {
@@ -178,4 +179,13 @@ pub fn cut(point: &Path, settings: &CutSettings) -> Result<CutReport, Error> {
 /// As [`cut`].
 pub fn sync(point: &Path) -> Result<Pending, Error> {
     sync_at(&find(point)?)
+}
+
+/// Mount points of this file system whose server process has ended: every access to them fails. Their mounts were left by
+/// processes that were all killed.
+///
+/// # Errors
+/// Where the list of mounts cannot be read.
+pub fn stale() -> Result<Vec<PathBuf>, Error> {
+    Ok(points()?.into_iter().filter(|point| !is_served(&point.state)).map(|point| point.path).collect())
 }

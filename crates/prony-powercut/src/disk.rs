@@ -18,10 +18,10 @@ use crate::contents::{Contents, Nameless};
 use crate::entries::Entries;
 use crate::inode::{DirectoryImages, FileImages, Inode, Kind, New};
 use crate::log::{Attributes, Change, EntryChange, Ino, Log, OVERHEAD, Seq};
+use crate::memory::{Room, entry_weight};
 use crate::payload::Payloads;
 use crate::ranges::Ranges;
 use crate::report::{Limits, Pending};
-use crate::room::{Room, entry_weight};
 use crate::settings::{MetadataOrder, Settings, Unit};
 use crate::writeback::Writeback;
 

@@ -17,9 +17,9 @@ use crate::disk::{Disk, Done, PAGE, errno};
 use crate::error::Error;
 use crate::inode::{Inode, Kind, Written};
 use crate::log::{Change, EntryChange, Ino, Key, Seq};
+use crate::memory::entry_weight;
 use crate::progress;
 use crate::report::Pending;
-use crate::room::entry_weight;
 
 impl Disk {
     /// `fsync`, or `fdatasync` with `data_only`, of a file or a directory.

@@ -48,6 +48,14 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// A mount is gone, and its owner did not ask for it.
+    #[error("the mount on `{}` is gone: {why}", .point.display())]
+    Ended {
+        /// The mount point.
+        point: PathBuf,
+        /// What ended it.
+        why: String,
+    },
     /// The connection to the process that serves the file system failed.
     #[error("cannot talk to the process that serves `{}`", .point.display())]
     Control {
@@ -75,6 +83,7 @@ impl Error {
             Self::NotMounted { point } => {
                 Some(format!("mount one: `prony powercut mount {} --state DIR`", point.display()))
             }
+            Self::Ended { .. } => Some("what was in it is lost; mount it again".to_owned()),
             Self::Stale { point, .. } => {
                 Some(format!("remove it: `prony doctor --repair`, or `prony powercut unmount {}`", point.display()))
             }

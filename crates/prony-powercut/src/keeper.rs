@@ -5,11 +5,13 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, ExitCode};
 use std::time::{Duration, Instant};
 
+use prony_model::units::Nanos;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Error;
 use crate::points::{Point, find};
-use crate::process::{Arguments, Ended, SERVE, Started, protect, read_line, readable, send, start};
+use crate::process::{Arguments, SERVE, Started, protect, read_line, readable, send, send_to_parent, start};
+use crate::report::End;
 use crate::settings::Settings;
 
 /// How often the server is asked.
@@ -49,25 +51,22 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     let why = match (&started, &point) {
         (Started::Mounted { .. }, Some(_)) => {
             // Where the owner has ended, its input has too.
-            let _ = send(owner_output(), &started);
+            let _ = send_to_parent(&started);
             let zero = Duration::ZERO;
             let received = Vec::new();
             let mut watch = Watch { arguments, input, output, patience, received, silent: zero, stuck: zero, done: 0 };
             let why = watch.run();
             remove(point.as_ref(), &mut server, watch.input);
-            why.map(|why| why.text(&mut server, patience))
+            why.map(|why| why.end(&mut server, patience))
         }
         _ => {
             remove(point.as_ref(), &mut server, input);
-            return send(owner_output(), &started);
+            return send_to_parent(&started);
         }
     };
-    let _ = send(owner_output(), &Ended { why });
+    // Nothing, where the owner asked for it.
+    let _ = send_to_parent(&why);
     Ok(())
-}
-
-fn owner_output() -> io::StdoutLock<'static> {
-    io::stdout().lock()
 }
 
 /// Removes the mount first, so that nothing waits, and ends the server then.
@@ -97,17 +96,18 @@ enum Why {
 }
 
 impl Why {
-    fn text(self, server: &mut Child, patience: Duration) -> String {
-        let time = prony_model::units::Nanos::from_millis(patience.as_millis() as u64);
-        match self {
+    fn end(self, server: &mut Child, patience: Duration) -> End {
+        let time = Nanos::from_millis(patience.as_millis() as u64);
+        let (was_removed, why) = match self {
             Self::ServerEnded => match server.try_wait() {
-                Ok(Some(status)) if status.success() => "the mount was removed by another process".to_owned(),
-                Ok(Some(status)) => format!("the process that served it ended: {status}"),
-                _ => "the process that served it ended".to_owned(),
+                Ok(Some(status)) if status.success() => (true, "the mount was removed by another process".to_owned()),
+                Ok(Some(status)) => (false, format!("the process that served it ended: {status}")),
+                _ => (false, "the process that served it ended".to_owned()),
             },
-            Self::NoAnswer => format!("the process that served it did not answer for {time}"),
-            Self::NoProgress => format!("a request made no progress for {time}"),
-        }
+            Self::NoAnswer => (false, format!("the process that served it did not answer for {time}")),
+            Self::NoProgress => (false, format!("a request made no progress for {time}")),
+        };
+        End { was_removed, why }
     }
 }
 

@@ -99,11 +99,12 @@ impl Change {
         }
     }
 
-    /// What must be as it was when this was issued: a rename needs the places of its directories, for what it moved into a
-    /// directory that is not there would be lost, although it was durable under its old name.
+    /// What must be as it was when this was issued: a rename, and a change of a directory, need the places of the directories
+    /// in which they happen, for what was moved into a directory that is not there would be lost, although it was durable
+    /// under its old name.
     pub(crate) fn needs(&self) -> Vec<Key> {
         match self {
-            Self::Entries { changes, .. } if changes.len() > 1 => {
+            Self::Entries { changes, directories } if changes.len() > 1 || !directories.is_empty() => {
                 changes.iter().map(|change| Key::Place(change.dir)).collect()
             }
             _ => Vec::new(),
@@ -188,8 +189,10 @@ impl Log {
         self.weight -= change.weight();
         self.metadata.remove(&seq);
         self.growths.remove(&seq);
-        if self.operations.is_empty() {
-            self.flushes.clear();
+        // Flushes whose data are durable or gone.
+        let first = self.operations.first_key_value().map_or(Seq::MAX, |(seq, _)| *seq);
+        while self.flushes.first_key_value().is_some_and(|(at, _)| *at <= first) {
+            self.flushes.pop_first();
         }
         Some(change)
     }

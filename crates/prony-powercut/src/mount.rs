@@ -1,15 +1,15 @@
 //! A mount, as its owner sees it.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::time::{Duration, Instant};
 
 use crate::control;
 use crate::error::Error;
 use crate::points::{Point, find};
-use crate::process::{Ended, KEEP, Started, read_line, send, start};
-use crate::report::{CutReport, Pending};
-use crate::server::directories;
+use crate::process::{KEEP, Started, read_line, send, start};
+use crate::report::{CutReport, End, Pending};
 use crate::settings::{CutSettings, Settings};
 
 /// What the keeper may take longer than the server.
@@ -26,7 +26,7 @@ pub struct Mounted {
     output: ChildStdout,
     server: u32,
     /// Why it ended, once that is known.
-    ended: Option<Option<String>>,
+    ended: Option<Option<End>>,
 }
 
 impl Mounted {
@@ -108,19 +108,20 @@ impl Mounted {
 
     /// Why the mount is gone, where it is: another process removed it, or the process that served it ended or did not
     /// answer. A program that got an error from the file system is not to blame for it then.
-    pub fn ended(&mut self) -> Option<String> {
+    pub fn ended(&mut self) -> Option<End> {
         if self.ended.is_none() && matches!(self.keeper.try_wait(), Ok(None)) {
             return None;
         }
-        Some(self.reason().unwrap_or_else(|| "the process that watched it ended".to_owned()))
+        let unknown = || End { was_removed: false, why: "the process that watched it ended".to_owned() };
+        Some(self.reason().unwrap_or_else(unknown))
     }
 
     /// The reason that the keeper has written or writes.
-    fn reason(&mut self) -> Option<String> {
+    fn reason(&mut self) -> Option<End> {
         let output = &self.output;
         let read = || {
             let line = read_line(output, MARGIN).ok()??;
-            serde_json::from_slice(&line).ok().and_then(|Ended { why }| why)
+            serde_json::from_slice::<Option<End>>(&line).ok().flatten()
         };
         self.ended.get_or_insert_with(read).clone()
     }
@@ -157,4 +158,18 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = self.end();
     }
+}
+
+/// Makes the state directory and finds both directories; the state directory may not be in the mount point.
+fn directories(point: &Path, state: &Path) -> Result<(PathBuf, PathBuf), Error> {
+    let point = point.canonicalize().map_err(Error::file("find", point))?;
+    fs::create_dir_all(state).map_err(Error::file("create", state))?;
+    let state = state.canonicalize().map_err(Error::file("find", state))?;
+    if state.starts_with(&point) {
+        return Err(Error::Setting {
+            message: format!("the state directory `{}` is in the mount point", state.display()),
+            hint: format!("choose a directory outside of `{}`", point.display()),
+        });
+    }
+    Ok((point, state))
 }

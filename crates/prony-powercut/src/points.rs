@@ -10,7 +10,6 @@ use prony_os::mount::{MountPoint, mounts};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use crate::control;
 use crate::error::Error;
 
 /// Source of a mount: this prefix and the state directory, in which [`escape`] replaces bytes.
@@ -71,6 +70,11 @@ fn all() -> Result<Vec<MountPoint>, Error> {
     mounts().map_err(Error::file("read", Path::new("/proc/self/mountinfo")))
 }
 
+/// All mounts of this file system.
+pub(crate) fn points() -> Result<Vec<Point>, Error> {
+    Ok(all()?.into_iter().filter_map(ours).collect())
+}
+
 /// The file system of this kind that is mounted on `point`, a path that may be a symbolic link.
 pub(crate) fn find(point: &Path) -> Result<Point, Error> {
     let path = absolute(point)?;
@@ -123,16 +127,6 @@ impl Point {
 /// [`Error::NotMounted`], or where the kernel refuses.
 pub fn unmount(point: &Path) -> Result<(), Error> {
     find(point)?.end()
-}
-
-/// Mount points of this file system whose server process has ended: every access to them fails. Their mounts were left by
-/// processes that were all killed.
-///
-/// # Errors
-/// Where the list of mounts cannot be read.
-pub fn stale() -> Result<Vec<PathBuf>, Error> {
-    let points = all()?.into_iter().filter_map(ours);
-    Ok(points.filter(|point| !control::is_served(&point.state)).map(|point| point.path).collect())
 }
 
 #[cfg(test)]

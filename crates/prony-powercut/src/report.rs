@@ -31,6 +31,15 @@ pub struct Limits {
     pub parts_as_whole: u64,
 }
 
+/// Why a mount is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Whether another process removed it; otherwise something failed.
+    pub was_removed: bool,
+    /// In words.
+    pub why: String,
+}
+
 /// A directory that was made of a cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {

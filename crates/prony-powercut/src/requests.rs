@@ -27,9 +27,16 @@ pub(crate) struct Server {
     latency: Duration,
     sync_latency: Duration,
     /// After a synchronous write the kernel sends an `fsync` of the whole file, from the same thread and handle. It concerns
-    /// what was written, and is no call of the program: by thread, the handle and the first and last byte.
-    implied: Mutex<HashMap<u32, (u64, (u64, u64))>>,
+    /// what was written, and is no call of the program. By thread.
+    implied: Mutex<HashMap<u32, Implied>>,
     handles: AtomicU64,
+}
+
+/// An `fsync` that the kernel sends by itself: the handle, and the first and last byte that were written.
+#[derive(Clone, Copy)]
+struct Implied {
+    handle: u64,
+    range: (u64, u64),
 }
 
 /// The disk while a request uses it.
@@ -94,7 +101,7 @@ impl Server {
         }
     }
 
-    fn implied(&self) -> MutexGuard<'_, HashMap<u32, (u64, (u64, u64))>> {
+    fn implied(&self) -> MutexGuard<'_, HashMap<u32, Implied>> {
         self.implied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,17 +151,18 @@ impl Server {
         self.disk().sync_range(ino, range, write.flags & O_SYNC != O_SYNC)?;
         let mut implied = self.implied();
         // A large write arrives in several requests.
-        let before = implied.get(&write.thread).filter(|(handle, _)| *handle == write.handle).map(|(_, range)| *range);
-        let (begin, end) = before.unwrap_or(range);
-        implied.insert(write.thread, (write.handle, (begin.min(range.0), end.max(range.1))));
+        let before = implied.get(&write.thread).filter(|before| before.handle == write.handle);
+        let (begin, end) = before.map_or(range, |before| before.range);
+        let range = (begin.min(range.0), end.max(range.1));
+        implied.insert(write.thread, Implied { handle: write.handle, range });
         Ok(())
     }
 
     /// `fsync`, `fdatasync` or `msync`, or what the kernel sends after a synchronous write: then pages of a map that belong
     /// to the range of the write have arrived before it.
     pub(crate) fn synchronize(&self, ino: Ino, (thread, handle): (u32, u64), data_only: bool) -> Done {
-        let implied = self.implied().remove(&thread).filter(|(of, _)| *of == handle);
-        if let Some((_, range)) = implied {
+        let implied = self.implied().remove(&thread).filter(|implied| implied.handle == handle);
+        if let Some(Implied { range, .. }) = implied {
             return self.disk().sync_range(ino, range, data_only);
         }
         self.synchronize_all(ino, data_only)

@@ -1,6 +1,5 @@
 //! The process that answers the kernel. It opens and maps no file of the mount.
 
-use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,13 +15,10 @@ use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::points::{find, source};
-use crate::process::{Arguments, Started, protect, read_line, readable, send};
+use crate::process::{Arguments, Started, protect, read_line, readable, send_to_parent};
 use crate::progress;
 use crate::requests::Server;
 use crate::settings::Settings;
-
-/// Threads that answer requests: one that waits for a slow `fsync` does not stop the others.
-const THREADS: usize = 4;
 
 /// How often it is checked whether the mount was removed by another process.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -50,7 +46,7 @@ pub fn serve() -> ExitCode {
     match Served::start(&arguments, &settings) {
         Ok(served) => served.answer(&arguments),
         Err(error) => {
-            let _ = send(io::stdout().lock(), &refusal(error));
+            let _ = send_to_parent(&refusal(error));
             ExitCode::from(2)
         }
     }
@@ -78,20 +74,21 @@ impl Served {
         let disk = Arc::new(Mutex::new(disk));
         let control = Control::listen(state, &disk)?;
         let server = Server::new(disk, settings);
-        let session = fuser::spawn_mount(server, point, &configuration(state)).map_err(|e| no_mount(point, &e))?;
+        let session = fuser::spawn_mount(server, point, &configuration(state, settings.threads))
+            .map_err(|e| no_mount(point, &e))?;
         Ok(Self { session, _control: control, _lock: lock })
     }
 
     /// Answers the keeper until it ends or the mount is removed.
     fn answer(self, arguments: &Arguments) -> ExitCode {
         let input = io::stdin();
-        let mut is_there = send(io::stdout().lock(), &Started::Mounted { server: std::process::id() }).is_ok();
+        let mut is_there = send_to_parent(&Started::Mounted { server: std::process::id() }).is_ok();
         while is_there && !self.session.guard.is_finished() {
             let mut bytes = [0; 64];
             let Ok([is_ready]) = readable([&input.as_fd()], PERIOD) else { break };
             if is_ready {
                 is_there = match rustix::io::read(&input, &mut bytes) {
-                    Ok(count) => count > 0 && send(io::stdout().lock(), &progress::now()).is_ok(),
+                    Ok(count) => count > 0 && send_to_parent(&progress::now()).is_ok(),
                     Err(_) => false,
                 };
             }
@@ -119,12 +116,12 @@ fn lock_state(state: &Path) -> Result<Lock, Error> {
     })
 }
 
-fn configuration(state: &Path) -> Config {
+fn configuration(state: &Path, threads: u32) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName(source(state)), MountOption::DefaultPermissions];
     // Others than root may share a mount only where `/etc/fuse.conf` allows it.
     config.acl = if geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(THREADS);
+    config.n_threads = Some(threads.max(1) as usize);
     config
 }
 
@@ -141,18 +138,4 @@ fn no_mount(point: &Path, error: &io::Error) -> Error {
         (error.to_string(), "choose an empty directory that is no mount point")
     };
     Error::Mount { point: point.to_path_buf(), why, hint: hint.to_owned() }
-}
-
-/// Makes the state directory and finds both directories; the state directory may not be in the mount point.
-pub(crate) fn directories(point: &Path, state: &Path) -> Result<(std::path::PathBuf, std::path::PathBuf), Error> {
-    let point = point.canonicalize().map_err(Error::file("find", point))?;
-    fs::create_dir_all(state).map_err(Error::file("create", state))?;
-    let state = state.canonicalize().map_err(Error::file("find", state))?;
-    if state.starts_with(&point) {
-        return Err(Error::Setting {
-            message: format!("the state directory `{}` is in the mount point", state.display()),
-            hint: format!("choose a directory outside of `{}`", point.display()),
-        });
-    }
-    Ok((point, state))
 }

@@ -59,6 +59,8 @@ pub struct Settings {
     pub sync_latency: Nanos,
     /// Time after which the mount is removed where its server does not answer, or no request makes progress.
     pub patience: Nanos,
+    /// Threads of the server, one at least: with several, one that waits for a slow `fsync` does not stop the others.
+    pub threads: u32,
 }
 
 impl Default for Settings {
@@ -73,6 +75,7 @@ impl Default for Settings {
             latency: Nanos::ZERO,
             sync_latency: Nanos::ZERO,
             patience: Nanos::from_secs(30),
+            threads: 4,
         }
     }
 }

@@ -32,8 +32,9 @@ fn dirty_map(mount: &Mount) -> (File, SharedMap) {
 fn wait(mounted: &mut Mounted) -> String {
     let until = Instant::now() + LONG;
     loop {
-        if let Some(why) = mounted.ended() {
-            return why;
+        if let Some(end) = mounted.ended() {
+            assert_eq!(end.was_removed, end.why.contains("removed"), "{end:?}");
+            return end.why;
         }
         assert!(Instant::now() < until, "the mount is still there");
         std::thread::sleep(Duration::from_millis(5));

@@ -1,5 +1,7 @@
 //! Random operations on the file system and on a plain directory, which must show the same. As `fsx` does, with several
-//! files and with their names. `PRONY_POWERCUT_OPERATIONS` sets the number of operations (default 3,000).
+//! files and with their names. `PRONY_POWERCUT_OPERATIONS` sets the number of operations (default 3,000); one million of
+//! them took 559 s:
+//! `PRONY_POWERCUT_OPERATIONS=1000000 cargo test -p prony-powercut --test it -- oracle::file_system_shows`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -165,10 +165,10 @@ fn definitions() -> clap::Command {
 
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
-    // Started for each trial, or many of them, with this one word: reading it as what a person types takes a millisecond.
+    // Started for each trial, or many of them, with one word: reading it as what a person types takes a millisecond.
     let mut typed = std::env::args_os().skip(1);
-    if let (Some(word), None) = (typed.next(), typed.next())
-        && let Some(hidden) = hidden::of(&word)
+    if let Some(word) = typed.next()
+        && let Some(hidden) = hidden::of(&word, typed.next().is_some())
     {
         return hidden();
     }

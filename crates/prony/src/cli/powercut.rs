@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prony_model::number::count;
 use prony_model::units::{Bytes, Fraction, Nanos, parse_bytes, parse_fraction, parse_span, parse_time};
 use prony_os::interrupt::Interrupt;
-use prony_powercut::{CutReport, CutSettings, Limits, MetadataOrder, Mounted, Pending, Policy, Settings, Unit};
+use prony_powercut::{CutReport, CutSettings, End, Limits, MetadataOrder, Mounted, Pending, Policy, Settings, Unit};
 use serde::de::DeserializeOwned;
 
 use super::{Answer, Output};
@@ -156,8 +156,12 @@ impl MountArguments {
         output.print(&format!("mounted on `{point}`; Ctrl-C removes the mount and everything in it\n"))?;
         output.flush()?;
         while !interrupt.asked() {
-            if let Some(why) = mounted.ended() {
-                return output.print(&format!("the mount on `{point}` is gone: {why}\n"));
+            if let Some(End { was_removed, why }) = mounted.ended() {
+                if was_removed {
+                    return output.print(&format!("the mount on `{point}` is gone: {why}\n"));
+                }
+                let point = mounted.point().to_path_buf();
+                return Err(prony_powercut::Error::Ended { point, why }.into());
             }
             std::thread::sleep(PAUSE);
         }
@@ -178,6 +182,7 @@ impl MountArguments {
             latency: self.latency,
             sync_latency: self.sync_latency,
             patience: self.patience,
+            threads: Settings::default().threads,
         }
     }
 }
