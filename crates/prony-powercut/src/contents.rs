@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
@@ -36,15 +37,22 @@ impl Nameless {
 }
 
 /// A sparse file and its size.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Contents {
-    file: File,
+    file: Arc<File>,
     size: u64,
 }
 
 impl Contents {
-    pub(crate) const fn new(file: File) -> Self {
-        Self { file, size: 0 }
+    pub(crate) fn new(file: File) -> Self {
+        Self { file: Arc::new(file), size: 0 }
+    }
+
+    /// The contents that a file has.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok(Self { file: Arc::new(file), size })
     }
 
     pub(crate) const fn size(&self) -> u64 {
@@ -74,7 +82,7 @@ impl Contents {
     pub(crate) fn zero(&mut self, offset: u64, len: u64) -> io::Result<()> {
         let len = len.min(self.size.saturating_sub(offset));
         if len > 0 {
-            fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?;
+            fallocate(&*self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?;
         }
         Ok(())
     }
@@ -87,12 +95,12 @@ impl Contents {
 
     /// Whether all bytes of a range are allocated.
     pub(crate) fn is_allocated(&self, offset: u64, len: u64) -> bool {
-        seek(&self.file, SeekFrom::Hole(offset)).is_ok_and(|hole| hole >= offset + len)
+        seek(&*self.file, SeekFrom::Hole(offset)).is_ok_and(|hole| hole >= offset + len)
     }
 
     /// The next data or hole, as `lseek` finds it.
     pub(crate) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
-        seek(&self.file, to)
+        seek(&*self.file, to)
     }
 
     /// Copies the contents into a new file, holes as holes.
@@ -101,13 +109,13 @@ impl Contents {
         file.set_len(self.size)?;
         let mut at = 0;
         loop {
-            let data = match seek(&self.file, SeekFrom::Data(at)) {
+            let data = match seek(&*self.file, SeekFrom::Data(at)) {
                 Ok(data) => data,
                 // There are no more data.
-                Err(Errno::NXIO) => return Ok(Self { file, size: self.size }),
+                Err(Errno::NXIO) => return Ok(Self { file: Arc::new(file), size: self.size }),
                 Err(error) => return Err(error.into()),
             };
-            at = seek(&self.file, SeekFrom::Hole(data))?;
+            at = seek(&*self.file, SeekFrom::Hole(data))?;
             copy_range(&self.file, &file, data, at)?;
         }
     }

@@ -15,8 +15,12 @@ use crate::disk::{Disk, lock};
 use crate::error::Error;
 use crate::points::{Point, find, points};
 use crate::process::send;
-use crate::report::{CutReport, Pending};
-use crate::settings::CutSettings;
+use crate::report::{CutReport, Pending, Status};
+use crate::saved::Cut;
+use crate::settings::{CutSettings, checked};
+
+/// Name of the saved cut beside its images.
+const SAVED: &str = "cut";
 
 /// Name of the socket.
 const SOCKET: &str = "control";
@@ -24,16 +28,18 @@ const SOCKET: &str = "control";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Request {
-    Cut(CutSettings),
+    /// Save a cut in this directory.
+    Save(PathBuf),
     Sync,
-    Pending,
+    Status,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Answer {
-    Cut(CutReport),
+    Saved,
     Pending(Pending),
+    Status(Status),
     Refused { message: String, hint: Option<String> },
 }
 
@@ -97,9 +103,9 @@ fn serve(stream: &UnixStream, disk: &Mutex<Disk>) {
 fn answer(request: Request, disk: &Mutex<Disk>) -> Answer {
     let mut disk = lock(disk);
     let done = match request {
-        Request::Cut(settings) => disk.write_back_and_cut(&settings).map(Answer::Cut),
+        Request::Save(into) => disk.write_back_and_save(&into).map(|()| Answer::Saved),
         Request::Sync => disk.sync_and_count().map(Answer::Pending),
-        Request::Pending => Ok(Answer::Pending(disk.pending())),
+        Request::Status => Ok(Answer::Status(disk.status())),
     };
     done.unwrap_or_else(|error| Answer::Refused { message: error.whole(), hint: error.hint() })
 }
@@ -121,10 +127,9 @@ fn ask(point: &Point, request: &Request) -> Result<Answer, Error> {
     }
 }
 
-/// The settings with the path of the images as the server may use it. The server looks at no path that may lie in its own
-/// file system, for it would wait for itself: this process does.
-fn outside(point: &Point, settings: &CutSettings) -> Result<CutSettings, Error> {
-    let into = &settings.into;
+/// A directory that does not exist yet, as the server may use it. The server looks at no path that may lie in its own file
+/// system, for it would wait for itself: this process does.
+fn outside(point: &Point, into: &Path) -> Result<PathBuf, Error> {
     let (Some(above), Some(name)) = (into.parent(), into.file_name()) else {
         return Err(Error::file("create", into)(io::ErrorKind::AlreadyExists.into()));
     };
@@ -135,28 +140,36 @@ fn outside(point: &Point, settings: &CutSettings) -> Result<CutSettings, Error> 
             hint: format!("choose a directory outside of `{}`", point.path.display()),
         });
     }
-    let above = above.canonicalize().map_err(Error::file("find", above))?;
-    CutSettings { into: above.join(name), ..settings.clone() }.with_text_path()
+    Ok(above.canonicalize().map_err(Error::file("find", above))?.join(name))
 }
 
-pub(crate) fn cut_at(point: &Point, settings: &CutSettings) -> Result<CutReport, Error> {
-    match ask(point, &Request::Cut(outside(point, settings)?))? {
-        Answer::Cut(report) => Ok(report),
+pub(crate) fn save_at(point: &Point, into: &Path) -> Result<Cut, Error> {
+    let into = outside(point, &checked(into)?)?;
+    match ask(point, &Request::Save(into.clone()))? {
+        Answer::Saved => Cut::open(&into),
         _ => Err(unexpected(point)),
     }
 }
 
+pub(crate) fn cut_at(point: &Point, settings: &CutSettings) -> Result<CutReport, Error> {
+    let settings = settings.clone().with_directory(outside(point, settings.directory())?)?;
+    let into = settings.directory();
+    fs::create_dir(into).map_err(Error::file("create", into))?;
+    let done = save_at(point, &into.join(SAVED)).and_then(|cut| cut.images(&settings));
+    // A part of the images would look like all of them.
+    done.inspect_err(|_| drop(fs::remove_dir_all(into)))
+}
+
 pub(crate) fn sync_at(point: &Point) -> Result<Pending, Error> {
-    pending_of(point, &Request::Sync)
-}
-
-pub(crate) fn pending_at(point: &Point) -> Result<Pending, Error> {
-    pending_of(point, &Request::Pending)
-}
-
-fn pending_of(point: &Point, request: &Request) -> Result<Pending, Error> {
-    match ask(point, request)? {
+    match ask(point, &Request::Sync)? {
         Answer::Pending(pending) => Ok(pending),
+        _ => Err(unexpected(point)),
+    }
+}
+
+pub(crate) fn status_at(point: &Point) -> Result<Status, Error> {
+    match ask(point, &Request::Status)? {
+        Answer::Status(status) => Ok(status),
         _ => Err(unexpected(point)),
     }
 }

@@ -21,7 +21,7 @@ use crate::log::{Attributes, Change, EntryChange, Ino, Log, OVERHEAD, Seq};
 use crate::memory::{Room, entry_weight};
 use crate::payload::Payloads;
 use crate::ranges::Ranges;
-use crate::report::{Limits, Pending};
+use crate::report::{Counts, Limits, Pending, Status};
 use crate::settings::{MetadataOrder, Settings, Unit};
 use crate::writeback::Writeback;
 
@@ -48,6 +48,7 @@ pub(crate) struct Disk {
     pub(crate) failure: Option<Errno>,
     pub(crate) room: Room,
     pub(crate) limits: Limits,
+    pub(crate) counts: Counts,
 }
 
 pub(crate) type Done<T = ()> = Result<T, Errno>;
@@ -65,13 +66,18 @@ pub(crate) fn errno(error: io::Error) -> Errno {
 impl Disk {
     /// An empty disk, whose files are in `directory`; the root belongs to `uid` and `gid`.
     pub(crate) fn new(directory: &Path, settings: &Settings, (uid, gid): (u32, u32)) -> io::Result<Self> {
+        let payloads = Payloads::new(Nameless::within(directory).create()?);
+        Ok(Self::with(directory, settings, (uid, gid), payloads))
+    }
+
+    /// An empty disk with a place for the data of pending writes.
+    pub(crate) fn with(directory: &Path, settings: &Settings, (uid, gid): (u32, u32), payloads: Payloads) -> Self {
         let files = Nameless::within(directory);
-        let payloads = Payloads::new(files.create()?);
         let images = DirectoryImages { parent: ROOT, current: Entries::default(), durable: HashMap::new() };
         let mut root = Inode::new(Kind::Directory(images), Attributes { mode: 0o755, uid, gid });
         (root.links, root.durable_links) = (1, 1);
         let room = Room::new(settings.memory, root.weight());
-        Ok(Self {
+        Self {
             inodes: HashMap::from([(ROOT, root)]),
             next: ROOT + 1,
             log: Log::default(),
@@ -84,7 +90,8 @@ impl Disk {
             failure: None,
             room,
             limits: Limits::default(),
-        })
+            counts: Counts::default(),
+        }
     }
 
     /// The error number of an error of a file in the state directory, which no cut forgets.
@@ -96,6 +103,11 @@ impl Disk {
     /// What is not durable.
     pub(crate) fn pending(&self) -> Pending {
         self.log.pending()
+    }
+
+    /// What is not durable, and what happened since the mount.
+    pub(crate) fn status(&self) -> Status {
+        Status { pending: self.pending(), limits: self.limits, counts: self.counts }
     }
 
     /// The quota and what of it is used, in blocks of 512 bytes.

@@ -251,7 +251,7 @@ impl Filesystem for Server {
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        empty(self.synchronize_all(ino.0, data_only), reply);
+        empty(self.synchronize_all(ino.0, data_only, |counts| &mut counts.directory_syncs), reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

@@ -6,53 +6,44 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-use prony_model::random::{GOLDEN, mix};
-
 use crate::contents::Contents;
 use crate::disk::{Disk, PAGE, ROOT};
 use crate::error::Error;
 use crate::inode::{DirectoryImages, FileImages, Inode, Kind};
 use crate::log::{Attributes, Change, Ino, Seq};
 use crate::progress;
-use crate::report::{CutReport, Image};
-use crate::settings::{CutSettings, Policy};
+use crate::report::Image;
+use crate::settings::{CutSettings, Draw};
 use crate::survivors::{Piece, Step, Survivors};
 
 type Names = HashMap<OsString, Ino>;
 
 impl Disk {
-    /// Makes durable what is due, and the images of a cut at this moment.
-    pub(crate) fn write_back_and_cut(&mut self, settings: &CutSettings) -> Result<CutReport, Error> {
-        self.write_back().map_err(|error| self.not_durable(error))?;
-        self.cut(settings)
-    }
-
-    /// Makes the images of a cut at this moment.
-    pub(crate) fn cut(&self, settings: &CutSettings) -> Result<CutReport, Error> {
+    /// Refuses images of what could not be written.
+    pub(crate) fn check_whole(&self) -> Result<(), Error> {
         if let Some(error) = self.failure {
             return Err(Error::Setting {
                 message: format!("a file in `{}` could not be written: {error}", self.files.directory().display()),
                 hint: "images would be wrong: mount again, with a state directory that has more space".to_owned(),
             });
         }
-        fs::create_dir(&settings.into).map_err(Error::file("create", &settings.into))?;
-        let images = self.images(settings).inspect_err(|_| {
-            // A part of an image would look like a whole one.
-            let _ = fs::remove_dir_all(&settings.into);
-        })?;
-        Ok(CutReport { metadata: self.order, pending: self.pending(), limits: self.limits, images })
+        Ok(())
     }
 
-    fn images(&self, settings: &CutSettings) -> Result<Vec<Image>, Error> {
-        let image = |(number, policy): (u32, &Policy)| {
-            let seed = mix(settings.seed.wrapping_add(u64::from(number).wrapping_mul(GOLDEN)));
-            let chances = (settings.keep, settings.unit);
-            let survivors = Survivors::draw(&self.log, self.order, *policy, chances, seed);
-            let path = settings.into.join(format!("image-{number:03}"));
-            let bytes = Builder::new(self, &survivors).build(&path)?;
-            Ok(Image { path, policy: *policy, seed, metadata: survivors.metadata(), bytes })
-        };
-        (1..=settings.images).zip(settings.policies.iter().cycle()).map(image).collect()
+    /// Makes all images of a cut in a directory that exists.
+    pub(crate) fn images(&self, settings: &CutSettings) -> Result<Vec<Image>, Error> {
+        (1..=settings.images).map(|number| self.image(&settings.draw(number), &settings.path(number))).collect()
+    }
+
+    /// Makes one image in the directory `into`, which is created.
+    pub(crate) fn image(&self, draw: &Draw, into: &Path) -> Result<Image, Error> {
+        self.check_whole()?;
+        let Draw { policy, keep, unit, seed } = *draw;
+        let survivors = Survivors::draw(&self.log, self.order, policy, (keep, unit), seed);
+        let metadata = survivors.metadata();
+        // A part of an image would look like a whole one.
+        let bytes = Builder::new(self, &survivors).build(into).inspect_err(|_| drop(fs::remove_dir_all(into)))?;
+        Ok(Image { path: into.to_path_buf(), policy, seed, metadata, bytes })
     }
 }
 

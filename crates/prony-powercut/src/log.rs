@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use crate::payload::Payload;
 use crate::ranges::Ranges;
 use crate::report::Pending;
@@ -18,7 +20,7 @@ pub(crate) type Seq = u64;
 pub(crate) const OVERHEAD: u64 = 256;
 
 /// Attributes that an image shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attributes {
     /// Permission bits.
     pub(crate) mode: u32,
@@ -27,7 +29,7 @@ pub(crate) struct Attributes {
 }
 
 /// An entry of a directory is set or, without a target, removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EntryChange {
     pub(crate) dir: Ino,
     pub(crate) name: OsString,
@@ -35,7 +37,7 @@ pub(crate) struct EntryChange {
 }
 
 /// One operation.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Change {
     /// The data were written to `offset`; of them, what is in `left` is not durable.
     Write {
@@ -157,13 +159,16 @@ pub(crate) struct Logged {
     pub(crate) at: Instant,
 }
 
+/// A file, and the size that it may have before its data.
+pub(crate) type Growth = (Ino, u64);
+
 /// All pending operations, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     operations: BTreeMap<Seq, Logged>,
     metadata: BTreeSet<Seq>,
     /// Writes whose new size is a change of metadata by itself: it may become durable before the data.
-    growths: BTreeMap<Seq, (Ino, u64)>,
+    growths: BTreeMap<Seq, Growth>,
     /// No change of metadata from such an operation on becomes durable without the data that were written before it to the file.
     flushes: BTreeMap<Seq, Ino>,
     next: Seq,
@@ -172,6 +177,17 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    /// The log of these operations, growths and flushes.
+    pub(crate) fn of(operations: Vec<(Seq, Change)>, growths: Vec<(Seq, Growth)>, flushes: Vec<(Seq, Ino)>) -> Self {
+        let mut log = Self::default();
+        for (seq, change) in operations {
+            log.next = seq - 1;
+            log.push(change);
+        }
+        (log.growths, log.flushes) = (growths.into_iter().collect(), flushes.into_iter().collect());
+        log
+    }
+
     pub(crate) fn push(&mut self, change: Change) -> Seq {
         self.next += 1;
         self.bytes += change.data();
@@ -181,6 +197,16 @@ impl Log {
         }
         self.operations.insert(self.next, Logged { change, at: Instant::now() });
         self.next
+    }
+
+    /// All growths, to save them.
+    pub(crate) fn growths(&self) -> Vec<(Seq, Growth)> {
+        self.growths.iter().map(|(seq, growth)| (*seq, *growth)).collect()
+    }
+
+    /// All flushes, to save them.
+    pub(crate) fn flushes(&self) -> Vec<(Seq, Ino)> {
+        self.flushes.iter().map(|(seq, ino)| (*seq, *ino)).collect()
     }
 
     pub(crate) fn remove(&mut self, seq: Seq) -> Option<Change> {

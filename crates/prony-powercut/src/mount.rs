@@ -9,7 +9,8 @@ use crate::control;
 use crate::error::Error;
 use crate::points::{Point, find};
 use crate::process::{KEEP, Started, read_line, send, start};
-use crate::report::{CutReport, End, Pending};
+use crate::report::{CutReport, End, Pending, Status};
+use crate::saved::Cut;
 use crate::settings::{CutSettings, Settings};
 
 /// What the keeper may take longer than the server.
@@ -81,11 +82,19 @@ impl Mounted {
         &self.point.path
     }
 
-    /// Freezes the file system, makes images of the disk as it may look after a power failure at this moment, and lets
-    /// the programs go on.
+    /// Saves a cut at this moment in the directory `into`, which is created: the programs wait meanwhile, and go on
+    /// afterwards. Images can be made of it then, one by one, and also once the file system is removed.
     ///
     /// # Errors
-    /// Where an image cannot be written, or would lie in the file system itself; where the file system was removed.
+    /// Where it cannot be written, or would lie in the file system itself; where the file system was removed.
+    pub fn save(&self, into: &Path) -> Result<Cut, Error> {
+        control::save_at(&self.point, into)
+    }
+
+    /// Saves a cut at this moment, and makes images of it: the disk as it may look after a power failure now.
+    ///
+    /// # Errors
+    /// As [`Self::save`], and where an image cannot be written.
     pub fn cut(&self, settings: &CutSettings) -> Result<CutReport, Error> {
         control::cut_at(&self.point, settings)
     }
@@ -98,12 +107,12 @@ impl Mounted {
         control::sync_at(&self.point)
     }
 
-    /// What is not durable.
+    /// What is not durable, and what happened since the mount.
     ///
     /// # Errors
     /// Where the file system was removed.
-    pub fn pending(&self) -> Result<Pending, Error> {
-        control::pending_at(&self.point)
+    pub fn status(&self) -> Result<Status, Error> {
+        control::status_at(&self.point)
     }
 
     /// Why the mount is gone, where it is: another process removed it, or the process that served it ended or did not

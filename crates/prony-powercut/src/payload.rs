@@ -6,13 +6,24 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{FallocateFlags, fallocate};
+use serde::{Deserialize, Serialize};
 
 /// The data of one write.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Payload {
     Memory(Box<[u8]>),
     /// Position and bytes in the file.
     File(u64, u64),
+}
+
+impl Payload {
+    /// In bytes.
+    pub(crate) const fn len(&self) -> u64 {
+        match self {
+            Self::Memory(data) => data.len() as u64,
+            Self::File(_, len) => *len,
+        }
+    }
 }
 
 /// Where payloads are stored.
@@ -80,7 +91,7 @@ impl Payloads {
     /// Frees what a payload occupies.
     pub(crate) fn release(&mut self, payload: &Payload) {
         match payload {
-            Payload::Memory(data) => self.in_memory -= data.len() as u64,
+            Payload::Memory(_) => self.in_memory -= payload.len(),
             Payload::File(at, len) => {
                 self.in_file -= len;
                 // Without this the file only becomes larger than need be.

@@ -1,7 +1,9 @@
 //! The parts of a file that a write changes and that are not durable yet.
 
+use serde::{Deserialize, Serialize};
+
 /// Ranges of bytes, each from its begin to its end, that do not overlap. Mostly there is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ranges {
     first: (u64, u64),
     more: Vec<(u64, u64)>,

@@ -17,6 +17,30 @@ pub struct Pending {
     pub bytes: u64,
 }
 
+/// What programs asked for since the mount, in numbers of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// `fsync`, `fdatasync` and `msync` of files.
+    pub syncs: u64,
+    /// `fsync` of directories.
+    pub directory_syncs: u64,
+    /// Writes with `O_DSYNC`, `O_SYNC` or their flags of one call; a large one arrives as several.
+    pub synchronous_writes: u64,
+    /// Other writes, and pages of maps that the kernel sent.
+    pub writes: u64,
+}
+
+/// A file system at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// What is not durable.
+    pub pending: Pending,
+    /// What makes images less severe than a power failure could be.
+    pub limits: Limits,
+    /// What programs asked for.
+    pub counts: Counts,
+}
+
 /// What happened since the mount that makes the images less severe than a power failure could be. Each count that is not zero
 /// is a remark that belongs to a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,10 +84,11 @@ pub struct Image {
 pub struct CutReport {
     /// The order of metadata that was simulated.
     pub metadata: MetadataOrder,
-    /// What was pending.
-    pub pending: Pending,
-    /// What makes the images less severe.
-    pub limits: Limits,
+    /// What was pending, and what happened before.
+    #[serde(flatten)]
+    pub status: Status,
+    /// The saved cut, of which more images can be made.
+    pub saved: PathBuf,
     /// The images, in order.
     pub images: Vec<Image>,
 }

@@ -16,6 +16,7 @@ use crate::disk::{Disk, Done, lock};
 use crate::inode::{Kind, New};
 use crate::log::{Attributes, Ino};
 use crate::progress::Busy;
+use crate::report::Counts;
 use crate::settings::Settings;
 
 /// How long the kernel may cache names and attributes: nobody else changes them.
@@ -136,6 +137,10 @@ impl Server {
         {
             let mut disk = self.disk();
             disk.write(ino, offset, data)?;
+            match is_synchronous {
+                true => disk.counts.synchronous_writes += 1,
+                false => disk.counts.writes += 1,
+            }
             let written = &mut disk.inode_mut(ino)?.written;
             (written.by_map, written.by_call) = (written.by_map | write.is_of_map, written.by_call | !write.is_of_map);
         }
@@ -165,12 +170,19 @@ impl Server {
         if let Some(Implied { range, .. }) = implied {
             return self.disk().sync_range(ino, range, data_only);
         }
-        self.synchronize_all(ino, data_only)
+        self.synchronize_all(ino, data_only, |counts| &mut counts.syncs)
     }
 
-    pub(crate) fn synchronize_all(&self, ino: Ino, data_only: bool) -> Done {
+    pub(crate) fn synchronize_all(
+        &self,
+        ino: Ino,
+        data_only: bool,
+        count: impl FnOnce(&mut Counts) -> &mut u64,
+    ) -> Done {
         self.wait_for_sync();
-        self.disk().sync(ino, data_only)
+        let mut disk = self.disk();
+        *count(&mut disk.counts) += 1;
+        disk.sync(ino, data_only)
     }
 
     pub(crate) fn change_attributes(&self, ino: Ino, changes: &Changes) -> Done<FileAttr> {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use prony_model::random::{GOLDEN, mix};
 use prony_model::units::{Bytes, Fraction, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +117,20 @@ impl Unit {
     }
 }
 
+/// What decides which pending operations are in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Draw {
+    /// Which survive.
+    pub policy: Policy,
+    /// Under [`Policy::Subset`] the probability that a unit has a later state than the durable one, and by
+    /// [`MetadataOrder::Posix`] that a change of metadata survives.
+    pub keep: Fraction,
+    /// What the disk writes whole.
+    pub unit: Unit,
+    /// All randomness comes from it.
+    pub seed: u64,
+}
+
 /// A cut, and the images to make of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CutSettings {
@@ -128,8 +143,8 @@ pub struct CutSettings {
 }
 
 impl CutSettings {
-    /// Checks what a cut is to do: `images` directories in the directory `into`, which is created; image number `i`
-    /// follows policy `i` of `policies`, and again from the first one. Under [`Policy::Subset`] `keep` is the probability
+    /// Checks what a cut is to do: `images` directories in the directory `into`, which is created, beside the saved cut; image
+    /// number `i` follows policy `i` of `policies`, and again from the first one. Under [`Policy::Subset`] `keep` is the probability
     /// that a unit has a later state than the durable one, and by [`MetadataOrder::Posix`] that a change of metadata
     /// survives. All randomness comes from `seed`.
     ///
@@ -150,20 +165,42 @@ impl CutSettings {
         if policies.is_empty() {
             return refuse("a cut has no policy", "choose from none, prefix, subset and torn");
         }
-        if !into.is_absolute() {
-            return refuse("the directory for images is a relative path", "give the whole path");
-        }
-        Self { into: into.to_path_buf(), images, policies: policies.to_vec(), keep, unit, seed }.with_text_path()
+        Ok(Self { into: checked(into)?, images, policies: policies.to_vec(), keep, unit, seed })
     }
 
-    /// The reports are text, so that the paths in them are.
-    pub(crate) fn with_text_path(self) -> Result<Self, Error> {
-        match self.into.to_str() {
-            Some(_) => Ok(self),
-            None => Err(Error::Setting {
-                message: format!("the name of the directory for images is not UTF-8: `{}`", self.into.display()),
-                hint: "choose another directory".to_owned(),
-            }),
-        }
+    /// The directory of the images.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.into
+    }
+
+    pub(crate) fn with_directory(self, into: PathBuf) -> Result<Self, Error> {
+        Ok(Self { into: checked(&into)?, ..self })
+    }
+
+    /// How image number `number` is drawn; the first one is 1.
+    pub fn draw(&self, number: u32) -> Draw {
+        let policy = self.policies[(number.max(1) - 1) as usize % self.policies.len()];
+        let seed = mix(self.seed.wrapping_add(u64::from(number).wrapping_mul(GOLDEN)));
+        Draw { policy, keep: self.keep, unit: self.unit, seed }
+    }
+
+    /// Where image number `number` is.
+    pub fn path(&self, number: u32) -> PathBuf {
+        self.into.join(format!("image-{number:03}"))
+    }
+}
+
+/// A path that can be in a report: these are text, and read by processes with other working directories.
+pub(crate) fn checked(into: &Path) -> Result<PathBuf, Error> {
+    let refuse = |message: String, hint: &str| Err(Error::Setting { message, hint: hint.to_owned() });
+    if !into.is_absolute() {
+        return refuse("the directory for images is a relative path".to_owned(), "give the whole path");
+    }
+    match into.to_str() {
+        Some(_) => Ok(into.to_path_buf()),
+        None => refuse(
+            format!("the name of the directory for images is not UTF-8: `{}`", into.display()),
+            "choose another directory",
+        ),
     }
 }

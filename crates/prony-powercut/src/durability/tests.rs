@@ -336,8 +336,9 @@ impl Pair {
     fn cut(&self, into: &Path, policies: &[Policy], seed: u64) -> Vec<(Policy, Contents)> {
         let chances = (Fraction::new(0.6).unwrap(), Unit::Page);
         let settings = CutSettings::check(into, 2 * policies.len() as u32, policies, chances, seed).unwrap();
-        let report = self.disk.cut(&settings).unwrap();
-        report.images.iter().map(|image| (image.policy, files_of(&image.path))).collect()
+        fs::create_dir(into).unwrap();
+        let images = self.disk.images(&settings).unwrap();
+        images.iter().map(|image| (image.policy, files_of(&image.path))).collect()
     }
 }
 
@@ -497,7 +498,7 @@ fn cut_is_refused_once_the_state_directory_was_full() {
     assert_eq!(full, Some(Errno::NOSPC));
     let chances = (Fraction::new(0.5).unwrap(), Unit::Page);
     let settings = CutSettings::check(&top.path().join("cut"), 1, &[Policy::None], chances, 1).unwrap();
-    let error = pair.disk.cut(&settings).unwrap_err();
+    let error = pair.disk.images(&settings).unwrap_err();
     assert!(error.to_string().contains("could not be written: No space left"), "{error}");
     drop(pair);
     std::process::Command::new("umount").arg("-l").arg(top.path()).status().unwrap();
@@ -557,7 +558,8 @@ fn durable_file_that_is_only_moved_is_in_every_image_once() {
         let into = top.path().join(format!("cut-{round}-{order:?}"));
         let chances = (Fraction::new(0.6).unwrap(), Unit::Page);
         let settings = CutSettings::check(&into, 24, &POLICIES, chances, round).unwrap();
-        for image in disk.cut(&settings).unwrap().images {
+        fs::create_dir(&into).unwrap();
+        for image in disk.images(&settings).unwrap() {
             let mut found = contents_below(&image.path);
             found.sort();
             assert_eq!(found, [[0], [1], [2], [3]], "round {round}, {order:?}, {image:?}");

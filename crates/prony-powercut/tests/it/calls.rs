@@ -159,7 +159,7 @@ fn sync_file_range_makes_nothing_durable() {
         let _ = writeln!(io::stderr(), "SKIPPED: sync_file_range_makes_nothing_durable: no `perl` that can call it");
         return;
     }
-    assert_eq!(mount.mounted.pending().unwrap().bytes, 4);
+    assert_eq!(mount.mounted.status().unwrap().pending.bytes, 4);
     assert!(!mount.durable().join("a").exists());
 }
 
@@ -172,12 +172,12 @@ fn msync_of_a_part_makes_the_whole_file_durable_and_is_counted() {
     let mut map = SharedMap::new(&file, 0, 4096).unwrap();
     map.write(10, b"by a map");
     map.sync().unwrap();
-    assert_eq!(mount.cut(&[Policy::None], Unit::Page, 1).limits.parts_as_whole, 0);
+    assert_eq!(mount.cut(&[Policy::None], Unit::Page, 1).status.limits.parts_as_whole, 0);
     file.write_all_at(b"by a call", 20_000).unwrap();
     map.write(10, b"by a map");
     map.sync().unwrap();
     let report = mount.cut(&[Policy::None], Unit::Page, 1);
-    assert_eq!(report.limits.parts_as_whole, 1);
+    assert_eq!(report.status.limits.parts_as_whole, 1);
     assert_eq!(&fs::read(report.images[0].path.join("a")).unwrap()[20_000..20_009], b"by a call");
 }
 
@@ -252,7 +252,7 @@ fn write_that_is_synchronous_by_its_call_is_durable() {
     file.write_all_at(b"other", 8192).unwrap();
     pwritev2(&file, &[IoSlice::new(b"write")], 0, ReadWriteFlags::DSYNC).unwrap();
     assert_eq!(&fs::read(mount.durable().join("a")).unwrap()[..5], b"write");
-    assert_eq!(mount.mounted.pending().unwrap().bytes, 5);
+    assert_eq!(mount.mounted.status().unwrap().pending.bytes, 5);
 }
 
 #[test]
@@ -263,11 +263,11 @@ fn unmapping_sends_pages_and_syncfs_makes_nothing_durable() {
     mount.mounted.sync().unwrap();
     let mut map = SharedMap::new(&file, 0, 8192).unwrap();
     map.write(10, b"by a map");
-    assert_eq!(mount.mounted.pending().unwrap().operations, 0);
+    assert_eq!(mount.mounted.status().unwrap().pending.operations, 0);
     drop(map);
-    assert_eq!(mount.mounted.pending().unwrap().bytes, 4096);
+    assert_eq!(mount.mounted.status().unwrap().pending.bytes, 4096);
     syncfs(File::open(mount.mounted.point()).unwrap()).unwrap();
-    assert_eq!(mount.mounted.pending().unwrap().bytes, 4096);
+    assert_eq!(mount.mounted.status().unwrap().pending.bytes, 4096);
     assert_eq!(fs::read(mount.durable().join("a")).unwrap(), [0; 8192]);
 }
 
@@ -361,7 +361,7 @@ fn mount_is_controlled_from_outside() {
         prony_powercut::cut(point, &settings)
     };
     let report = cut(&mount.outside().join("images")).unwrap();
-    assert_eq!((report.pending.bytes, report.images.len()), (9, 2));
+    assert_eq!((report.status.pending.bytes, report.images.len()), (9, 2));
     assert_eq!(fs::read(report.images[0].path.join("a")).unwrap(), b"data");
     for (into, wrong) in [(mount.path("images"), "would lie in the file system"), (mount.outside().into(), "create")] {
         let error = cut(&into).unwrap_err();

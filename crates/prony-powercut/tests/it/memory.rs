@@ -35,8 +35,8 @@ fn small_writes_count_with_their_operations() {
     let grown = resident(&mount).saturating_sub(before);
     assert!(grown < 2 * limit.as_bytes(), "the server grew by {grown} bytes");
     let report = mount.cut(&[Policy::None], Unit::Page, 1);
-    assert!(report.limits.made_durable > 10_000, "{:?}", report.limits);
-    assert!(report.pending.operations < 40_000, "{:?}", report.pending);
+    assert!(report.status.limits.made_durable > 10_000, "{:?}", report.status.limits);
+    assert!(report.status.pending.operations < 40_000, "{:?}", report.status.pending);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn data_beyond_the_limit_go_to_the_state_directory_and_stay_pending() {
     let grown = resident(&mount).saturating_sub(before);
     assert!(grown < 4 * limit.as_bytes(), "the server grew by {grown} bytes");
     let report = mount.cut(&[Policy::None, Policy::Prefix], Unit::Page, 3);
-    assert_eq!((report.pending.bytes, report.limits.made_durable), (512 << 17, 0));
+    assert_eq!((report.status.pending.bytes, report.status.limits.made_durable), (512 << 17, 0));
 }
 
 #[test]
@@ -63,5 +63,5 @@ fn names_beyond_the_limit_are_refused() {
     fs::remove_dir(name(0)).unwrap();
     mount.mounted.sync().unwrap();
     let report = mount.cut(&[Policy::None], Unit::Page, 1);
-    assert!(report.limits.refused == 1 && report.limits.made_durable > 0, "{:?}", report.limits);
+    assert!(report.status.limits.refused == 1 && report.status.limits.made_durable > 0, "{:?}", report.status.limits);
 }

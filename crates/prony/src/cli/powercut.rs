@@ -166,7 +166,7 @@ impl MountArguments {
             std::thread::sleep(PAUSE);
         }
         // Where it was removed this instant, nothing is known of it.
-        let pending = mounted.pending().unwrap_or_default();
+        let pending = mounted.status().unwrap_or_default().pending;
         mounted.unmount()?;
         output.print(&format!("removed the mount on `{point}`; not durable: {}\n", words(&pending)))
     }
@@ -200,8 +200,8 @@ impl CutArguments {
             let text = text.map_err(|source| Error::Json { what: "the cut", source })?;
             return output.print_data(&format!("{text}\n"));
         }
-        output.print(&format!("pending at the cut: {}\n", words(&report.pending)))?;
-        output.print(&remarks(&report.limits))?;
+        output.print(&format!("pending at the cut: {}\n", words(&report.status.pending)))?;
+        output.print(&remarks(&report.status.limits))?;
         output.table(&["image", "policy", "metadata that survived", "data that survived"], &rows(&report))
     }
 }
@@ -224,8 +224,8 @@ fn rows(report: &CutReport) -> Vec<Vec<String>> {
         vec![
             image.path.display().to_string(),
             name(&image.policy),
-            of(image.metadata, report.pending.metadata, &number),
-            of(image.bytes, report.pending.bytes, &bytes),
+            of(image.metadata, report.status.pending.metadata, &number),
+            of(image.bytes, report.status.pending.bytes, &bytes),
         ]
     };
     report.images.iter().map(row).collect()
