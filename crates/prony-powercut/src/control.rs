@@ -155,7 +155,7 @@ pub(crate) fn cut_at(point: &Point, settings: &CutSettings) -> Result<CutReport,
     let settings = settings.clone().with_directory(outside(point, settings.directory())?)?;
     let into = settings.directory();
     fs::create_dir(into).map_err(Error::file("create", into))?;
-    let done = save_at(point, &into.join(SAVED)).and_then(|cut| cut.images(&settings));
+    let done = save_at(point, &into.join(SAVED)).and_then(|cut| cut.images_in(&settings));
     // A part of the images would look like all of them.
     done.inspect_err(|_| drop(fs::remove_dir_all(into)))
 }

@@ -17,7 +17,7 @@ use fuser::{
 use rustix::fs::{OFlags, SeekFrom};
 
 use crate::inode::{Kind, New};
-use crate::requests::{CACHED, Changes, Server, Write, attributes, empty, file_type, number, owned, space};
+use crate::requests::{CACHED, Changes, Server, Write, attributes, empty, file_type, nothing, number, owned, space};
 
 /// Bytes of one write request at most; the kernel splits larger writes anyway.
 const MOST_WRITTEN: u32 = 1 << 20;
@@ -32,7 +32,13 @@ impl Filesystem for Server {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let disk = self.disk();
-        Self::entry(&disk, disk.lookup(parent.0, name), reply);
+        match disk.lookup(parent.0, name) {
+            // The kernel caches that there is no such name.
+            Err(rustix::io::Errno::NOENT) if disk.inode(parent.0).is_ok() => {
+                reply.entry(&CACHED, &nothing(), Generation(0));
+            }
+            found => Self::entry(&disk, found, reply),
+        }
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {

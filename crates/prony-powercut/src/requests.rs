@@ -291,6 +291,28 @@ pub(crate) fn attributes(disk: &Disk, ino: Ino) -> Done<FileAttr> {
     })
 }
 
+/// What an entry without a file has: number 0 says that there is none.
+pub(crate) const fn nothing() -> FileAttr {
+    let never = SystemTime::UNIX_EPOCH;
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: never,
+        mtime: never,
+        ctime: never,
+        crtime: never,
+        kind: FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 0,
+        flags: 0,
+    }
+}
+
 /// Space of the file system that the state directory is on, or what the quota leaves of it.
 pub(crate) fn space(disk: &Disk) -> Done<StatVfs> {
     let mut space = statvfs(disk.files.directory())?;

@@ -192,13 +192,19 @@ impl Cut {
         self.disk.image(draw, into)
     }
 
-    /// Makes the images that settings describe, in their directory, which is created where it is missing.
+    /// Makes the images that settings describe, in their directory, which is created.
     ///
     /// # Errors
     /// As [`Self::image`].
     pub fn images(&self, settings: &CutSettings) -> Result<CutReport, Error> {
         let into = settings.directory();
-        fs::create_dir_all(into).map_err(Error::file("create", into))?;
+        fs::create_dir(into).map_err(Error::file("create", into))?;
+        // A part of the images would look like all of them.
+        self.images_in(settings).inspect_err(|_| drop(fs::remove_dir_all(into)))
+    }
+
+    /// Makes the images in a directory that exists.
+    pub(crate) fn images_in(&self, settings: &CutSettings) -> Result<CutReport, Error> {
         let images = self.disk.images(settings)?;
         let saved = self.disk.files.directory().to_path_buf();
         Ok(CutReport { metadata: self.metadata(), status: self.status(), saved, images })
@@ -240,4 +246,71 @@ fn load(directory: &Path, index: Index, data: File) -> Result<Disk, Error> {
     disk.log = Log::of(operations, growths, flushes);
     (disk.limits, disk.counts) = (limits, counts);
     Ok(disk)
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::units::Fraction;
+
+    use super::*;
+    use crate::settings::{Policy, Unit};
+
+    #[test]
+    fn directory_that_is_no_saved_cut_is_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let refusal = || Cut::open(top.path()).unwrap_err().to_string();
+        assert!(refusal().ends_with("is no saved cut: it has no file `cut.json`"), "{}", refusal());
+        let disk = Disk::new(top.path(), &Settings::default(), (0, 0)).unwrap();
+        let into = top.path().join("saved");
+        disk.save(&into).unwrap();
+        let index = into.join(INDEX);
+        let text = fs::read_to_string(&index).unwrap();
+        fs::write(&index, text.replacen(r#""format":1"#, r#""format":2"#, 1)).unwrap();
+        let refusal = Cut::open(&into).unwrap_err().to_string();
+        assert!(refusal.ends_with("has format 2, and this program reads 1"), "{refusal}");
+        fs::write(&index, &text[..text.len() / 2]).unwrap();
+        let refusal = Cut::open(&into).unwrap_err().whole();
+        assert!(refusal.contains("cannot read") && refusal.contains("EOF"), "{refusal}");
+    }
+
+    #[test]
+    fn file_that_is_missing_in_a_saved_cut_is_named() {
+        let top = tempfile::tempdir().unwrap();
+        let mut disk = Disk::new(top.path(), &Settings::default(), (0, 0)).unwrap();
+        let attributes = Attributes { mode: 0o644, uid: 0, gid: 0 };
+        let ino = disk.create(ROOT, "a".as_ref(), crate::inode::New::File, attributes).unwrap();
+        disk.write(ino, 0, b"durable").unwrap();
+        disk.sync(ino, false).unwrap();
+        let into = top.path().join("saved");
+        disk.save(&into).unwrap();
+        assert!(disk.save(&into).unwrap_err().to_string().contains("cannot create"));
+        fs::remove_file(into.join(contents_name(ino))).unwrap();
+        let error = Cut::open(&into).unwrap_err().to_string();
+        assert!(error.contains("cannot read") && error.contains("durable-2"), "{error}");
+    }
+
+    #[test]
+    fn image_of_a_saved_cut_depends_on_its_draw_only() {
+        let top = tempfile::tempdir().unwrap();
+        let mut disk = Disk::new(top.path(), &Settings::default(), (0, 0)).unwrap();
+        let attributes = Attributes { mode: 0o644, uid: 0, gid: 0 };
+        let ino = disk.create(ROOT, "a".as_ref(), crate::inode::New::File, attributes).unwrap();
+        disk.sync_all().unwrap();
+        for at in 0..64 {
+            disk.write(ino, at * 4096, &[at as u8 + 1; 4096]).unwrap();
+        }
+        disk.save(&top.path().join("saved")).unwrap();
+        drop(disk);
+        let cut = Cut::open(&top.path().join("saved")).unwrap();
+        let image = |seed, name: &str| {
+            let keep = Fraction::new(0.5).unwrap();
+            let draw = Draw { policy: Policy::Subset, keep, unit: Unit::Page, seed };
+            let image = cut.image(&draw, &top.path().join(name)).unwrap();
+            (image.bytes, fs::read(image.path.join("a")).unwrap())
+        };
+        let (bytes, contents) = image(1, "first");
+        assert!(bytes > 0 && bytes < 64 * 4096, "{bytes}");
+        assert_ne!(image(2, "second").1, contents);
+        assert_eq!(image(1, "third"), (bytes, contents));
+    }
 }

@@ -14,6 +14,8 @@ use super::*;
 use crate::disk::ROOT;
 use crate::inode::New;
 use crate::log::Attributes;
+use crate::report::Image;
+use crate::saved::Cut;
 use crate::settings::{CutSettings, MetadataOrder, Policy, Settings, Unit};
 
 /// The paths that operations use: a directory (the root or `d`) and a name.
@@ -333,12 +335,24 @@ impl Pair {
         of.push(contents, changes, true);
     }
 
+    /// Makes images, and the same ones of a cut that was saved.
     fn cut(&self, into: &Path, policies: &[Policy], seed: u64) -> Vec<(Policy, Contents)> {
-        let chances = (Fraction::new(0.6).unwrap(), Unit::Page);
-        let settings = CutSettings::check(into, 2 * policies.len() as u32, policies, chances, seed).unwrap();
+        let settings = |into: &Path| {
+            let chances = (Fraction::new(0.6).unwrap(), Unit::Page);
+            CutSettings::check(into, 2 * policies.len() as u32, policies, chances, seed).unwrap()
+        };
         fs::create_dir(into).unwrap();
-        let images = self.disk.images(&settings).unwrap();
-        images.iter().map(|image| (image.policy, files_of(&image.path))).collect()
+        let images = self.disk.images(&settings(into)).unwrap();
+        self.disk.save(&into.join("saved")).unwrap();
+        let saved = Cut::open(&into.join("saved")).unwrap();
+        assert_eq!(saved.status(), self.disk.status());
+        let again = saved.images(&settings(&into.join("again"))).unwrap().images;
+        let show = |images: Vec<Image>| -> Vec<(Policy, Contents)> {
+            images.iter().map(|image| (image.policy, files_of(&image.path))).collect()
+        };
+        let (images, again) = (show(images), show(again));
+        assert!(images == again, "a saved cut has other images");
+        images
     }
 }
 

@@ -7,7 +7,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prony_model::number::count;
 use prony_model::units::{Bytes, Fraction, Nanos, parse_bytes, parse_fraction, parse_span, parse_time};
 use prony_os::interrupt::Interrupt;
-use prony_powercut::{CutReport, CutSettings, End, Limits, MetadataOrder, Mounted, Pending, Policy, Settings, Unit};
+use prony_powercut::{
+    Cut, CutReport, CutSettings, End, Limits, MetadataOrder, Mounted, Pending, Policy, Settings, Unit,
+};
 use serde::de::DeserializeOwned;
 
 use super::{Answer, Output};
@@ -21,8 +23,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub enum Command {
     /// Mount an empty file system on a directory, until this command is ended (Ctrl-C or SIGTERM)
     Mount(Box<MountArguments>),
-    /// Make images of the disk as it may look after a power failure now
+    /// Save a cut at this moment, and make images of it: the disk as it may look after a power failure now
     Cut(CutArguments),
+    /// Make images of a saved cut again, or more of them; nothing need be mounted
+    Images(ImagesArguments),
     /// Make everything durable that is pending
     Sync(PointArguments),
     /// Remove a mount, also one whose process was killed
@@ -90,9 +94,31 @@ pub struct CutArguments {
     /// Mount point of the file system
     #[arg(value_name = "DIR")]
     point: PathBuf,
+    /// Directory for the images and the saved cut; it is created, and must not exist
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+    #[command(flatten)]
+    images: ImageOptions,
+}
+
+/// A saved cut, and which images are made.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony powercut images /tmp/images/cut --images 10 --into /tmp/more --seed 8")]
+pub struct ImagesArguments {
+    /// Directory of the saved cut: `cut`, beside the images of `prony powercut cut`
+    #[arg(value_name = "DIR")]
+    saved: PathBuf,
     /// Directory for the images; it is created, and must not exist
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
+    #[command(flatten)]
+    images: ImageOptions,
+}
+
+/// Which images are made.
+#[derive(Debug, clap::Args)]
+struct ImageOptions {
     /// Number of images
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     images: u32,
@@ -130,7 +156,15 @@ where
 pub fn run(command: &Command, output: &mut Output<'_>) -> Result<Answer, Error> {
     match command {
         Command::Mount(arguments) => arguments.serve(output)?,
-        Command::Cut(arguments) => arguments.cut(output)?,
+        Command::Cut(CutArguments { point, into, images }) => {
+            let report = prony_powercut::cut(point, &images.settings(into)?)?;
+            images.print(&report, output)?;
+        }
+        Command::Images(ImagesArguments { saved, into, images }) => {
+            let settings = images.settings(into)?;
+            let report = Cut::open(saved)?.images(&settings)?;
+            images.print(&report, output)?;
+        }
         Command::Sync(PointArguments { point }) => {
             let pending = prony_powercut::sync(point)?;
             output.print(&format!("made durable: {}\n", words(&pending)))?;
@@ -187,22 +221,24 @@ impl MountArguments {
     }
 }
 
-impl CutArguments {
-    fn cut(&self, output: &mut Output<'_>) -> Result<(), Error> {
-        // The process that serves the mount has another working directory.
-        let into = std::path::absolute(&self.into)
-            .map_err(|source| Error::Read { what: format!("`{}`", self.into.display()), source })?;
+impl ImageOptions {
+    fn settings(&self, into: &Path) -> Result<CutSettings, Error> {
+        let into = std::path::absolute(into)
+            .map_err(|source| Error::Read { what: format!("`{}`", into.display()), source })?;
         let chances = (self.keep, self.unit);
-        let settings = CutSettings::check(&into, self.images, &self.policy, chances, self.seed)?;
-        let report = prony_powercut::cut(&self.point, &settings)?;
+        Ok(CutSettings::check(&into, self.images, &self.policy, chances, self.seed)?)
+    }
+
+    fn print(&self, report: &CutReport, output: &mut Output<'_>) -> Result<(), Error> {
         if self.json {
-            let text = serde_json::to_string_pretty(&report);
+            let text = serde_json::to_string_pretty(report);
             let text = text.map_err(|source| Error::Json { what: "the cut", source })?;
             return output.print_data(&format!("{text}\n"));
         }
         output.print(&format!("pending at the cut: {}\n", words(&report.status.pending)))?;
         output.print(&remarks(&report.status.limits))?;
-        output.table(&["image", "policy", "metadata that survived", "data that survived"], &rows(&report))
+        output.print(&format!("saved in `{}`\n", report.saved.display()))?;
+        output.table(&["image", "policy", "metadata that survived", "data that survived"], &rows(report))
     }
 }
 
