@@ -31,6 +31,7 @@ mod omitted_commands;
 mod pages;
 mod phases;
 mod plots;
+mod powercut;
 mod processes;
 mod profiles;
 mod programs;
