@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "prony-model",
             "prony-os",
             "prony-place",
+            "prony-powercut",
             "prony-results",
             "prony-runtime",
             "prony-stats",

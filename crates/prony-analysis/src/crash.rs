@@ -7,7 +7,7 @@ use prony_model::crash::{
 use prony_model::finding::{Finding, Severity};
 use prony_model::number::{count, first_few};
 use prony_model::record::EffectiveStore;
-use prony_model::record::effective::{ProcessCrash, Promise};
+use prony_model::record::effective::{PowerCut, ProcessCrash, Promise};
 use prony_model::spec::CrashSpec;
 use serde_json::json;
 
@@ -26,15 +26,26 @@ struct Allowed {
     words: &'static str,
 }
 
-/// What the promise says of such a cut. What survives is always to be a prefix of the commit order, and intact.
-const fn allowed(promise: &Promise, kind: CutKind) -> Allowed {
-    match (kind, promise.process_crash) {
-        (CutKind::Kill, ProcessCrash::Keeps) => Allowed { lost: 0, words: "loses no acknowledged commit" },
-        (CutKind::Kill, ProcessCrash::LosesTail) => Allowed {
-            lost: u64::MAX,
-            words: "may lose the most recent commits, and those that survive are a prefix of the commit order",
-        },
-    }
+/// What the promise says of such a cut; `None` where it says nothing. What survives is otherwise to be a prefix of the commit
+/// order, and intact.
+const fn allowed(promise: &Promise, kind: CutKind) -> Option<Allowed> {
+    let tail = "may lose the most recent commits, and those that survive are a prefix of the commit order";
+    let (lost, words) = match (kind, promise.process_crash, promise.power_cut) {
+        (CutKind::Kill, ProcessCrash::Keeps, _) | (CutKind::PowerCut, _, PowerCut::Nothing) => {
+            (0, "loses no acknowledged commit")
+        }
+        (CutKind::PowerCut, _, PowerCut::LastCommit) => (1, "loses at most the last commit"),
+        (CutKind::Kill, ProcessCrash::LosesTail, _) | (CutKind::PowerCut, _, PowerCut::Tail) => (u64::MAX, tail),
+        (CutKind::PowerCut, _, PowerCut::Anything) => return None,
+    };
+    Some(Allowed { lost, words })
+}
+
+/// The first image of a cut that breaks what the store promises, and how.
+pub fn breaks(cut: &CutRecord) -> Option<(u32, String)> {
+    let promise = cut.effective.as_ref()?.promise.as_ref()?;
+    let found = smallest(&checked(cut)?, allowed(promise, cut.kind)?)?;
+    Some((found.image, found.what))
 }
 
 /// What the crash trials of a run show, by variant and crash phase; nothing of those of which no cut is stored.
@@ -97,7 +108,8 @@ fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> Cras
         during: crash.during.clone(),
         kind: crash.cut,
         durability: effective.map(|effective: &EffectiveStore| effective.durability),
-        promise: promise.map(|promise| allowed(promise, crash.cut).words.to_owned()),
+        promise: promise
+            .map(|promise| allowed(promise, crash.cut).map_or("promises nothing", |allowed| allowed.words).to_owned()),
         cuts: cuts.len() as u32,
         planned: crash.cuts,
         images: images().count() as u32,
@@ -109,8 +121,18 @@ fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> Cras
         corrupt: images().filter(|image| corruption(&image.found).is_some()).count() as u32,
         open: spread(survived().map(|survived| survived.open.as_nanos() as f64)),
         open_written: spread(survived().filter_map(|survived| Some(survived.written.measured()?.as_bytes() as f64))),
+        remarks: remarks(&cuts),
         verdict: verdict(crash, records, &cuts, promise),
     }
+}
+
+/// Why images may be less severe than a power failure: of the first cut that has such a remark.
+fn remarks(cuts: &[Checked<'_>]) -> Vec<String> {
+    let of = |cut: &Checked<'_>| match &cut.record.ending {
+        CutEnding::Cut { remarks, .. } => remarks.clone(),
+        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => Vec::new(),
+    };
+    cuts.iter().map(of).find(|remarks| !remarks.is_empty()).unwrap_or_default()
 }
 
 fn verdict(crash: &CrashSpec, records: &[&CutRecord], cuts: &[Checked<'_>], promise: Option<&Promise>) -> CrashVerdict {
@@ -124,8 +146,9 @@ fn verdict(crash: &CrashSpec, records: &[&CutRecord], cuts: &[Checked<'_>], prom
     if cuts.is_empty() {
         return CrashVerdict::Unknown { why: not_cut(records).unwrap_or_else(|| "no cut is stored".to_owned()) };
     }
-    let Some(promise) = promise else { return CrashVerdict::NothingPromised };
-    let allowed = allowed(promise, crash.cut);
+    let Some(allowed) = promise.and_then(|promise| allowed(promise, crash.cut)) else {
+        return CrashVerdict::NothingPromised;
+    };
     let broken: Vec<Reproduction> = cuts.iter().filter_map(|cut| smallest(cut, allowed)).collect();
     match broken.iter().min_by_key(|found| (found.acknowledged, found.cut)) {
         Some(smallest) => CrashVerdict::Broken { broken: broken.len() as u32, smallest: smallest.clone() },
@@ -150,7 +173,12 @@ fn smallest(cut: &Checked<'_>, allowed: Allowed) -> Option<Reproduction> {
     let broken = cut.images.iter().filter_map(|image| Some((image, broken(&image.found, allowed)?)));
     let lost = |image: &ImageRecord| survived(&image.found).map_or(u64::MAX, |survived| survived.lost);
     let (image, what) = broken.min_by_key(|(image, _)| (lost(image), image.image))?;
-    Some(Reproduction { cut: cut.record.cut, image: image.image, acknowledged: cut.acknowledged, what })
+    let saved = match &cut.record.ending {
+        CutEnding::Cut { saved, .. } => saved.clone(),
+        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => None,
+    };
+    let (seed, image) = (cut.record.seed, image.image);
+    Some(Reproduction { cut: cut.record.cut, image, acknowledged: cut.acknowledged, what, seed, saved })
 }
 
 /// How what was found breaks a promise; `None` where it does not.
@@ -218,6 +246,8 @@ mod tests {
             cut: CutKind::Kill,
             cuts: 4,
             within: Nanos::from_secs(1),
+            images: 1,
+            creation: false,
         }
     }
 
@@ -225,7 +255,7 @@ mod tests {
         let promise = Promise {
             class: Durability::Strict,
             process_crash,
-            power_cut: prony_model::record::effective::PowerCut::Nothing,
+            power_cut: PowerCut::Nothing,
             integrity: true,
             settings: "sync".to_owned(),
             default: true,
@@ -252,7 +282,7 @@ mod tests {
             seed: 1,
             moment: Nanos::ZERO,
             effective: Some(store(ProcessCrash::Keeps)),
-            ending: CutEnding::Cut { acknowledged, after: Nanos::ZERO, images },
+            ending: CutEnding::Cut { acknowledged, after: Nanos::ZERO, images, remarks: Vec::new(), saved: None },
             took: Nanos::ZERO,
         }
     }
@@ -321,5 +351,25 @@ mod tests {
         assert_eq!(none.verdict, CrashVerdict::Unknown { why: "killed".to_owned() });
         let failed = CutRecord { ending: CutEnding::Failed { message: "full".to_owned() }, ..cut(0, 0, found(|_| ())) };
         assert_eq!(summary_of(&[failed]).verdict, CrashVerdict::Unknown { why: "full".to_owned() });
+    }
+
+    #[test]
+    fn each_class_allows_after_a_power_failure_what_it_says() {
+        let after = |power_cut: PowerCut, fault: Found| {
+            let mut record = CutRecord { kind: CutKind::PowerCut, ..cut(0, 9, fault) };
+            let promise = record.effective.as_mut().unwrap().promise.as_mut().unwrap();
+            promise.power_cut = power_cut;
+            let crash = CrashSpec { cut: CutKind::PowerCut, ..crash() };
+            summarised(0, &crash, &[&record]).verdict
+        };
+        let lost = |lost: u64| found(move |survived| survived.lost = lost);
+        let hole = || found(|survived| survived.holes = 1);
+        let held = |verdict: CrashVerdict| matches!(verdict, CrashVerdict::Held { .. });
+        assert!(held(after(PowerCut::Nothing, lost(0))) && !held(after(PowerCut::Nothing, lost(1))));
+        assert!(held(after(PowerCut::LastCommit, lost(1))) && !held(after(PowerCut::LastCommit, lost(2))));
+        assert!(held(after(PowerCut::Tail, lost(900))) && !held(after(PowerCut::Tail, hole())));
+        let corrupt = Found::DoesNotOpen { message: "bad magic".to_owned() };
+        assert!(!held(after(PowerCut::Tail, corrupt.clone())));
+        assert_eq!(after(PowerCut::Anything, corrupt), CrashVerdict::NothingPromised);
     }
 }

@@ -26,6 +26,11 @@ pub struct CrashSpec {
     pub cuts: u32,
     /// A cut comes at a random moment of this time, which begins with the first transaction.
     pub within: Nanos,
+    /// States of the disk that are made of each power failure; 1 of a process crash, after which there is one.
+    pub images: u32,
+    /// Whether the new store is not made durable before the first transaction.
+    #[serde(default)]
+    pub creation: bool,
 }
 
 /// What a cut ends, and so what survives it.
@@ -34,13 +39,19 @@ pub struct CrashSpec {
 pub enum CutKind {
     /// The process, by SIGKILL: what it has written survives in the page cache.
     Kill,
+    /// The power, on a simulated disk: what was made durable survives, and of what was pending what the image contains.
+    PowerCut,
 }
 
 impl CutKind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::Kill, Self::PowerCut];
+
     /// The key in the experiment file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kill => "kill",
+            Self::PowerCut => "powercut",
         }
     }
 }
@@ -117,6 +128,12 @@ pub enum CutEnding {
         after: Nanos,
         /// What was found in each state in which the store may be after it; after a process crash there is one.
         images: Vec<ImageRecord>,
+        /// Why the images may be less severe than a power failure; empty where nothing is known of it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remarks: Vec<String>,
+        /// The saved cut, of which the images can be made again; `None` where it was not kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saved: Option<String>,
     },
     /// The engine or machine does not offer what the trial needs.
     Unsupported {
@@ -230,6 +247,8 @@ pub struct CrashSummary {
     pub open: Option<Spread>,
     /// Bytes of pages that the process that opened it made dirty meanwhile.
     pub open_written: Option<Spread>,
+    /// Why the images may be less severe than a power failure.
+    pub remarks: Vec<String>,
     /// Whether the promise held.
     pub verdict: CrashVerdict,
 }
@@ -287,4 +306,8 @@ pub struct Reproduction {
     pub acknowledged: u64,
     /// What is wrong.
     pub what: String,
+    /// The seed of the cut.
+    pub seed: u64,
+    /// Where the cut is saved; `None` where it was not.
+    pub saved: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! The table of crash trials: what each variant loses, beside its speed.
 
 use prony_experiment::design::{CellPart, Expr, Operator, Statistic};
-use prony_model::crash::{CrashSummary, CrashVerdict, CutKind, Spread};
+use prony_model::crash::{CrashSummary, CrashVerdict, CutKind, Reproduction, Spread};
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{count, digits, percent_up_to};
 use prony_model::record::TrialRecord;
@@ -85,10 +85,14 @@ fn caption(kind: CutKind) -> String {
         CutKind::Kill => {
             "A process repeats the writes of a phase until it is ended by SIGKILL; what it has written survives in the page cache."
         }
+        CutKind::PowerCut => {
+            "A process repeats the writes of a phase on a simulated disk until its power is cut; several images of the disk are made \
+             of each cut."
+        }
     };
     format!(
         "{what} A fresh process opens the store and counts which acknowledged commits are there. Rate and fsyncs are those of \
-         the timed phase. Of lost commits the median over the cuts is given, with the smallest and the largest number in square \
+         the timed phase. Of lost commits the median is given, with the smallest and the largest number in square \
          brackets, and of lost time as much: how long before the cut the oldest of them was acknowledged."
     )
 }
@@ -185,11 +189,12 @@ fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
         CrashVerdict::Held { below } => text(format!("held in {cuts} (< {})", percent_up_to(*below, 1))),
         CrashVerdict::Broken { broken, smallest } => {
             let mark = notes.mark(format!(
-                "broken with the fewest commits: cut {}, image {}, after {}: {}",
+                "broken with the fewest commits: cut {}, image {}, after {}: {}{}",
                 smallest.cut,
                 smallest.image,
                 count(smallest.acknowledged, "acknowledged commit"),
-                smallest.what
+                smallest.what,
+                again(smallest)
             ));
             Cell { marks: vec![mark], outcome: true, ..text(format!("broken in {broken} of {cuts}")) }
         }
@@ -202,10 +207,25 @@ fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
         }
     };
     let supported = !matches!(summary.verdict, CrashVerdict::Unsupported { .. } | CrashVerdict::Unknown { .. });
+    for remark in &summary.remarks {
+        cell.marks.push(notes.mark(format!("images may be less severe than a power failure: {remark}")));
+    }
     if summary.cuts < summary.planned && supported {
         cell.marks.push(notes.mark(format!("{} planned", count(summary.planned, "cut"))));
     }
     cell
+}
+
+/// How the image is made again.
+fn again(found: &Reproduction) -> String {
+    let Some(saved) = &found.saved else { return String::new() };
+    let saved = shell_words::quote(saved);
+    format!(
+        "; to make the images again: `prony powercut images {saved} --into IMAGES --images {} --seed {} --policy \
+         none,prefix,subset,torn`",
+        found.image + 1,
+        found.seed
+    )
 }
 
 fn text(main: String) -> Cell {

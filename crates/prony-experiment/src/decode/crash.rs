@@ -1,4 +1,4 @@
-//! Reads the phases of crash trials, `kill`, and checks what they repeat.
+//! Reads the phases of crash trials, `kill` and `powercut`, and checks what they repeat.
 
 use std::ops::Range;
 
@@ -15,6 +15,9 @@ use prony_model::units::Nanos;
 
 /// Cuts of a phase that does not say how many.
 const CUTS: u64 = 30;
+
+/// Images of each power failure of a phase that does not say how many.
+const IMAGES: u64 = 10;
 
 /// Time in which a cut comes, of a phase that does not say which.
 const WITHIN: Nanos = Nanos::from_secs(1);
@@ -37,7 +40,7 @@ pub(crate) struct PlacedCrash {
 
 /// The action of a phase that is one of crash trials.
 pub(crate) fn of_crash(phase: &Node) -> Option<&Entry> {
-    phase.entry(CutKind::Kill.name())
+    CutKind::ALL.into_iter().find_map(|kind| phase.entry(kind.name()))
 }
 
 /// A phase of crash trials whose form was checked.
@@ -49,13 +52,22 @@ pub(crate) fn crash(node: &Node, entry: &Entry, problems: &mut Problems<'_>) -> 
             problems.add(via(node, problem.hint(format!("leave `{key}` out"))));
         }
     }
-    let view = View::new(Some(&entry.node), &grammar::KILL);
+    let kind = CutKind::ALL.into_iter().find(|kind| kind.name() == entry.key)?;
+    let (view, images, creation) = match kind {
+        CutKind::Kill => (View::new(Some(&entry.node), &grammar::KILL), 1, false),
+        CutKind::PowerCut => {
+            let view = View::new(Some(&entry.node), &grammar::POWERCUT);
+            (view, view.whole("images").unwrap_or(IMAGES), view.flag("creation").unwrap_or(false))
+        }
+    };
     let also = view.get("also").and_then(Node::list).unwrap_or_default();
     let spec = CrashSpec {
         name: name(node, problems)?,
         during: view.text("during")?,
         also: also.iter().filter_map(unescaped).collect(),
-        cut: CutKind::Kill,
+        cut: kind,
+        images: u32::try_from(images).unwrap_or(u32::MAX),
+        creation,
         cuts: u32::try_from(view.whole("cuts").unwrap_or(CUTS)).unwrap_or(u32::MAX),
         within: view.time("within").unwrap_or(WITHIN),
     };

@@ -36,6 +36,8 @@ fn crash_phase_is_no_phase_of_the_timed_trials() {
         cut: CutKind::Kill,
         cuts: 4,
         within: Nanos::from_secs(2),
+        images: 1,
+        creation: false,
     };
     assert_eq!(spec.crashes, [crash]);
     let plain = sound(&store("pause = \"1 s\""));

@@ -4,11 +4,15 @@
 //! Each cut has a store of its own. One worker repeats the writes until it is ended; another one, which knows nothing of the
 //! first, opens what was left and counts what survived.
 
+mod disk;
 mod worker;
 
+use std::path::{Path, PathBuf};
+
+use prony_analysis::crash::breaks;
 use prony_engines::registry;
 use prony_experiment::plan::cuts;
-use prony_model::crash::{CrashStep, CutEnding, CutRecord, Found, ImageRecord, PlannedCut};
+use prony_model::crash::{CrashStep, CutEnding, CutKind, CutRecord, Found, ImageRecord, PlannedCut};
 use prony_model::event::{Event, Observer};
 use prony_model::protocol::{Failure, FromWorker};
 use prony_model::record::EffectiveStore;
@@ -16,11 +20,13 @@ use prony_model::spec::{CrashSpec, TrialSpec};
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::Scratch;
+use prony_results::RunId;
 
 use crate::campaign::{Campaign, count};
 use crate::error::Error;
 use crate::run_context::RunContext;
 use crate::scratch::discard;
+use disk::{Disk, Saved};
 use worker::{Heard, Trial};
 
 /// Within which time a worker stores the records that are there before the first transaction, if the trial has no limit.
@@ -44,6 +50,7 @@ pub(super) fn all(
     }
     let stored = campaign.database.stored_cuts(campaign.run)?;
     let total = count(planned.len());
+    let keep = folder(campaign.database.path(), campaign.run);
     for (at, planned) in planned.iter().enumerate() {
         let variant = &context.experiment.variants()[planned.variant];
         let crash = &variant.spec.crashes[planned.crash];
@@ -57,7 +64,7 @@ pub(super) fn all(
             // Said once.
             Some(_) if planned.cut > 0 => continue,
             Some(why) => Some(record(planned, crash, (None, CutEnding::Unsupported { why }))),
-            None => one(context, planned, observer)?,
+            None => one(context, planned, &keep, observer)?,
         };
         let Some(record) = record else { return Ok(false) };
         campaign.database.append_cut(campaign.run, &record)?;
@@ -65,6 +72,13 @@ pub(super) fn all(
         observer.event(&Event::CutEnded { variant, record: Box::new(record), done: count(at) + 1, cuts: total });
     }
     Ok(true)
+}
+
+/// Where saved cuts are kept that broke a promise: beside the database.
+fn folder(database: &Path, run: RunId) -> PathBuf {
+    let mut name = database.file_stem().unwrap_or_default().to_owned();
+    name.push("-cuts");
+    database.with_file_name(name).join(format!("run-{run}"))
 }
 
 /// Why a store cannot have crash trials, where it cannot.
@@ -96,29 +110,51 @@ fn record(
 fn one(
     context: &RunContext<'_>,
     planned: &PlannedCut,
+    keep: &Path,
     observer: &mut dyn Observer,
 ) -> Result<Option<CutRecord>, Error> {
     let began = monotonic();
     let spec = &context.experiment.variants()[planned.variant].spec;
     let crash = &spec.crashes[planned.crash];
     let scratch = Scratch::create(&context.near)?;
-    let directory = scratch.path().join("store");
-    std::fs::create_dir(&directory)
-        .map_err(|source| Error::Setup { doing: "make the directory of a store", source })?;
-    let trial = Trial::new(context, spec, planned, &directory)?;
-    let ended = cut(&trial, spec, planned.moment)?;
+    let made = match Disk::new(scratch.path(), crash, planned.seed)? {
+        Err(ending) => Some(record(planned, crash, (None, ending))),
+        Ok(disk) => {
+            let trial = Trial::new(context, spec, planned)?;
+            let ended = cut(&trial, &disk, (crash, planned))?;
+            ended.map(|(ended, saved)| kept(record(planned, crash, ended), saved, keep))
+        }
+    };
     discard(scratch, observer);
     let took = monotonic().since(began);
-    Ok(ended.map(|ended| CutRecord { took, ..record(planned, crash, ended) }))
+    Ok(made.map(|made| CutRecord { took, ..made }))
+}
+
+/// The record of a cut, whose saved state is kept in a folder where it shows that a promise was broken.
+fn kept(mut record: CutRecord, saved: Option<Saved>, folder: &Path) -> CutRecord {
+    let Some(from) = saved.filter(|_| breaks(&record).is_some()) else { return record };
+    let to = folder.join(format!("{}-{}-{}", record.variant, record.phase.replace(' ', "-"), record.cut));
+    let moved = std::fs::create_dir_all(folder).and_then(|()| std::fs::rename(&from.path, &to));
+    if let CutEnding::Cut { saved, remarks, .. } = &mut record.ending {
+        match moved.and_then(|()| to.canonicalize()) {
+            Ok(path) => *saved = Some(path.to_string_lossy().into_owned()),
+            Err(error) => remarks.push(format!("the saved cut could not be kept: {error}")),
+        }
+    }
+    record
 }
 
 /// The settings of the store, where it was open, and how the cut went.
 type Ended = (Option<Box<EffectiveStore>>, CutEnding);
 
-/// Writes until the cut, and checks what was left.
-fn cut(trial: &Trial<'_>, spec: &TrialSpec, moment: Nanos) -> Result<Option<Ended>, Error> {
-    let mut writer = trial.launch(CrashStep::Write)?;
-    let limit = spec.limits.trial.unwrap_or(SETUP);
+/// Writes until the cut, and checks what was left; with what the disk saved.
+fn cut(
+    trial: &Trial<'_>,
+    disk: &Disk,
+    (crash, planned): (&CrashSpec, &PlannedCut),
+) -> Result<Option<(Ended, Option<Saved>)>, Error> {
+    let mut writer = trial.launch(&disk.store(), CrashStep::Write)?;
+    let limit = trial.limit().unwrap_or(SETUP);
     let mut effective = None;
     let mut writing = None;
     let mut until = monotonic() + limit;
@@ -126,11 +162,14 @@ fn cut(trial: &Trial<'_>, spec: &TrialSpec, moment: Nanos) -> Result<Option<Ende
         match writer.next(until)? {
             Heard::Message(FromWorker::Ready { effective: found, .. }) => {
                 effective = found;
+                if let Err(message) = disk.settle() {
+                    break Some((Failure::Failed, message));
+                }
                 writer.go();
             }
             Heard::Message(FromWorker::Writing { at }) => {
                 writing = Some(at);
-                until = at + moment;
+                until = at + planned.moment;
             }
             Heard::Message(FromWorker::Failed { failure, message, .. }) => break Some((failure, message)),
             Heard::Message(_) => {}
@@ -143,29 +182,53 @@ fn cut(trial: &Trial<'_>, spec: &TrialSpec, moment: Nanos) -> Result<Option<Ende
             Heard::Late => break Some((Failure::Failed, format!("the store was not ready to write within {limit}"))),
         }
     };
-    let at = monotonic();
+    if let Some((failure, message)) = failure {
+        writer.end()?;
+        let ending = match failure {
+            Failure::Unsupported => CutEnding::Unsupported { why: message },
+            _ => CutEnding::Failed { message },
+        };
+        return Ok(Some(((effective, ending), None)));
+    }
+    // Read before the disk stops: what is in it was acknowledged before the cut.
+    let (mut at, mut acknowledged) = (monotonic(), trial.acknowledged()?.len() as u64);
+    let saved = disk.cut();
     writer.end()?;
-    let ending = match (failure, writing) {
-        (Some((Failure::Unsupported, why)), _) => CutEnding::Unsupported { why },
-        (Some((_, message)), _) => CutEnding::Failed { message },
-        (None, began) => {
-            // Commits are acknowledged until the process has ended, which is a little later than it was ordered.
-            let instants = trial.acknowledged()?;
-            let at = at.max(instants.last().copied().map_or(Nanos::ZERO, Nanos::from_nanos));
-            let acknowledged = instants.len() as u64;
-            let Some(found) = check(trial, spec, (at, acknowledged))? else { return Ok(None) };
-            let contains = "all that the process had written".to_owned();
-            let images = vec![ImageRecord { image: 0, contains, found }];
-            CutEnding::Cut { acknowledged, after: began.map_or(Nanos::ZERO, |began| at.since(began)), images }
-        }
+    let saved = match saved {
+        Ok(saved) => saved,
+        Err(message) => return Ok(Some(((effective, CutEnding::Failed { message }), None))),
     };
-    Ok(Some((effective, ending)))
+    if crash.cut == CutKind::Kill {
+        // Commits are acknowledged until the process has ended, which is a little later than it was ordered.
+        let instants = trial.acknowledged()?;
+        at = at.max(instants.last().copied().map_or(Nanos::ZERO, Nanos::from_nanos));
+        acknowledged = instants.len() as u64;
+    }
+    let mut images = Vec::new();
+    for number in 0..disk.images() {
+        let (contains, found) = match disk.image(saved.as_ref(), number) {
+            Err(why) => (String::new(), Some(Found::Unchecked { why })),
+            Ok(image) => {
+                let found = check(trial, &image.store, (at, acknowledged))?;
+                (image.discard(), found)
+            }
+        };
+        let Some(found) = found else { return Ok(None) };
+        images.push(ImageRecord { image: number, contains, found });
+    }
+    let after = writing.map_or(Nanos::ZERO, |began| at.since(began));
+    let remarks = saved.as_ref().map(|saved| saved.remarks.clone()).unwrap_or_default();
+    let ending = CutEnding::Cut { acknowledged, after, images, remarks, saved: None };
+    Ok(Some(((effective, ending), saved)))
 }
 
 /// What a fresh process finds; `None` where the user interrupted it.
-fn check(trial: &Trial<'_>, spec: &TrialSpec, (cut, acknowledged): (Nanos, u64)) -> Result<Option<Found>, Error> {
-    let mut reader = trial.launch(CrashStep::Check { cut, acknowledged })?;
-    let limit = spec.limits.trial.unwrap_or(CHECK);
+fn check(trial: &Trial<'_>, store: &Path, (cut, acknowledged): (Nanos, u64)) -> Result<Option<Found>, Error> {
+    if !store.exists() {
+        return Ok(Some(Found::DoesNotOpen { message: "its directory is not there".to_owned() }));
+    }
+    let mut reader = trial.launch(store, CrashStep::Check { cut, acknowledged })?;
+    let limit = trial.limit().unwrap_or(CHECK);
     let until = monotonic() + limit;
     let mut open = false;
     let failed = |open: bool, message: String| {

@@ -24,6 +24,8 @@ fn crash_spec() -> CrashSpec {
         cut: CutKind::Kill,
         cuts: 1,
         within: Nanos::from_secs(1),
+        images: 1,
+        creation: false,
     }
 }
 

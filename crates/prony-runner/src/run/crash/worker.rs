@@ -34,7 +34,6 @@ pub(super) struct Trial<'t> {
     context: &'t RunContext<'t>,
     spec: &'t TrialSpec,
     planned: &'t PlannedCut,
-    directory: &'t Path,
     acknowledged: Acknowledged,
 }
 
@@ -43,10 +42,9 @@ impl<'t> Trial<'t> {
         context: &'t RunContext<'t>,
         spec: &'t TrialSpec,
         planned: &'t PlannedCut,
-        directory: &'t Path,
     ) -> Result<Self, Error> {
         let acknowledged = Acknowledged::new().map_err(list)?;
-        Ok(Self { context, spec, planned, directory, acknowledged })
+        Ok(Self { context, spec, planned, acknowledged })
     }
 
     /// The instants of the commits that were acknowledged.
@@ -54,10 +52,15 @@ impl<'t> Trial<'t> {
         self.acknowledged.instants().map_err(list)
     }
 
-    /// Launches a worker for a step.
-    pub(super) fn launch(&self, step: CrashStep) -> Result<Worker<'t>, Error> {
+    /// The limit of time that the variant has.
+    pub(super) const fn limit(&self) -> Option<Nanos> {
+        self.spec.limits.trial
+    }
+
+    /// Launches a worker for a step on the store in a directory.
+    pub(super) fn launch(&self, directory: &Path, step: CrashStep) -> Result<Worker<'t>, Error> {
         let shared = (self.acknowledged.descriptor().map_err(list)?, Acknowledged::NUMBER);
-        let (mut launch, mut channel) = workers::launch(self.directory, Some(shared))?;
+        let (mut launch, mut channel) = workers::launch(directory, Some(shared))?;
         launch.group = Some(Group::create(&self.spec.limits)?);
         let mut process = self.context.launcher.start(launch)?;
         process.release()?;
@@ -67,7 +70,7 @@ impl<'t> Trial<'t> {
             spec: Box::new(self.spec.clone()),
             crash: self.planned.crash,
             seed: self.planned.seed,
-            dir: self.directory.to_string_lossy().into_owned(),
+            dir: directory.to_string_lossy().into_owned(),
             step,
         });
         Ok(Worker { process, channel, interrupt: &self.context.interrupt })
