@@ -152,7 +152,7 @@ fn verdict(crash: &CrashSpec, records: &[&CutRecord], cuts: &[Checked<'_>], prom
     let broken: Vec<Reproduction> = cuts.iter().filter_map(|cut| smallest(cut, allowed)).collect();
     match broken.iter().min_by_key(|found| (found.acknowledged, found.cut)) {
         Some(smallest) => CrashVerdict::Broken { broken: broken.len() as u32, smallest: smallest.clone() },
-        None => CrashVerdict::Held { below: binomial_interval(0, cuts.len() as u32, LEVEL).1 },
+        None => CrashVerdict::Unbroken { below: binomial_interval(0, cuts.len() as u32, LEVEL).1 },
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     fn found(change: impl FnOnce(&mut Survived)) -> Found {
-        let mut survived = Survived { written: Reading::Measured(Bytes::ZERO), ..Survived::default() };
+        let mut survived = Survived { written: Reading::Measured(Bytes::from_bytes(0)), ..Survived::default() };
         change(&mut survived);
         Found::Survived(Box::new(survived))
     }
@@ -298,10 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn held_states_the_bound_of_so_many_cuts() {
+    fn finding_states_the_bound_of_so_many_cuts() {
         let cuts: Vec<CutRecord> = (0..30).map(|n| cut(n, 100, found(|_| ()))).collect();
         let summary = summary_of(&cuts);
-        let CrashVerdict::Held { below } = summary.verdict else { panic!("{:?}", summary.verdict) };
+        let CrashVerdict::Unbroken { below } = summary.verdict else { panic!("{:?}", summary.verdict) };
         assert!((below - (1.0 - 0.05f64.powf(1.0 / 30.0))).abs() < 1e-9, "{below}");
         assert_eq!((summary.cuts, summary.images), (30, 30));
     }
@@ -331,11 +331,11 @@ mod tests {
             survived.unacknowledged = 1;
             survived.integrity = Some(Vec::new());
         });
-        assert!(matches!(summary_of(&[cut(0, 9, there)]).verdict, CrashVerdict::Held { .. }));
+        assert!(matches!(summary_of(&[cut(0, 9, there)]).verdict, CrashVerdict::Unbroken { .. }));
         let mut tail = cut(0, 9, found(|survived| survived.lost = 5));
         tail.effective = Some(store(ProcessCrash::LosesTail));
         let summary = summary_of(&[tail.clone()]);
-        assert!(matches!(summary.verdict, CrashVerdict::Held { .. }));
+        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { .. }));
         assert_eq!(summary.lost, Some(Spread { least: 5.0, median: 5.0, most: 5.0 }));
         tail.ending = cut(0, 9, found(|survived| survived.holes = 1)).ending;
         assert!(matches!(summary_of(&[tail]).verdict, CrashVerdict::Broken { .. }), "a hole is no tail");
@@ -346,7 +346,7 @@ mod tests {
         let unchecked = Found::Unchecked { why: "killed".to_owned() };
         let summary = summary_of(&[cut(0, 9, unchecked.clone()), cut(1, 9, found(|_| ()))]);
         assert_eq!(summary.cuts, 1);
-        assert!(matches!(summary.verdict, CrashVerdict::Held { below } if below > 0.9));
+        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { below } if below > 0.9));
         let none = summary_of(&[cut(0, 9, unchecked)]);
         assert_eq!(none.verdict, CrashVerdict::Unknown { why: "killed".to_owned() });
         let failed = CutRecord { ending: CutEnding::Failed { message: "full".to_owned() }, ..cut(0, 0, found(|_| ())) };
@@ -364,12 +364,12 @@ mod tests {
         };
         let lost = |lost: u64| found(move |survived| survived.lost = lost);
         let hole = || found(|survived| survived.holes = 1);
-        let held = |verdict: CrashVerdict| matches!(verdict, CrashVerdict::Held { .. });
-        assert!(held(after(PowerCut::Nothing, lost(0))) && !held(after(PowerCut::Nothing, lost(1))));
-        assert!(held(after(PowerCut::LastCommit, lost(1))) && !held(after(PowerCut::LastCommit, lost(2))));
-        assert!(held(after(PowerCut::Tail, lost(900))) && !held(after(PowerCut::Tail, hole())));
+        let unbroken = |verdict: CrashVerdict| matches!(verdict, CrashVerdict::Unbroken { .. });
+        assert!(unbroken(after(PowerCut::Nothing, lost(0))) && !unbroken(after(PowerCut::Nothing, lost(1))));
+        assert!(unbroken(after(PowerCut::LastCommit, lost(1))) && !unbroken(after(PowerCut::LastCommit, lost(2))));
+        assert!(unbroken(after(PowerCut::Tail, lost(900))) && !unbroken(after(PowerCut::Tail, hole())));
         let corrupt = Found::DoesNotOpen { message: "bad magic".to_owned() };
-        assert!(!held(after(PowerCut::Tail, corrupt.clone())));
+        assert!(!unbroken(after(PowerCut::Tail, corrupt.clone())));
         assert_eq!(after(PowerCut::Anything, corrupt), CrashVerdict::NothingPromised);
     }
 }

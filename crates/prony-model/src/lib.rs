@@ -6,6 +6,7 @@
 
 pub mod catalog;
 pub mod crash;
+pub mod crash_phase;
 pub mod document;
 pub mod error;
 pub mod event;

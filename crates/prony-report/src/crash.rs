@@ -36,7 +36,7 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
         let levels = &experiment.variants()[summary.variant].levels;
         let label = |factor: &usize| experiment.factors()[*factor].levels[levels[*factor]].label.clone();
         let labels = labels.iter().map(|factor| Label { text: label(factor), marks: Vec::new() }).collect();
-        let mut cells = vec![rate, per_commit(data, summary, &mut notes)];
+        let mut cells = vec![rate, per_transaction(data, summary, &mut notes)];
         cells.extend(found(summary, &mut notes));
         cells.extend((!brief).then(|| cuts_and_opening(summary)).into_iter().flatten());
         rows.push(Row { labels, cells });
@@ -50,7 +50,7 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
     let left = |heading: &str| Column::new(heading, "", Align::Left);
     let mut columns = vec![
         right("rate", unit),
-        right("fsyncs per commit", ""),
+        right("fsyncs per transaction", ""),
         right("lost commits", ""),
         right("lost", "ms"),
         right("holes", ""),
@@ -124,7 +124,7 @@ fn trials<'a>(data: &'a RunData, summary: &CrashSummary) -> Vec<&'a TrialRecord>
 }
 
 /// Syncs of the timed phase by its transactions.
-fn per_commit(data: &RunData, summary: &CrashSummary, notes: &mut Notes) -> Cell {
+fn per_transaction(data: &RunData, summary: &CrashSummary, notes: &mut Notes) -> Cell {
     let metric = |metric| Box::new(Expr::Metric(of_phase(&summary.during, metric)));
     let expr = Expr::Binary(metric(Metric::Fsyncs), Operator::Div, metric(Metric::Transactions));
     let found = Summary::of(&expr, &trials(data, summary));
@@ -143,7 +143,7 @@ fn per_commit(data: &RunData, summary: &CrashSummary, notes: &mut Notes) -> Cell
         }
         None => {
             let why = found.missing.first().map_or_else(|| "no trial has it".to_owned(), ToString::to_string);
-            none(vec![notes.mark(format!("fsyncs per commit are not known: {why}"))])
+            none(vec![notes.mark(format!("fsyncs per transaction are not known: {why}"))])
         }
     }
 }
@@ -186,7 +186,7 @@ fn cuts_and_opening(summary: &CrashSummary) -> [Cell; 2] {
 fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
     let cuts = count(summary.cuts, "cut");
     let mut cell = match &summary.verdict {
-        CrashVerdict::Held { below } => text(format!("held in {cuts} (< {})", percent_up_to(*below, 1))),
+        CrashVerdict::Unbroken { below } => text(format!("held in {cuts} (< {})", percent_up_to(*below, 1))),
         CrashVerdict::Broken { broken, smallest } => {
             let mark = notes.mark(format!(
                 "broken with the fewest commits: cut {}, image {}, after {}: {}{}",

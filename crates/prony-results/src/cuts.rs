@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use prony_model::crash::CutRecord;
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use super::names::json as json_of;
 use super::open::Database;
-use super::read::json;
 use super::run::RunId;
 use crate::Error;
 
@@ -35,10 +34,4 @@ impl Database {
             statement.query_map([run.0], cut)?.collect()
         })
     }
-}
-
-/// The cuts of a run, by variant, phase and number.
-pub(super) fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
-    let mut statement = connection.prepare("SELECT record FROM cuts WHERE run = ?1 ORDER BY variant, phase, cut")?;
-    statement.query_map([run.0], |row| json(row, 0))?.collect()
 }

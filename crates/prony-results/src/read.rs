@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::path::PathBuf;
 
+use prony_model::crash::CutRecord;
 use prony_model::metric::MetricKey;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Effective, MetricKeyText, Session, TrialRecord};
@@ -12,7 +13,6 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
-use super::cuts::cuts;
 use super::open::Database;
 use super::run::{RunData, RunHead, RunId, RunStatus};
 use crate::Error;
@@ -74,6 +74,12 @@ impl Database {
             None => Ok(data),
         }
     }
+}
+
+/// The cuts of a run, by variant, phase and number.
+fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
+    let mut statement = connection.prepare("SELECT record FROM cuts WHERE run = ?1 ORDER BY variant, phase, cut")?;
+    statement.query_map([run.0], |row| json(row, 0))?.collect()
 }
 
 fn one(connection: &Connection, run: RunId) -> rusqlite::Result<Option<RunHead>> {

@@ -7,7 +7,6 @@ use super::phase::{Placed, name};
 use super::view::unescaped;
 use crate::grammar;
 use crate::node::{Entry, Node};
-use crate::plan::least_value;
 use crate::problem::{Problem, Problems, known_hint};
 use crate::validate::via;
 use prony_model::spec::{Action, CollectionSpec, CrashSpec, CutKind, ValueSpec};
@@ -131,10 +130,13 @@ fn no_writes(phase: &Placed) -> Option<(&'static str, &'static str)> {
 /// What is found in a record must show which commit was the last to write it.
 fn distinct(crash: &PlacedCrash, collection: &CollectionSpec, problems: &mut Problems<'_>) {
     let of = collection.name.as_ref().map(|name| format!(" of `{name}`")).unwrap_or_default();
-    if matches!(collection.value, ValueSpec::Document(_)) {
+    let ValueSpec::Bytes(value) = &collection.value else {
         let message = format!("`{}` needs values of bytes, and the records{of} are documents", crash.spec.action());
         problems.add(Problem::new(crash.during.clone(), message).hint("write `value = { bytes = 128 }`"));
-    } else if least_value(collection) < LEAST_VALUE {
+        return;
+    };
+    let prefix: u64 = value.prefix.iter().map(|literal| literal.len() as u64).sum();
+    if value.bytes.least().as_bytes().max(prefix) < LEAST_VALUE {
         let message = format!(
             "`{}` needs values of {LEAST_VALUE} bytes or more{of}: each begins with its record's number and version",
             crash.spec.action()

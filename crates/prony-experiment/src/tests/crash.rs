@@ -50,6 +50,18 @@ fn crash_phase_is_no_phase_of_the_timed_trials() {
 }
 
 #[test]
+fn power_failures_have_images() {
+    let of = |keys: &str| {
+        sound(&store(&format!("powercut = {{ during = \"write\"{keys} }}"))).variants()[0].spec.crashes[0].clone()
+    };
+    let default = of("");
+    assert_eq!((default.cut, default.cuts, default.images, default.creation), (CutKind::PowerCut, 30, 10, false));
+    let given = of(", images = 3, creation = true");
+    assert_eq!((given.images, given.creation), (3, true));
+    assert!(faults(&store("kill = { during = \"write\", images = 3 }")).contains("unknown key `images`"));
+}
+
+#[test]
 fn cuts_are_spread_over_their_time_and_follow_from_the_seed() {
     let text = store("kill = { during = \"write\", cuts = 40 }");
     let planned = cuts(&sound(&text));

@@ -48,7 +48,7 @@ fn a_process_crash_loses_nothing_that_engines_promise_to_keep() {
     let data = bench.run(&experiment(stores, 2));
     assert_eq!((data.trials.len(), data.cuts.len()), (5, 5 * 3 * 2), "cuts are no trials");
     for summary in summaries(&data) {
-        let CrashVerdict::Held { below } = summary.verdict else { panic!("{summary:?}") };
+        let CrashVerdict::Unbroken { below } = summary.verdict else { panic!("{summary:?}") };
         assert!((below - (1.0 - 0.05f64.sqrt())).abs() < 1e-9);
         assert_eq!((summary.cuts, summary.images), (2, 2));
         assert_eq!(summary.lost.unwrap().most, 0.0, "{summary:?}");
@@ -87,7 +87,7 @@ fn what_stays_in_the_process_is_lost_and_that_is_what_is_promised() {
     let data = bench.run(&experiment(stores, 2));
     let (redb, memory): (Vec<_>, Vec<_>) = summaries(&data).into_iter().partition(|summary| summary.variant == 0);
     for summary in redb {
-        assert!(matches!(summary.verdict, CrashVerdict::Held { .. }), "{summary:?}");
+        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { .. }), "{summary:?}");
         assert_eq!(summary.lost, summary.acknowledged, "nothing was synced after the records were stored");
         assert!(summary.lost_time.unwrap().most > 0.0);
         assert_eq!((summary.with_holes, summary.with_partial, summary.corrupt), (0, 0, 0));
@@ -125,4 +125,38 @@ fn an_interrupted_run_makes_the_cuts_that_it_lacks() {
     assert!(before.iter().all(|cut| data.cuts.contains(cut)), "what was stored stays");
     let left: Vec<_> = std::fs::read_dir(bench.dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("scratch")), "{left:?}");
+}
+
+/// Stores, of which power failures cut the writes of single records.
+fn power_cuts(stores: &str) -> String {
+    format!(
+        "[compare]\nblocks = 1\n[factors.store]\n{stores}\n[store]\nuse = \"{{store}}\"\n[data]\nrecords = 200\nkey = \"{{i}}\"\n\
+         value = {{ bytes = 100 }}\n[[phase]]\nname = \"put\"\nput = {{}}\n[[phase]]\nname = \"crash\"\n\
+         powercut = {{ during = \"put\", cuts = 2, within = \"200 ms\", images = 4 }}\n"
+    )
+}
+
+#[test]
+fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
+    let bench = Bench::new();
+    let stores = "synced = { engine = \"lmdb\", durability = \"strict\" }\nlog = { engine = \"sqlite\", durability = \"relaxed\" }\n\
+                  none = { engine = \"lmdb\", durability = \"none\" }";
+    let data = bench.run(&power_cuts(stores));
+    let summaries = summaries(&data);
+    if let CrashVerdict::Unsupported { why } = &summaries[0].verdict {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{why}");
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let [synced, log, none] = &summaries[..] else { panic!("{summaries:?}") };
+    for summary in [synced, log] {
+        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { .. }), "{summary:?}");
+        assert_eq!((summary.cuts, summary.images, summary.corrupt), (2, 8, 0), "images are no cuts");
+    }
+    assert_eq!(synced.lost.unwrap().most, 0.0);
+    assert!(log.lost.unwrap().most > 0.0, "a log that is not synced at each commit");
+    assert_eq!(none.verdict, CrashVerdict::NothingPromised);
+    assert_eq!(none.lost.unwrap().most, none.acknowledged.unwrap().most, "where nothing pending survives");
+    let left = std::fs::read_to_string("/proc/mounts").unwrap();
+    assert!(!left.contains(&*bench.dir.path().to_string_lossy()), "no mount is left");
 }

@@ -24,7 +24,7 @@ pub(super) enum Observed {
 
 /// What a record held from a number of commits on.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct After {
     slot: usize,
     /// The number of commits: 0 before the first.
     from: u64,
@@ -34,7 +34,7 @@ struct Held {
 /// The commits of a trial: their writes, and when they were acknowledged.
 pub(super) struct Commits {
     /// By record, and then by the number of commits.
-    held: Vec<Held>,
+    after: Vec<After>,
     /// The instants of those that were acknowledged before the cut.
     acknowledged: Vec<u64>,
     /// The most commits that can be there: those, others that were acknowledged later, and the one that was under way.
@@ -45,30 +45,30 @@ impl Commits {
     /// The commits that were acknowledged at these instants, so many of them before the cut, and the one that was under way.
     pub(super) fn of(mut workload: Workload<'_>, mut acknowledged: Vec<u64>, before: u64) -> Self {
         let most = acknowledged.len() as u64 + 1;
-        let first = workload.states().enumerate().map(|(slot, state)| Held { slot, from: 0, state });
-        let mut held: Vec<Held> = first.collect();
+        let first = workload.states().enumerate().map(|(slot, state)| After { slot, from: 0, state });
+        let mut after: Vec<After> = first.collect();
         for commit in 0..most {
             let writes = workload.transaction().iter();
-            held.extend(writes.map(|write| Held { slot: write.slot, from: commit + 1, state: write.state }));
+            after.extend(writes.map(|write| After { slot: write.slot, from: commit + 1, state: write.state }));
         }
         // Stable: of several writes of a transaction to one record the last stays the last.
-        held.sort_by_key(|held| (held.slot, held.from));
-        held.reverse();
-        held.dedup_by_key(|held| (held.slot, held.from));
-        held.reverse();
+        after.sort_by_key(|after| (after.slot, after.from));
+        after.reverse();
+        after.dedup_by_key(|after| (after.slot, after.from));
+        after.reverse();
         acknowledged.truncate(usize::try_from(before).unwrap_or(usize::MAX));
-        Self { held, acknowledged, most }
+        Self { after, acknowledged, most }
     }
 
     /// The histories of records, each with the numbers of commits from which and up to which it held a state.
-    fn by_record(&self) -> impl Iterator<Item = &[Held]> {
-        self.held.chunk_by(|a, b| a.slot == b.slot)
+    fn by_record(&self) -> impl Iterator<Item = &[After]> {
+        self.after.chunk_by(|a, b| a.slot == b.slot)
     }
 }
 
 /// The states of a history that are what was found, as indices.
-fn matching(history: &[Held], found: State) -> impl Iterator<Item = usize> {
-    history.iter().enumerate().filter(move |(_, held)| held.state == found).map(|(at, _)| at)
+fn matching(history: &[After], found: State) -> impl Iterator<Item = usize> {
+    history.iter().enumerate().filter(move |(_, after)| after.state == found).map(|(at, _)| at)
 }
 
 /// The number of commits with which most records are compatible; the largest of several.
@@ -114,17 +114,17 @@ pub(super) fn judge(commits: &Commits, found: &[Observed], cut: u64, named: impl
             }
         };
         let Some(at) = nearest(history, state, likeliest) else {
-            let held = match state {
+            let what = match state {
                 State::Absent => "is missing".to_owned(),
                 State::Version(version) => format!("holds version {version}"),
             };
-            wrong(&mut survived, format!("{} {held}, which no commit has left so", named(history[0].slot)));
+            wrong(&mut survived, format!("{} {what}, which no commit has left so", named(history[0].slot)));
             continue;
         };
         if let Some(commit) = history[at].from.checked_sub(1) {
             traces[commit as usize].there = true;
         }
-        history[at + 1..].iter().for_each(|held| traces[held.from as usize - 1].missing = true);
+        history[at + 1..].iter().for_each(|after| traces[after.from as usize - 1].missing = true);
     }
     count(&mut survived, &traces, &commits.acknowledged, cut);
     survived
@@ -142,7 +142,7 @@ fn describe(survived: &mut Survived, text: impl FnOnce() -> String) {
 }
 
 /// The state of a history that was found and is nearest to a number of commits.
-fn nearest(history: &[Held], found: State, commits: u64) -> Option<usize> {
+fn nearest(history: &[After], found: State, commits: u64) -> Option<usize> {
     let distance = |at: usize| {
         let until = history.get(at + 1).map_or(u64::MAX, |next| next.from - 1);
         history[at].from.saturating_sub(commits) + commits.saturating_sub(until)

@@ -117,12 +117,16 @@ fn store_with_all_acknowledged_commits_has_no_fault() {
 #[test]
 fn lost_tail_is_counted_and_is_no_hole() {
     for case in cases().iter().filter(|case| case.acknowledged == 75) {
-        for kept in [0, 1, 40, 74] {
-            let found = case.judge(&case.stored(|commit, _| commit < kept));
-            assert_eq!((found.holes, found.partial, found.wrong), (0, 0, 0), "{:?} {kept}", case.action);
+        for surviving in [0, 1, 40, 74] {
+            let found = case.judge(&case.stored(|commit, _| commit < surviving));
+            assert_eq!((found.holes, found.partial, found.wrong), (0, 0, 0), "{:?} {surviving}", case.action);
             // A store that is alike after fewer commits and after more is taken to have more.
             let deletes = matches!(case.action, Action::Delete(_));
-            assert!(found.lost == 75 - kept || (deletes && found.lost < 75 - kept), "{:?} {kept}", case.action);
+            assert!(
+                found.lost == 75 - surviving || (deletes && found.lost < 75 - surviving),
+                "{:?} {surviving}",
+                case.action
+            );
             let oldest = found.oldest_lost.map(|time| time.as_nanos() / SECOND);
             assert!(found.lost == 0 || oldest == Some(found.lost), "{oldest:?}");
         }
@@ -190,8 +194,8 @@ fn commits_that_were_acknowledged_after_the_cut_may_be_there() {
     let case = Case::new("update", Order::Record, Grouping::Each, 9);
     let workload = case.workload();
     let commits = |before| Commits::of(case.workload(), (0..9).collect(), before);
-    let judged = |kept: u64, before| {
-        judge(&commits(before), &case.stored(|commit, _| commit < kept), 100, |slot| workload.named(slot))
+    let judged = |surviving: u64, before| {
+        judge(&commits(before), &case.stored(|commit, _| commit < surviving), 100, |slot| workload.named(slot))
     };
     let found = judged(6, 4);
     assert_eq!((found.lost, found.holes, found.unacknowledged), (0, 0, 2));
