@@ -4,10 +4,9 @@ use prony_model::spec::{CrashSpec, CutKind};
 use prony_model::units::Nanos;
 
 use super::{faults, sound};
-use crate::plan::{cuts, outline, plan};
 
 /// A store with phases of these lines, after one that writes records of two collections.
-fn store(crash: &str) -> String {
+pub(crate) fn store(crash: &str) -> String {
     format!(
         "[factors]\nengine = [\"lmdb\", \"memory\"]\n[store]\nengine = \"{{engine}}\"\n\
          [data.collection.a]\nrecords = 9\nvalue = {{ bytes = 100 }}\n[data.collection.b]\nrecords = 5\nvalue = {{ bytes = 100 }}\n\
@@ -40,10 +39,6 @@ fn crash_phase_is_no_phase_of_the_timed_trials() {
         creation: false,
     };
     assert_eq!(spec.crashes, [crash]);
-    let plain = sound(&store("pause = \"1 s\""));
-    assert_eq!(plan(&experiment), plan(&plain), "timed trials are planned as without crash trials");
-    assert_eq!((outline(&experiment).cuts, outline(&plain).cuts), (8, 0));
-    assert_eq!(outline(&experiment).trials_max, outline(&plain).trials_max);
     let default = sound(&store("kill = { during = \"write\" }"));
     let crash = &default.variants()[0].spec.crashes[0];
     assert_eq!((crash.cuts, crash.within), (30, Nanos::from_secs(1)));
@@ -59,24 +54,6 @@ fn power_failures_have_images() {
     let given = of(", images = 3, creation = true");
     assert_eq!((given.images, given.creation), (3, true));
     assert!(faults(&store("kill = { during = \"write\", images = 3 }")).contains("unknown key `images`"));
-}
-
-#[test]
-fn cuts_are_spread_over_their_time_and_follow_from_the_seed() {
-    let text = store("kill = { during = \"write\", cuts = 40 }");
-    let planned = cuts(&sound(&text));
-    assert_eq!(planned, cuts(&sound(&text)));
-    let of = |variant: usize| planned.iter().filter(move |cut| cut.variant == variant);
-    let alike = of(0).zip(of(1)).all(|(a, b)| (a.cut, a.seed, a.moment) == (b.cut, b.seed, b.moment));
-    assert!(alike, "all variants have the same cuts");
-    let mut parts: Vec<u64> = of(0).map(|cut| cut.moment.as_nanos() / (1_000_000_000 / 40)).collect();
-    assert!(!parts.is_sorted(), "an interrupted run has cuts from all of the time");
-    parts.sort_unstable();
-    assert_eq!(parts, (0..40).collect::<Vec<u64>>());
-    let order: Vec<(u32, usize)> = planned.iter().map(|cut| (cut.cut, cut.variant)).collect();
-    assert!(order.is_sorted(), "the first cut of each variant comes before the second of any");
-    let other = cuts(&sound(&text.replace("[factors]", "[experiment]\nseed = 9\n[factors]")));
-    assert!(planned.iter().zip(&other).all(|(a, b)| a.seed != b.seed));
 }
 
 #[test]

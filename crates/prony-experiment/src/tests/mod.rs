@@ -2,7 +2,7 @@
 
 mod background;
 mod collections;
-mod crash;
+pub(crate) mod crash;
 mod documents;
 mod floors;
 mod joined;

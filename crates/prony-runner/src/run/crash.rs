@@ -122,7 +122,7 @@ fn one(
         Ok(disk) => {
             let trial = Trial::new(context, spec, planned)?;
             let ended = cut(&trial, &disk, (crash, planned))?;
-            ended.map(|(ended, saved)| kept(record(planned, crash, ended), saved, keep))
+            ended.map(|(ended, saved)| with_saved_cut(record(planned, crash, ended), saved, keep))
         }
     };
     discard(scratch, observer);
@@ -131,7 +131,7 @@ fn one(
 }
 
 /// The record of a cut, whose saved state is kept in a folder where it shows that a promise was broken.
-fn kept(mut record: CutRecord, saved: Option<Saved>, folder: &Path) -> CutRecord {
+fn with_saved_cut(mut record: CutRecord, saved: Option<Saved>, folder: &Path) -> CutRecord {
     let Some(from) = saved.filter(|_| breaks(&record).is_some()) else { return record };
     let to = folder.join(format!("{}-{}-{}", record.variant, record.phase.replace(' ', "-"), record.cut));
     let moved = std::fs::create_dir_all(folder).and_then(|()| std::fs::rename(&from.path, &to));
