@@ -5,6 +5,7 @@
 //! All functions depend on their arguments only: they use no clock, no file and no process.
 
 pub mod conclude;
+pub mod crash;
 pub mod guard;
 pub mod profile;
 pub mod search;

@@ -115,6 +115,15 @@ pub trait Store: Sync + Sized {
     /// Whatever the engine says.
     fn persist(&self) -> Result<(), EngineError>;
 
+    /// Runs the engine's own check of the whole store, while no session is open; what it finds wrong, nothing where the store
+    /// is intact. `None` where the engine has no such check.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn check_integrity(&mut self) -> Result<Option<Vec<String>>, EngineError> {
+        Ok(None)
+    }
+
     /// The engine's own counters, by name; may be empty.
     fn counters(&self) -> BTreeMap<String, f64> {
         BTreeMap::new()

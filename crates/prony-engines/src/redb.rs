@@ -180,6 +180,12 @@ impl Store for RedbStore {
         self.begin(Commit::Immediate)?.commit()
     }
 
+    /// `Database::check_integrity`, which repairs what it can.
+    fn check_integrity(&mut self) -> Result<Option<Vec<String>>, EngineError> {
+        let intact = self.db.check_integrity().map_err(while_("checking the integrity"))?;
+        Ok(Some(if intact { Vec::new() } else { vec!["check_integrity had to repair the database".to_owned()] }))
+    }
+
     fn counters(&self) -> BTreeMap<String, f64> {
         let cache = self.db.cache_stats();
         let counters = [

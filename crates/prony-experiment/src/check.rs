@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::combine::{self, Combination};
 use super::decode::compare::{self, Named};
+use super::decode::crash::of_crash;
 use super::decode::instance::PhaseNames;
 use super::decode::program::is_observed;
 use super::decode::{View, report};
@@ -236,7 +237,9 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     let replicas = context.replicas(root, combinations, narrowed);
     let services = context.services(root, combinations);
     let mut names = PhaseNames { roles, replicas, services, ..PhaseNames::default() };
-    for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
+    let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
+    // Crash trials have no metrics.
+    for phase in phases.iter().filter(|phase| of_crash(phase).is_none()) {
         // A level may be the whole phase.
         let beside = phase.get("background").is_some() || phase.text().is_some();
         for name in context.names_of(phase, combinations) {

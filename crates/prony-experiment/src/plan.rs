@@ -9,7 +9,10 @@ mod data_size;
 mod index_size;
 mod outline;
 
+use prony_model::crash::PlannedCut;
+use prony_model::random::unit;
 use prony_model::trial::{Label, PlannedTrial};
+use prony_model::units::Nanos;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::design::{Experiment, Variant};
@@ -107,6 +110,31 @@ pub fn profiles(experiment: &Experiment) -> Vec<PlannedTrial> {
         seed,
     };
     experiment.variants().iter().map(trial).collect()
+}
+
+/// The cuts of all crash trials, to run after the plan's own trials; the first cut of every variant comes before the second.
+///
+/// The moments of a phase's cuts are spread evenly over its time: each part of it, as many as there are cuts, has one, at a
+/// random place, and the parts are in random order. Cuts with the same number have the same seed and moment in all variants.
+pub fn cuts(experiment: &Experiment) -> Vec<PlannedCut> {
+    let crashes = experiment
+        .variants()
+        .iter()
+        .flat_map(|variant| variant.spec.crashes.iter().enumerate().map(move |(at, crash)| (variant.id, at, crash)));
+    let mut planned: Vec<PlannedCut> = Vec::new();
+    for (variant, crash, spec) in crashes {
+        let of_phase = Draw { seed: experiment.seed() ^ xxh3_64(spec.name.as_bytes()), block: 0 };
+        let mut parts: Vec<u32> = (0..spec.cuts).collect();
+        of_phase.shuffle("parts", &mut parts, |part| u64::from(*part));
+        planned.extend(parts.into_iter().zip(0..).map(|(part, cut)| {
+            let draw = Draw { block: cut, ..of_phase };
+            let place = (f64::from(part) + unit(draw.number("moment", 0))) / f64::from(spec.cuts);
+            let moment = Nanos::from_nanos((spec.within.as_nanos() as f64 * place) as u64);
+            PlannedCut { variant, crash, cut, seed: draw.number("cut", 0), moment }
+        }));
+    }
+    planned.sort_by_key(|planned| (planned.cut, planned.variant, planned.crash));
+    planned
 }
 
 /// The variants (by index) of each sub-block in running order, with their labels.

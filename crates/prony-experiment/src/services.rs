@@ -308,11 +308,15 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let data = records.as_ref().and_then(|node| {
         fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, &files, problems))?
     });
-    let mut phases = phases(context, levels, limits.phase, problems)?;
+    let (mut phases, crashes) = phases(context, levels, limits.phase, problems)?;
+    for crash in &crashes {
+        let problem = Problem::new(crash.action.clone(), format!("`{}` works on a store", crash.spec.action()));
+        problems.add(problem.hint("it needs `[store]`, which a file that measures services does not have"));
+    }
     let data = known(root, data)?;
     check_phases(&mut phases, (&services, &data), &context.raw.file, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
-    let spec = TrialSpec { subject: Subject::Services, services, data, phases, limits };
+    let spec = TrialSpec { subject: Subject::Services, services, data, phases, limits, crashes: Vec::new() };
     let of_services = nodes.iter().map(|node| ("service", Some(node)));
     let sections: Vec<(&str, Option<&Node>)> =
         of_services.chain([("data", records.as_ref()), ("limits", limited)]).collect();

@@ -2,6 +2,7 @@
 
 use super::combine::Combination;
 use super::decode::counters::{Counted, counters};
+use super::decode::crash::{self, PlacedCrash};
 use super::decode::document::Files;
 use super::decode::instance::{NamedService, Started};
 use super::decode::order::Phases;
@@ -193,7 +194,8 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
             }
             let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
             let subject = Subject::Program(Box::new(program?));
-            let spec = TrialSpec { subject, services: Vec::new(), data: Vec::new(), phases, limits };
+            let spec =
+                TrialSpec { subject, services: Vec::new(), data: Vec::new(), phases, limits, crashes: Vec::new() };
             let change = change.as_ref().or_else(|| node.get("change"));
             let sections = [("program", Some(&node)), ("change", change), ("limits", limited.as_ref())];
             lacking(context, &spec, &sections, problems);
@@ -212,13 +214,15 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     lengths(context, records.as_ref().zip(data.as_deref()), opened.as_ref(), problems);
     let phases = phases(context, levels, limits.phase, problems);
     let (mut store, facts) = opened?;
-    let mut phases = phases?;
+    let (mut phases, crashes) = phases?;
     needs_data(&phases, root.get("data").is_some(), problems);
     names(&node, &mut phases, &mut store, &facts, data.as_deref(), problems);
     sequence::settle(&mut phases, &store, &facts, problems);
+    crash::fit(&crashes, &phases, data.as_deref(), problems);
+    let crashes = crashes.into_iter().map(|placed| placed.spec).collect();
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let data = known(root, data)?;
-    let spec = TrialSpec { subject: Subject::Store(store), services: Vec::new(), data, phases, limits };
+    let spec = TrialSpec { subject: Subject::Store(store), services: Vec::new(), data, phases, limits, crashes };
     lacking(context, &spec, &[("data", records.as_ref()), ("limits", limited.as_ref())], problems);
     Some(spec)
 }
@@ -278,14 +282,15 @@ pub(crate) fn known(root: &Node, data: Option<Vec<CollectionSpec>>) -> Option<Ve
     if root.get("data").is_none() { Some(Vec::new()) } else { data }
 }
 
-/// The phases that run in this variant; `None` where one is faulty.
+/// The phases that run in this variant, and those of crash trials; `None` where one is faulty.
 pub(crate) fn phases(
     context: &Context<'_>,
     levels: &Combination,
     limit: Option<prony_model::units::Nanos>,
     problems: &mut Problems<'_>,
-) -> Option<Vec<Placed>> {
+) -> Option<(Vec<Placed>, Vec<PlacedCrash>)> {
     let mut list: Vec<Placed> = Vec::new();
+    let mut crashes: Vec<PlacedCrash> = Vec::new();
     let mut sound = true;
     let programs = context.raw.root.get("program").is_some();
     let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
@@ -299,23 +304,25 @@ pub(crate) fn phases(
         }
         let mut filled = context.levels(levels).fill(&without(node, &NOT_OF_STORES), problems);
         context.outside.phase(&mut filled, problems);
-        let placed = fits(context, "phase", &filled, &grammar::PHASE, problems)
-            .then(|| phase::phase(&filled, limit, problems))
-            .flatten();
-        match placed {
-            Some(placed) => {
-                let known: Vec<String> = list.iter().map(|other| other.spec.name.clone()).collect();
-                twice(&known, &placed.spec.name, &filled, problems);
-                list.push(placed);
-            }
-            None => sound = false,
-        }
+        let fits = fits(context, "phase", &filled, &grammar::PHASE, problems);
+        let of_crash = crash::of_crash(&filled).filter(|_| fits).map(|entry| crash::crash(&filled, entry, problems));
+        let placed = (fits && of_crash.is_none()).then(|| phase::phase(&filled, limit, problems)).flatten();
+        let name = placed.as_ref().map(|placed| &placed.spec.name);
+        let name = name.or(of_crash.iter().flatten().next().map(|crash| &crash.spec.name));
+        let Some(name) = name else {
+            sound = false;
+            continue;
+        };
+        let known = list.iter().map(|other| &other.spec.name).chain(crashes.iter().map(|other| &other.spec.name));
+        twice(&known.cloned().collect::<Vec<String>>(), name, &filled, problems);
+        list.extend(placed);
+        crashes.extend(of_crash.flatten());
     }
     if list.is_empty() && sound && (programs || !nodes.is_empty()) {
         let span = nodes.first().map_or(0..0, |node| node.span.clone());
         problems.add(Problem::new(span, "this variant has no phase").hint("check `when` of the phases"));
     }
-    sound.then_some(list)
+    sound.then_some((list, crashes))
 }
 
 /// The phases of a program in this variant: the observed ones, or the program as a whole.

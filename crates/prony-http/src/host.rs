@@ -113,7 +113,7 @@ impl<'h> Host<'h> {
             }
             ToWorker::Phase { index } => Err(Stop::Protocol(format!("phase {index}"))),
             ToWorker::Stop => Ok(None),
-            ToWorker::Plan { .. } => Err(Stop::Protocol("a second plan".to_owned())),
+            ToWorker::Plan { .. } | ToWorker::Crash { .. } => Err(Stop::Protocol("a second plan".to_owned())),
             ToWorker::Go => Err(Stop::Protocol("`go`, which only workers of a store wait for".to_owned())),
         }
     }

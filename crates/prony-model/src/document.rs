@@ -154,6 +154,17 @@ pub enum Size {
     },
 }
 
+impl Size {
+    /// The smallest size that is certain.
+    pub const fn least(&self) -> Bytes {
+        match self {
+            Self::Fixed(bytes) => *bytes,
+            Self::Uniform { min, .. } | Self::Zipfian { min, .. } => *min,
+            Self::LogNormal { .. } => Bytes::from_bytes(0),
+        }
+    }
+}
+
 /// Where a field is: the names from the outermost to the innermost, written `internal.type`. Copies share the names: every
 /// operation that queries has one of each path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::crash::CutRecord;
 use crate::outcome::Ending;
 use crate::reading::Reading;
 use crate::trial::PlannedTrial;
@@ -136,6 +137,17 @@ pub enum Event {
         done: u32,
         /// Number of profiles that the run will have in the end.
         profiles: u32,
+    },
+    /// A cut of a crash trial is stored.
+    CutEnded {
+        /// The variant's levels as text.
+        variant: String,
+        /// What was cut, and what was found.
+        record: Box<CutRecord>,
+        /// Number of the run's cuts that are over.
+        done: u32,
+        /// Number of cuts that the run will have in the end.
+        cuts: u32,
     },
     /// Something that a user should know.
     Notice {

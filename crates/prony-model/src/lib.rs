@@ -5,6 +5,8 @@
 //! The words are those of the glossary in `docs/glossary.md`.
 
 pub mod catalog;
+pub mod crash;
+pub mod crash_phase;
 pub mod document;
 pub mod error;
 pub mod event;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::crash::{CrashStep, Survived};
 use crate::reading::Reading;
 use crate::record::{Answer, EffectiveStore, Groups, HistogramRecord, Throughput};
 use crate::spec::TrialSpec;
@@ -36,12 +37,27 @@ pub enum ToWorker {
         /// Interval of the throughput series.
         throughput: Nanos,
     },
+    /// What to do in a crash trial; sent once, instead of a plan.
+    Crash {
+        /// [`VERSION`] of the runner.
+        version: u32,
+        /// The whole variant.
+        spec: Box<TrialSpec>,
+        /// Index into the spec's crash phases.
+        crash: usize,
+        /// Seeds data and operation order.
+        seed: u64,
+        /// The directory of the store.
+        dir: String,
+        /// Whether to write, or to check what was left.
+        step: CrashStep,
+    },
     /// Run the phase with this index.
     Phase {
         /// Index into the spec's phases.
         index: usize,
     },
-    /// Begin the phase, for which all workers that share the store are prepared.
+    /// Begin the phase, for which all workers that share the store are prepared, or the writes of a crash trial.
     Go,
     /// Close the store, if open, and exit with 0.
     Stop,
@@ -71,6 +87,16 @@ pub enum FromWorker {
         index: usize,
         /// When.
         at: Nanos,
+    },
+    /// The writes of a crash trial begin now.
+    Writing {
+        /// When.
+        at: Nanos,
+    },
+    /// What of the commits of a crash trial has survived.
+    Survived {
+        /// What was found.
+        survived: Box<Survived>,
     },
     /// Operations so far; about ten a second, from a thread that is not timed.
     Progress {

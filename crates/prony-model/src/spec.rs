@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::crash_phase::{CrashSpec, CutKind};
 pub use super::document::{
     Cells, Column, Distribution, DocumentFile, DocumentSpec, Encoding, FieldPath, FieldReference, FieldSpec,
     FieldValue, Generator, InFile, Kinds, ReferencePlace, ReferenceSpec, RowForm, Size,
@@ -34,6 +35,9 @@ pub struct TrialSpec {
     pub phases: Vec<PhaseSpec>,
     /// Limits on the whole process tree and on time.
     pub limits: Limits,
+    /// Phases of crash trials, which are no part of the timed trials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crashes: Vec<CrashSpec>,
 }
 
 impl TrialSpec {

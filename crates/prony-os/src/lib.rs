@@ -23,3 +23,6 @@ mod why;
 pub mod write_unit;
 
 pub use error::Error;
+/// Flags of `open` and of the writes that a file system is sent; `rustix` gives the first one the value of the second.
+pub use libc::{O_DSYNC, O_SYNC};
+pub use sys::map::SharedMap;

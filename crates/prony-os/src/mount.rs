@@ -1,17 +1,28 @@
 //! Finds the file system and the mount of a path.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use prony_model::reading::Reading;
 use prony_model::record::Mount;
 
-use crate::why::{parse_with, read_text, why};
+use crate::why::{parse_with, why};
 
 /// The file system of `path`.
 pub fn of(path: &Path) -> Reading<Mount> {
     match path.canonicalize() {
-        Ok(path) => parse_with(read_text("/proc/self/mountinfo"), "`/proc/self/mountinfo`", |text| find(text, &path)),
+        Ok(path) => parse_with(mountinfo(), "`/proc/self/mountinfo`", |text| find(text, &path)),
         Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
+    }
+}
+
+/// The list of mounts. One of them may have a name that is not UTF-8, which concerns no other.
+pub(crate) fn mountinfo() -> Reading<String> {
+    const PATH: &str = "/proc/self/mountinfo";
+    match std::fs::read(PATH) {
+        Ok(bytes) => Reading::Measured(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) => Reading::Missing(why(&format!("`{PATH}`"), &error)),
     }
 }
 
@@ -28,6 +39,44 @@ fn find(mountinfo: &str, path: &Path) -> Option<Mount> {
         }
     }
     Some(Mount { point, kind: kind.to_owned(), source, options: all })
+}
+
+/// A file system that is mounted somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountPoint {
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// The kind of file system.
+    pub kind: String,
+    /// Its source: a device, or a name that whoever mounted it gave.
+    pub source: String,
+    /// Major and minor number of its device, as `stat` shows it for its files.
+    pub device: (u32, u32),
+}
+
+/// All mounts; of those on the same mount point the last one hides the earlier ones. No mount point is opened: one of a FUSE
+/// file system may be stale, or its process may not answer. A mount point is any sequence of bytes.
+///
+/// # Errors
+/// Where `/proc/self/mountinfo` cannot be read.
+pub fn mounts() -> std::io::Result<Vec<MountPoint>> {
+    let all = std::fs::read("/proc/self/mountinfo")?;
+    Ok(all.split(|byte| *byte == b'\n').filter_map(mount_point).collect())
+}
+
+fn mount_point(line: &[u8]) -> Option<MountPoint> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let device = text(fields.nth(2)?);
+    let (major, minor) = device.split_once(':')?;
+    let point = unescape_bytes(fields.nth(1)?);
+    fields.find(|field| *field == b"-")?;
+    Some(MountPoint {
+        point: PathBuf::from(OsString::from_vec(point)),
+        kind: text(fields.next()?),
+        source: text(&unescape_bytes(fields.next()?)),
+        device: (major.parse().ok()?, minor.parse().ok()?),
+    })
 }
 
 /// A line of `/proc/self/mountinfo`.
@@ -62,11 +111,28 @@ pub(crate) fn lines<'a>(mountinfo: &'a str) -> impl Iterator<Item = Line<'a>> {
     mountinfo.lines().filter_map(line)
 }
 
-/// The kernel writes white space and backslashes as three octal digits.
 fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+    String::from_utf8_lossy(&unescape_bytes(text.as_bytes())).into_owned()
+}
+
+/// The kernel writes white space and backslashes as a backslash and three octal digits.
+fn unescape_bytes(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(|_| *first == b'\\') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -99,6 +165,16 @@ mod tests {
         assert_eq!(mount.options, ["rw", "relatime", "discard", "errors=remount-ro"]);
         assert_eq!((mount.source.as_str(), mount.is_in_memory()), ("/dev/vda", false));
         assert!(find(INFO, Path::new("/mnt/a b")).unwrap().is_in_memory());
+    }
+
+    #[test]
+    fn mount_point_is_any_sequence_of_bytes() {
+        let line = b"41 27 0:53 / /mnt/\xff\\134\\040 rw shared:7 - fuse prony-powercut:/a\\040b rw";
+        let found = mount_point(line).unwrap();
+        assert_eq!(found.point.as_os_str().as_encoded_bytes(), b"/mnt/\xff\\ ");
+        assert_eq!((found.kind.as_str(), found.device), ("fuse", (0, 53)));
+        assert_eq!(found.source, "prony-powercut:/a b");
+        assert_eq!(mount_point(b""), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::cell_value::Summary;
 use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::columns::{self, ColumnPlan};
 use super::cpu_modes;
+use super::crash;
 use super::disagreements::disagreeing;
 use super::floor;
 use super::last_activity;
@@ -138,6 +139,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
             .or_else(|| judged(&verdicts).filter(|_| !options.brief || verdicts.lines.is_empty() && !is_single)),
         effects: left_out::tables(&data.experiment, &verdicts),
         floors: floor::tables(data),
+        crashes: crash::tables(data, options.brief),
         remarks: if options.brief { Vec::new() } else { remarks(data, &verdicts) },
         verdicts,
         tables,

@@ -8,6 +8,7 @@ mod cell_value;
 mod cells;
 mod columns;
 mod cpu_modes;
+mod crash;
 mod disagreements;
 pub mod error;
 mod escape;

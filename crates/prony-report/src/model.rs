@@ -19,6 +19,8 @@ pub struct Report {
     pub effects: Vec<Table>,
     /// Tables of the share of each variant's time above its floor, where the experiment names a floor.
     pub floors: Vec<Table>,
+    /// Tables of the crash trials, where the experiment has any.
+    pub crashes: Vec<Table>,
     /// Remarks beside the verdicts, which are not verdicts themselves.
     pub remarks: Vec<Remarks>,
     /// The tables.

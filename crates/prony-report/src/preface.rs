@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_analysis::crash;
 use prony_analysis::guard::{Finding, Severity, findings, run};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::number::count;
@@ -167,6 +168,7 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
     let primary = verdicts::declared(&data.experiment).into_iter().next();
     let done = data.head.status == RunStatus::Done;
     let mut of_run = findings::of_run(&data.experiment, &data.trials, primary.as_ref(), done);
+    of_run.extend(crash::broken_promises(&data.experiment, &data.cuts));
     of_run.extend(machine::sessions_differ(&data.head, &data.trials));
     let mut lines: Vec<(Severity, FindingLine)> = gathered(&of_run);
     lines.extend(found.into_iter().map(|(_, f, trials)| (f.severity, line(f, &trials, data))));

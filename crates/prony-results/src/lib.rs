@@ -4,6 +4,7 @@
 //! processes may write to one file. Every table and chart is computed from this file.
 
 mod codec;
+mod cuts;
 mod error;
 mod journal;
 mod names;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::path::PathBuf;
 
+use prony_model::crash::CutRecord;
 use prony_model::metric::MetricKey;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Effective, MetricKeyText, Session, TrialRecord};
@@ -62,7 +63,7 @@ impl Database {
                 connection.query_row("SELECT experiment FROM runs WHERE id = ?1", [run.0], |row| json(row, 0))?;
             let (ids, mut trials) = trials(connection, run)?;
             load_readings(connection, run, &mut trials, &phases(connection, run, &ids)?)?;
-            Ok(Some(RunData { head, experiment, trials }))
+            Ok(Some(RunData { head, experiment, trials, cuts: cuts(connection, run)? }))
         })?;
         let data = found.ok_or_else(|| self.no_run(run))?;
         let variants = data.experiment.variants().len();
@@ -73,6 +74,12 @@ impl Database {
             None => Ok(data),
         }
     }
+}
+
+/// The cuts of a run, by variant, phase and number.
+fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
+    let mut statement = connection.prepare("SELECT record FROM cuts WHERE run = ?1 ORDER BY variant, phase, cut")?;
+    statement.query_map([run.0], |row| json(row, 0))?.collect()
 }
 
 fn one(connection: &Connection, run: RunId) -> rusqlite::Result<Option<RunHead>> {

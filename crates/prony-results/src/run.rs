@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Experiment;
+use prony_model::crash::CutRecord;
 use prony_model::reading::Reading;
 use prony_model::record::{Facts, MachineLimits, Session, TrialRecord};
 
@@ -110,4 +111,6 @@ pub struct RunData {
     pub experiment: Experiment,
     /// Its finished trials, by position in the plan.
     pub trials: Vec<TrialRecord>,
+    /// The cuts of its crash trials, by variant, phase and number.
+    pub cuts: Vec<CutRecord>,
 }

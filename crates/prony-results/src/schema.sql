@@ -148,6 +148,16 @@ CREATE TABLE profile_files (
     PRIMARY KEY (profile, ord)
 ) WITHOUT ROWID;
 
+-- A cut of a crash trial, which counts in no figure.
+CREATE TABLE cuts (
+    run     INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    variant INTEGER NOT NULL,
+    phase   TEXT    NOT NULL,
+    cut     INTEGER NOT NULL,                       -- from 0
+    record  TEXT    NOT NULL,                       -- JSON
+    PRIMARY KEY (run, variant, phase, cut)
+) WITHOUT ROWID;
+
 -- For queries by hand: one row a figure, all names spelled out.
 CREATE VIEW figures AS
 SELECT t.run, t.block, t.position, t.variant, v.levels, t.outcome,

@@ -28,6 +28,8 @@ const PAIRS: usize = 4;
 const NORMAL: f64 = 0.674_49;
 /// The cost of a trial beside its phases: two processes, reference workloads, quiet between trials.
 const TRIAL_OVERHEAD: Nanos = Nanos::from_millis(250);
+/// The cost of a cut beside its writes: two processes and a directory.
+const CUT_OVERHEAD: Nanos = Nanos::from_millis(60);
 /// A phase of which nothing else is known.
 const BRIEF: Nanos = Nanos::from_millis(20);
 /// A commit that waits for the disk.
@@ -132,8 +134,9 @@ pub fn of(experiment: &Experiment, outline: &Outline, database: &Path) -> Estima
         let each = f64::from(planned.trials) / f64::from(planned.blocks.max.max(1));
         let of = |blocks: f64| Nanos::from_nanos((one.as_nanos() as f64 * each * blocks) as u64);
         let profiled = if outline.profiles > 0 { one } else { Nanos::ZERO };
-        estimate.most += of(planned.blocks.max.into()) + profiled;
-        estimate.least += of(planned.blocks.min.into()) + profiled;
+        let beside = profiled + crude_cuts(&variant.spec, planned.data_bytes);
+        estimate.most += of(planned.blocks.max.into()) + beside;
+        estimate.least += of(planned.blocks.min.into()) + beside;
         block += of(1.0);
     }
     let Estimate { least, most, once, .. } = estimate;
@@ -188,6 +191,18 @@ fn crude(spec: &TrialSpec, all_bytes: f64, care: Care) -> Nanos {
         crude_phase(phase, (records, per_record), all_bytes, synced) + crude_queries(spec, phase)
     });
     phases.fold(if care == Care::Light { Nanos::ZERO } else { TRIAL_OVERHEAD }, |sum, time| sum + time)
+}
+
+/// The cuts of a variant's crash trials. On the mean a cut comes in the middle of its time; beside it, records are stored
+/// beforehand and read afterwards, by two processes.
+fn crude_cuts(spec: &TrialSpec, all_bytes: f64) -> Nanos {
+    let store = spec.subject.store();
+    let persistent = store.and_then(|store| registry::capabilities(store).ok()).is_some_and(|can| can.persistent);
+    let cuts = spec.crashes.iter().filter(|_| persistent).map(|crash| {
+        let one = crash.within.as_nanos() / 2 + CUT_OVERHEAD.as_nanos() + 2 * crude_bytes(all_bytes).as_nanos();
+        Nanos::from_nanos(one.saturating_mul(crash.cuts.into()))
+    });
+    cuts.fold(Nanos::ZERO, |sum, time| sum + time)
 }
 
 fn crude_phase(phase: &PhaseSpec, (records, per_record): (u64, f64), all_bytes: f64, synced: bool) -> Nanos {

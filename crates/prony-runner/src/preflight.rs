@@ -291,6 +291,7 @@ mod tests {
             data: Vec::new(),
             phases: vec![phase],
             limits: Limits::default(),
+            crashes: Vec::new(),
         }
     }
 

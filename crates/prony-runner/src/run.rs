@@ -1,5 +1,6 @@
 //! The loop of a run: blocks of trials in their planned order, interim analyses, resume. Emits events; prints nothing.
 
+mod crash;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -133,7 +134,7 @@ pub fn run(campaign: Campaign<'_>, context: &RunContext<'_>, observer: &mut dyn 
     }
     course.is_set_up(monotonic());
     let mut session = Session { campaign, context, course, summary: Summary::default(), observer };
-    let ran = session.blocks().and_then(|()| session.campaign.keep_gathered()).and_then(|()| session.profiles());
+    let ran = session.blocks().and_then(|()| session.campaign.keep_gathered()).and_then(|()| session.crashes());
     let Session { mut campaign, mut summary, observer, .. } = session;
     // What a program's `cleanup` does may take long, or be ended.
     let saved = campaign.keep_gathered();
@@ -269,6 +270,13 @@ impl Session<'_> {
             trials: self.course.trials(monotonic()).unwrap_or_default().max(self.campaign.done),
             left: self.course.left(monotonic()),
         }
+    }
+
+    /// Makes the cuts that are still lacking and then the profiles, unless the user interrupts that.
+    fn crashes(&mut self) -> Result<(), Error> {
+        let complete = self.summary.interrupted || crash::all(&mut self.campaign, self.context, self.observer)?;
+        self.summary.interrupted |= !complete;
+        self.profiles()
     }
 
     /// Makes the profiles that are still lacking, unless the user interrupts that.

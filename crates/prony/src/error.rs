@@ -25,6 +25,9 @@ pub enum Error {
     /// The operating system refused what every trial needs.
     #[error(transparent)]
     Os(#[from] prony_os::Error),
+    /// A simulated power failure.
+    #[error(transparent)]
+    Powercut(#[from] prony_powercut::Error),
     /// Output could not be written.
     #[error("cannot write {what}")]
     Write {
@@ -100,6 +103,7 @@ impl Error {
             Self::Place(error) => error.hint(),
             Self::Report(error) => error.hint(),
             Self::Results(error) => error.hint(),
+            Self::Powercut(error) => error.hint(),
             Self::Arguments { hint, .. } => Some(hint.clone()),
             Self::Open { .. } => {
                 Some("the page was written: open the file in a browser, or install `xdg-utils`".to_owned())

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use prony_analysis::verdicts::names::COMMAND;
+use prony_model::crash::{CutEnding, CutRecord, Found};
 use prony_model::event::{Event, Observer};
 use prony_model::number::{count, span};
 use prony_model::outcome::{Ending, Outcome};
@@ -108,6 +109,19 @@ impl<W: Write> Terminal<W> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The first cut of a variant that shows a loss or a fault, or that was not made, has a line of its own, and the last of
+    /// all; the others are counted in the live line.
+    fn cut(&mut self, variant: &str, record: &CutRecord, (done, cuts): (u32, u32)) {
+        self.current = format!("{} cut {done}/{cuts}: {variant}", record.phase);
+        let (text, notable) = cut_line(record);
+        let first = notable && self.failures.insert(format!("{variant}: {}", record.phase));
+        if first || done == cuts || (!self.manner.quiet && self.manner.every == Duration::ZERO) {
+            self.line(&format!("[cut {done}/{cuts}] {variant}: {text}"));
+        } else {
+            self.live("", true);
         }
     }
 
@@ -215,6 +229,7 @@ impl<W: Write> Observer for Terminal<W> {
                 }
             }
             Event::ProfileBegan { .. } | Event::ProfileEnded { .. } => self.profile(event),
+            Event::CutEnded { variant, record, done, cuts } => self.cut(variant, record, (*done, *cuts)),
             Event::Notice { text, hint } => {
                 self.line(text);
                 if let Some(hint) = hint {
@@ -229,6 +244,40 @@ impl<W: Write> Observer for Terminal<W> {
                     self.line(&format!("run {run} {how}: {} ok{ended}{before}", count(*ok, "trial")));
                 }
             }
+        }
+    }
+}
+
+/// What a cut showed, and whether a user should see it at once.
+fn cut_line(record: &CutRecord) -> (String, bool) {
+    match &record.ending {
+        CutEnding::Unsupported { why } => (format!("no crash trials: {why}"), true),
+        CutEnding::Failed { message } => (format!("no cut: {message}"), true),
+        CutEnding::Cut { acknowledged, images, .. } => {
+            let commits = count(*acknowledged, "acknowledged commit");
+            let faulty: Vec<String> = images.iter().filter_map(|image| found_line(&image.found)).collect();
+            match faulty.first() {
+                None => (format!("{commits}, none lost"), false),
+                Some(first) if images.len() == 1 => (format!("{commits}, {first}"), true),
+                Some(first) => (format!("{commits}, in {} of {} images: {first}", faulty.len(), images.len()), true),
+            }
+        }
+    }
+}
+
+/// What is wrong with a store after a cut; `None` where every acknowledged commit is there and nothing is wrong.
+fn found_line(found: &Found) -> Option<String> {
+    match found {
+        Found::DoesNotOpen { message } => Some(format!("does not open: {message}")),
+        Found::Unreadable { message } => Some(format!("opens and cannot be read: {message}")),
+        Found::Unchecked { why } => Some(format!("not checked: {why}")),
+        Found::Survived(survived) => {
+            let fault = survived.faults.first().cloned();
+            let fault = fault.or_else(|| survived.integrity.iter().flatten().next().cloned());
+            let fault = fault.or_else(|| survived.refuses_writes.clone());
+            let lost = (survived.lost > 0).then(|| format!("{} lost", survived.lost));
+            let all: Vec<String> = lost.into_iter().chain(fault).collect();
+            (!all.is_empty()).then(|| all.join("; "))
         }
     }
 }

@@ -99,6 +99,7 @@ pub(super) fn spec(engine: &str) -> TrialSpec {
         }],
         phases: vec![phase_spec("write", Action::Put(ops(Amount::Records)))],
         limits: Limits::default(),
+        crashes: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ mod background;
 mod chunk;
 mod client;
 mod collections;
+mod crash;
 mod dangling;
 mod guarded;
 mod ledger;
@@ -35,8 +36,9 @@ use std::sync::Arc;
 
 use prony_model::reading::Reading;
 use prony_model::spec::TrialSpec;
-use prony_model::units::Nanos;
+use prony_model::units::{Bytes, Nanos};
 
+pub use crash::{Acknowledged, check, write};
 pub use queue::Queue;
 pub use stop::{HostError, Stop};
 pub use worker_loop::host;
@@ -46,6 +48,9 @@ pub trait Machine {
     /// Evicts the files under `dir`, none of which is open, from the page cache; returns the share of their pages that
     /// is resident afterwards, or why that is not known.
     fn evict(&self, dir: &Path) -> Reading<f64>;
+
+    /// Bytes that this process has read from and written to the block layer so far.
+    fn bytes(&self) -> Reading<(Bytes, Bytes)>;
 }
 
 /// The trial to run.
@@ -63,4 +68,15 @@ pub struct Plan {
     pub queue: Option<Arc<Queue>>,
     /// Interval of the throughput series.
     pub throughput: Nanos,
+}
+
+/// A crash trial.
+#[derive(Debug)]
+pub struct CrashPlan {
+    /// The variant, the seed and the directory of the store.
+    pub plan: Plan,
+    /// Index into the variant's crash phases.
+    pub crash: usize,
+    /// The commits that were acknowledged.
+    pub acknowledged: Acknowledged,
 }

@@ -41,6 +41,12 @@ pub enum Stop {
         /// The system's error.
         source: std::io::Error,
     },
+    /// The list of acknowledged commits cannot be written or read.
+    #[error("the list of acknowledged commits cannot be used")]
+    Acknowledged {
+        /// The system's error.
+        source: std::io::Error,
+    },
     /// A file of documents cannot be read, or was changed.
     #[error(transparent)]
     Rows(#[from] RowsError),

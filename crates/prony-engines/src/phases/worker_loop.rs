@@ -45,12 +45,50 @@ pub fn host<D: Driver>(
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
 }
 
-fn opened<D: Driver>(dir: &Path, spec: &StoreSpec, tables: &[Table], first: bool) -> Result<D::Store, EngineError> {
+pub(super) fn opened<D: Driver>(
+    dir: &Path,
+    spec: &StoreSpec,
+    tables: &[Table],
+    first: bool,
+) -> Result<D::Store, EngineError> {
     let mut store = D::open(dir, spec)?;
     if !tables.is_empty() {
         store.set_up_tables(tables, first)?;
     }
     Ok(store)
+}
+
+/// Engine, settings and promise; what the engine reports as in force (METHOD 1.6).
+pub(super) fn effective<D: Driver>(
+    spec: &StoreSpec,
+    store: Option<&D::Store>,
+    collections: &Collections,
+) -> Result<EffectiveStore, Stop> {
+    let engine = D::describe();
+    let settings = D::check(spec).map_err(|faults| {
+        let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        Stop::Unsupported { engine: engine.name.clone(), what }
+    })?;
+    let promise = engine.promises.iter().find(|promise| promise.class == settings.class);
+    Ok(EffectiveStore {
+        promise: promise.cloned(),
+        engine: engine.name,
+        version: engine.version,
+        library: engine.library,
+        durability: settings.class,
+        settings: settings.values,
+        in_force: store.map(|store| in_force(store, collections)).transpose()?,
+        idiom: engine.idiom,
+    })
+}
+
+fn in_force<S: Store>(store: &S, collections: &Collections) -> Result<InForce, EngineError> {
+    let mut in_force = store.in_force()?;
+    let indexes: Vec<String> = collections.all.iter().flat_map(|collection| collection.index_names()).collect();
+    if !indexes.is_empty() {
+        in_force.as_set.insert("indexes".to_owned(), indexes.into());
+    }
+    Ok(in_force)
 }
 
 struct Host<'h> {
@@ -100,7 +138,7 @@ impl<'h> Host<'h> {
             }
             ToWorker::Phase { index } => Err(Stop::Protocol(format!("phase {index}"))),
             ToWorker::Stop => Ok(None),
-            ToWorker::Plan { .. } => Err(Stop::Protocol("a second plan".to_owned())),
+            ToWorker::Plan { .. } | ToWorker::Crash { .. } => Err(Stop::Protocol("a second plan".to_owned())),
             ToWorker::Go => Err(Stop::Protocol("`go` outside a phase".to_owned())),
         }
     }
@@ -109,33 +147,8 @@ impl<'h> Host<'h> {
         &self.plan.spec.phases[index]
     }
 
-    /// Engine, settings and promise; what the engine reports as in force (METHOD 1.6).
     fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<EffectiveStore, Stop> {
-        let settings = D::check(self.store).map_err(|faults| {
-            let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            Stop::Unsupported { engine: self.engine.name.clone(), what }
-        })?;
-        let promise = self.engine.promises.iter().find(|promise| promise.class == settings.class);
-        Ok(EffectiveStore {
-            engine: self.engine.name.clone(),
-            version: self.engine.version.clone(),
-            library: self.engine.library.clone(),
-            durability: settings.class,
-            promise: promise.cloned(),
-            settings: settings.values,
-            in_force: store.map(|store| self.in_force(store)).transpose()?,
-            idiom: self.engine.idiom.clone(),
-        })
-    }
-
-    fn in_force<S: Store>(&self, store: &S) -> Result<InForce, EngineError> {
-        let mut in_force = store.in_force()?;
-        let indexes: Vec<String> =
-            self.collections.all.iter().flat_map(|collection| collection.index_names()).collect();
-        if !indexes.is_empty() {
-            in_force.as_set.insert("indexes".to_owned(), indexes.into());
-        }
-        Ok(in_force)
+        effective::<D>(self.store, store, &self.collections)
     }
 
     fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Next, Stop> {

@@ -312,6 +312,17 @@ impl Store for SqliteStore {
         steps(control, own_query).map(|steps| steps.join(", ")).map_err(while_("explaining a query"))
     }
 
+    /// `PRAGMA integrity_check`, which returns one row `ok`, or a row for each fault.
+    fn check_integrity(&mut self) -> Result<Option<Vec<String>>, EngineError> {
+        let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(control) = control.as_ref() else { return Ok(None) };
+        let rows = || -> rusqlite::Result<Vec<String>> {
+            control.prepare("PRAGMA integrity_check")?.query_map([], |row| row.get(0))?.collect()
+        };
+        let rows = rows().map_err(while_("checking the integrity"))?;
+        Ok(Some(rows.into_iter().filter(|row| row != "ok").collect()))
+    }
+
     fn in_force(&self) -> Result<InForce, EngineError> {
         Ok(self.in_force.clone())
     }

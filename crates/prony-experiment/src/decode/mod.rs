@@ -4,6 +4,7 @@ mod cell;
 pub(crate) mod collections;
 pub(crate) mod compare;
 pub(crate) mod counters;
+pub(crate) mod crash;
 pub(crate) mod data;
 pub(crate) mod document;
 pub(crate) mod find;

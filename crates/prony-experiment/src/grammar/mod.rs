@@ -14,7 +14,9 @@ use super::shape::{Field, Shape, TableShape, optional, table};
 pub(crate) use data::{BYTES_TABLE, COLLECTION, DATA, GENERATOR, KEY, LOG_NORMAL, STORE, VALUE};
 pub(crate) use find::{QUERY, TEST};
 pub(crate) use http::{BODY, HTTP, SAVE};
-pub(crate) use phase::{BACKGROUND, BATCH, FIND, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, SCAN, SCAN_UNIFORM, SETTLE};
+pub(crate) use phase::{
+    BACKGROUND, BATCH, FIND, KILL, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, POWERCUT, SCAN, SCAN_UNIFORM, SETTLE,
+};
 pub(crate) use program::{
     AT_END, BEGIN, CHANGE, END, INPUT, OBSERVED_KEYS, OUTPUT, PROGRAM, PROGRAM_PHASE, REPLACE, REPLICAS, SUBJECT,
 };

@@ -23,7 +23,7 @@ pub(super) const FRAME: [Field; 4] = [
 ];
 
 /// The actions.
-pub(super) const ACTIONS: [Field; 18] = [
+pub(super) const ACTIONS: [Field; 20] = [
     action("put", Shape::Table(&OPS), "Inserts records."),
     action("get", Shape::Table(&OPS), "Reads records by key."),
     action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),
@@ -60,7 +60,80 @@ pub(super) const ACTIONS: [Field; 18] = [
          a text runs with `sh -c`. It works in the folder of this file, and its CPU time and memory are those of the \
          instance `load`.",
     ),
+    action(
+        "kill",
+        Shape::Table(&KILL),
+        "Crash trials, which run after the blocks and are never timed: a process repeats the writes of a phase on a new \
+         store until it is ended by SIGKILL, and a fresh process counts which acknowledged commits are there.",
+    ),
+    action(
+        "powercut",
+        Shape::Table(&POWERCUT),
+        "Crash trials as `kill`, of a power failure: the store lies on a file system that simulates one, and several images of \
+         the disk as it may look afterwards are made of each cut and checked.",
+    ),
 ];
+
+/// What is repeated until a cut, and when that comes.
+static REPEATED_WRITES: [Field; 4] = [
+    required("during", Shape::Text, "The phase whose writes are repeated."),
+    optional(
+        "cuts",
+        Shape::Whole(1, 100_000),
+        "30",
+        "Number of cuts of each variant, each with a new store. If none of `n` cuts breaks a promise, the probability that \
+         one does is below `1 - 0.05^(1/n)` with confidence 95%: 9.5% after 30 cuts, 3% after 100.",
+    ),
+    optional(
+        "within",
+        Shape::Span,
+        "1 s",
+        "Each cut comes at a random moment of this time, which begins with the first transaction; the cuts are spread \
+         evenly over it.",
+    ),
+    optional(
+        "also",
+        Shape::List(&Shape::Text),
+        "none",
+        "Further collections in which each transaction writes the records of the same numbers, so that it must be atomic \
+         over several tables.",
+    ),
+];
+
+/// `powercut = { ... }`.
+pub(crate) static POWERCUT: TableShape = table(
+    "powercut",
+    "Power failures, on a simulated disk (docs/powercut.md): what was made durable survives, and of what was pending what the image \
+     contains: nothing, the first operations, a random subset of pages, or a torn write, in turn. The empty store is made durable \
+     before the first transaction. Without FUSE the trials are `unsupported`.",
+    &[
+        &REPEATED_WRITES,
+        &[
+            optional(
+                "images",
+                Shape::Whole(1, 1_000),
+                "10",
+                "Images made of each cut. They depend on each other: bounds count cuts.",
+            ),
+            optional(
+                "creation",
+                Shape::Flag,
+                "false",
+                "`true`: the empty store is not made durable first, so that its creation is tested too.",
+            ),
+        ],
+    ],
+);
+
+/// `kill = { ... }`.
+pub(crate) static KILL: TableShape = table(
+    "kill",
+    "Process crashes: the process ends by SIGKILL, and what it has written survives in the page cache. The writes are those \
+     of `put`, `update`, `delete` or `compute` by one client, grouped into transactions as in the phase; they go on until the \
+     cut, and no reads are among them. `update` and `delete` begin with all records stored. A record that `delete` has removed \
+     is stored again when its turn comes next. The first 12 bytes of each value are the record's number and a version.",
+    &[&REPEATED_WRITES],
+);
 
 /// What may run beside an action.
 pub(super) static BESIDE: [Field; 1] = [optional(

@@ -18,7 +18,7 @@ pub struct DataBytes {
 pub fn least_value(data: &CollectionSpec) -> u64 {
     match &data.value {
         ValueSpec::Bytes(BytesSpec { bytes, prefix, .. }) => {
-            least_size(bytes).max(prefix.iter().map(|literal| literal.len() as u64).sum())
+            bytes.least().as_bytes().max(prefix.iter().map(|literal| literal.len() as u64).sum())
         }
         ValueSpec::Document(DocumentSpec { file: Some(_), .. }) => 0,
         ValueSpec::Document(document) => least_fields(&document.fields),
@@ -35,20 +35,12 @@ fn least_of(generator: &Generator) -> u64 {
     match generator {
         Generator::Constant(FieldValue::Text(text)) => text.len() as u64,
         Generator::Template(parts) => parts.iter().map(|literal| literal.len() as u64).sum(),
-        Generator::Text { bytes, .. } => least_size(bytes),
+        Generator::Text { bytes, .. } => bytes.least().as_bytes(),
         Generator::Uuid => 36,
         Generator::List { of, items: (least, _) } => least.saturating_mul(least_of(of)),
         Generator::Items(items) => items.iter().map(least_of).sum(),
         Generator::Fields(fields) => least_fields(fields),
         _ => 0,
-    }
-}
-
-fn least_size(size: &Size) -> u64 {
-    match size {
-        Size::Fixed(bytes) => bytes.as_bytes(),
-        Size::Uniform { min, .. } | Size::Zipfian { min, .. } => min.as_bytes(),
-        Size::LogNormal { .. } => 0,
     }
 }
 

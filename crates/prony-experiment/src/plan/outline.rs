@@ -26,6 +26,8 @@ pub struct Outline {
     pub trials_of_a_block: u32,
     /// Trials that are profiled, one a variant; in neither of the counts above.
     pub profiles: u32,
+    /// Cuts of crash trials over all variants; in neither of the counts above.
+    pub cuts: u32,
     /// Comparisons that get a verdict, the declared metrics counted: the family of the correction.
     pub family: u32,
 }
@@ -84,6 +86,11 @@ pub fn outline(experiment: &Experiment) -> Outline {
         trials_max: trials.len() as u32,
         trials_of_a_block: trials.iter().take_while(|trial| trial.block == 0).count() as u32,
         profiles: profiles(experiment).len() as u32,
+        cuts: experiment
+            .variants()
+            .iter()
+            .flat_map(|v| &v.spec.crashes)
+            .fold(0, |sum, crash| sum.saturating_add(crash.cuts)),
         family: (judged * metrics) as u32,
         variants,
         strata,

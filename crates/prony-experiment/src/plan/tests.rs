@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::tests::Engines;
+use crate::tests::crash::store;
+use crate::tests::sound;
 use crate::{check, parse};
 use prony_model::catalog::Overrides;
 
@@ -181,4 +183,31 @@ fn profiles_are_one_trial_a_variant_beside_the_plan() {
     assert!(extra.iter().all(|trial| trial.seed == trials[0].seed), "the work of the first block");
     let outline = outline(&profiled);
     assert_eq!((outline.profiles, outline.trials_max), (6, trials.len() as u32));
+}
+
+#[test]
+fn crash_trials_are_beside_the_plan() {
+    let with = sound(&store("kill = { during = \"write\", cuts = 4 }"));
+    let plain = sound(&store("pause = \"1 s\""));
+    assert_eq!(plan(&with), plan(&plain), "timed trials are planned as without crash trials");
+    assert_eq!((outline(&with).cuts, outline(&plain).cuts), (8, 0));
+    assert_eq!(outline(&with).trials_max, outline(&plain).trials_max);
+}
+
+#[test]
+fn cuts_are_spread_over_their_time_and_follow_from_the_seed() {
+    let text = store("kill = { during = \"write\", cuts = 40 }");
+    let planned = cuts(&sound(&text));
+    assert_eq!(planned, cuts(&sound(&text)));
+    let of = |variant: usize| planned.iter().filter(move |cut| cut.variant == variant);
+    let alike = of(0).zip(of(1)).all(|(a, b)| (a.cut, a.seed, a.moment) == (b.cut, b.seed, b.moment));
+    assert!(alike, "all variants have the same cuts");
+    let mut parts: Vec<u64> = of(0).map(|cut| cut.moment.as_nanos() / (1_000_000_000 / 40)).collect();
+    assert!(!parts.is_sorted(), "an interrupted run has cuts from all of the time");
+    parts.sort_unstable();
+    assert_eq!(parts, (0..40).collect::<Vec<u64>>());
+    let order: Vec<(u32, usize)> = planned.iter().map(|cut| (cut.cut, cut.variant)).collect();
+    assert!(order.is_sorted(), "the first cut of each variant comes before the second of any");
+    let other = cuts(&sound(&text.replace("[factors]", "[experiment]\nseed = 9\n[factors]")));
+    assert!(planned.iter().zip(&other).all(|(a, b)| a.seed != b.seed));
 }

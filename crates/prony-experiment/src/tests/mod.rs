@@ -2,6 +2,7 @@
 
 mod background;
 mod collections;
+pub(crate) mod crash;
 mod documents;
 mod floors;
 mod joined;

@@ -104,6 +104,7 @@ pub(crate) fn trial(phases: Vec<(&str, Action)>) -> TrialSpec {
         data: Vec::new(),
         phases: phases.into_iter().map(phase).collect(),
         limits: Limits::default(),
+        crashes: Vec::new(),
     }
 }
 

@@ -24,7 +24,7 @@ pub fn facts(directory: &Path) -> Facts {
         huge_pages: chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
         clock_source: word("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         virtualisation: virtualisation(),
-        cgroups: parse_with(read_text("/proc/self/mountinfo"), "cgroup mounts", |text| Some(cgroups(text))),
+        cgroups: parse_with(mount::mountinfo(), "cgroup mounts", |text| Some(cgroups(text))),
         perf_event_paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
         address_randomisation: number("/proc/sys/kernel/randomize_va_space"),
         file_system: mount::of(directory),

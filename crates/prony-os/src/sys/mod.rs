@@ -3,6 +3,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod cpu_clock;
+pub(crate) mod map;
 pub(crate) mod memory;
 pub(crate) mod perf;
 pub(crate) mod process;

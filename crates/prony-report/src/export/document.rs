@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use prony_analysis::crash;
+use prony_model::crash::{CrashSummary, CutRecord};
 use prony_model::reading::Reading;
 use prony_model::record::{Facts, MachineLimits, Session};
 use prony_model::units::Unit;
@@ -59,6 +61,10 @@ struct Document<'a> {
     interactions: Vec<InteractionOut>,
     /// How metrics grow with numeric factors.
     growth: Vec<GrowthOut>,
+    /// What crash trials show, by variant and crash phase.
+    crashes: Vec<CrashSummary>,
+    /// The cuts of the crash trials. `effective` is null where it is that of the cut before.
+    cuts: Vec<CutRecord>,
     /// Results of the profiled trials, one for each profiled variant.
     profiles: Vec<ProfileOut<'a>>,
 }
@@ -212,10 +218,21 @@ pub fn document(
         floor: floor(data),
         interactions: interactions(data, verdicts),
         growth: growths(data),
+        crashes: crash::of(&data.experiment, &data.cuts),
+        cuts: cuts(&data.cuts),
         profiles: profiles(profiled),
     };
     document.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default())).map_err(failed)?;
     writeln!(out).and_then(|()| out.flush()).map_err(super::unwritten)
+}
+
+/// The cuts, each with the settings of the store only where they differ from those before.
+fn cuts(all: &[CutRecord]) -> Vec<CutRecord> {
+    let mut cuts = all.to_vec();
+    for (cut, before) in cuts.iter_mut().skip(1).zip(all) {
+        cut.effective.take_if(|effective| before.effective.as_ref() == Some(effective));
+    }
+    cuts
 }
 
 /// One line for each trial, column and row of a table: nothing is indented, so that a document of thousands of trials

@@ -82,7 +82,7 @@ fn body(parts: &Parts<'_>) -> String {
         sections::warnings(&report.findings),
         sections::verdicts(&report.verdicts),
         sections::all_tables(&report.effects),
-        sections::all_tables(&report.floors),
+        sections::all_tables(&[report.floors.as_slice(), &report.crashes].concat()),
         sections::remarks(&report.remarks),
         sections::findings(&report.findings),
         sections::machine(&report.machine),

@@ -27,7 +27,7 @@ impl Render for Markdown {
         if let Some(judged) = &report.judged {
             writeln!(out, "\n{}", markdown_sentence(judged))?;
         }
-        report.effects.iter().chain(&report.floors).try_for_each(|t| table(t, out))?;
+        report.effects.iter().chain(&report.floors).chain(&report.crashes).try_for_each(|t| table(t, out))?;
         report.remarks.iter().try_for_each(|r| remarks(r, out))?;
         report.tables.iter().try_for_each(|t| table(t, out))?;
         findings(&report.findings, out)?;

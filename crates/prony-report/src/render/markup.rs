@@ -27,7 +27,12 @@ impl Render for Markup {
             writeln!(out, "\n{}\n\n{}", self.text(&line.sentence), self.text(&line.detail.to_string()))?;
         }
         report.judged.iter().try_for_each(|judged| writeln!(out, "\n{}", self.text(judged)))?;
-        report.effects.iter().chain(&report.floors).try_for_each(|table| self.table(table, out))?;
+        report
+            .effects
+            .iter()
+            .chain(&report.floors)
+            .chain(&report.crashes)
+            .try_for_each(|table| self.table(table, out))?;
         for remarks in &report.remarks {
             self.heading(remarks.title, out)?;
             self.list(&remarks.lines, out)?;

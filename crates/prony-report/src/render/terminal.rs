@@ -38,7 +38,12 @@ impl Render for Terminal {
             out.line("")?;
             self.paragraph("", judged, out)?;
         }
-        report.effects.iter().chain(&report.floors).try_for_each(|table| self.table(table, out))?;
+        report
+            .effects
+            .iter()
+            .chain(&report.floors)
+            .chain(&report.crashes)
+            .try_for_each(|table| self.table(table, out))?;
         report.remarks.iter().try_for_each(|remarks| self.remarks(remarks, out))?;
         for (at, table) in report.tables.iter().enumerate() {
             self.columns(table, out)?;

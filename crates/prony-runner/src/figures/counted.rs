@@ -132,6 +132,7 @@ mod tests {
             data: vec![collection("rows", file), collection("made", file)],
             phases: vec![phase],
             limits: Limits::default(),
+            crashes: Vec::new(),
         };
         let mut readings = Readings::new();
         set(&mut readings, Metric::Read, Reading::Measured(5.0));

@@ -28,7 +28,9 @@ use rustix::process::Signal;
 use crate::error::Error;
 use crate::run_context::RunContext;
 use crate::watched::report::{Fault, Report};
-use process::{PartUnderWay, WorkerProcess, launch};
+use process::{PartUnderWay, WorkerProcess, shared};
+
+pub(crate) use process::launch;
 
 /// How long a worker may take to close its store and end, if no `close` phase limits it.
 const CLOSING: Duration = Duration::from_secs(60);
@@ -85,7 +87,7 @@ impl<'a> Workers<'a> {
         let queue = spec.phases.iter().any(shares).then(Queue::new).transpose();
         let queue =
             queue.map_err(|errno| Error::Setup { doing: "make a queue of operations", source: errno.into() })?;
-        let (mut launch, channel) = launch(directory, queue.as_ref())?;
+        let (mut launch, channel) = launch(directory, shared(queue.as_ref())?)?;
         launch.scratch = vec![directory.to_path_buf()];
         let plan = ToWorker::Plan {
             version: VERSION,

@@ -123,7 +123,14 @@ fn equal(experiment: &Experiment, strata: &[Stratum]) -> String {
 
 /// The trials that are not included in the results.
 fn extra(outline: &Outline) -> String {
-    match outline.profiles {
+    let cuts = match outline.cuts {
+        0 => String::new(),
+        n => format!(
+            "{} of crash trials come after the blocks; no result of the timed trials includes them\n",
+            count(n, "cut")
+        ),
+    };
+    cuts + &match outline.profiles {
         0 => String::new(),
         1 => "1 more trial runs under a profiler after the blocks; no result includes this trial\n".to_owned(),
         n => format!(

@@ -21,7 +21,8 @@ use prony_report::shown;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   prony doctor
-  prony doctor /srv/results --json")]
+  prony doctor /srv/results --json
+  prony doctor --repair")]
 pub struct Arguments {
     /// Folder whose file system is examined: choose the one for results
     #[arg(value_name = "DIR", default_value = ".")]
@@ -29,6 +30,9 @@ pub struct Arguments {
     /// Mount tracefs if it is not mounted, so that sync calls such as `fsync` can be counted
     #[arg(long)]
     fix: bool,
+    /// Remove mounts of `prony powercut` whose processes were killed; every access to them fails
+    #[arg(long)]
+    repair: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -41,6 +45,14 @@ struct Findings {
     capabilities: Vec<Capability>,
     notes: Vec<String>,
     stale: Vec<PathBuf>,
+    stale_mounts: Vec<StaleMount>,
+}
+
+/// A mount of `prony powercut` whose server has ended.
+#[derive(Serialize)]
+struct StaleMount {
+    point: PathBuf,
+    removed: bool,
 }
 
 /// Examines the machine and prints what it finds; takes some seconds and writes a file of some MB that it removes.
@@ -58,6 +70,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         capabilities,
         notes: groups.notes,
         stale: Scratch::sweep(&arguments.dir)?.removed,
+        stale_mounts: stale_mounts(arguments.repair)?,
     };
     if arguments.json {
         let text = serde_json::to_string_pretty(&findings);
@@ -67,6 +80,17 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         output.print(&text(&findings, output.width))?;
     }
     Ok(Answer::Yes)
+}
+
+/// The mounts that are stale, removed with `repair`.
+fn stale_mounts(repair: bool) -> Result<Vec<StaleMount>, Error> {
+    let mount = |point: PathBuf| {
+        if repair {
+            prony_powercut::unmount(&point)?;
+        }
+        Ok(StaleMount { point, removed: repair })
+    };
+    prony_powercut::stale()?.into_iter().map(mount).collect()
 }
 
 fn group_capabilities(groups: &limits::Capability) -> Vec<Capability> {
@@ -104,6 +128,15 @@ fn text(findings: &Findings, width: Option<usize>) -> String {
     findings.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     for stale in &findings.stale {
         text += &format!("removed `{}`, which a killed run had left\n", stale.display());
+    }
+    for StaleMount { point, removed } in &findings.stale_mounts {
+        let point = point.display();
+        text += &match removed {
+            true => format!("removed the stale mount on `{point}`, whose processes were killed\n"),
+            false => format!(
+                "stale mount on `{point}`: its processes were killed\nhint: remove it: `prony doctor --repair`\n"
+            ),
+        };
     }
     text
 }

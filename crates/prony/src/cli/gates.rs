@@ -43,21 +43,21 @@ impl GateArguments {
     /// failed trial that no gate speaks of counts as without gates.
     pub(crate) fn answer(
         &self,
-        (interrupted, differ): (bool, bool),
+        (interrupted, wrong): (bool, Option<&'static str>),
         failed: u32,
         gates: &[Verdicted],
     ) -> (Answer, String) {
         let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
         let unsure = any(gate::Answer::Unsure);
-        let (answer, why) = match any(gate::Answer::Fails) {
+        let (answer, why) = match (any(gate::Answer::Fails), wrong) {
             _ if interrupted => (Answer::No, "the run was interrupted"),
-            true => (Answer::No, "a gate fails"),
-            false if differ => (Answer::No, "the answers of variants differ"),
-            false if self.fail_unsure && unsure => (Answer::No, "a gate is not decided, and `--fail-unsure` is given"),
-            false if any(gate::Answer::CannotJudge) => (Answer::CannotJudge, "a gate cannot be judged"),
-            false if failed > 0 => return (Answer::No, format!("{} failed", count(failed, "trial"))),
-            false if unsure => (Answer::Yes, "no gate fails; with `--fail-unsure`, a gate that is not decided fails"),
-            false => (Answer::Yes, "every gate passes"),
+            (true, _) => (Answer::No, "a gate fails"),
+            (false, Some(why)) => (Answer::No, why),
+            _ if self.fail_unsure && unsure => (Answer::No, "a gate is not decided, and `--fail-unsure` is given"),
+            _ if any(gate::Answer::CannotJudge) => (Answer::CannotJudge, "a gate cannot be judged"),
+            _ if failed > 0 => return (Answer::No, format!("{} failed", count(failed, "trial"))),
+            _ if unsure => (Answer::Yes, "no gate fails; with `--fail-unsure`, a gate that is not decided fails"),
+            _ => (Answer::Yes, "every gate passes"),
         };
         (answer, why.to_owned())
     }

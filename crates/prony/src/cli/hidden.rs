@@ -8,12 +8,14 @@ use std::process::ExitCode;
 
 use prony_engines::phases::Queue;
 
-/// What to do at this word.
-pub fn of(word: &OsStr) -> Option<fn() -> ExitCode> {
-    match word.to_str()? {
-        "worker" => Some(worker),
-        "supervise" => Some(supervise),
-        "fixture" => Some(fixture),
+/// What to do at this word; `has_more` says whether other words follow.
+pub fn of(word: &OsStr, has_more: bool) -> Option<fn() -> ExitCode> {
+    match (word.to_str()?, has_more) {
+        ("worker", false) => Some(worker),
+        ("supervise", false) => Some(supervise),
+        ("fixture", false) => Some(fixture),
+        (prony_powercut::KEEP, true) => Some(prony_powercut::keep),
+        (prony_powercut::SERVE, true) => Some(prony_powercut::serve),
         _ => None,
     }
 }

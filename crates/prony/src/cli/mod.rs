@@ -32,6 +32,7 @@ pub mod new;
 mod output;
 mod plan_table;
 pub mod plot;
+pub mod powercut;
 mod print_report;
 pub mod profile;
 pub mod report;
@@ -103,6 +104,9 @@ enum Command {
     Profile(profile::ProfileArgs),
     /// Show what can be measured on this machine, its limits, and how to enable the rest
     Doctor(doctor::Arguments),
+    /// Simulate power failures: a file system that makes the disk as it may look after one
+    #[command(subcommand)]
+    Powercut(powercut::Command),
     /// Check prony's measurements on this machine with programs whose true values are known
     Calibrate(calibrate::Arguments),
     /// List the runs in the results database
@@ -162,10 +166,10 @@ fn definitions() -> clap::Command {
 
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
-    // Started for each trial, or many of them, with this one word: reading it as what a person types takes a millisecond.
+    // Started for each trial, or many of them, with one word: reading it as what a person types takes a millisecond.
     let mut typed = std::env::args_os().skip(1);
-    if let (Some(word), None) = (typed.next(), typed.next())
-        && let Some(hidden) = hidden::of(&word)
+    if let Some(word) = typed.next()
+        && let Some(hidden) = hidden::of(&word, typed.next().is_some())
     {
         return hidden();
     }
@@ -339,6 +343,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Plot(arguments) => plot::plot(&arguments, output).map(yes),
         Command::Profile(arguments) => profile::profile(&arguments, output).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
+        Command::Powercut(command) => powercut::run(&command, output),
         Command::Calibrate(arguments) => calibrate::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output).map(yes),
         Command::Rm(arguments) => remove(&arguments),

@@ -23,6 +23,7 @@ use crate::json_lines::JsonLines;
 use crate::output_file::{OutputFile, OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
+use prony_analysis::crash;
 use prony_analysis::guard::findings;
 use prony_place::output_targets::Protected;
 use prony_place::startable::Written;
@@ -171,10 +172,10 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // A resumed run's trials of earlier sessions count as those of this one.
     let head = Database::open(&arguments.database.database)?.run(run)?;
     let failed = head.finished.saturating_sub(head.ok);
-    let differ = answers_differ(&data);
-    let (answer, why) = arguments.gates.answer((ended.interrupted, differ), failed, &gates);
+    let wrong = wrong(&data);
+    let (answer, why) = arguments.gates.answer((ended.interrupted, wrong), failed, &gates);
     let cleaned = ended.cleaned();
-    texts.extend((differ || !gates.is_empty()).then(|| ending(answer, &why, cleaned.is_ok())));
+    texts.extend((wrong.is_some() || !gates.is_empty()).then(|| ending(answer, &why, cleaned.is_ok())));
     if !arguments.json {
         texts.iter().try_for_each(|text| output.print(text))?;
     }
@@ -184,9 +185,14 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     after_cleanup(answer, cleaned)
 }
 
-/// Whether variants that were to give the same answers gave other ones.
-fn answers_differ(data: &RunData) -> bool {
-    findings::of_run(&data.experiment, &data.trials, None, true).iter().any(|finding| finding.guard == "answers_differ")
+/// What is wrong whatever was to be compared: variants that were to give the same answers gave other ones, or a crash trial
+/// broke a promise.
+fn wrong(data: &RunData) -> Option<&'static str> {
+    let found = findings::of_run(&data.experiment, &data.trials, None, true);
+    let differ = found.iter().any(|finding| finding.guard == "answers_differ");
+    let broken = crash::broken_promises(&data.experiment, &data.cuts).is_some();
+    let broken = broken.then_some("a crash trial broke what the store promises");
+    differ.then_some("the answers of variants differ").or(broken)
 }
 
 fn append_summary(data: &RunData, gates: &[String], file: &OutputFile) -> Result<(), Error> {

@@ -13,25 +13,28 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use prony_engines::driver::Driver;
-use prony_engines::phases::{HostError, Machine, Plan, Queue, host};
+use prony_engines::phases::{Acknowledged, CrashPlan, HostError, Machine, Plan, Queue, check, host, write};
 use prony_engines::registry::{Visitor, dispatch};
 use prony_http::Trial;
+use prony_model::crash::CrashStep;
 use prony_model::error::chain;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
 use prony_model::reading::{Reading, Why};
 use prony_model::spec::Subject;
+use prony_model::units::{Bytes, Nanos};
 use prony_os::cache;
+use prony_os::sample::parse;
 
 use socket::{Socket, report_progress};
 
 /// Runs a worker over this socket until the runner stops it: exit code 0. If the trial failed, the exit code is 1 if
 /// the failure was reported to the runner, and 2 if it could not be reported.
 ///
-/// `queue` is the descriptor of the queue that it shares with other workers, where there is one.
-pub fn main(socket: OwnedFd, queue: Option<OwnedFd>) -> ExitCode {
-    let queue = queue.map(|descriptor| Arc::new(Queue::passed(descriptor)));
-    let served = Socket::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line, queue));
+/// `shared` is the descriptor of the queue that it shares with other workers, or of the list of acknowledged commits of a
+/// crash trial, where there is one.
+pub fn main(socket: OwnedFd, shared: Option<OwnedFd>) -> ExitCode {
+    let served = Socket::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line, shared));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(Unserved::Reported) => ExitCode::from(1),
@@ -50,12 +53,22 @@ enum Unserved {
     Link(#[from] LinkError),
 }
 
-fn serve(line: &mut Socket, queue: Option<Arc<Queue>>) -> Result<(), Unserved> {
+fn serve(line: &mut Socket, shared: Option<OwnedFd>) -> Result<(), Unserved> {
     let plan = match line.next()? {
         ToWorker::Plan { version: VERSION, spec, seed, dir, replica, throughput } => {
+            let queue = shared.map(|descriptor| Arc::new(Queue::passed(descriptor)));
             Plan { spec: *spec, seed, dir: PathBuf::from(dir), replica, queue, throughput }
         }
-        ToWorker::Plan { version, .. } => {
+        ToWorker::Crash { version: VERSION, spec, crash, seed, dir, step } => {
+            let Some(descriptor) = shared else {
+                return fail(line, failed(None, "a crash trial has no list of acknowledged commits".to_owned()));
+            };
+            let (dir, throughput) = (PathBuf::from(dir), Nanos::ZERO);
+            let plan = Plan { spec: *spec, seed, dir, replica: 1, queue: None, throughput };
+            let plan = CrashPlan { plan, crash, acknowledged: Acknowledged::passed(descriptor) };
+            return crashing(line, &plan, step).map_or(Ok(()), |message| fail(line, message));
+        }
+        ToWorker::Plan { version, .. } | ToWorker::Crash { version, .. } => {
             let message = format!("the runner speaks version {version} of the protocol, this worker version {VERSION}");
             return fail(line, failed(None, message));
         }
@@ -69,6 +82,38 @@ fn serve(line: &mut Socket, queue: Option<Arc<Queue>>) -> Result<(), Unserved> {
     match report_progress(&sender, progress, || hosted(line, &plan, progress)) {
         None => Ok(()),
         Some(message) => fail(line, message),
+    }
+}
+
+/// Does a step of a crash trial; returns the message for the runner if it failed.
+fn crashing(line: &mut Socket, plan: &CrashPlan, step: CrashStep) -> Option<FromWorker> {
+    let Subject::Store(store) = &plan.plan.spec.subject else {
+        return Some(failed(None, "a crash trial needs a store".to_owned()));
+    };
+    let stepping = || match dispatch(&store.engine, Crashing { line, plan, step }) {
+        Ok(ended) => ended.err().map(|error| error.to_message()),
+        Err(error) => Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message: chain(&error) }),
+    };
+    let ended = catch_unwind(AssertUnwindSafe(stepping));
+    ended.unwrap_or_else(|panic| Some(failed(None, format!("panicked: {}", panic_text(panic.as_ref())))))
+}
+
+struct Crashing<'a> {
+    line: &'a mut Socket,
+    plan: &'a CrashPlan,
+    step: CrashStep,
+}
+
+impl Visitor for Crashing<'_> {
+    type Output = Result<(), HostError>;
+
+    fn visit<D: Driver>(self) -> Self::Output {
+        match self.step {
+            CrashStep::Write => write::<D>(self.line, self.plan),
+            CrashStep::Check { cut, acknowledged } => {
+                check::<D>(self.line, &ThisMachine, self.plan, (cut, acknowledged))
+            }
+        }
     }
 }
 
@@ -114,6 +159,13 @@ impl Machine for ThisMachine {
             // A store without pages has no share of them in memory, not even none.
             Reading::Measured(found) => found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured),
             Reading::Missing(why) => Reading::Missing(why),
+        }
+    }
+
+    fn bytes(&self) -> Reading<(Bytes, Bytes)> {
+        match std::fs::read_to_string("/proc/self/io") {
+            Ok(text) => parse::io(&text).map_or(Reading::failed("`/proc/self/io` cannot be read"), Reading::Measured),
+            Err(error) => Reading::failed(error.to_string()),
         }
     }
 }

@@ -292,5 +292,5 @@ pub(crate) fn run_data(experiment: Experiment, planned: u32, trials: Vec<TrialRe
         search: None,
         resumed: vec![],
     };
-    RunData { head, experiment, trials }
+    RunData { head, experiment, trials, cuts: Vec::new() }
 }

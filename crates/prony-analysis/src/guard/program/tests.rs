@@ -28,6 +28,7 @@ pub(in crate::guard) fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -
         data: Vec::new(),
         phases,
         limits: Limits::default(),
+        crashes: Vec::new(),
     }
 }
 

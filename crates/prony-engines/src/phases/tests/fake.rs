@@ -311,7 +311,7 @@ pub(in crate::phases) fn ops(order: Order) -> Ops {
 }
 
 /// A plan over so many records whose phases are named by their place.
-pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> Plan {
+pub(in crate::phases) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> Plan {
     let phase = |(at, action): (usize, Action)| PhaseSpec {
         name: format!("phase {at}"),
         timed: true,
@@ -329,6 +329,7 @@ pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> P
             data: vec![data(records)],
             phases: actions.into_iter().enumerate().map(phase).collect(),
             limits: Limits::default(),
+            crashes: Vec::new(),
         },
         seed: 7,
         dir: PathBuf::from(format!("store {}", STORES.fetch_add(1, Relaxed))),
@@ -365,6 +366,10 @@ pub(super) struct Still;
 impl Machine for Still {
     fn evict(&self, _dir: &Path) -> Reading<f64> {
         Reading::Measured(0.0)
+    }
+
+    fn bytes(&self) -> Reading<(Bytes, Bytes)> {
+        Reading::not_supported("nothing is read here")
     }
 }
 

@@ -25,8 +25,14 @@ fn judged(watched: &mut Watched, report: Option<PhaseReport>, heap_aborts: &[Pro
     watched.tracker.ended(0, ms(400));
     watched.tracker.phases[0].report = report.map(Box::new);
     let subject = Subject::Store(StoreSpec::of("memory"));
-    let spec =
-        TrialSpec { subject, services: Vec::new(), data: Vec::new(), phases: vec![phase], limits: Limits::default() };
+    let spec = TrialSpec {
+        subject,
+        services: Vec::new(),
+        data: Vec::new(),
+        phases: vec![phase],
+        limits: Limits::default(),
+        crashes: Vec::new(),
+    };
     judge(&spec, watched, &Finished::default(), heap_aborts)
 }
 

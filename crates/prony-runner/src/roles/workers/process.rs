@@ -48,22 +48,33 @@ pub(super) struct PartUnderWay {
     pub(super) over: Option<WorkerPart>,
 }
 
-/// The launch of a worker process, and the runner's end of its socket; `directory` is that of the store.
+/// The launch of a worker process, and the runner's end of its socket; `directory` is that of the store, `shared` a descriptor
+/// that the worker finds under this number.
 ///
 /// # Errors
 /// Where no socket can be made.
-pub(super) fn launch(directory: &Path, queue: Option<&Queue>) -> Result<(LaunchSpec, Channel), Error> {
-    let failed = |source| Error::Setup { doing: "make a socket", source };
-    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+pub(crate) fn launch(directory: &Path, shared: Option<(OwnedFd, u8)>) -> Result<(LaunchSpec, Channel), Error> {
+    let (ours, theirs) = UnixStream::pair().map_err(no_socket)?;
     // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
     let mut launch = LaunchSpec::new("/proc/self/exe", directory);
     launch.args = vec!["worker".into()];
     // The socket is its standard input: a descriptor that safe code can take over.
     launch.stdin = Input::File(File::from(OwnedFd::from(theirs)));
-    if let Some(queue) = queue {
-        launch.fds.push((queue.descriptor().map_err(failed)?, Queue::NUMBER));
-    }
+    launch.fds.extend(shared);
     Ok((launch, Channel::new(ours)))
+}
+
+/// A queue as a worker shares it.
+///
+/// # Errors
+/// Where this process has too many descriptors.
+pub(super) fn shared(queue: Option<&Queue>) -> Result<Option<(OwnedFd, u8)>, Error> {
+    let passed = |queue: &Queue| Ok((queue.descriptor().map_err(no_socket)?, Queue::NUMBER));
+    queue.map(passed).transpose()
+}
+
+fn no_socket(source: std::io::Error) -> Error {
+    Error::Setup { doing: "make a socket", source }
 }
 
 impl WorkerProcess {
@@ -83,7 +94,7 @@ impl WorkerProcess {
         (queue, group): (Option<&Queue>, Option<&Group>),
         sampler: &Sampler,
     ) -> Result<Self, Error> {
-        let (launch, channel) = launch(directory, queue)?;
+        let (launch, channel) = launch(directory, shared(queue)?)?;
         let mut beside = Beside::suspend(number, launch, means, group, sampler)?;
         beside.process.release()?;
         beside.begin(sampler)?;

@@ -43,6 +43,7 @@ fn scripted(
         data: Vec::new(),
         phases,
         limits: Limits::default(),
+        crashes: Vec::new(),
     };
     let sampler = Sampler::start(vec![Root::subject(std::process::id(), "worker")], Settings::default()).unwrap();
     let mut log = Log::default();

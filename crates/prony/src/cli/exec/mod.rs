@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     }
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
     let (gates, mut texts) = arguments.gates.of_run(&data);
-    let (answer, why) = arguments.gates.answer((summary.interrupted, false), summary.failed, &gates);
+    let (answer, why) = arguments.gates.answer((summary.interrupted, None), summary.failed, &gates);
     let cleaned = summary.cleaned().map_err(|error| wording::of_options(error, &typed));
     texts.extend((!gates.is_empty()).then(|| ending(answer, &why, cleaned.is_ok())));
     if arguments.style != Style::None {

@@ -147,7 +147,14 @@ fn shared(actions: &[Action], launches: bool, play: impl FnOnce(&mut Script<'_, 
     };
     let phases = actions.iter().enumerate().map(phase).collect();
     let subject = Subject::Store(StoreSpec::of("lmdb"));
-    let spec = TrialSpec { subject, services: Vec::new(), data: Vec::new(), phases, limits: Limits::default() };
+    let spec = TrialSpec {
+        subject,
+        services: Vec::new(),
+        data: Vec::new(),
+        phases,
+        limits: Limits::default(),
+        crashes: Vec::new(),
+    };
     let sampler = Sampler::start(vec![Root::subject(std::process::id(), "worker")], Settings::default()).unwrap();
     let mut log = Log::default();
     let mut observation = Observation::new(&spec, &sampler, "/nowhere".into(), 0, &mut log);

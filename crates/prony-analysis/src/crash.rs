@@ -1,0 +1,375 @@
+//! Compares what crash trials found with what the driver of the store promises (METHOD 5.2).
+
+use prony_experiment::design::Experiment;
+use prony_model::crash::{
+    CrashSummary, CrashVerdict, CutEnding, CutKind, CutRecord, Found, ImageRecord, Reproduction, Spread, Survived,
+};
+use prony_model::finding::{Finding, Severity};
+use prony_model::number::{count, first_few};
+use prony_model::record::EffectiveStore;
+use prony_model::record::effective::{PowerCut, ProcessCrash, Promise};
+use prony_model::spec::CrashSpec;
+use serde_json::json;
+
+use prony_stats::binomial_interval;
+use prony_stats::summary::summary;
+
+/// A two-sided interval at this level has an upper end that holds with confidence 95 % by itself.
+const LEVEL: f64 = 0.9;
+
+/// What a promise allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Allowed {
+    /// Acknowledged commits that may be missing, at most.
+    lost: u64,
+    /// In words.
+    words: &'static str,
+}
+
+/// What the promise says of such a cut; `None` where it says nothing. What survives is otherwise to be a prefix of the commit
+/// order, and intact.
+const fn allowed(promise: &Promise, kind: CutKind) -> Option<Allowed> {
+    let tail = "may lose the most recent commits, and those that survive are a prefix of the commit order";
+    let (lost, words) = match (kind, promise.process_crash, promise.power_cut) {
+        (CutKind::Kill, ProcessCrash::Keeps, _) | (CutKind::PowerCut, _, PowerCut::Nothing) => {
+            (0, "loses no acknowledged commit")
+        }
+        (CutKind::PowerCut, _, PowerCut::LastCommit) => (1, "loses at most the last commit"),
+        (CutKind::Kill, ProcessCrash::LosesTail, _) | (CutKind::PowerCut, _, PowerCut::Tail) => (u64::MAX, tail),
+        (CutKind::PowerCut, _, PowerCut::Anything) => return None,
+    };
+    Some(Allowed { lost, words })
+}
+
+/// The first image of a cut that breaks what the store promises, and how.
+pub fn breaks(cut: &CutRecord) -> Option<(u32, String)> {
+    let promise = cut.effective.as_ref()?.promise.as_ref()?;
+    let found = smallest(&checked(cut)?, allowed(promise, cut.kind)?)?;
+    Some((found.image, found.what))
+}
+
+/// What the crash trials of a run show, by variant and crash phase; nothing of those of which no cut is stored.
+pub fn of(experiment: &Experiment, cuts: &[CutRecord]) -> Vec<CrashSummary> {
+    let phases =
+        experiment.variants().iter().flat_map(|variant| variant.spec.crashes.iter().map(|crash| (variant.id, crash)));
+    let summary = |(variant, crash): (usize, &CrashSpec)| {
+        let own: Vec<&CutRecord> =
+            cuts.iter().filter(|cut| cut.variant == variant && cut.phase == crash.name).collect();
+        (!own.is_empty()).then(|| summarised(variant, crash, &own))
+    };
+    phases.filter_map(summary).collect()
+}
+
+/// At most so many variants are named in the finding; the others are counted.
+const NAMED: usize = 6;
+
+/// Variants whose crash trials broke what their stores promise.
+pub fn broken_promises(experiment: &Experiment, cuts: &[CutRecord]) -> Option<Finding> {
+    let broken = of(experiment, cuts).into_iter().filter_map(|summary| match summary.verdict {
+        CrashVerdict::Broken { broken, smallest } => {
+            let variant = experiment.labels(&experiment.variants()[summary.variant]);
+            let (phase, cuts) = (summary.phase, count(summary.cuts, "cut"));
+            Some(format!("`{variant}` in `{phase}`, {broken} of {cuts}: {}", smallest.what))
+        }
+        _ => None,
+    });
+    let broken: Vec<String> = broken.collect();
+    let number = broken.len();
+    let each = first_few(broken, NAMED, ("; ", "; and "), "more variant");
+    let message = format!("crash trials broke what the store promises: {each}");
+    let hint = "the promise of a durability class is in `prony engines`; the cuts with their seeds and what was found are in \
+                `prony report --format json`";
+    let finding = Finding::of("promise_broken", Severity::Warning, message, hint).with(json!({ "broken": number }));
+    (number > 0).then_some(finding)
+}
+
+/// A cut whose images have all been checked.
+struct Checked<'a> {
+    record: &'a CutRecord,
+    acknowledged: u64,
+    images: &'a [ImageRecord],
+}
+
+fn checked(record: &CutRecord) -> Option<Checked<'_>> {
+    let CutEnding::Cut { acknowledged, images, .. } = &record.ending else { return None };
+    let all = !images.is_empty() && images.iter().all(|image| !matches!(image.found, Found::Unchecked { .. }));
+    all.then_some(Checked { record, acknowledged: *acknowledged, images })
+}
+
+fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> CrashSummary {
+    let cuts: Vec<Checked<'_>> = records.iter().filter_map(|record| checked(record)).collect();
+    let images = || cuts.iter().flat_map(|cut| cut.images);
+    let survived = || images().filter_map(|image| survived(&image.found));
+    let effective = records.iter().find_map(|record| record.effective.as_ref());
+    let promise = effective.and_then(|effective| effective.promise.as_ref());
+    CrashSummary {
+        variant,
+        phase: crash.name.clone(),
+        during: crash.during.clone(),
+        kind: crash.cut,
+        durability: effective.map(|effective: &EffectiveStore| effective.durability),
+        promise: promise
+            .map(|promise| allowed(promise, crash.cut).map_or("promises nothing", |allowed| allowed.words).to_owned()),
+        cuts: cuts.len() as u32,
+        planned: crash.cuts,
+        images: images().count() as u32,
+        acknowledged: spread(cuts.iter().map(|cut| cut.acknowledged as f64)),
+        lost: spread(survived().map(|survived| survived.lost as f64)),
+        lost_time: spread(survived().map(|survived| survived.oldest_lost.map_or(0.0, |time| time.as_nanos() as f64))),
+        with_holes: survived().filter(|survived| survived.holes > 0).count() as u32,
+        with_partial: survived().filter(|survived| survived.partial > 0).count() as u32,
+        corrupt: images().filter(|image| corruption(&image.found).is_some()).count() as u32,
+        open: spread(survived().map(|survived| survived.open.as_nanos() as f64)),
+        open_written: spread(survived().filter_map(|survived| Some(survived.written.measured()?.as_bytes() as f64))),
+        remarks: remarks(&cuts),
+        verdict: verdict(crash, records, &cuts, promise),
+    }
+}
+
+/// Why images may be less severe than a power failure: of the first cut that has such a remark.
+fn remarks(cuts: &[Checked<'_>]) -> Vec<String> {
+    let of = |cut: &Checked<'_>| match &cut.record.ending {
+        CutEnding::Cut { remarks, .. } => remarks.clone(),
+        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => Vec::new(),
+    };
+    cuts.iter().map(of).find(|remarks| !remarks.is_empty()).unwrap_or_default()
+}
+
+fn verdict(crash: &CrashSpec, records: &[&CutRecord], cuts: &[Checked<'_>], promise: Option<&Promise>) -> CrashVerdict {
+    let unsupported = records.iter().find_map(|record| match &record.ending {
+        CutEnding::Unsupported { why } => Some(why.clone()),
+        _ => None,
+    });
+    if let Some(why) = unsupported {
+        return CrashVerdict::Unsupported { why };
+    }
+    if cuts.is_empty() {
+        return CrashVerdict::Unknown { why: not_cut(records).unwrap_or_else(|| "no cut is stored".to_owned()) };
+    }
+    let Some(allowed) = promise.and_then(|promise| allowed(promise, crash.cut)) else {
+        return CrashVerdict::NothingPromised;
+    };
+    let broken: Vec<Reproduction> = cuts.iter().filter_map(|cut| smallest(cut, allowed)).collect();
+    match broken.iter().min_by_key(|found| (found.acknowledged, found.cut)) {
+        Some(smallest) => CrashVerdict::Broken { broken: broken.len() as u32, smallest: smallest.clone() },
+        None => CrashVerdict::Unbroken { below: binomial_interval(0, cuts.len() as u32, LEVEL).1 },
+    }
+}
+
+/// Why cuts were not made or not checked: the first reason.
+fn not_cut(records: &[&CutRecord]) -> Option<String> {
+    records.iter().find_map(|record| match &record.ending {
+        CutEnding::Failed { message } => Some(message.clone()),
+        CutEnding::Unsupported { why } => Some(why.clone()),
+        CutEnding::Cut { images, .. } => images.iter().find_map(|image| match &image.found {
+            Found::Unchecked { why } => Some(why.clone()),
+            _ => None,
+        }),
+    })
+}
+
+/// The image of a cut that breaks the promise and lacks the fewest commits.
+fn smallest(cut: &Checked<'_>, allowed: Allowed) -> Option<Reproduction> {
+    let broken = cut.images.iter().filter_map(|image| Some((image, broken(&image.found, allowed)?)));
+    let lost = |image: &ImageRecord| survived(&image.found).map_or(u64::MAX, |survived| survived.lost);
+    let (image, what) = broken.min_by_key(|(image, _)| (lost(image), image.image))?;
+    let saved = match &cut.record.ending {
+        CutEnding::Cut { saved, .. } => saved.clone(),
+        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => None,
+    };
+    let (seed, image) = (cut.record.seed, image.image);
+    Some(Reproduction { cut: cut.record.cut, image, acknowledged: cut.acknowledged, what, seed, saved })
+}
+
+/// How what was found breaks a promise; `None` where it does not.
+fn broken(found: &Found, allowed: Allowed) -> Option<String> {
+    if let Some(what) = corruption(found) {
+        return Some(what);
+    }
+    let survived = survived(found)?;
+    let first = || survived.faults.first().map(|fault| format!(": {fault}")).unwrap_or_default();
+    if survived.partial > 0 {
+        return Some(format!("{} in part{}", count(survived.partial, "transaction"), first()));
+    }
+    if survived.holes > 0 {
+        return Some(format!("{} missing before later ones{}", count(survived.holes, "commit"), first()));
+    }
+    (survived.lost > allowed.lost).then(|| {
+        let before = survived.oldest_lost.map(|time| format!(", the oldest acknowledged {time} before the cut"));
+        format!("{} lost{}", count(survived.lost, "acknowledged commit"), before.unwrap_or_default())
+    })
+}
+
+const fn survived(found: &Found) -> Option<&Survived> {
+    match found {
+        Found::Survived(survived) => Some(survived),
+        Found::DoesNotOpen { .. } | Found::Unreadable { .. } | Found::Unchecked { .. } => None,
+    }
+}
+
+/// In which way a store is corrupt; `None` where it is not.
+fn corruption(found: &Found) -> Option<String> {
+    let survived = match found {
+        Found::DoesNotOpen { message } => return Some(format!("does not open: {message}")),
+        Found::Unreadable { message } => return Some(format!("opens and cannot be read: {message}")),
+        Found::Unchecked { .. } => return None,
+        Found::Survived(survived) => survived,
+    };
+    if survived.wrong > 0 {
+        let first = survived.faults.first().map(|fault| format!(": {fault}")).unwrap_or_default();
+        return Some(format!("{}{first}", count(survived.wrong, "wrong record")));
+    }
+    if let Some(fault) = survived.integrity.iter().flatten().next() {
+        return Some(format!("fails the engine's own check: {fault}"));
+    }
+    survived.refuses_writes.as_ref().map(|why| format!("takes no further commit: {why}"))
+}
+
+fn spread(values: impl Iterator<Item = f64>) -> Option<Spread> {
+    let all = summary(&values.collect::<Vec<f64>>())?;
+    Some(Spread { least: all.min, median: all.median, most: all.max })
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::reading::Reading;
+    use prony_model::spec::Durability;
+    use prony_model::units::{Bytes, Nanos};
+
+    use super::*;
+
+    fn crash() -> CrashSpec {
+        CrashSpec {
+            name: "crash".to_owned(),
+            during: "write".to_owned(),
+            also: Vec::new(),
+            cut: CutKind::Kill,
+            cuts: 4,
+            within: Nanos::from_secs(1),
+            images: 1,
+            creation: false,
+        }
+    }
+
+    fn store(process_crash: ProcessCrash) -> EffectiveStore {
+        let promise = Promise {
+            class: Durability::Strict,
+            process_crash,
+            power_cut: PowerCut::Nothing,
+            integrity: true,
+            settings: "sync".to_owned(),
+            default: true,
+        };
+        EffectiveStore {
+            engine: "fake".to_owned(),
+            version: "1".to_owned(),
+            library: String::new(),
+            durability: Durability::Strict,
+            promise: Some(promise),
+            settings: Default::default(),
+            in_force: None,
+            idiom: String::new(),
+        }
+    }
+
+    fn cut(cut: u32, acknowledged: u64, found: Found) -> CutRecord {
+        let images = vec![ImageRecord { image: 0, contains: String::new(), found }];
+        CutRecord {
+            variant: 0,
+            phase: "crash".to_owned(),
+            cut,
+            kind: CutKind::Kill,
+            seed: 1,
+            moment: Nanos::ZERO,
+            effective: Some(store(ProcessCrash::Keeps)),
+            ending: CutEnding::Cut { acknowledged, after: Nanos::ZERO, images, remarks: Vec::new(), saved: None },
+            took: Nanos::ZERO,
+        }
+    }
+
+    fn found(change: impl FnOnce(&mut Survived)) -> Found {
+        let mut survived = Survived { written: Reading::Measured(Bytes::from_bytes(0)), ..Survived::default() };
+        change(&mut survived);
+        Found::Survived(Box::new(survived))
+    }
+
+    fn summary_of(cuts: &[CutRecord]) -> CrashSummary {
+        summarised(0, &crash(), &cuts.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn finding_states_the_bound_of_so_many_cuts() {
+        let cuts: Vec<CutRecord> = (0..30).map(|n| cut(n, 100, found(|_| ()))).collect();
+        let summary = summary_of(&cuts);
+        let CrashVerdict::Unbroken { below } = summary.verdict else { panic!("{:?}", summary.verdict) };
+        assert!((below - (1.0 - 0.05f64.powf(1.0 / 30.0))).abs() < 1e-9, "{below}");
+        assert_eq!((summary.cuts, summary.images), (30, 30));
+    }
+
+    #[test]
+    fn every_kind_of_fault_breaks_a_promise_that_keeps_all() {
+        let faults = [
+            found(|survived| survived.lost = 1),
+            found(|survived| survived.holes = 1),
+            found(|survived| survived.partial = 1),
+            found(|survived| survived.wrong = 1),
+            found(|survived| survived.integrity = Some(vec!["page 3 is torn".to_owned()])),
+            found(|survived| survived.refuses_writes = Some("no".to_owned())),
+            Found::DoesNotOpen { message: "bad magic".to_owned() },
+            Found::Unreadable { message: "bad page".to_owned() },
+        ];
+        for fault in faults {
+            let summary = summary_of(&[cut(0, 9, found(|_| ())), cut(1, 7, fault.clone()), cut(2, 5, fault.clone())]);
+            let CrashVerdict::Broken { broken, smallest } = summary.verdict else { panic!("{fault:?}") };
+            assert_eq!((broken, smallest.cut, smallest.acknowledged), (2, 2, 5), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn commits_that_were_not_acknowledged_are_no_fault_and_a_tail_may_be_allowed() {
+        let there = found(|survived| {
+            survived.unacknowledged = 1;
+            survived.integrity = Some(Vec::new());
+        });
+        assert!(matches!(summary_of(&[cut(0, 9, there)]).verdict, CrashVerdict::Unbroken { .. }));
+        let mut tail = cut(0, 9, found(|survived| survived.lost = 5));
+        tail.effective = Some(store(ProcessCrash::LosesTail));
+        let summary = summary_of(&[tail.clone()]);
+        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { .. }));
+        assert_eq!(summary.lost, Some(Spread { least: 5.0, median: 5.0, most: 5.0 }));
+        tail.ending = cut(0, 9, found(|survived| survived.holes = 1)).ending;
+        assert!(matches!(summary_of(&[tail]).verdict, CrashVerdict::Broken { .. }), "a hole is no tail");
+    }
+
+    #[test]
+    fn what_was_not_checked_counts_in_no_bound() {
+        let unchecked = Found::Unchecked { why: "killed".to_owned() };
+        let summary = summary_of(&[cut(0, 9, unchecked.clone()), cut(1, 9, found(|_| ()))]);
+        assert_eq!(summary.cuts, 1);
+        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { below } if below > 0.9));
+        let none = summary_of(&[cut(0, 9, unchecked)]);
+        assert_eq!(none.verdict, CrashVerdict::Unknown { why: "killed".to_owned() });
+        let failed = CutRecord { ending: CutEnding::Failed { message: "full".to_owned() }, ..cut(0, 0, found(|_| ())) };
+        assert_eq!(summary_of(&[failed]).verdict, CrashVerdict::Unknown { why: "full".to_owned() });
+    }
+
+    #[test]
+    fn each_class_allows_after_a_power_failure_what_it_says() {
+        let after = |power_cut: PowerCut, fault: Found| {
+            let mut record = CutRecord { kind: CutKind::PowerCut, ..cut(0, 9, fault) };
+            let promise = record.effective.as_mut().unwrap().promise.as_mut().unwrap();
+            promise.power_cut = power_cut;
+            let crash = CrashSpec { cut: CutKind::PowerCut, ..crash() };
+            summarised(0, &crash, &[&record]).verdict
+        };
+        let lost = |lost: u64| found(move |survived| survived.lost = lost);
+        let hole = || found(|survived| survived.holes = 1);
+        let unbroken = |verdict: CrashVerdict| matches!(verdict, CrashVerdict::Unbroken { .. });
+        assert!(unbroken(after(PowerCut::Nothing, lost(0))) && !unbroken(after(PowerCut::Nothing, lost(1))));
+        assert!(unbroken(after(PowerCut::LastCommit, lost(1))) && !unbroken(after(PowerCut::LastCommit, lost(2))));
+        assert!(unbroken(after(PowerCut::Tail, lost(900))) && !unbroken(after(PowerCut::Tail, hole())));
+        let corrupt = Found::DoesNotOpen { message: "bad magic".to_owned() };
+        assert!(!unbroken(after(PowerCut::Tail, corrupt.clone())));
+        assert_eq!(after(PowerCut::Anything, corrupt), CrashVerdict::NothingPromised);
+    }
+}

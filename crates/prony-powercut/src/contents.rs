@@ -1,0 +1,165 @@
+//! The two images of a file's contents, each a sparse file without a name in the state directory.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
+use rustix::io::Errno;
+
+use crate::progress;
+
+/// Makes files that have no name, so that nothing of them is left however the process ends.
+#[derive(Debug)]
+pub(crate) struct Nameless {
+    directory: PathBuf,
+    next: AtomicU64,
+}
+
+impl Nameless {
+    pub(crate) fn within(directory: &Path) -> Self {
+        Self { directory: directory.to_path_buf(), next: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn create(&self) -> io::Result<File> {
+        let path = self.directory.join(format!("file-{}", self.next.fetch_add(1, Ordering::Relaxed)));
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        std::fs::remove_file(&path)?;
+        Ok(file)
+    }
+}
+
+/// A sparse file and its size.
+#[derive(Clone, Debug)]
+pub(crate) struct Contents {
+    file: Arc<File>,
+    size: u64,
+}
+
+impl Contents {
+    pub(crate) fn new(file: File) -> Self {
+        Self { file: Arc::new(file), size: 0 }
+    }
+
+    /// The contents that a file has.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok(Self { file: Arc::new(file), size })
+    }
+
+    pub(crate) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Blocks of 512 bytes that are allocated.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.blocks())
+    }
+
+    /// Up to `len` bytes: fewer where the file ends before.
+    pub(crate) fn read(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+        let len = len.min(self.size.saturating_sub(offset));
+        let mut data = vec![0; len as usize];
+        self.file.read_exact_at(&mut data, offset)?;
+        Ok(data)
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(data, offset)?;
+        self.size = self.size.max(offset + data.len() as u64);
+        Ok(())
+    }
+
+    /// Makes a hole; the size stays.
+    pub(crate) fn zero(&mut self, offset: u64, len: u64) -> io::Result<()> {
+        let len = len.min(self.size.saturating_sub(offset));
+        if len > 0 {
+            fallocate(&*self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn resize(&mut self, size: u64) -> io::Result<()> {
+        self.file.set_len(size)?;
+        self.size = size;
+        Ok(())
+    }
+
+    /// Whether all bytes of a range are allocated.
+    pub(crate) fn is_allocated(&self, offset: u64, len: u64) -> bool {
+        seek(&*self.file, SeekFrom::Hole(offset)).is_ok_and(|hole| hole >= offset + len)
+    }
+
+    /// The next data or hole, as `lseek` finds it.
+    pub(crate) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
+        seek(&*self.file, to)
+    }
+
+    /// Copies the contents into a new file, holes as holes.
+    pub(crate) fn copy_to(&self, path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        file.set_len(self.size)?;
+        let mut at = 0;
+        loop {
+            let data = match seek(&*self.file, SeekFrom::Data(at)) {
+                Ok(data) => data,
+                // There are no more data.
+                Err(Errno::NXIO) => return Ok(Self { file: Arc::new(file), size: self.size }),
+                Err(error) => return Err(error.into()),
+            };
+            at = seek(&*self.file, SeekFrom::Hole(data))?;
+            copy_range(&self.file, &file, data, at)?;
+        }
+    }
+}
+
+fn copy_range(from: &File, to: &File, begin: u64, end: u64) -> io::Result<()> {
+    let (mut at, mut there) = (begin, begin);
+    while at < end {
+        let len = (end - at).min(1 << 20) as usize;
+        progress::step();
+        match copy_file_range(from, Some(&mut at), to, Some(&mut there), len) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            // Between different file systems some kernels copy nothing.
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                let mut data = vec![0; len];
+                from.read_exact_at(&mut data, at)?;
+                to.write_all_at(&data, at)?;
+                at += len as u64;
+                there = at;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copy_keeps_holes_and_data() {
+        let top = tempfile::tempdir().unwrap();
+        let mut contents = Contents::new(Nameless::within(top.path()).create().unwrap());
+        contents.resize(1 << 40).unwrap();
+        contents.write(1 << 30, b"data").unwrap();
+        contents.write((1 << 40) - 2, b"end!").unwrap();
+        let copy = contents.copy_to(&top.path().join("copy")).unwrap();
+        assert_eq!(copy.size(), (1 << 40) + 2);
+        assert_eq!(copy.read(1 << 30, 4).unwrap(), b"data");
+        assert_eq!(copy.read((1 << 40) - 2, 100).unwrap(), b"end!");
+        assert!(copy.blocks() < 1000, "{}", copy.blocks());
+        let names: Vec<_> = std::fs::read_dir(top.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["copy"]);
+    }
+}

@@ -1,0 +1,104 @@
+//! Errors of mounting, cutting and building images.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why the file system cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system cannot be mounted.
+    #[error("cannot mount a file system on `{}`: {why}", .point.display())]
+    Mount {
+        /// The mount point.
+        point: PathBuf,
+        /// What is missing or wrong.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A file or directory that the file system needs cannot be used.
+    #[error("cannot {action} `{}`", .path.display())]
+    File {
+        /// What was tried: `create`, `read` ...
+        action: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A setting that cannot be obeyed.
+    #[error("{message}")]
+    Setting {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// There is no such file system on a directory.
+    #[error("no file system of `prony powercut mount` is mounted on `{}`", .point.display())]
+    NotMounted {
+        /// The directory.
+        point: PathBuf,
+    },
+    /// The process that serves the file system has ended, and its mount is still there.
+    #[error("the process that served `{}` has ended; its mount is stale", .point.display())]
+    Stale {
+        /// The mount point.
+        point: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A mount is gone, and its owner did not ask for it.
+    #[error("the mount on `{}` is gone: {why}", .point.display())]
+    Ended {
+        /// The mount point.
+        point: PathBuf,
+        /// What ended it.
+        why: String,
+    },
+    /// The connection to the process that serves the file system failed.
+    #[error("cannot talk to the process that serves `{}`", .point.display())]
+    Control {
+        /// The mount point.
+        point: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The process that serves the file system refused a request or failed in it; the whole message.
+    #[error("{message}")]
+    Refused {
+        /// What it says.
+        message: String,
+        /// What to do, where it says so.
+        hint: Option<String>,
+    },
+}
+
+impl Error {
+    /// What to do about it, where there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Mount { hint, .. } | Self::Setting { hint, .. } => Some(hint.clone()),
+            Self::Refused { hint, .. } => hint.clone(),
+            Self::NotMounted { point } => {
+                Some(format!("mount one: `prony powercut mount {} --state DIR`", point.display()))
+            }
+            Self::Ended { .. } => Some("what was in it is lost; mount it again".to_owned()),
+            Self::Stale { point, .. } => {
+                Some(format!("remove it: `prony doctor --repair`, or `prony powercut unmount {}`", point.display()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The text with those of its causes.
+    pub(crate) fn whole(&self) -> String {
+        prony_model::error::chain(self)
+    }
+
+    /// An error of a file, for `map_err`.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::File { action, path, source }
+    }
+}

@@ -1,0 +1,50 @@
+//! Memory for pending operations with their data, for files and for names. It is counted, and bounded.
+
+use std::ffi::OsStr;
+
+use rustix::io::Errno;
+
+use crate::disk::{Disk, Done};
+use crate::log::OVERHEAD;
+use crate::memory::entry_weight;
+
+impl Disk {
+    fn used(&self) -> u64 {
+        self.log.weight() + self.payloads.in_memory() + self.room.tables
+    }
+
+    /// Memory that is left, in bytes.
+    pub(crate) fn free_room(&self) -> u64 {
+        self.room.limit.saturating_sub(self.used())
+    }
+
+    /// Makes room for some bytes: data of pending writes are moved to their file, and then the oldest operations made durable.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> Done {
+        while self.free_room() < bytes && self.payloads.in_memory() > 0 {
+            let Some(seq) = self.log.after(self.room.spilled) else { break };
+            self.room.spilled = seq;
+            if let Some(data) = self.log.payload_mut(seq) {
+                let moved = self.payloads.spill(data);
+                moved.map_err(|error| self.failed(error))?;
+            }
+        }
+        while self.free_room() < bytes {
+            let Some((seq, _)) = self.log.first() else { break };
+            self.retire(seq)?;
+            self.limits.made_durable += 1;
+        }
+        Ok(())
+    }
+
+    /// The same for a new name, and what is created with it: where this does not suffice, it is refused.
+    pub(crate) fn make_room_for_name(&mut self, bytes: u64, name: &OsStr) -> Done {
+        // The name is in the log, too, and in two maps once it is durable.
+        let bytes = bytes + OVERHEAD + 3 * entry_weight(name);
+        self.make_room(bytes)?;
+        if self.free_room() < bytes {
+            self.limits.refused += 1;
+            return Err(Errno::NOSPC);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! What a file system and a cut are asked to do, checked.
+
+use std::path::{Path, PathBuf};
+
+use prony_model::random::{GOLDEN, mix};
+use prony_model::units::{Bytes, Fraction, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Which changes of metadata an `fsync` makes durable, and in which order the others may survive a cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetadataOrder {
+    /// As ext4 with its default options, `data=ordered` and delayed allocation: one journal, so that the changes that survive
+    /// are a prefix of all changes. `fsync` of a file or directory also makes durable every change before the last one that
+    /// concerns it. A rename over an existing file does not survive without the data of the file that was renamed, nor
+    /// does a later change without the data of a file that was truncated to nothing, written and closed (`auto_da_alloc`).
+    #[default]
+    Ext4,
+    /// The same with the option `noauto_da_alloc`: a rename may survive without the data.
+    Ext4NoAutoDaAlloc,
+    /// What POSIX promises and no more: `fsync` of a file makes its contents and attributes durable, `fsync` of a
+    /// directory its entries. Changes of different names survive independently of each other.
+    Posix,
+}
+
+impl MetadataOrder {
+    pub(crate) const fn is_posix(self) -> bool {
+        matches!(self, Self::Posix)
+    }
+
+    /// Whether the option `auto_da_alloc` is simulated.
+    pub(crate) const fn flushes_replacements(self) -> bool {
+        matches!(self, Self::Ext4)
+    }
+}
+
+/// How a file system behaves until a cut.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Order of metadata.
+    pub metadata: MetadataOrder,
+    /// Memory of the server for pending operations with their data, for files, and for names. Data beyond it go to a file in
+    /// the state directory; where that does not suffice, the oldest operations are made durable, and where that does not
+    /// suffice either, nothing can be created: [`crate::CutReport::limits`] says so.
+    pub memory: Bytes,
+    /// Pending data and operations beyond which the oldest are made durable, as a kernel does at its limit of dirty pages.
+    pub pending: Bytes,
+    /// Mean age at which pending operations are made durable in the background, oldest first; without it they wait for
+    /// an `fsync`. Each has an age of its own, from zero to twice the mean.
+    pub writeback: Option<Nanos>,
+    /// Seed of the ages.
+    pub seed: u64,
+    /// Allocated bytes beyond which a write fails with `ENOSPC`.
+    pub quota: Option<Bytes>,
+    /// Time that is added to each request.
+    pub latency: Nanos,
+    /// Time that is added to each `fsync`, `fdatasync`, `msync` and synchronous write.
+    pub sync_latency: Nanos,
+    /// Time after which the mount is removed where its server does not answer, or no request makes progress.
+    pub patience: Nanos,
+    /// Threads of the server, one at least: with several, one that waits for a slow `fsync` does not stop the others.
+    pub threads: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            metadata: MetadataOrder::Ext4,
+            memory: Bytes::from_mib(256),
+            pending: Bytes::from_mib(4096),
+            writeback: None,
+            seed: 1,
+            quota: None,
+            latency: Nanos::ZERO,
+            sync_latency: Nanos::ZERO,
+            patience: Nanos::from_secs(30),
+            threads: 4,
+        }
+    }
+}
+
+/// Which pending operations survive a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// None: what was made durable and nothing else.
+    None,
+    /// The first ones, in the order in which they were issued; how many is random.
+    Prefix,
+    /// A random subset: of each unit of a file one of its states since it was last made durable; of the metadata what
+    /// [`MetadataOrder`] allows.
+    Subset,
+    /// A prefix, and of the next write only a part: it is cut at a boundary of a unit, and one side survives.
+    Torn,
+}
+
+/// What a disk writes whole or not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// 512 bytes.
+    Sector,
+    /// 4096 bytes.
+    #[default]
+    Page,
+}
+
+impl Unit {
+    /// In bytes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Sector => 512,
+            Self::Page => 4096,
+        }
+    }
+}
+
+/// What decides which pending operations are in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Draw {
+    /// Which survive.
+    pub policy: Policy,
+    /// Under [`Policy::Subset`] the probability that a unit has a later state than the durable one, and by
+    /// [`MetadataOrder::Posix`] that a change of metadata survives.
+    pub keep: Fraction,
+    /// What the disk writes whole.
+    pub unit: Unit,
+    /// All randomness comes from it.
+    pub seed: u64,
+}
+
+/// A cut, and the images to make of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CutSettings {
+    pub(crate) into: PathBuf,
+    pub(crate) images: u32,
+    pub(crate) policies: Vec<Policy>,
+    pub(crate) keep: Fraction,
+    pub(crate) unit: Unit,
+    pub(crate) seed: u64,
+}
+
+impl CutSettings {
+    /// Checks what a cut is to do: `images` directories in the directory `into`, which is created, beside the saved cut; image
+    /// number `i` follows policy `i` of `policies`, and again from the first one. Under [`Policy::Subset`] `keep` is the probability
+    /// that a unit has a later state than the durable one, and by [`MetadataOrder::Posix`] that a change of metadata
+    /// survives. All randomness comes from `seed`.
+    ///
+    /// # Errors
+    /// Where there is no image, no policy, or `into` is no absolute path.
+    pub fn check(
+        into: &Path,
+        images: u32,
+        policies: &[Policy],
+        (keep, unit): (Fraction, Unit),
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let refuse =
+            |message: &str, hint: &str| Err(Error::Setting { message: message.to_owned(), hint: hint.to_owned() });
+        if images == 0 {
+            return refuse("a cut makes no image", "ask for one image at least");
+        }
+        if policies.is_empty() {
+            return refuse("a cut has no policy", "choose from none, prefix, subset and torn");
+        }
+        Ok(Self { into: checked(into)?, images, policies: policies.to_vec(), keep, unit, seed })
+    }
+
+    /// The directory of the images.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.into
+    }
+
+    pub(crate) fn with_directory(self, into: PathBuf) -> Result<Self, Error> {
+        Ok(Self { into: checked(&into)?, ..self })
+    }
+
+    /// How image number `number` is drawn; the first one is 1.
+    pub fn draw(&self, number: u32) -> Draw {
+        let policy = self.policies[(number.max(1) - 1) as usize % self.policies.len()];
+        let seed = mix(self.seed.wrapping_add(u64::from(number).wrapping_mul(GOLDEN)));
+        Draw { policy, keep: self.keep, unit: self.unit, seed }
+    }
+
+    /// Where image number `number` is.
+    pub fn path(&self, number: u32) -> PathBuf {
+        self.into.join(format!("image-{number:03}"))
+    }
+}
+
+/// A path that can be in a report: these are text, and read by processes with other working directories.
+pub(crate) fn checked(into: &Path) -> Result<PathBuf, Error> {
+    let refuse = |message: String, hint: &str| Err(Error::Setting { message, hint: hint.to_owned() });
+    if !into.is_absolute() {
+        return refuse("the directory for images is a relative path".to_owned(), "give the whole path");
+    }
+    match into.to_str() {
+        Some(_) => Ok(into.to_path_buf()),
+        None => refuse(
+            format!("the name of the directory for images is not UTF-8: `{}`", into.display()),
+            "choose another directory",
+        ),
+    }
+}

@@ -1,0 +1,241 @@
+//! The table of crash trials: what each variant loses, beside its speed.
+
+use prony_experiment::design::{CellPart, Expr, Operator, Statistic};
+use prony_model::crash::{CrashSummary, CrashVerdict, CutKind, Reproduction, Spread};
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::number::{count, digits, percent_up_to};
+use prony_model::record::TrialRecord;
+use prony_model::units::Unit;
+use prony_stats::summary::median_interval;
+
+use super::cell_value::Summary;
+use super::cells::{Plan, Said, Source, fill, planned, scales};
+use super::model::{Align, Cell, Column, Figure, Label, Row, Table};
+use super::notes::Notes;
+use super::words::once;
+use prony_analysis::crash;
+use prony_analysis::verdicts::names::varying;
+use prony_results::RunData;
+
+/// A table for each crash phase; none where the experiment has none or no cut is stored. A brief one leaves out how many commits
+/// came before the cuts and how long the store took to open.
+pub(super) fn tables(data: &RunData, brief: bool) -> Vec<Table> {
+    let all = crash::of(&data.experiment, &data.cuts);
+    let phases = once(all.iter().map(|summary| (summary.phase.as_str(), summary.kind)));
+    let of = |phase: &str| all.iter().filter(|summary| summary.phase == phase).collect::<Vec<_>>();
+    phases.into_iter().map(|(phase, kind)| table(data, (phase, kind), &of(phase), brief)).collect()
+}
+
+fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSummary], brief: bool) -> Table {
+    let mut notes = Notes::default();
+    let experiment = &data.experiment;
+    let labels = varying(experiment);
+    let (rates, unit) = rates(data, summaries, &mut notes);
+    let mut rows = Vec::new();
+    for (summary, rate) in summaries.iter().zip(rates) {
+        let levels = &experiment.variants()[summary.variant].levels;
+        let label = |factor: &usize| experiment.factors()[*factor].levels[levels[*factor]].label.clone();
+        let labels = labels.iter().map(|factor| Label { text: label(factor), marks: Vec::new() }).collect();
+        let mut cells = vec![rate, per_transaction(data, summary, &mut notes)];
+        cells.extend(found(summary, &mut notes));
+        cells.extend((!brief).then(|| cuts_and_opening(summary)).into_iter().flatten());
+        rows.push(Row { labels, cells });
+    }
+    promises(summaries).into_iter().for_each(|promise| notes.general(promise));
+    notes.general(
+        "finding: whether the promise of the durability class held; the bound is for the probability that a cut breaks it, with \
+         confidence 95 % (Clopper and Pearson, one-sided), for the writes and the moments of these cuts",
+    );
+    let right = |heading: &str, unit: &str| Column::new(heading, unit, Align::Right);
+    let left = |heading: &str| Column::new(heading, "", Align::Left);
+    let mut columns = vec![
+        right("rate", unit),
+        right("fsyncs per transaction", ""),
+        right("lost commits", ""),
+        right("lost", "ms"),
+        right("holes", ""),
+        right("corrupt", ""),
+        left("promise"),
+        left("finding"),
+    ];
+    columns.extend((!brief).then(|| [right("commits before a cut", ""), right("opening", "ms")]).into_iter().flatten());
+    Table {
+        title: Some(format!("Crash trials: {phase}")),
+        caption: caption(kind),
+        labels: labels.iter().map(|factor| experiment.factors()[*factor].name.clone()).collect(),
+        columns,
+        rows,
+        notes: notes.finish(),
+    }
+}
+
+/// What each class promises about these cuts.
+fn promises(summaries: &[&CrashSummary]) -> Vec<String> {
+    let words = summaries.iter().filter_map(|summary| Some((summary.promise.as_ref()?, summary.durability?.name())));
+    let all: Vec<(&String, &str)> = once(words);
+    let of = |promise: &String| {
+        let classes = all.iter().filter(|(words, _)| *words == promise).map(|(_, class)| format!("`{class}`"));
+        format!("{} {promise}", classes.collect::<Vec<_>>().join(", "))
+    };
+    once(all.iter().map(|(promise, _)| *promise)).into_iter().map(of).collect()
+}
+
+fn caption(kind: CutKind) -> String {
+    let what = match kind {
+        CutKind::Kill => {
+            "A process repeats the writes of a phase until it is ended by SIGKILL; what it has written survives in the page cache."
+        }
+        CutKind::PowerCut => {
+            "A process repeats the writes of a phase on a simulated disk until its power is cut; several images of the disk are made \
+             of each cut."
+        }
+    };
+    format!(
+        "{what} A fresh process opens the store and counts which acknowledged commits are there. Rate and fsyncs are those of \
+         the timed phase. Of lost commits the median is given, with the smallest and the largest number in square \
+         brackets, and of lost time as much: how long before the cut the oldest of them was acknowledged."
+    )
+}
+
+/// The rate of the phase that was repeated, as any table prints it.
+fn rates(data: &RunData, summaries: &[&CrashSummary], notes: &mut Notes) -> (Vec<Cell>, &'static str) {
+    let during = summaries.first().map(|summary| summary.during.clone()).unwrap_or_default();
+    let expr = Expr::Metric(of_phase(&during, Metric::Rate));
+    let parts = [CellPart::Figure { expr, format: None }];
+    let plan = Plan { parts: &parts, statistic: Statistic::Median, short: false };
+    let source = |summary: &&CrashSummary| Source {
+        trials: trials(data, summary),
+        planned: planned(&data.experiment, summary.variant),
+        exists: true,
+        phase: None,
+    };
+    let sources: Vec<Source<'_>> = summaries.iter().map(source).collect();
+    let scales = scales(&plan, &sources, None);
+    let filled = fill(&plan, &scales, &sources, &mut vec![Said::default(); sources.len()], notes);
+    (filled.cells, filled.unit)
+}
+
+fn of_phase(phase: &str, metric: Metric) -> MetricName {
+    MetricName { phase: phase.to_owned(), instance: None, key: MetricKey::amount(metric) }
+}
+
+fn trials<'a>(data: &'a RunData, summary: &CrashSummary) -> Vec<&'a TrialRecord> {
+    data.trials.iter().filter(|trial| trial.trial.variant == summary.variant).collect()
+}
+
+/// Syncs of the timed phase by its transactions.
+fn per_transaction(data: &RunData, summary: &CrashSummary, notes: &mut Notes) -> Cell {
+    let metric = |metric| Box::new(Expr::Metric(of_phase(&summary.during, metric)));
+    let expr = Expr::Binary(metric(Metric::Fsyncs), Operator::Div, metric(Metric::Transactions));
+    let found = Summary::of(&expr, &trials(data, summary));
+    match found.value(Statistic::Median) {
+        Some(value) => {
+            let interval = median_interval(&found.numbers, 0.95).measured().copied();
+            let figure = Figure {
+                value: Some(value),
+                low: interval.map(|(low, _)| low),
+                high: interval.map(|(_, high)| high),
+                unit: Some(Unit::Ratio),
+                trials: found.numbers.len(),
+                ..Figure::default()
+            };
+            Cell { main: digits(value), figures: vec![figure], ..Cell::default() }
+        }
+        None => {
+            let why = found.missing.first().map_or_else(|| "no trial has it".to_owned(), ToString::to_string);
+            none(vec![notes.mark(format!("fsyncs per transaction are not known: {why}"))])
+        }
+    }
+}
+
+fn none(marks: Vec<usize>) -> Cell {
+    Cell { main: "-".to_owned(), marks, ..Cell::default() }
+}
+
+/// In milliseconds, of nanoseconds.
+fn millis(spread: Spread) -> Spread {
+    Spread { least: spread.least / 1e6, median: spread.median / 1e6, most: spread.most / 1e6 }
+}
+
+/// The cells of what the cuts show.
+fn found(summary: &CrashSummary, notes: &mut Notes) -> Vec<Cell> {
+    let of = |count: u32| {
+        if summary.images == 0 { none(Vec::new()) } else { text(format!("{count} of {}", summary.images)) }
+    };
+    let mut holes = of(summary.with_holes);
+    if summary.with_partial > 0 {
+        let stores = count(summary.with_partial, "store");
+        holes.marks.push(notes.mark(format!("{stores} with a part of a transaction")));
+    }
+    let promise = summary.durability.map_or_else(|| none(Vec::new()), |class| text(class.name().to_owned()));
+    vec![
+        range(summary.lost),
+        range(summary.lost_time.map(millis)),
+        holes,
+        of(summary.corrupt),
+        promise,
+        finding(summary, notes),
+    ]
+}
+
+/// The cells that a brief table leaves out.
+fn cuts_and_opening(summary: &CrashSummary) -> [Cell; 2] {
+    [range(summary.acknowledged), range(summary.open.map(millis))]
+}
+
+fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
+    let cuts = count(summary.cuts, "cut");
+    let mut cell = match &summary.verdict {
+        CrashVerdict::Unbroken { below } => text(format!("held in {cuts} (< {})", percent_up_to(*below, 1))),
+        CrashVerdict::Broken { broken, smallest } => {
+            let mark = notes.mark(format!(
+                "broken with the fewest commits: cut {}, image {}, after {}: {}{}",
+                smallest.cut,
+                smallest.image,
+                count(smallest.acknowledged, "acknowledged commit"),
+                smallest.what,
+                again(smallest)
+            ));
+            Cell { marks: vec![mark], outcome: true, ..text(format!("broken in {broken} of {cuts}")) }
+        }
+        CrashVerdict::NothingPromised => text(format!("nothing is promised ({cuts})")),
+        CrashVerdict::Unsupported { why } => {
+            Cell { marks: vec![notes.mark(why.clone())], outcome: true, ..text("unsupported".to_owned()) }
+        }
+        CrashVerdict::Unknown { why } => {
+            Cell { marks: vec![notes.mark(why.clone())], outcome: true, ..text("not known".to_owned()) }
+        }
+    };
+    let supported = !matches!(summary.verdict, CrashVerdict::Unsupported { .. } | CrashVerdict::Unknown { .. });
+    for remark in &summary.remarks {
+        cell.marks.push(notes.mark(format!("images may be less severe than a power failure: {remark}")));
+    }
+    if summary.cuts < summary.planned && supported {
+        cell.marks.push(notes.mark(format!("{} planned", count(summary.planned, "cut"))));
+    }
+    cell
+}
+
+/// How the image is made again.
+fn again(found: &Reproduction) -> String {
+    let Some(saved) = &found.saved else { return String::new() };
+    let saved = shell_words::quote(saved);
+    format!(
+        "; to make the images again: `prony powercut images {saved} --into IMAGES --images {} --seed {} --policy \
+         none,prefix,subset,torn`",
+        found.image + 1,
+        found.seed
+    )
+}
+
+fn text(main: String) -> Cell {
+    Cell { main, ..Cell::default() }
+}
+
+/// The median, with the smallest and the largest value.
+fn range(spread: Option<Spread>) -> Cell {
+    let Some(Spread { least, median, most }) = spread else { return none(Vec::new()) };
+    let figure = Figure { value: Some(median), low: Some(least), high: Some(most), ..Figure::default() };
+    let spread = if least == most { String::new() } else { format!("[{}..{}]", digits(least), digits(most)) };
+    Cell { main: digits(median), spread, figures: vec![figure], ..Cell::default() }
+}

@@ -1,0 +1,263 @@
+//! Runs the cuts of crash trials after the blocks. They are stored separately from the trials of the run, so that no count,
+//! verdict or chart of trials includes them.
+//!
+//! Each cut has a store of its own. One worker repeats the writes until it is ended; another one, which knows nothing of the
+//! first, opens what was left and counts what survived.
+
+mod disk;
+mod worker;
+
+use std::path::{Path, PathBuf};
+
+use prony_analysis::crash::breaks;
+use prony_engines::registry;
+use prony_experiment::plan::cuts;
+use prony_model::crash::{CrashStep, CutEnding, CutKind, CutRecord, Found, ImageRecord, PlannedCut};
+use prony_model::event::{Event, Observer};
+use prony_model::protocol::{Failure, FromWorker};
+use prony_model::record::EffectiveStore;
+use prony_model::spec::{CrashSpec, TrialSpec};
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::launch::Scratch;
+use prony_results::RunId;
+
+use crate::campaign::{Campaign, count};
+use crate::error::Error;
+use crate::run_context::RunContext;
+use crate::scratch::discard;
+use disk::{Disk, Saved};
+use worker::{Heard, Trial};
+
+/// Within which time a worker stores the records that are there before the first transaction, if the trial has no limit.
+const SETUP: Nanos = Nanos::from_secs(600);
+
+/// Within which time a fresh process opens and reads what was left, if the trial has no limit.
+const CHECK: Nanos = Nanos::from_secs(120);
+
+/// Makes the cuts that the run still lacks; `false` where the user interrupted it.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub(super) fn all(
+    campaign: &mut Campaign<'_>,
+    context: &RunContext<'_>,
+    observer: &mut dyn Observer,
+) -> Result<bool, Error> {
+    let planned = cuts(context.experiment);
+    if planned.is_empty() {
+        return Ok(true);
+    }
+    let stored = campaign.database.stored_cuts(campaign.run)?;
+    let total = count(planned.len());
+    let keep = folder(campaign.database.path(), campaign.run);
+    for (at, planned) in planned.iter().enumerate() {
+        let variant = &context.experiment.variants()[planned.variant];
+        let crash = &variant.spec.crashes[planned.crash];
+        if stored.contains(&(planned.variant, crash.name.clone(), planned.cut)) {
+            continue;
+        }
+        if context.interrupt.asked() {
+            return Ok(false);
+        }
+        let record = match unsupported(&variant.spec) {
+            // Said once.
+            Some(_) if planned.cut > 0 => continue,
+            Some(why) => Some(record(planned, crash, (None, CutEnding::Unsupported { why }))),
+            None => one(context, planned, &keep, observer)?,
+        };
+        let Some(record) = record else { return Ok(false) };
+        campaign.database.append_cut(campaign.run, &record)?;
+        let variant = context.experiment.levels_text(variant);
+        observer.event(&Event::CutEnded { variant, record: Box::new(record), done: count(at) + 1, cuts: total });
+    }
+    Ok(true)
+}
+
+/// Where saved cuts are kept that broke a promise: beside the database.
+fn folder(database: &Path, run: RunId) -> PathBuf {
+    let mut name = database.file_stem().unwrap_or_default().to_owned();
+    name.push("-cuts");
+    database.with_file_name(name).join(format!("run-{run}"))
+}
+
+/// Why a store cannot have crash trials, where it cannot.
+fn unsupported(spec: &TrialSpec) -> Option<String> {
+    let store = spec.subject.store()?;
+    let can = registry::capabilities(store).ok()?;
+    (!can.persistent).then(|| format!("`{}` keeps nothing on the disk", store.engine))
+}
+
+fn record(
+    planned: &PlannedCut,
+    crash: &CrashSpec,
+    (effective, ending): (Option<Box<EffectiveStore>>, CutEnding),
+) -> CutRecord {
+    CutRecord {
+        variant: planned.variant,
+        phase: crash.name.clone(),
+        cut: planned.cut,
+        kind: crash.cut,
+        seed: planned.seed,
+        moment: planned.moment,
+        effective: effective.map(|effective| *effective),
+        ending,
+        took: Nanos::ZERO,
+    }
+}
+
+/// Makes one cut; `None` where the user interrupted it, and nothing of it counts.
+fn one(
+    context: &RunContext<'_>,
+    planned: &PlannedCut,
+    keep: &Path,
+    observer: &mut dyn Observer,
+) -> Result<Option<CutRecord>, Error> {
+    let began = monotonic();
+    let spec = &context.experiment.variants()[planned.variant].spec;
+    let crash = &spec.crashes[planned.crash];
+    let scratch = Scratch::create(&context.near)?;
+    let made = match Disk::new(scratch.path(), crash, planned.seed)? {
+        Err(ending) => Some(record(planned, crash, (None, ending))),
+        Ok(disk) => {
+            let trial = Trial::new(context, spec, planned)?;
+            let ended = cut(&trial, &disk, (crash, planned))?;
+            ended.map(|(ended, saved)| with_saved_cut(record(planned, crash, ended), saved, keep))
+        }
+    };
+    discard(scratch, observer);
+    let took = monotonic().since(began);
+    Ok(made.map(|made| CutRecord { took, ..made }))
+}
+
+/// The record of a cut, whose saved state is kept in a folder where it shows that a promise was broken.
+fn with_saved_cut(mut record: CutRecord, saved: Option<Saved>, folder: &Path) -> CutRecord {
+    let Some(from) = saved.filter(|_| breaks(&record).is_some()) else { return record };
+    let to = folder.join(format!("{}-{}-{}", record.variant, record.phase.replace(' ', "-"), record.cut));
+    let moved = std::fs::create_dir_all(folder).and_then(|()| std::fs::rename(&from.path, &to));
+    if let CutEnding::Cut { saved, remarks, .. } = &mut record.ending {
+        match moved.and_then(|()| to.canonicalize()) {
+            Ok(path) => *saved = Some(path.to_string_lossy().into_owned()),
+            Err(error) => remarks.push(format!("the saved cut could not be kept: {error}")),
+        }
+    }
+    record
+}
+
+/// The settings of the store, where it was open, and how the cut went.
+type Ended = (Option<Box<EffectiveStore>>, CutEnding);
+
+/// Writes until the cut, and checks what was left; with what the disk saved.
+fn cut(
+    trial: &Trial<'_>,
+    disk: &Disk,
+    (crash, planned): (&CrashSpec, &PlannedCut),
+) -> Result<Option<(Ended, Option<Saved>)>, Error> {
+    let mut writer = trial.launch(&disk.store(), CrashStep::Write)?;
+    let limit = trial.limit().unwrap_or(SETUP);
+    let mut effective = None;
+    let mut writing = None;
+    let mut until = monotonic() + limit;
+    let failure = loop {
+        match writer.next(until)? {
+            Heard::Message(FromWorker::Ready { effective: found, .. }) => {
+                effective = found;
+                if let Err(message) = disk.settle() {
+                    break Some((Failure::Failed, message));
+                }
+                writer.go();
+            }
+            Heard::Message(FromWorker::Writing { at }) => {
+                writing = Some(at);
+                until = at + planned.moment;
+            }
+            Heard::Message(FromWorker::Failed { failure, message, .. }) => break Some((failure, message)),
+            Heard::Message(_) => {}
+            Heard::Ended(how) => break Some((Failure::Failed, format!("the process that wrote {how}"))),
+            Heard::Interrupted => {
+                writer.end()?;
+                return Ok(None);
+            }
+            Heard::Late if writing.is_some() => break None,
+            Heard::Late => break Some((Failure::Failed, format!("the store was not ready to write within {limit}"))),
+        }
+    };
+    if let Some((failure, message)) = failure {
+        writer.end()?;
+        let ending = match failure {
+            Failure::Unsupported => CutEnding::Unsupported { why: message },
+            _ => CutEnding::Failed { message },
+        };
+        return Ok(Some(((effective, ending), None)));
+    }
+    // Read before the disk stops: what is in it was acknowledged before the cut.
+    let (mut at, mut acknowledged) = (monotonic(), trial.acknowledged()?.len() as u64);
+    let saved = disk.cut();
+    writer.end()?;
+    let saved = match saved {
+        Ok(saved) => saved,
+        Err(message) => return Ok(Some(((effective, CutEnding::Failed { message }), None))),
+    };
+    if crash.cut == CutKind::Kill {
+        // Commits are acknowledged until the process has ended, which is a little later than it was ordered.
+        let instants = trial.acknowledged()?;
+        at = at.max(instants.last().copied().map_or(Nanos::ZERO, Nanos::from_nanos));
+        acknowledged = instants.len() as u64;
+    }
+    let mut images = Vec::new();
+    for number in 0..disk.images() {
+        let (contains, found) = match disk.image(saved.as_ref(), number) {
+            Err(why) => (String::new(), Some(Found::Unchecked { why })),
+            Ok(image) => {
+                let found = check(trial, &image.store, (at, acknowledged))?;
+                (image.discard(), found)
+            }
+        };
+        let Some(found) = found else { return Ok(None) };
+        images.push(ImageRecord { image: number, contains, found });
+    }
+    let after = writing.map_or(Nanos::ZERO, |began| at.since(began));
+    let remarks = saved.as_ref().map(|saved| saved.remarks.clone()).unwrap_or_default();
+    let ending = CutEnding::Cut { acknowledged, after, images, remarks, saved: None };
+    Ok(Some(((effective, ending), saved)))
+}
+
+/// What a fresh process finds; `None` where the user interrupted it.
+fn check(trial: &Trial<'_>, store: &Path, (cut, acknowledged): (Nanos, u64)) -> Result<Option<Found>, Error> {
+    if !store.exists() {
+        return Ok(Some(Found::DoesNotOpen { message: "its directory is not there".to_owned() }));
+    }
+    let mut reader = trial.launch(store, CrashStep::Check { cut, acknowledged })?;
+    let limit = trial.limit().unwrap_or(CHECK);
+    let until = monotonic() + limit;
+    let mut open = false;
+    let failed = |open: bool, message: String| {
+        if open { Found::Unreadable { message } } else { Found::DoesNotOpen { message } }
+    };
+    let found = loop {
+        match reader.next(until)? {
+            Heard::Message(FromWorker::Ready { .. }) => open = true,
+            Heard::Message(FromWorker::Survived { survived }) => break Found::Survived(survived),
+            Heard::Message(FromWorker::Failed { message, failure, .. }) => {
+                break match failure {
+                    Failure::OutOfMemory | Failure::DiskFull | Failure::Unsupported => {
+                        Found::Unchecked { why: message }
+                    }
+                    _ => failed(open, message),
+                };
+            }
+            Heard::Message(_) => {}
+            Heard::Ended(how) if how.is_disturbance() => {
+                break Found::Unchecked { why: format!("the process that read {how}") };
+            }
+            Heard::Ended(how) => break failed(open, format!("the process that read {how}")),
+            Heard::Late => break failed(open, format!("the process that read did not end within {limit}")),
+            Heard::Interrupted => {
+                reader.end()?;
+                return Ok(None);
+            }
+        }
+    };
+    reader.end()?;
+    Ok(Some(found))
+}

@@ -1,0 +1,162 @@
+//! Tests crash trials through the real binary: process crashes of real engines.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use prony_analysis::crash;
+use prony_model::crash::{CrashSummary, CrashVerdict, CutEnding, Found};
+use prony_results::RunData;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::bench::{Bench, PRONY};
+
+/// Stores with these levels, whose writes of two collections are cut so often.
+fn experiment(stores: &str, cuts: u32) -> String {
+    let mut text = format!(
+        "[compare]\nblocks = 1\n[factors.store]\n{stores}\n[store]\nuse = \"{{store}}\"\n\
+         [data.collection.a]\nrecords = 200\nkey = \"{{i}}\"\nvalue = {{ bytes = 100 }}\n\
+         [data.collection.b]\nrecords = 50\nkey = \"{{i}}\"\nvalue = {{ bytes = 300 }}\n"
+    );
+    let phases = [
+        ("put", "put = { collection = \"a\" }", "[]"),
+        ("batch", "update = { collection = \"a\", order = \"uniform\", transaction = { batch = 7 } }", "[\"b\"]"),
+        ("delete", "delete = { collection = \"b\", transaction = { batch = 3 } }", "[\"a\"]"),
+    ];
+    for (name, action, _) in phases {
+        text += &format!("[[phase]]\nname = \"{name}\"\n{action}\n");
+    }
+    for (name, _, also) in phases {
+        text += &format!(
+            "[[phase]]\nname = \"crash {name}\"\nkill = {{ during = \"{name}\", cuts = {cuts}, within = \"120 ms\", also = {also} }}\n"
+        );
+    }
+    text
+}
+
+fn summaries(data: &RunData) -> Vec<CrashSummary> {
+    crash::of(&data.experiment, &data.cuts)
+}
+
+#[test]
+fn a_process_crash_loses_nothing_that_engines_promise_to_keep() {
+    let bench = Bench::new();
+    let stores = "lmdb = { engine = \"lmdb\", durability = \"none\" }\nsqlite = { engine = \"sqlite\" }\n\
+                  sqlite-delete = { engine = \"sqlite\", options = { journal = \"delete\" } }\nredb = { engine = \"redb\" }\n\
+                  fjall = { engine = \"fjall\", durability = \"relaxed\" }";
+    let data = bench.run(&experiment(stores, 2));
+    assert_eq!((data.trials.len(), data.cuts.len()), (5, 5 * 3 * 2), "cuts are no trials");
+    for summary in summaries(&data) {
+        let CrashVerdict::Unbroken { below } = summary.verdict else { panic!("{summary:?}") };
+        assert!((below - (1.0 - 0.05f64.sqrt())).abs() < 1e-9);
+        assert_eq!((summary.cuts, summary.images), (2, 2));
+        assert_eq!(summary.lost.unwrap().most, 0.0, "{summary:?}");
+        assert!(summary.acknowledged.unwrap().most > 0.0, "{summary:?}");
+    }
+    let checked = |cut: &prony_model::crash::CutRecord| match &cut.ending {
+        CutEnding::Cut { images, .. } => match &images[0].found {
+            Found::Survived(survived) => survived.integrity.clone(),
+            found => panic!("{found:?}"),
+        },
+        ending => panic!("{ending:?}"),
+    };
+    let engine = |cut: &prony_model::crash::CutRecord| cut.effective.as_ref().unwrap().engine.clone();
+    let with_check: BTreeSet<String> =
+        data.cuts.iter().filter(|cut| checked(cut) == Some(Vec::new())).map(engine).collect();
+    assert_eq!(
+        with_check,
+        BTreeSet::from(["redb".to_owned(), "sqlite".to_owned()]),
+        "engines with a check of their own"
+    );
+    let shown = String::from_utf8(bench.prony(&["show"]).stdout).unwrap();
+    assert!(shown.contains("Crash trials: crash put") && shown.contains("held in 2 cuts"), "{shown}");
+    let json: Value = serde_json::from_slice(&bench.prony(&["report", "--format", "json"]).stdout).unwrap();
+    assert_eq!(json["crashes"].as_array().unwrap().len(), 15);
+    assert_eq!(json["cuts"].as_array().unwrap().len(), 30);
+    for format in ["markdown", "html"] {
+        let report = String::from_utf8(bench.prony(&["report", "--format", format]).stdout).unwrap();
+        assert!(report.contains("Crash trials: crash batch"), "{format}");
+    }
+}
+
+#[test]
+fn what_stays_in_the_process_is_lost_and_that_is_what_is_promised() {
+    let bench = Bench::new();
+    let stores = "redb = { engine = \"redb\", durability = \"volatile\" }\nmemory = { engine = \"memory\" }";
+    let data = bench.run(&experiment(stores, 2));
+    let (redb, memory): (Vec<_>, Vec<_>) = summaries(&data).into_iter().partition(|summary| summary.variant == 0);
+    for summary in redb {
+        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { .. }), "{summary:?}");
+        assert_eq!(summary.lost, summary.acknowledged, "nothing was synced after the records were stored");
+        assert!(summary.lost_time.unwrap().most > 0.0);
+        assert_eq!((summary.with_holes, summary.with_partial, summary.corrupt), (0, 0, 0));
+    }
+    for summary in memory {
+        let CrashVerdict::Unsupported { why } = summary.verdict else { panic!("{summary:?}") };
+        assert_eq!(why, "`memory` keeps nothing on the disk");
+    }
+    assert_eq!(data.cuts.iter().filter(|cut| cut.variant == 1).count(), 3, "it is said once for each phase");
+}
+
+#[test]
+fn an_interrupted_run_makes_the_cuts_that_it_lacks() {
+    let bench = Bench::new();
+    let text = experiment("lmdb = { engine = \"lmdb\", durability = \"none\" }", 8);
+    bench.write("e.toml", format!("[observe]\ncare = \"light\"\n{text}"));
+    let check = String::from_utf8(bench.prony(&["check", "e.toml"]).stdout).unwrap();
+    assert!(check.contains("24 cuts of crash trials come after the blocks"), "{check}");
+    let mut command = Command::new(PRONY);
+    command.args(["run", "e.toml", "--quiet"]).current_dir(bench.dir.path()).env("PRONY_RUNS", bench.path("runs"));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let stored = || bench.path("prony.db").exists().then(|| bench.data().cuts.len()).unwrap_or(0);
+    while stored() < 3 {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "three cuts of many");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    child.wait().unwrap();
+    let before = bench.data().cuts;
+    assert!((3..24).contains(&before.len()), "{}", before.len());
+    assert!(bench.prony(&["run", "--resume", "1", "--quiet"]).status.success());
+    let data = bench.data();
+    assert_eq!((data.trials.len(), data.cuts.len()), (1, 24));
+    assert!(before.iter().all(|cut| data.cuts.contains(cut)), "what was stored stays");
+    let left: Vec<_> = std::fs::read_dir(bench.dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("scratch")), "{left:?}");
+}
+
+/// Stores, of which power failures cut the writes of single records.
+fn power_cuts(stores: &str) -> String {
+    format!(
+        "[compare]\nblocks = 1\n[factors.store]\n{stores}\n[store]\nuse = \"{{store}}\"\n[data]\nrecords = 200\nkey = \"{{i}}\"\n\
+         value = {{ bytes = 100 }}\n[[phase]]\nname = \"put\"\nput = {{}}\n[[phase]]\nname = \"crash\"\n\
+         powercut = {{ during = \"put\", cuts = 2, within = \"200 ms\", images = 4 }}\n"
+    )
+}
+
+#[test]
+fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
+    let bench = Bench::new();
+    let stores = "synced = { engine = \"lmdb\", durability = \"strict\" }\nlog = { engine = \"sqlite\", durability = \"relaxed\" }\n\
+                  none = { engine = \"lmdb\", durability = \"none\" }";
+    let data = bench.run(&power_cuts(stores));
+    let summaries = summaries(&data);
+    if let CrashVerdict::Unsupported { why } = &summaries[0].verdict {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{why}");
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let [synced, log, none] = &summaries[..] else { panic!("{summaries:?}") };
+    for summary in [synced, log] {
+        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { .. }), "{summary:?}");
+        assert_eq!((summary.cuts, summary.images, summary.corrupt), (2, 8, 0), "images are no cuts");
+    }
+    assert_eq!(synced.lost.unwrap().most, 0.0);
+    assert!(log.lost.unwrap().most > 0.0, "a log that is not synced at each commit");
+    assert_eq!(none.verdict, CrashVerdict::NothingPromised);
+    assert_eq!(none.lost.unwrap().most, none.acknowledged.unwrap().most, "where nothing pending survives");
+    let left = std::fs::read_to_string("/proc/mounts").unwrap();
+    assert!(!left.contains(&*bench.dir.path().to_string_lossy()), "no mount is left");
+}

@@ -1,0 +1,228 @@
+//! `prony powercut`: the commands, and the end of the process that serves a mount.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long something that must happen may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn prony(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+    command.arg("powercut").args(arguments).env("NO_COLOR", "1");
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    prony(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Says why a test is skipped, on standard error itself, since the test runner hides what tests print.
+#[allow(clippy::disallowed_methods, reason = "the test runner's own output")]
+fn skip(why: &str) {
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {name}: {why}");
+}
+
+/// The only child of a process.
+fn child_of(process: u32) -> Option<u32> {
+    fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?.trim().parse().ok()
+}
+
+fn signal(process: u32, signal: Signal) {
+    kill_process(Pid::from_raw(process.cast_signed()).unwrap(), signal).unwrap();
+}
+
+struct Mount {
+    top: TempDir,
+    child: Child,
+}
+
+impl Mount {
+    /// A process that owns a mount; `None` where FUSE is missing.
+    fn start() -> Option<Self> {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir(top.path().join("point")).unwrap();
+        let path = |name: &str| top.path().join(name).display().to_string();
+        let mut command = prony(&["mount", &path("point"), "--state", &path("state")]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        if line.starts_with("mounted on") {
+            return Some(Self { top, child });
+        }
+        let output = child.wait_with_output().unwrap();
+        let why = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{why}");
+        // A machine without `/dev/fuse` cannot run these tests, whatever is required of it.
+        let is_required = Path::new("/dev/fuse").exists() && std::env::var("PRONY_REQUIRE_ALL").as_deref() == Ok("1");
+        assert!(
+            why.contains("cannot mount a file system") && !is_required,
+            "FUSE is required where `/dev/fuse` is: {why}"
+        );
+        skip(&why);
+        None
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.top.path().join(name).display().to_string()
+    }
+
+    fn is_mounted(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        mounts.lines().any(|line| line.split(' ').nth(4) == Some(&self.path("point")))
+    }
+
+    fn end(&mut self, signal: Signal) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.child.wait().unwrap().code()
+    }
+
+    fn wait_for_removal(&self) {
+        let until = Instant::now() + PATIENCE;
+        while self.is_mounted() {
+            assert!(Instant::now() < until, "the mount is still there");
+            sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = output(&["unmount", &self.path("point")]);
+    }
+}
+
+#[test]
+fn powercut_shows_what_was_pending_and_makes_images() {
+    let Some(mut mount) = Mount::start() else { return };
+    fs::write(mount.path("point/a"), b"durable").unwrap();
+    let synced = output(&["sync", &mount.path("point")]);
+    assert_eq!(text(&synced.stdout), "made durable: 2 operations (1 of metadata), 7 B of data\n");
+    fs::write(mount.path("point/a"), b"pending data").unwrap();
+    let (point, into) = (mount.path("point"), mount.path("images"));
+    let options = ["cut", &point, "--into", &into, "--images", "3", "--policy", "none,prefix", "--json"];
+    let cut = output(&options);
+    let report: serde_json::Value = serde_json::from_slice(&cut.stdout).unwrap();
+    assert_eq!(report["pending"]["bytes"], 12, "{report}");
+    let policies: Vec<&str> =
+        report["images"].as_array().unwrap().iter().map(|image| image["policy"].as_str().unwrap()).collect();
+    assert_eq!(policies, ["none", "prefix", "none"]);
+    let first = report["images"][0]["path"].as_str().unwrap();
+    assert_eq!(fs::read(Path::new(first).join("a")).unwrap(), b"durable");
+    let again = output(&["cut", &point, "--into", &into]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("cannot create"), "{}", text(&again.stderr));
+    let shown = output(&["cut", &point, "--into", &mount.path("more"), "--policy", "none"]);
+    assert!(text(&shown.stdout).starts_with("pending at the cut: 2 operations (1 of metadata), 12 B of data\n"));
+    assert!(text(&shown.stdout).contains("image-001"), "{}", text(&shown.stdout));
+    assert_eq!(mount.end(Signal::TERM), Some(0));
+    assert!(!mount.is_mounted());
+    assert!(fs::read_dir(mount.path("state")).unwrap().next().is_none(), "nothing remains");
+}
+
+#[test]
+fn mount_is_removed_by_interrupt_while_a_file_is_open() {
+    let Some(mut mount) = Mount::start() else { return };
+    let _open = fs::File::create(mount.path("point/a")).unwrap();
+    assert_eq!(mount.end(Signal::INT), Some(0));
+    assert!(!mount.is_mounted());
+}
+
+#[test]
+fn mount_is_removed_where_its_process_is_killed() {
+    let Some(mut mount) = Mount::start() else { return };
+    let open = fs::OpenOptions::new().read(true).write(true).create_new(true).open(mount.path("point/a")).unwrap();
+    open.set_len(1 << 20).unwrap();
+    let mut map = prony_os::SharedMap::new(&open, 0, 1 << 20).unwrap();
+    (0..256).for_each(|page| map.write(page * 4096, b"dirty"));
+    assert_eq!(mount.end(Signal::KILL), None);
+    mount.wait_for_removal();
+    assert!(fs::read_dir(mount.path("point")).unwrap().next().is_none());
+    let missing = output(&["unmount", &mount.path("point")]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("no file system of `prony powercut mount` is mounted on"));
+}
+
+#[test]
+fn stale_mount_is_named_and_removed() {
+    let Some(mut mount) = Mount::start() else { return };
+    let owner = mount.child.id();
+    let Some(keeper) = child_of(owner) else { return skip("the kernel has no lists of children") };
+    let server = child_of(keeper).unwrap();
+    // All of them at once, so that none can remove the mount.
+    for process in [owner, keeper, server] {
+        signal(process, Signal::STOP);
+    }
+    for process in [server, keeper] {
+        signal(process, Signal::KILL);
+    }
+    assert_eq!(mount.end(Signal::KILL), None);
+    assert!(mount.is_mounted());
+    let (point, into) = (mount.path("point"), mount.path("images"));
+    assert!(fs::read_dir(&point).is_err(), "an access fails at once");
+    let cut = output(&["cut", &point, "--into", &into]);
+    assert_eq!(cut.status.code(), Some(2));
+    let said = text(&cut.stderr);
+    assert!(said.contains("has ended; its mount is stale"), "{said}");
+    assert!(said.contains(&format!("hint: remove it: `prony doctor --repair`, or `prony powercut unmount {point}`")));
+    let doctor = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+        text(&command.arg("doctor").args(options).current_dir(mount.top.path()).output().unwrap().stdout)
+    };
+    let said = doctor(&[]);
+    let expected =
+        format!("stale mount on `{point}`: its processes were killed\nhint: remove it: `prony doctor --repair`\n");
+    assert!(said.contains(&expected), "{said}");
+    assert!(mount.is_mounted(), "it is removed on request only");
+    let said = doctor(&["--repair"]);
+    assert!(said.contains(&format!("removed the stale mount on `{point}`")), "{said}");
+    assert!(!mount.is_mounted());
+    assert!(!doctor(&[]).contains(&point));
+    // The state directory can be used again.
+    let mut again = prony(&["mount", &point, "--state", &mount.path("state")]);
+    mount.child = again.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(mount.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("mounted on"), "{line}");
+}
+
+#[test]
+fn unmount_ends_the_process_that_serves() {
+    let Some(mut mount) = Mount::start() else { return };
+    assert_eq!(output(&["unmount", &mount.path("point")]).status.code(), Some(0));
+    assert_eq!(mount.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn mount_without_fuse_says_why() {
+    let top = tempfile::tempdir().unwrap();
+    let (point, state) = (top.path().join("point"), top.path().join("state"));
+    fs::create_dir(&point).unwrap();
+    let script = "mount -t tmpfs none /dev && exec \"$0\" powercut mount \"$1\" --state \"$2\"";
+    let hidden = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_prony")])
+        .args([&point, &state])
+        .output();
+    let Some(hidden) = hidden.ok().filter(|output| output.status.code() == Some(2)) else {
+        return skip("no mount namespace can be made");
+    };
+    assert_eq!(hidden.status.code(), Some(2));
+    let expected = format!(
+        "error: cannot mount a file system on `{}`: there is no `/dev/fuse`\nhint: load the kernel's module: `modprobe fuse`\n",
+        point.display()
+    );
+    assert_eq!(text(&hidden.stderr), expected);
+}
