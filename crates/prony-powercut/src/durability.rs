@@ -327,4 +327,6 @@ impl Disk {
 }
 
 #[cfg(test)]
+mod moves;
+#[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The main function of the keeper. Its arguments are those of `process::start`.
 pub fn keep() -> ExitCode {
     let Some(arguments) = Arguments::read() else { return ExitCode::from(2) };
-    protect();
+    protect(c"powercut-keep");
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(2),

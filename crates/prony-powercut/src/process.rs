@@ -17,7 +17,7 @@
 //!
 //! In each case no request waits any longer, since a connection that is aborted fails them all.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Rlimit, configure_io_flusher_behavior, getppid, getrlimit, setrlimit};
+use rustix::thread::set_name;
 use serde::{Deserialize, Serialize};
 
 /// First argument of the process that watches.
@@ -136,8 +137,10 @@ pub(crate) fn read_line(input: &(impl std::os::fd::AsFd + ?Sized), time: Duratio
 
 /// Lets this process work while memory is short, as far as its user may: the kernel does not write dirty pages to a FUSE
 /// file system in order to find memory for the process that serves it, nor end this process for memory. Its own limits
-/// are raised as far as they can be. (Its pages need not be locked in memory: none of them lies on the mount.)
-pub(crate) fn protect() {
+/// are raised as far as they can be. (Its pages need not be locked in memory: none of them lies on the mount.) `name` is its
+/// name in lists of processes, of 15 bytes at most: it was started by a path that says nothing.
+pub(crate) fn protect(name: &CStr) {
+    let _ = set_name(name);
     let _ = configure_io_flusher_behavior(true);
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
     // Each content of a file is a descriptor as long as the file exists.

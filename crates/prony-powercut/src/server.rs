@@ -1,5 +1,6 @@
 //! The process that answers the kernel. It opens and maps no file of the mount.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use prony_model::units::Nanos;
 use prony_os::lock::Lock;
 use rustix::process::{Signal, getegid, geteuid, set_parent_process_death_signal};
 
@@ -26,6 +28,9 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// How long the settings may take to arrive from the keeper, who sends them at once.
 const WAIT: Duration = Duration::from_secs(60);
 
+/// Threads of a server that delays requests.
+const DELAYED_THREADS: usize = 4;
+
 /// The main function of the server. Its arguments are those of `process::start`.
 pub fn serve() -> ExitCode {
     let Some(arguments) = Arguments::read() else { return ExitCode::from(2) };
@@ -34,7 +39,7 @@ pub fn serve() -> ExitCode {
     if !arguments.has_parent() {
         return ExitCode::from(2);
     }
-    protect();
+    protect(c"powercut-serve");
     // A thread that panics would answer no more, and its request would wait.
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -74,8 +79,8 @@ impl Served {
         let disk = Arc::new(Mutex::new(disk));
         let control = Control::listen(state, &disk)?;
         let server = Server::new(disk, settings);
-        let session = fuser::spawn_mount(server, point, &configuration(state, settings.threads))
-            .map_err(|e| no_mount(point, &e))?;
+        let session =
+            fuser::spawn_mount(server, point, &configuration(state, settings)).map_err(|e| no_mount(point, &e))?;
         Ok(Self { session, _control: control, _lock: lock })
     }
 
@@ -116,26 +121,33 @@ fn lock_state(state: &Path) -> Result<Lock, Error> {
     })
 }
 
-fn configuration(state: &Path, threads: u32) -> Config {
+fn configuration(state: &Path, settings: &Settings) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName(source(state)), MountOption::DefaultPermissions];
     // Others than root may share a mount only where `/etc/fuse.conf` allows it.
     config.acl = if geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(threads.max(1) as usize);
+    // All requests use the disk in turn, so that one thread is the fastest, unless requests wait for their delays.
+    let is_delayed = settings.latency != Nanos::ZERO || settings.sync_latency != Nanos::ZERO;
+    config.n_threads = Some(if is_delayed { DELAYED_THREADS } else { 1 });
     config
 }
 
 /// The reason why nothing was mounted, as far as it can be found.
 fn no_mount(point: &Path, error: &io::Error) -> Error {
     let device = Path::new("/dev/fuse");
+    let can_open = || OpenOptions::new().read(true).write(true).open(device).is_ok();
+    let not_found = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied);
+    let said = error.to_string();
     let (why, hint) = if !device.exists() {
         ("there is no `/dev/fuse`".to_owned(), "load the kernel's module: `modprobe fuse`")
-    } else if error.kind() == io::ErrorKind::NotFound {
-        ("`fusermount3` is missing".to_owned(), "install the package `fuse3`, or run as root")
-    } else if matches!(error.kind(), io::ErrorKind::PermissionDenied) {
-        (error.to_string(), "run as root, or allow users to read and write `/dev/fuse`")
+    } else if !can_open() {
+        (format!("`/dev/fuse` cannot be opened: {said}"), "run as root, or allow users to read and write `/dev/fuse`")
+    } else if not_found {
+        ("`fusermount3` is missing, or may not be started".to_owned(), "install the package `fuse3`, or run as root")
+    } else if said.trim().is_empty() {
+        ("`fusermount3` refused, and did not say why".to_owned(), "install the package `fuse3`, or run as root")
     } else {
-        (error.to_string(), "choose an empty directory that is no mount point")
+        (said.trim().to_owned(), "choose an empty directory of yours that is no mount point, or run as root")
     };
     Error::Mount { point: point.to_path_buf(), why, hint: hint.to_owned() }
 }

@@ -60,8 +60,6 @@ pub struct Settings {
     pub sync_latency: Nanos,
     /// Time after which the mount is removed where its server does not answer, or no request makes progress.
     pub patience: Nanos,
-    /// Threads of the server, one at least: with several, one that waits for a slow `fsync` does not stop the others.
-    pub threads: u32,
 }
 
 impl Default for Settings {
@@ -76,7 +74,6 @@ impl Default for Settings {
             latency: Nanos::ZERO,
             sync_latency: Nanos::ZERO,
             patience: Nanos::from_secs(30),
-            threads: 4,
         }
     }
 }

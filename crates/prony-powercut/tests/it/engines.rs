@@ -36,6 +36,12 @@ fn value(n: u64) -> Vec<u8> {
     value
 }
 
+/// How many commits the committing thread may make, and has made.
+struct Progress {
+    allowed: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
 /// Stops the committing thread, also where the test fails.
 struct Stop<'s>(&'s AtomicBool);
 
@@ -45,7 +51,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// How many records each image lacks, with the policy that made it; -1 where what it has is not whole.
+/// How many records each image lacks, with the policy that made it; -1 where what it has is not whole. The first cuts come after
+/// commits whose number is fixed, with nothing under way: the same in each run. The others come while commits go on.
 fn losses<E: Engine + Sync>(engine: &E, cuts: u64) -> Option<Vec<(Policy, i64)>> {
     let mut mount = Mount::in_order(MetadataOrder::Ext4)?;
     let directory = mount.path("store");
@@ -54,25 +61,35 @@ fn losses<E: Engine + Sync>(engine: &E, cuts: u64) -> Option<Vec<(Policy, i64)>>
     engine.commit(&mut store, 0);
     // Not the creation of the store is tested.
     mount.mounted.sync().unwrap();
-    let (acknowledged, stop) = (AtomicU64::new(1), AtomicBool::new(false));
+    let progress = Progress { allowed: AtomicU64::new(1), acknowledged: AtomicU64::new(1) };
+    let stop = AtomicBool::new(false);
     let mut lost = Vec::new();
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                let n = acknowledged.load(Ordering::SeqCst);
+                let n = progress.acknowledged.load(Ordering::SeqCst);
+                if n >= progress.allowed.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                    continue;
+                }
                 engine.commit(&mut store, n);
-                acknowledged.store(n + 1, Ordering::SeqCst);
+                progress.acknowledged.store(n + 1, Ordering::SeqCst);
             }
         });
         let _stop = Stop(&stop);
         let mut stream = Stream::new(5);
         for cut in 0..cuts {
-            let next = acknowledged.load(Ordering::SeqCst) + 1 + stream.below(20);
-            while acknowledged.load(Ordering::SeqCst) < next {
+            let acknowledged = || progress.acknowledged.load(Ordering::SeqCst);
+            let next = acknowledged() + 1 + stream.below(20);
+            let is_under_way = cut >= cuts / 2;
+            progress.allowed.store(if is_under_way { u64::MAX } else { next }, Ordering::SeqCst);
+            while acknowledged() < next {
                 thread::yield_now();
             }
-            let before = acknowledged.load(Ordering::SeqCst) as i64;
-            for image in mount.cut(&POLICIES, Unit::Page, cut).images {
+            let before = acknowledged() as i64;
+            let images = mount.cut(&POLICIES, Unit::Page, cut).images;
+            progress.allowed.store(0, Ordering::SeqCst);
+            for image in images {
                 let found = engine.found(&image.path.join("store")).map(|found| (before - found as i64).max(0));
                 lost.push((image.policy, found.unwrap_or(-1)));
                 std::fs::remove_dir_all(image.path).unwrap();

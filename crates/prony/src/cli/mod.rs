@@ -105,7 +105,13 @@ enum Command {
     /// Show what can be measured on this machine, its limits, and how to enable the rest
     Doctor(doctor::Arguments),
     /// Simulate power failures: a file system that makes the disk as it may look after one
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  mkdir /tmp/mount && prony powercut mount /tmp/mount --state /var/tmp/powercut
+  prony powercut cut /tmp/mount --images 10 --into /tmp/images
+  prony powercut images /tmp/images/cut --images 10 --into /tmp/more --seed 8"
+    )]
     Powercut(powercut::Command),
     /// Check prony's measurements on this machine with programs whose true values are known
     Calibrate(calibrate::Arguments),

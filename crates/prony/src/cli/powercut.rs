@@ -216,7 +216,6 @@ impl MountArguments {
             latency: self.latency,
             sync_latency: self.sync_latency,
             patience: self.patience,
-            threads: Settings::default().threads,
         }
     }
 }

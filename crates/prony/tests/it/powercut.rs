@@ -130,6 +130,16 @@ fn powercut_shows_what_was_pending_and_makes_images() {
     assert!(text(&shown.stdout).contains("image-001"), "{}", text(&shown.stdout));
     assert_eq!(mount.end(Signal::TERM), Some(0));
     assert!(!mount.is_mounted());
+    // With nothing mounted, the saved cut makes the same image.
+    let saved = report["saved"].as_str().unwrap();
+    let made = output(&["images", saved, "--into", &mount.path("again"), "--policy", "none"]);
+    assert!(
+        text(&made.stdout).starts_with("pending at the cut: 2 operations (1 of metadata), 12 B of data\n"),
+        "{made:?}"
+    );
+    assert_eq!(fs::read(mount.path("again/image-001/a")).unwrap(), b"durable");
+    let none = output(&["images", &mount.path("again"), "--into", &mount.path("none")]);
+    assert!(text(&none.stderr).contains("is no saved cut: it has no file `cut.json`"), "{none:?}");
     assert!(fs::read_dir(mount.path("state")).unwrap().next().is_none(), "nothing remains");
 }
 
