@@ -127,6 +127,7 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         services: Vec::new(),
         data: Vec::new(),
         phases: [("first", first), ("second", second)].map(phase).into(),
+        crashes: Vec::new(),
         limits: Limits::default(),
     }
 }

@@ -81,13 +81,19 @@ fn is_of_use(finding: &FindingLine) -> bool {
     !["trials_failed", "disturbed_trials", "other_run"].iter().any(|guard| finding.is_of(guard))
 }
 
-/// The report of a run.
-pub fn build(data: &RunData, options: &Options) -> Report {
+/// The tables of figures that were asked for.
+fn tables(data: &RunData, options: &Options) -> Vec<Table> {
     let maker = Maker::new(data);
     let mut tables = maker.tables(options);
     if options.processes {
         tables.extend(processes::tables(data, &maker.caption(Statistic::Median)));
     }
+    tables
+}
+
+/// The report of a run.
+pub fn build(data: &RunData, options: &Options) -> Report {
+    let tables = tables(data, options);
     let mut verdicts = verdicts::of(data);
     // That one variant is compared with nothing is no news.
     let is_single = data.experiment.variants().len() == 1;
@@ -129,7 +135,8 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         findings.retain(is_of_use);
         findings.insert(0, headline);
         let (title, preface, remarks) = (data.head.title.clone(), preface::brief(data), vec![ended]);
-        return Report { title, preface, findings, remarks, closing, ..Report::default() };
+        let crashes = crash::tables(data, options.brief);
+        return Report { title, preface, findings, crashes, remarks, closing, ..Report::default() };
     }
     Report {
         title: data.head.title.clone(),

@@ -204,9 +204,22 @@ fn cut(
         at = at.max(instants.last().copied().map_or(Nanos::ZERO, Nanos::from_nanos));
         acknowledged = instants.len() as u64;
     }
+    let Some(images) = images(trial, disk, (saved.as_ref(), at, acknowledged))? else { return Ok(None) };
+    let after = writing.map_or(Nanos::ZERO, |began| at.since(began));
+    let remarks = saved.as_ref().map(|saved| saved.remarks.clone()).unwrap_or_default();
+    let ending = CutEnding::Cut { acknowledged, after, images, remarks, saved: None };
+    Ok(Some(((effective, ending), saved)))
+}
+
+/// What a fresh process finds in each state in which the store may be after the cut; `None` where the user interrupted it.
+fn images(
+    trial: &Trial<'_>,
+    disk: &Disk,
+    (saved, at, acknowledged): (Option<&Saved>, Nanos, u64),
+) -> Result<Option<Vec<ImageRecord>>, Error> {
     let mut images = Vec::new();
     for number in 0..disk.images() {
-        let (contains, found) = match disk.image(saved.as_ref(), number) {
+        let (contains, found) = match disk.image(saved, number) {
             Err(why) => (String::new(), Some(Found::Unchecked { why })),
             Ok(image) => {
                 let found = check(trial, &image.store, (at, acknowledged))?;
@@ -216,10 +229,7 @@ fn cut(
         let Some(found) = found else { return Ok(None) };
         images.push(ImageRecord { image: number, contains, found });
     }
-    let after = writing.map_or(Nanos::ZERO, |began| at.since(began));
-    let remarks = saved.as_ref().map(|saved| saved.remarks.clone()).unwrap_or_default();
-    let ending = CutEnding::Cut { acknowledged, after, images, remarks, saved: None };
-    Ok(Some(((effective, ending), saved)))
+    Ok(Some(images))
 }
 
 /// What a fresh process finds; `None` where the user interrupted it.

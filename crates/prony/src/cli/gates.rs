@@ -74,11 +74,11 @@ impl GateArguments {
                 hint: to_compare(written, &declared, &gate.metric),
             });
         }
-        let alone = matches!(written, Written::AsOptions) && experiment.variants().len() < 2;
+        let single = matches!(written, Written::AsOptions) && experiment.variants().len() < 2;
         for gate in &self.fail_if {
             verdicts::to_be_judged(experiment, &gate.metric).map_err(|(why, hint)| Error::Arguments {
                 message: format!("`--fail-if` cannot judge `{}`: {why}; nothing was run", gate.metric),
-                hint: if alone { "a condition needs a second command: `A --vs B`".to_owned() } else { hint },
+                hint: if single { "a condition needs a second command: `A --vs B`".to_owned() } else { hint },
             })?;
         }
         Ok(())

@@ -28,7 +28,7 @@ pub(super) enum Disk {
     /// On a simulated disk.
     Simulated {
         /// The mount.
-        mounted: Mounted,
+        mounted: Box<Mounted>,
         /// Where cuts and images are made.
         scratch: PathBuf,
         /// How images are drawn.
@@ -91,6 +91,7 @@ impl Disk {
         made(&mounted.point().join(STORE))?;
         made(&scratch.join("images"))?;
         let (images, creation) = (crash.images, crash.creation);
+        let mounted = Box::new(mounted);
         Ok(Ok(Self::Simulated { mounted, scratch, settings, images, creation }))
     }
 
