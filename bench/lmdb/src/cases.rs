@@ -254,6 +254,7 @@ pub(crate) fn plan(dir: &Path, records: u64, sync: bool, phases: Vec<(&str, Acti
         services: Vec::new(),
         data: vec![data(records)],
         phases: phases.into_iter().map(phase).collect(),
+        crashes: Vec::new(),
         limits: Limits::default(),
     };
     let throughput = Nanos::from_millis(100);

@@ -11,6 +11,7 @@ use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::reading::{Reading, Why};
 use prony_model::spec::{Action, Grouping, Order, Sampling};
+use prony_model::units::Bytes;
 
 use crate::cases::{Case, ops, plan};
 use crate::{Result, compare};
@@ -48,6 +49,10 @@ struct NoMachine;
 
 impl Machine for NoMachine {
     fn evict(&self, _dir: &Path) -> Reading<f64> {
+        Reading::Missing(Why::NotApplicable)
+    }
+
+    fn bytes(&self) -> Reading<(Bytes, Bytes)> {
         Reading::Missing(Why::NotApplicable)
     }
 }
