@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use prony_model::http::RetrySpec;
 use prony_model::spec::Arrivals;
 use prony_model::units::Nanos;
 
@@ -70,8 +71,10 @@ pub struct Asked {
     pub bound: Bound,
     /// Requests that start so soon after the begin are in no figure.
     pub warm_up: Nanos,
-    /// A request ends so long after its intended start at the latest.
+    /// An attempt ends so long after its start at the latest, the first one so long after the intended start of its request.
     pub timeout: Nanos,
+    /// Which attempts are repeated.
+    pub retry: Option<RetrySpec>,
     /// The statuses of answers that are no errors; empty: 200 to 399.
     pub expect: Vec<u16>,
     /// Which certificates are accepted.
@@ -96,6 +99,7 @@ impl Asked {
             bound: Bound::Duration(Nanos::from_secs(10)),
             warm_up: Nanos::ZERO,
             timeout: Nanos::from_secs(10),
+            retry: None,
             expect: Vec::new(),
             trust: Trust::System,
             seed: 1,

@@ -283,6 +283,7 @@ fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
         bound,
         warm_up: spec.warm_up,
         timeout: spec.timeout,
+        retry: spec.retry.clone(),
         expect: spec.expect.clone(),
         seed,
         other_machines: spec.other_machines,

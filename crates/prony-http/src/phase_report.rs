@@ -14,7 +14,7 @@ use crate::asked::Bound;
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
-use crate::report::Report;
+use crate::report::{Errors, Report};
 use crate::tally::{Failure, Tally};
 use crate::variety::Variety;
 
@@ -62,6 +62,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
             paths: report.sent.distinct_paths,
             bytes: (report.sent.bytes, report.received),
             connections: tally.connections,
+            retries: report.retried.as_ref().map(Errors::total),
         }),
         notes,
         ..PhaseReport::default()

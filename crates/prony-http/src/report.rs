@@ -49,9 +49,12 @@ pub struct Report {
     pub ok: u64,
     /// The other requests.
     pub errors: Errors,
+    /// Attempts that were repeated, by what they ended in; absent where none is to be. Their requests are counted once, by their
+    /// last attempts.
+    pub retried: Option<Errors>,
     /// Causes of errors in words, with their counts.
     pub causes: BTreeMap<String, u64>,
-    /// Whole answers by status.
+    /// Whole answers by status, those to attempts that were repeated included.
     pub statuses: BTreeMap<u16, u64>,
     /// Expected answers a second, of those that came within the window.
     pub rate: Reading<f64>,
@@ -107,9 +110,9 @@ pub struct Errors {
 }
 
 impl Errors {
-    fn of(tally: &Tally) -> Self {
+    fn of(counts: &BTreeMap<Failure, u64>) -> Self {
         let mut errors = Self::default();
-        for (failure, count) in &tally.failures {
+        for (failure, count) in counts {
             *errors.count_mut(*failure) += count;
         }
         errors
@@ -208,7 +211,7 @@ impl Report {
             Loop::Open(arrivals) => Some(arrivals),
             Loop::Closed => None,
         };
-        let errors = Errors::of(tally);
+        let errors = Errors::of(&tally.failures);
         let requests = tally.ok + tally.failed_requests();
         let is_saturated = ran.is_saturated();
         // The schedule sets how many requests there are in an open loop that keeps up; otherwise the drain would add to it.
@@ -240,8 +243,9 @@ impl Report {
             requests,
             ok: tally.ok,
             errors,
+            retried: load.retry().map(|_| Errors::of(&tally.repeated)),
             causes: causes(tally),
-            statuses: (0..).zip(&tally.statuses).filter(|(_, n)| **n > 0).map(|(status, n)| (status, *n)).collect(),
+            statuses: statuses(tally),
             rate,
             latency: Latency::of(&tally.latency, Some(kind)),
             actual_latency: open.map(|open| Latency::of(&open.actual, Some(LatencyKind::Actual))),
@@ -286,6 +290,14 @@ impl Report {
         .flatten()
         .collect()
     }
+}
+
+fn statuses(tally: &Tally) -> BTreeMap<u16, u64> {
+    let mut statuses = tally.repeated_statuses.clone();
+    for (status, count) in (0..).zip(&tally.statuses).filter(|(_, count)| **count > 0) {
+        *statuses.entry(status).or_default() += count;
+    }
+    statuses
 }
 
 fn causes(tally: &Tally) -> BTreeMap<String, u64> {

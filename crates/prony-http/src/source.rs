@@ -79,6 +79,16 @@ impl<'l> Source<'l> {
         }
     }
 
+    /// Makes a request ready to be sent again.
+    pub(crate) fn again(&mut self, request: u64, out: &mut Outgoing) {
+        if self.content.template.reads_files() {
+            let at = At { request, place: out.about.place };
+            self.content.write(at, out, &mut self.scratch);
+        } else {
+            out.rewind();
+        }
+    }
+
     /// Leaves the next request out.
     pub(crate) fn skip(&mut self) {
         if self.ready.pop_front().is_none() {

@@ -7,6 +7,7 @@ use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::Distinct;
 
+use crate::connection::End;
 use crate::outgoing::About;
 use crate::pace::Request;
 use crate::text::Variation;
@@ -97,6 +98,8 @@ pub(crate) struct Exchange {
     pub(crate) opened_in: Option<Nanos>,
     /// Whether the connection was still to be opened.
     pub(crate) is_opening: bool,
+    /// Whether bytes of the request were sent in an earlier attempt.
+    pub(crate) was_sent: bool,
 }
 
 /// Times that only an open loop has.
@@ -139,8 +142,12 @@ pub(crate) struct Tally {
     /// Successes whose answer came within the window, of requests of the warm-up too.
     pub(crate) ok_in_window: u64,
     pub(crate) failures: BTreeMap<Failure, u64>,
-    /// Whole answers by status.
+    /// Whole answers that requests ended with, by status.
     pub(crate) statuses: Vec<u64>,
+    /// Attempts that were repeated, by what they ended in.
+    pub(crate) repeated: BTreeMap<Failure, u64>,
+    /// Whole answers to attempts that were repeated, by status.
+    pub(crate) repeated_statuses: BTreeMap<u16, u64>,
     pub(crate) causes: BTreeMap<(Failure, String), u64>,
     /// From the start in a closed loop, from the intended start in an open one.
     pub(crate) latency: Recorder,
@@ -186,6 +193,8 @@ impl Tally {
             ok_in_window: 0,
             failures: BTreeMap::new(),
             statuses: vec![0; STATUSES],
+            repeated: BTreeMap::new(),
+            repeated_statuses: BTreeMap::new(),
             causes: BTreeMap::new(),
             latency: Recorder::new(),
             open: shape.is_open.then(OfOpen::default),
@@ -275,6 +284,24 @@ impl Tally {
         }
     }
 
+    /// An attempt ended and is repeated. Its request has not ended.
+    pub(crate) fn repeated(&mut self, request: &Request, exchange: &Exchange, end: &End) {
+        self.connections += u64::from(exchange.opened_in.is_some());
+        if !request.measured {
+            return;
+        }
+        // Bytes of bodies are those of requests, which are counted once.
+        self.exchanged(&Exchange { bodies: 0, ..*exchange });
+        let failure = match end {
+            End::Answered(status) => {
+                *self.repeated_statuses.entry(*status).or_default() += 1;
+                Failure::Status
+            }
+            End::Failed(failure, _) => *failure,
+        };
+        *self.repeated.entry(failure).or_default() += 1;
+    }
+
     /// A request was given up before it started.
     pub(crate) fn not_started(&mut self, request: &Request) {
         if !request.measured {
@@ -291,7 +318,7 @@ impl Tally {
     }
 
     fn exchanged(&mut self, exchange: &Exchange) {
-        if exchange.sent > 0 {
+        if exchange.sent > 0 && !exchange.was_sent {
             let About { number, place, path, body, .. } = exchange.about;
             self.sent_requests += 1;
             self.paths.add(number, path);
@@ -356,6 +383,9 @@ impl Tally {
         self.ok_in_window += other.ok_in_window;
         other.failures.into_iter().for_each(|(failure, count)| *self.failures.entry(failure).or_default() += count);
         self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
+        other.repeated.into_iter().for_each(|(failure, count)| *self.repeated.entry(failure).or_default() += count);
+        let mine = &mut self.repeated_statuses;
+        other.repeated_statuses.into_iter().for_each(|(status, count)| *mine.entry(status).or_default() += count);
         other.causes.into_iter().for_each(|((failure, cause), count)| self.cause(failure, cause, count));
         self.latency.merge(&other.latency);
         self.first_byte.merge(&other.first_byte);

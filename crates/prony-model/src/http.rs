@@ -33,6 +33,9 @@ pub struct HttpSpec {
     pub warm_up: Nanos,
     /// A request that has no whole answer so long after its intended start has failed.
     pub timeout: Nanos,
+    /// Which attempts are repeated; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetrySpec>,
     /// The statuses of answers that are no errors; empty for 200 to 399.
     pub expect: Vec<u16>,
     /// Which record or saved value a request works on.
@@ -43,6 +46,21 @@ pub struct HttpSpec {
     pub save: BTreeMap<String, SaveSpec>,
     /// Whether the server may be on another machine.
     pub other_machines: bool,
+}
+
+/// Which failed attempts of requests are repeated. A request has one or more attempts and is counted once, by its last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetrySpec {
+    /// Answers with these statuses.
+    pub statuses: Vec<u16>,
+    /// Attempts without a whole answer within the timeout.
+    pub timeout: bool,
+    /// Attempts whose connection was refused or reset, or closed before a whole answer.
+    pub connection: bool,
+    /// Attempts after the first, at most.
+    pub times: u32,
+    /// The time between the end of an attempt and the begin of the next.
+    pub wait: Nanos,
 }
 
 /// What ends a load.

@@ -240,6 +240,9 @@ pub struct RequestsReport {
     pub bytes: (Bytes, Bytes),
     /// Connections that were made, those of the warm-up included.
     pub connections: u64,
+    /// Attempts that were repeated; `None` where none is to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u64>,
 }
 
 /// Numbers as keys are texts in JSON. Inside a tagged message serde has read them as texts before it knows that they are to be

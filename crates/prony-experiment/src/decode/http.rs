@@ -13,7 +13,7 @@ use crate::node::{Node, Value};
 use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
+use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, RetrySpec, SaveSpec, SavedFrom, Template};
 use prony_model::service::{OfService, hole};
 use prony_model::spec::{FieldPath, Order};
 use prony_model::units::Nanos;
@@ -67,6 +67,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         amount: amount(&view, problems),
         warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
         timeout: view.time("timeout").unwrap_or(TIMEOUT),
+        retry: retry(&view, problems),
         expect: statuses(view.get("expect")),
         order: match view.get("order") {
             Some(node) => order(node, problems)?,
@@ -106,6 +107,31 @@ fn amount(view: &View<'_>, problems: &mut Problems<'_>) -> HttpAmount {
         (None, Some(time)) => HttpAmount::Duration(time),
         (None, None) => HttpAmount::Records,
     }
+}
+
+fn retry(view: &View<'_>, problems: &mut Problems<'_>) -> Option<RetrySpec> {
+    let table = View::new(Some(view.get("retry")?), &grammar::RETRY);
+    let on = table.get("on")?;
+    let named = |word: &str| on.list().unwrap_or_default().iter().any(|node| node.text() == Some(word));
+    let retry = RetrySpec {
+        statuses: statuses(Some(on)),
+        timeout: named("timeout"),
+        connection: named("connection"),
+        times: table.whole("times")? as u32,
+        wait: table.time("wait").unwrap_or(Nanos::ZERO),
+    };
+    if on.list().is_some_and(<[Node]>::is_empty) {
+        let problem = Problem::new(on.span.clone(), "`on` is empty, so that nothing is repeated");
+        problems.add(via(on, problem.hint("write `on = [503, \"timeout\", \"connection\"]`, or remove `retry`")));
+    }
+    let expect = statuses(view.get("expect"));
+    let expected = |status: &u16| if expect.is_empty() { (200..400).contains(status) } else { expect.contains(status) };
+    if let Some(status) = retry.statuses.iter().find(|status| expected(status)) {
+        let problem =
+            Problem::new(on.span.clone(), format!("status {status} is expected, so that no attempt with it fails"));
+        problems.add(via(on, problem.hint("an expected answer ends its request: remove the status from `on`")));
+    }
+    Some(retry)
 }
 
 fn statuses(node: Option<&Node>) -> Vec<u16> {

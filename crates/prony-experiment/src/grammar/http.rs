@@ -50,7 +50,15 @@ pub(crate) static HTTP: TableShape = table(
             "timeout",
             Shape::Span,
             "10 s",
-            "A request without a whole answer so long after its intended start has failed.",
+            "An attempt without a whole answer so long after its start has failed; the first one starts when its request was \
+             intended to.",
+        ),
+        optional(
+            "retry",
+            Shape::Table(&RETRY),
+            "nothing is repeated",
+            "Which failed attempts of a request are repeated. A request is counted once, by its last attempt, and its latency \
+             ends with that.",
         ),
         optional(
             "expect",
@@ -85,6 +93,27 @@ pub(crate) static BODY: TableShape = table(
             "the file as it is",
             "Texts in the file that are replaced in each request: `fill = { CHANGESET = \"{saved.changeset}\" }`.",
         ),
+    ]],
+);
+
+/// `retry = { ... }`.
+pub(crate) static RETRY: TableShape = table(
+    "retry",
+    "Which failed attempts of a request are repeated.",
+    &[&[
+        required(
+            "on",
+            Shape::List(&Shape::Either(&[
+                Shape::Word(&[
+                    ("timeout", "no whole answer within `timeout` of the attempt's start"),
+                    ("connection", "the connection was refused or reset, or closed before a whole answer"),
+                ]),
+                Shape::Whole(200, 999),
+            ])),
+            "What an attempt ends in that is repeated: statuses of answers, `\"timeout\"`, `\"connection\"`.",
+        ),
+        required("times", Shape::Whole(1, 1_000), "Attempts after the first, at most."),
+        optional("wait", Shape::Time, "none", "The time between the end of an attempt and the begin of the next."),
     ]],
 );
 

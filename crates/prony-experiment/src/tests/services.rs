@@ -1,6 +1,6 @@
 //! Tests of files that measure services.
 
-use prony_model::http::{BodySpec, HttpAmount, Part, SavedFrom};
+use prony_model::http::{BodySpec, HttpAmount, Part, RetrySpec, SavedFrom};
 use prony_model::service::{CounterSource, DATA, OfService, PORT, ReadySign, hole};
 use prony_model::spec::{Action, Order, Subject};
 
@@ -41,7 +41,7 @@ name = "settle"
 settle = { quiet = "1 s" }
 [[phase]]
 name = "read"
-http = { service = "api", path = "{saved.school}?n={doc.in.name}", headers = { x-number = "n{i}" }, duration = "5 s", order = "uniform", rate = "100/s" }
+http = { service = "api", path = "{saved.school}?n={doc.in.name}", headers = { x-number = "n{i}" }, duration = "5 s", order = "uniform", rate = "100/s", retry = { on = [503, "timeout"], times = 2, wait = "50 ms" } }
 [[phase]]
 name = "wait"
 pause = "1 s"
@@ -75,6 +75,9 @@ fn services_and_requests_are_read() {
         (&SavedFrom::Header("location".into()), true)
     );
     let read = http(2);
+    let retry =
+        RetrySpec { statuses: vec![503], timeout: true, connection: false, times: 2, wait: Nanos::from_millis(50) };
+    assert_eq!((&read.retry, &insert.retry), (&Some(retry), &None));
     let Part::Field(field) = &read.path.0[2] else { panic!("{:?}", read.path) };
     assert_eq!((&read.path.0[0], field.to_string()), (&Part::Saved("school".into()), "in.name".to_owned()));
     assert!(spec.phases[2].action.is_bounded_by_time() && spec.phases[2].action.rate().is_some());
@@ -116,6 +119,14 @@ fn faults_of_services_name_the_place_and_what_to_do() {
             "http = { service = \"api\", path = \"/\", save = { x = { pattern = 'a' } } }",
             "the pattern has no group",
         ),
+        (
+            "",
+            "http = { service = \"api\", path = \"/\", retry = { on = [200], times = 1 } }",
+            "status 200 is expected, so that no attempt with it fails",
+        ),
+        ("", "http = { service = \"api\", path = \"/\", retry = { on = [], times = 1 } }", "`on` is empty"),
+        ("", "http = { service = \"api\", path = \"/\", retry = { on = [\"reset\"], times = 1 } }", "`timeout`"),
+        ("", "http = { service = \"api\", path = \"/\", retry = { on = [503], times = 0 } }", "`times`"),
         ("", "http = { service = \"api\", path = \"/{port}\" }", "`{port}` has no meaning here"),
         ("", "run = [\"x\", \"{service.apo.url}\"]", "unknown service `apo` | did you mean `api`?"),
         ("", "run = \"x {port}\"", "`{port}` has no meaning here | name the service: `{service.NAME.port}`"),

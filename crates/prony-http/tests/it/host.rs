@@ -130,6 +130,7 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         amount: HttpAmount::Requests(requests),
         warm_up: Nanos::ZERO,
         timeout: PATIENT,
+        retry: None,
         expect: Vec::new(),
         order: Order::Record,
         collection: None,

@@ -111,6 +111,7 @@ fn of_requests(ok: u64, requests: &RequestsReport, readings: &mut Readings) {
         (Metric::SentDistinct, requests.bodies.unwrap_or(requests.paths)),
     ];
     counts.into_iter().for_each(|(metric, count)| set(readings, metric, measured(count)));
+    requests.retries.iter().for_each(|count| set(readings, Metric::Retries, measured(*count)));
     for (status, count) in &requests.statuses {
         // Servers may answer with numbers that are no statuses.
         if let Some(name) = OpenName::status(*status) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prony_http::{Asked, AskedBody, Bound, Control, Destination, Load, Loop, Report, Trust};
 use prony_model::error::message;
+use prony_model::http::RetrySpec;
 use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::spec::Arrivals;
@@ -73,9 +74,18 @@ pub struct Arguments {
     /// Body: a text, or @FILE for the content of a file; `{i}` in it is replaced by the number of the request
     #[arg(short, long, value_name = "TEXT|@FILE")]
     body: Option<String>,
-    /// Give a request up so long after its (intended) start
+    /// Give an attempt of a request up so long after its start; the first one starts when its request was intended to
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10 s")]
     timeout: Nanos,
+    /// Repeat attempts that end so: statuses, 'timeout', 'connection' (refused, reset or closed), such as 503,timeout
+    #[arg(long, value_name = "END", value_delimiter = ',', value_parser = retry_on)]
+    retry: Vec<RetryOn>,
+    /// Attempts of a request after the first, at most
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "retry")]
+    retries: u32,
+    /// Time between the end of an attempt and the begin of the next, such as '100 ms'
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0 s", requires = "retry")]
+    retry_wait: Nanos,
     /// Statuses that are no errors, such as 200,404 [default: 200 to 399]; redirects are not followed
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = status)]
     expect: Vec<u16>,
@@ -94,6 +104,14 @@ pub struct Arguments {
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// What an attempt ends in that is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RetryOn {
+    Status(u16),
+    Timeout,
+    Connection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -127,6 +145,17 @@ fn time(text: &str) -> Result<Nanos, String> {
 
 fn status(text: &str) -> Result<u16, ParseIntError> {
     text.trim().parse()
+}
+
+fn retry_on(text: &str) -> Result<RetryOn, String> {
+    match text.trim() {
+        "timeout" => Ok(RetryOn::Timeout),
+        "connection" => Ok(RetryOn::Connection),
+        text => {
+            let status = text.parse().map(RetryOn::Status);
+            status.map_err(|_| "it is no status, and neither `timeout` nor `connection`".to_owned())
+        }
+    }
 }
 
 /// Sends the requests and prints the figures.
@@ -183,12 +212,26 @@ fn asked(arguments: &Arguments) -> Asked {
         bound,
         warm_up: arguments.warmup,
         timeout: arguments.timeout,
+        retry: retry(arguments),
         expect: arguments.expect.clone(),
         trust,
         seed: arguments.seed,
         other_machines: arguments.yes,
         ..defaults
     }
+}
+
+fn retry(arguments: &Arguments) -> Option<RetrySpec> {
+    let on = &arguments.retry;
+    let status = |on: &RetryOn| if let RetryOn::Status(status) = on { Some(*status) } else { None };
+    let retry = RetrySpec {
+        statuses: on.iter().filter_map(status).collect(),
+        timeout: on.contains(&RetryOn::Timeout),
+        connection: on.contains(&RetryOn::Connection),
+        times: arguments.retries,
+        wait: arguments.retry_wait,
+    };
+    (!on.is_empty()).then_some(retry)
 }
 
 /// The text itself, or the content of a file.

@@ -1,6 +1,6 @@
 //! The figures of a load as a table, and its remarks.
 
-use prony_http::{Failure, Latency, Report};
+use prony_http::{Errors, Failure, Latency, Report};
 use prony_model::number::{amount, count, digits, percent_up_to, quantity};
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
@@ -39,8 +39,8 @@ fn head(report: &Report) -> String {
 }
 
 /// The errors by kind, those that there are.
-fn errors(report: &Report) -> impl Iterator<Item = (String, u64)> {
-    let counted = Failure::ALL.into_iter().map(|failure| (failure.text().to_owned(), report.errors.count(failure)));
+fn by_kind(errors: Errors) -> impl Iterator<Item = (String, u64)> {
+    let counted = Failure::ALL.into_iter().map(move |failure| (failure.text().to_owned(), errors.count(failure)));
     counted.filter(|(_, count)| *count > 0)
 }
 
@@ -52,7 +52,12 @@ fn counts(report: &Report) -> Vec<Vec<String>> {
         row("ok", report.ok.to_string()),
         row("errors", format!("{} ({})", report.errors.total(), share(report.errors.total()))),
     ];
-    rows.extend(errors(report).map(|(name, count)| row(&format!("  {name}"), count.to_string())));
+    let kinds = |errors| by_kind(errors).map(|(name, count)| row(&format!("  {name}"), count.to_string()));
+    rows.extend(kinds(report.errors));
+    if let Some(retried) = report.retried {
+        rows.push(row("retries", retried.total().to_string()));
+        rows.extend(kinds(retried));
+    }
     let statuses: Vec<String> = report.statuses.iter().map(|(status, n)| format!("{status}: {n}")).collect();
     if !statuses.is_empty() {
         rows.push(row("statuses", statuses.join(", ")));
