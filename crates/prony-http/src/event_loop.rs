@@ -303,7 +303,11 @@ impl<'a> EventLoop<'a> {
     fn repeat(&mut self, slot: u32, ended: &Ended, now: Nanos) {
         let wire = wire(&self.job, &self.epoll);
         let connection = &mut self.connections[slot as usize];
-        self.tally.repeated(&connection.request, &ended.exchange, &ended.end);
+        let end = match ended.end {
+            End::Answered(status) => Ok(status),
+            End::Failed(failure, _) => Err(failure),
+        };
+        self.tally.repeated(&connection.request, &ended.exchange, end);
         let ended = connection.again(wire, slot, (now, &mut self.source), &mut self.buffer);
         self.account(slot, ended);
     }

@@ -7,7 +7,6 @@ use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::Distinct;
 
-use crate::connection::End;
 use crate::outgoing::About;
 use crate::pace::Request;
 use crate::text::Variation;
@@ -284,21 +283,18 @@ impl Tally {
         }
     }
 
-    /// An attempt ended and is repeated. Its request has not ended.
-    pub(crate) fn repeated(&mut self, request: &Request, exchange: &Exchange, end: &End) {
+    /// An attempt ended, by an answer with a status or without an answer, and is repeated. Its request has not ended.
+    pub(crate) fn repeated(&mut self, request: &Request, exchange: &Exchange, end: Result<u16, Failure>) {
         self.connections += u64::from(exchange.opened_in.is_some());
         if !request.measured {
             return;
         }
         // Bytes of bodies are those of requests, which are counted once.
         self.exchanged(&Exchange { bodies: 0, ..*exchange });
-        let failure = match end {
-            End::Answered(status) => {
-                *self.repeated_statuses.entry(*status).or_default() += 1;
-                Failure::Status
-            }
-            End::Failed(failure, _) => *failure,
-        };
+        let failure = end.err().unwrap_or(Failure::Status);
+        if let Ok(status) = end {
+            *self.repeated_statuses.entry(status).or_default() += 1;
+        }
         *self.repeated.entry(failure).or_default() += 1;
     }
 

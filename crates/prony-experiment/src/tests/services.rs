@@ -3,6 +3,7 @@
 use prony_model::http::{BodySpec, HttpAmount, Part, RetrySpec, SavedFrom};
 use prony_model::service::{CounterSource, DATA, OfService, PORT, ReadySign, hole};
 use prony_model::spec::{Action, Order, Subject};
+use prony_model::units::Nanos;
 
 use super::*;
 
