@@ -2,17 +2,16 @@
 
 use std::path::PathBuf;
 
-use prony_model::http::RetrySpec;
-use prony_model::spec::Arrivals;
+use prony_model::http::{RequestRate, RetrySpec};
 use prony_model::units::Nanos;
 
 /// Who says when the next request starts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Loop {
     /// Each connection sends its next request when the answer to the one before is there.
     Closed,
     /// A schedule, whatever the server does.
-    Open(Arrivals),
+    Open(RequestRate),
 }
 
 /// What ends a load.
@@ -81,6 +80,8 @@ pub struct Asked {
     pub trust: Trust,
     /// Seed of random arrivals and orders.
     pub seed: u64,
+    /// The number of the first request.
+    pub first: u64,
     /// Whether the server may be on another machine.
     pub other_machines: bool,
 }
@@ -103,6 +104,7 @@ impl Asked {
             expect: Vec::new(),
             trust: Trust::System,
             seed: 1,
+            first: 0,
             other_machines: false,
         }
     }

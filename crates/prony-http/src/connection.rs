@@ -107,7 +107,7 @@ impl Connection {
             socket: None,
             generation: 0,
             waits_to_send: false,
-            request: Request { number: 0, intended: Nanos::ZERO, started: Nanos::ZERO, measured: false },
+            request: Request::default(),
             attempts: 0,
             since: Nanos::ZERO,
             was_sent: false,

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_model::http::RetrySpec;
+use prony_model::http::{RequestRate, RetrySpec};
+use prony_model::spec::RateStep;
 use prony_model::units::Nanos;
 
 use crate::answer::Wanted;
@@ -34,6 +35,8 @@ pub struct Load {
 /// Connections, at most: more than this a machine has no ports for.
 const MOST_CONNECTIONS: u32 = 60_000;
 const MOST_THREADS: u32 = 1_024;
+/// Each thread has a histogram of each step.
+const MOST_STEPS: usize = 100;
 /// Attempts after the first.
 const MOST_RETRIES: u32 = 1_000;
 /// A year: instants and sums of them stay far from the end of their type.
@@ -118,6 +121,7 @@ impl Load {
         let Content { template, over, .. } = &self.content;
         Shape {
             is_open: self.is_open(),
+            steps: self.steps().to_vec(),
             throughput: self.throughput,
             paths: template.paths(),
             bodies: template.bodies(),
@@ -141,6 +145,14 @@ impl Load {
     /// Whether an answer with this status is no error.
     pub(crate) fn expects(&self, status: u16) -> bool {
         self.expected.get(usize::from(status)).copied().unwrap_or_default()
+    }
+
+    /// The steps of its schedule; none where the rate does not change.
+    pub(crate) fn steps(&self) -> &[RateStep] {
+        match &self.asked.pace {
+            Loop::Closed => &[],
+            Loop::Open(rate) => rate.steps(),
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -195,7 +207,7 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
             faults.push(Fault::new(message, hint));
         }
     };
-    let Asked { connections, threads, bound, warm_up, timeout, expect, retry, .. } = asked;
+    let Asked { connections, threads, bound, warm_up, timeout, expect, retry, pace, .. } = asked;
     check((1..=MOST_CONNECTIONS).contains(connections), "the connections are not 1 to 60000", "the default is 10");
     check((1..=MOST_THREADS).contains(threads), "the threads are not 1 to 1024", "the default is 1");
     check(threads <= connections, "there are more threads than connections", "each thread needs a connection");
@@ -206,6 +218,21 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
     let short = [duration, *warm_up, *timeout].into_iter().all(|time| time <= LONGEST);
     check(short, "a time is longer than a year", "write it as `10 s`");
     let statuses = expect.iter().all(|status| (200..1_000).contains(status));
+    if let Loop::Open(RequestRate::Steps(steps)) = pace {
+        check(
+            (1..=MOST_STEPS).contains(&steps.steps.len()),
+            "the steps are not 1 to 100",
+            "write rates such as `100,200,400`",
+        );
+        let whole = *bound == Bound::Duration(steps.time());
+        check(
+            whole,
+            "the steps do not last as long as the load",
+            "a load with steps ends with the last of them: give a duration, and no number of requests",
+        );
+        let none_empty = steps.steps.iter().all(|step| step.time > Nanos::ZERO);
+        check(none_empty, "a step lasts no time", "lengthen the load");
+    }
     if let Some(retry) = retry {
         let any = retry.timeout || retry.connection || !retry.statuses.is_empty();
         check(any, "no end of an attempt is named that is repeated", "name some, such as 503, timeout or connection");

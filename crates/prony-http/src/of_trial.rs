@@ -279,7 +279,7 @@ fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
         method: Some(spec.method.clone()),
         connections: spec.connections,
         threads: spec.threads,
-        pace: spec.rate.map_or(Loop::Closed, Loop::Open),
+        pace: spec.rate.clone().map_or(Loop::Closed, Loop::Open),
         bound,
         warm_up: spec.warm_up,
         timeout: spec.timeout,

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use prony_model::latency::Recorder;
+use prony_model::spec::RateStep;
 use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::Distinct;
 
 use crate::outgoing::About;
 use crate::pace::Request;
+use crate::step_tally::Steps;
 use crate::text::Variation;
 use crate::variety::Variety;
 
@@ -122,9 +124,11 @@ pub(crate) struct WarmUp {
 }
 
 /// What is counted of a load's requests.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     pub(crate) is_open: bool,
+    /// The steps of the schedule, where the rate changes.
+    pub(crate) steps: Vec<RateStep>,
     /// Interval of the throughput series, where there is one.
     pub(crate) throughput: Option<Nanos>,
     pub(crate) paths: Variation,
@@ -151,6 +155,7 @@ pub(crate) struct Tally {
     /// From the start in a closed loop, from the intended start in an open one.
     pub(crate) latency: Recorder,
     pub(crate) open: Option<OfOpen>,
+    pub(crate) steps: Option<Steps>,
     /// From the real start to the first byte of the answer.
     pub(crate) first_byte: Recorder,
     pub(crate) connect: Recorder,
@@ -197,6 +202,7 @@ impl Tally {
             causes: BTreeMap::new(),
             latency: Recorder::new(),
             open: shape.is_open.then(OfOpen::default),
+            steps: Steps::new(&shape.steps, since),
             first_byte: Recorder::new(),
             connect: Recorder::new(),
             sent_requests: 0,
@@ -237,6 +243,9 @@ impl Tally {
     ) {
         self.ok_in_window += u64::from(is_expected && (window.0..=window.1).contains(&now));
         self.connections += u64::from(exchange.opened_in.is_some());
+        if let Some(steps) = self.steps.as_mut().filter(|_| is_expected) {
+            steps.answered(now);
+        }
         if !request.measured {
             self.warm_up.ok += u64::from(is_expected);
             self.warm_up.failed += u64::from(!is_expected);
@@ -246,7 +255,7 @@ impl Tally {
         self.started(request);
         self.statuses[usize::from(status) % STATUSES] += 1;
         if !is_expected {
-            return self.count(Failure::Status);
+            return self.count(request, Failure::Status);
         }
         self.ok += 1;
         self.last_ok = self.last_ok.max(Some(now));
@@ -255,6 +264,9 @@ impl Tally {
             series.add(at, at, 1);
         }
         self.latency.record(now.since(request.intended));
+        if let Some(steps) = &mut self.steps {
+            steps.ok(request, now);
+        }
         if let Some(open) = &mut self.open {
             open.actual.record(now.since(request.started));
         }
@@ -277,7 +289,7 @@ impl Tally {
         }
         self.exchanged(exchange);
         self.started(request);
-        self.count(failure);
+        self.count(request, failure);
         if !cause.is_empty() {
             self.cause(failure, cause, 1);
         }
@@ -306,6 +318,9 @@ impl Tally {
         }
         *self.failures.entry(Failure::NotStarted).or_default() += 1;
         self.latency.record_failed();
+        if let Some(steps) = &mut self.steps {
+            steps.failed(request, false);
+        }
         if let Some(open) = &mut self.open {
             // It has no real start, so that no latency from there counts it.
             open.lag.record_failed();
@@ -352,7 +367,10 @@ impl Tally {
     }
 
     /// Counts a failure of a request that started; its latency is infinite.
-    fn count(&mut self, failure: Failure) {
+    fn count(&mut self, request: &Request, failure: Failure) {
+        if let Some(steps) = &mut self.steps {
+            steps.failed(request, true);
+        }
         *self.failures.entry(failure).or_default() += 1;
         self.latency.record_failed();
         self.first_byte.record_failed();
@@ -391,6 +409,9 @@ impl Tally {
             mine.lag.merge(&theirs.lag);
             mine.worst = mine.worst.max(theirs.worst);
             mine.last = [mine.last, theirs.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.steps, &other.steps) {
+            mine.merge(theirs);
         }
         self.sent_requests += other.sent_requests;
         self.sent_bytes += other.sent_bytes;
@@ -431,7 +452,7 @@ mod tests {
 
     fn request(measured: bool, late: u64) -> Request {
         let intended = Nanos::from_secs(1);
-        Request { number: 0, intended, started: intended + Nanos::from_millis(late), measured }
+        Request { number: 0, intended, started: intended + Nanos::from_millis(late), measured, step: 0 }
     }
 
     #[test]

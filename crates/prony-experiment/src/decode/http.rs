@@ -13,11 +13,16 @@ use crate::node::{Node, Value};
 use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, RetrySpec, SaveSpec, SavedFrom, Template};
+use prony_model::http::{
+    BodySpec, HttpAmount, HttpSpec, Part, RateSteps, RequestRate, RetrySpec, SaveSpec, SavedFrom, Template,
+};
 use prony_model::service::{OfService, hole};
+use prony_model::spec::RateStep;
 use prony_model::spec::{FieldPath, Order};
 use prony_model::units::Nanos;
 
+/// Steps of a schedule, at most: the load generator has a histogram of each.
+const MOST_STEPS: usize = 100;
 /// How long a request may take.
 const TIMEOUT: Nanos = Nanos::from_secs(10);
 
@@ -54,6 +59,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         let problem = Problem::new(at.span.clone(), "`path` does not begin with `/`");
         problems.add(via(at, problem.hint("write it as `/schools/{i}`, or begin it with `{saved.NAME}`")));
     }
+    let rate = view.get("rate").and_then(|node| rate(node, problems));
     let default_method = if body.is_some() { "POST" } else { "GET" };
     Some(HttpSpec {
         server: server(&view, problems)?,
@@ -63,8 +69,8 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         body,
         connections: view.whole("connections").unwrap_or(1) as u32,
         threads: view.whole("threads").unwrap_or(1) as u32,
-        rate: view.get("rate").and_then(arrivals),
-        amount: amount(&view, problems),
+        amount: amount(&view, rate.as_ref(), problems),
+        rate,
         warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
         timeout: view.time("timeout").unwrap_or(TIMEOUT),
         retry: retry(&view, problems),
@@ -96,7 +102,45 @@ fn server(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
     Some(url.trim_end_matches('/').to_owned())
 }
 
-fn amount(view: &View<'_>, problems: &mut Problems<'_>) -> HttpAmount {
+/// The schedule of an open loop.
+fn rate(node: &Node, problems: &mut Problems<'_>) -> Option<RequestRate> {
+    let view = View::new(Some(node), &grammar::REQUEST_RATE);
+    let poisson = view.plain("arrivals") == Some("poisson");
+    if let Some(ramp) = view.get("ramp") {
+        let ramp = View::new(Some(ramp), &grammar::RAMP);
+        let (from, to, over) = (ramp.rate("from")?, ramp.rate("to")?, ramp.time("over")?);
+        return Some(RequestRate::Steps(RateSteps::ramp(from, to, over, poisson)));
+    }
+    let Some(steps) = view.get("steps") else { return arrivals(node).map(RequestRate::Constant) };
+    let all = steps.list().unwrap_or_default();
+    if !(1..=MOST_STEPS).contains(&all.len()) {
+        let problem = Problem::new(steps.span.clone(), format!("`steps` has {} steps", all.len()));
+        problems.add(via(
+            steps,
+            problem.hint(format!("write 1 to {MOST_STEPS} of them: `{{ rate = 100, for = \"10 s\" }}`")),
+        ));
+        return None;
+    }
+    let step = |node: &Node| {
+        let view = View::new(Some(node), &grammar::RATE_STEP);
+        let rate = view.rate("rate")?;
+        Some(RateStep { from: rate, to: rate, time: view.time("for")? })
+    };
+    let steps = all.iter().map(step).collect::<Option<Vec<RateStep>>>()?;
+    Some(RequestRate::Steps(RateSteps { steps, poisson }))
+}
+
+fn amount(view: &View<'_>, rate: Option<&RequestRate>, problems: &mut Problems<'_>) -> HttpAmount {
+    if let Some(RequestRate::Steps(steps)) = rate {
+        for key in ["requests", "duration"] {
+            if view.get(key).is_some() {
+                let message = format!("`{key}` and the steps of `rate` both say when the requests end");
+                let problem = Problem::new(view.key_span(key), message);
+                problems.add(problem.hint(format!("leave `{key}` out: the requests last {}", steps.time())));
+            }
+        }
+        return HttpAmount::Duration(steps.time());
+    }
     match (view.whole("requests"), view.time("duration")) {
         (Some(_), Some(_)) => {
             let problem = Problem::new(view.key_span("duration"), "`requests` and `duration` exclude each other");
