@@ -14,7 +14,7 @@ use serde_json::ser::Formatter;
 
 use super::floor::{FloorOut, floor};
 use super::judged::{
-    ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, comparisons, growths, interactions, left_out,
+    ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, LoadOut, comparisons, growths, interactions, left_out, loads,
 };
 use super::profiled::{ProfileOut, profiles};
 use super::records::{Reason, VariantOut, records};
@@ -59,6 +59,8 @@ struct Document<'a> {
     interactions: Vec<InteractionOut>,
     /// How metrics grow with numeric factors.
     growth: Vec<GrowthOut>,
+    /// Knees of goodput under load, and where goodput falls while the work behind it rises.
+    load: Vec<LoadOut>,
     /// Results of the profiled trials, one for each profiled variant.
     profiles: Vec<ProfileOut<'a>>,
 }
@@ -212,6 +214,7 @@ pub fn document(
         floor: floor(data),
         interactions: interactions(data, verdicts),
         growth: growths(data),
+        load: loads(data),
         profiles: profiles(profiled),
     };
     document.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default())).map_err(failed)?;
