@@ -107,6 +107,7 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         amount: HttpAmount::Requests(REQUESTS[0]),
         warm_up: Nanos::ZERO,
         timeout: TIMEOUT,
+        retry: None,
         expect: Vec::new(),
         order: Order::Record,
         collection: None,

@@ -236,7 +236,8 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
     let replicas = context.replicas(root, combinations, narrowed);
     let services = context.services(root, combinations);
-    let mut names = PhaseNames { roles, replicas, services, ..PhaseNames::default() };
+    let steps = context.steps(root, combinations);
+    let mut names = PhaseNames { roles, replicas, services, steps, ..PhaseNames::default() };
     let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
     // Crash trials have no metrics.
     for phase in phases.iter().filter(|phase| of_crash(phase).is_none()) {

@@ -144,8 +144,8 @@ impl Walk<'_, '_> {
         let fits_kind = |shape: &&Shape| match shape {
             Shape::Table(_) | Shape::Map(_) => node.table().is_some(),
             Shape::List(_) | Shape::Pair(_) => node.list().is_some(),
-            // A number that is not whole, or a text, may be a share.
-            Shape::Whole(..) if shapes.iter().any(|other| matches!(other, Shape::Share)) => {
+            // A number that is not whole, or a text, may be a share; a text may be a word.
+            Shape::Whole(..) if shapes.iter().any(|other| matches!(other, Shape::Share | Shape::Word(_))) => {
                 matches!(node.value, Value::Whole(_))
             }
             _ => node.table().is_none() && node.list().is_none(),

@@ -20,6 +20,7 @@ use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk, via};
 use prony_model::catalog::{EngineCatalog, EngineFacts, Surroundings};
+use prony_model::http::PARTS_OF_RAMP;
 use prony_model::spec::{CollectionSpec, Limits, StoreSpec, Subject, TrialSpec};
 
 /// What all variants have in common.
@@ -93,6 +94,19 @@ impl<'a> Context<'a> {
             }
         }
         all
+    }
+
+    /// The phases of requests whose rate has steps, with the most of them over these variants.
+    pub(crate) fn steps(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, u32)> {
+        let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
+        let of_phase = |phase: &Node, levels: &Combination| {
+            let http = self.quietly(phase.get("http")?, levels);
+            let rate = http.get("rate")?;
+            let listed = rate.get("steps").and_then(Node::list).map(|steps| steps.len() as u32);
+            let ramp = rate.get("ramp").map(|_| PARTS_OF_RAMP);
+            Some((self.name(phase, levels)?, listed.or(ramp)?))
+        };
+        phases.iter().flat_map(|phase| combinations.iter().filter_map(move |levels| of_phase(phase, levels))).collect()
     }
 
     /// The services over these variants, with the most instances of each and all numbers that it counts.

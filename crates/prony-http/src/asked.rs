@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use prony_model::spec::Arrivals;
+use prony_model::http::{RequestRate, RetrySpec};
 use prony_model::units::Nanos;
 
 /// Who says when the next request starts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Loop {
     /// Each connection sends its next request when the answer to the one before is there.
     Closed,
     /// A schedule, whatever the server does.
-    Open(Arrivals),
+    Open(RequestRate),
 }
 
 /// What ends a load.
@@ -70,14 +70,18 @@ pub struct Asked {
     pub bound: Bound,
     /// Requests that start so soon after the begin are in no figure.
     pub warm_up: Nanos,
-    /// A request ends so long after its intended start at the latest.
+    /// An attempt ends so long after its start at the latest, the first one so long after the intended start of its request.
     pub timeout: Nanos,
+    /// Which attempts are repeated.
+    pub retry: Option<RetrySpec>,
     /// The statuses of answers that are no errors; empty: 200 to 399.
     pub expect: Vec<u16>,
     /// Which certificates are accepted.
     pub trust: Trust,
     /// Seed of random arrivals and orders.
     pub seed: u64,
+    /// The number of the first request.
+    pub first: u64,
     /// Whether the server may be on another machine.
     pub other_machines: bool,
 }
@@ -96,9 +100,11 @@ impl Asked {
             bound: Bound::Duration(Nanos::from_secs(10)),
             warm_up: Nanos::ZERO,
             timeout: Nanos::from_secs(10),
+            retry: None,
             expect: Vec::new(),
             trust: Trust::System,
             seed: 1,
+            first: 0,
             other_machines: false,
         }
     }

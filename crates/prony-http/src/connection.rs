@@ -78,6 +78,12 @@ pub(crate) struct Connection {
     /// Whether the socket is asked whether it can take bytes.
     waits_to_send: bool,
     pub(crate) request: Request,
+    /// Attempts of the request, the one under way included.
+    pub(crate) attempts: u32,
+    /// From when on the timeout of the attempt counts.
+    pub(crate) since: Nanos,
+    /// Whether bytes of the request were sent in an earlier attempt.
+    pub(crate) was_sent: bool,
     pub(crate) outgoing: Outgoing,
     /// Why not all bytes of the request could be sent: the answer may be there already.
     broken: Option<String>,
@@ -101,7 +107,10 @@ impl Connection {
             socket: None,
             generation: 0,
             waits_to_send: false,
-            request: Request { number: 0, intended: Nanos::ZERO, started: Nanos::ZERO, measured: false },
+            request: Request::default(),
+            attempts: 0,
+            since: Nanos::ZERO,
+            was_sent: false,
             outgoing: Outgoing::default(),
             broken: None,
             answer: Answer::new(),
@@ -137,15 +146,36 @@ impl Connection {
         buffer: &mut [u8],
     ) -> Option<End> {
         self.request = request;
+        (self.attempts, self.since, self.was_sent) = (1, request.intended, false);
+        source.take(&mut self.outgoing);
+        self.attempt(wire, slot, request.started, buffer)
+    }
+
+    /// Begins another attempt of the request that has ended last.
+    pub(crate) fn again(
+        &mut self,
+        wire: Wire<'_>,
+        slot: u32,
+        (now, source): (Nanos, &mut Source<'_>),
+        buffer: &mut [u8],
+    ) -> Option<End> {
+        self.attempts += 1;
+        self.since = now;
+        self.was_sent |= self.outgoing.sent() > 0;
+        source.again(self.request.number, &mut self.outgoing);
+        self.attempt(wire, slot, now, buffer)
+    }
+
+    /// Begins an attempt at `now`.
+    fn attempt(&mut self, wire: Wire<'_>, slot: u32, now: Nanos, buffer: &mut [u8]) -> Option<End> {
         (self.received, self.first_byte, self.opened_in) = (0, None, None);
         (self.broken, self.malformed) = (None, None);
-        source.take(&mut self.outgoing);
         self.answer.begin(wire.is_head, wire.wanted);
         if let Some(fault) = self.outgoing.fault.take() {
             return Some(End::Failed(Failure::NotMade, fault));
         }
         // Bytes that came before the request are no answer to it. Right after an answer there was nothing more to read.
-        if request.started.since(self.idle_since) > FRESH {
+        if now.since(self.idle_since) > FRESH {
             self.while_idle(buffer);
         }
         if std::mem::take(&mut self.unasked) {

@@ -1,9 +1,10 @@
 //! The loop of one thread: starts requests that are due on connections that are free, goes on with those whose sockets
 //! have events, ends those whose time is over, and accounts for each.
 //!
-//! A closed loop is the same loop as an open one with a request due whenever a connection is free. A request ends
-//! `timeout` after its intended start at the latest, whether it was started or not; so the loop ends at most that long
-//! after the last request was due.
+//! A closed loop is the same loop as an open one with a request due whenever a connection is free. A request that has one attempt
+//! ends `timeout` after its intended start at the latest, whether it was started or not; so the loop ends at most that long
+//! after the last request was due. Each further attempt (`retry.rs`) takes at most its wait and the timeout. A request keeps its
+//! connection while it waits for an attempt.
 
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,6 +24,7 @@ use crate::error::Error;
 use crate::load::Load;
 use crate::pace::{Pace, Request};
 use crate::ran::Usage;
+use crate::retry::{self, Ended, Waiting};
 use crate::saved::Found;
 use crate::source::Source;
 use crate::tally::{Exchange, Failure, Tally};
@@ -89,6 +91,7 @@ pub(crate) struct EventLoop<'a> {
     connections: Vec<Connection>,
     /// Connections without a request; the one that had one last is used first.
     free: Vec<u32>,
+    waiting: Waiting,
     pace: Pace,
     source: Source<'a>,
     tally: Tally,
@@ -112,6 +115,7 @@ impl<'a> EventLoop<'a> {
             epoll,
             connections: (0..job.connections).map(|_| Connection::new()).collect(),
             free: (0..job.connections).rev().collect(),
+            waiting: Waiting::default(),
             source,
             tally: Tally::new(&job.load.shape(), pace.warm_up_end()),
             found: Found::default(),
@@ -161,12 +165,18 @@ impl<'a> EventLoop<'a> {
         if self.stopped.is_none() && self.job.control.is_stopped() {
             self.stopped = Some(now);
             self.pace.stop(now);
+            while let Some((slot, ended)) = self.waiting.next(None) {
+                self.conclude(slot, ended, now);
+            }
         }
     }
 
     /// Starts requests that are due, as long as there are connections for them.
     #[inline]
     fn dispatch(&mut self, now: Nanos) {
+        while let Some((slot, ended)) = self.waiting.next(Some(now)) {
+            self.repeat(slot, &ended, now);
+        }
         // A server that refuses connections at once frees them at once, so that this could go on without end.
         for _ in 0..self.connections.len() {
             self.give_up(now);
@@ -217,9 +227,9 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// When a request with this intended start ends at the latest.
-    fn deadline(&self, intended: Nanos) -> Nanos {
-        let deadline = intended + self.job.load.timeout();
+    /// When an attempt ends at the latest whose timeout counts from an instant.
+    fn deadline(&self, since: Nanos) -> Nanos {
+        let deadline = since + self.job.load.timeout();
         self.stopped.map_or(deadline, |stopped| deadline.min(stopped + GRACE))
     }
 
@@ -233,15 +243,15 @@ impl<'a> EventLoop<'a> {
         self.next_scan = now + step.min(LONGEST_WAIT);
         for slot in 0..self.connections.len() {
             let connection = &self.connections[slot];
-            if connection.has_request() && self.deadline(connection.request.intended) <= now {
-                self.account(slot as u32, Some(self.late(connection.request.intended, now)));
+            if connection.has_request() && self.deadline(connection.since) <= now {
+                self.account(slot as u32, Some(self.late(connection.since, now)));
             }
         }
     }
 
-    /// What a request ends in whose time is over.
-    fn late(&self, intended: Nanos, now: Nanos) -> End {
-        let is_timeout = intended + self.job.load.timeout() <= now;
+    /// What an attempt ends in whose time is over.
+    fn late(&self, since: Nanos, now: Nanos) -> End {
+        let is_timeout = since + self.job.load.timeout() <= now;
         End::Failed(if is_timeout { Failure::Timeout } else { Failure::Unfinished }, String::new())
     }
 
@@ -249,8 +259,11 @@ impl<'a> EventLoop<'a> {
     fn wait(&self, now: Nanos, events: &mut Vec<epoll::Event>) -> Result<(), Error> {
         let mut until = self.next_scan.min(now + LONGEST_WAIT);
         let mut is_start = false;
+        if let Some(next) = self.waiting.due() {
+            (is_start, until) = (next <= until, until.min(next));
+        }
         if let Some(next) = self.pace.next(now) {
-            is_start = !self.free.is_empty() && next <= until;
+            is_start |= !self.free.is_empty() && next <= until;
             until = until.min(if self.free.is_empty() { self.deadline(next) } else { next });
         }
         let left = until.since(now);
@@ -286,7 +299,20 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Accounts for the request of a connection, if it has ended, and frees the connection; when that was.
+    /// Begins another attempt of the request of a connection.
+    fn repeat(&mut self, slot: u32, ended: &Ended, now: Nanos) {
+        let wire = wire(&self.job, &self.epoll);
+        let connection = &mut self.connections[slot as usize];
+        let end = match ended.end {
+            End::Answered(status) => Ok(status),
+            End::Failed(failure, _) => Err(failure),
+        };
+        self.tally.repeated(&connection.request, &ended.exchange, end);
+        let ended = connection.again(wire, slot, (now, &mut self.source), &mut self.buffer);
+        self.account(slot, ended);
+    }
+
+    /// Accounts for the attempt of a connection, if it has ended. If that ends its request, the connection is free; when that was.
     fn account(&mut self, slot: u32, ended: Option<End>) -> Option<Nanos> {
         let mut ended = ended?;
         let connection = &mut self.connections[slot as usize];
@@ -299,11 +325,19 @@ impl<'a> EventLoop<'a> {
             first_byte: connection.first_byte,
             opened_in: connection.opened_in,
             is_opening: connection.is_opening(),
+            was_sent: connection.was_sent,
         };
         let now = monotonic();
         connection.finish(matches!(ended, End::Answered(_)), now);
-        if self.deadline(request.intended) <= now {
-            ended = self.late(request.intended, now);
+        let (since, attempts) = (connection.since, connection.attempts);
+        if self.deadline(since) <= now {
+            ended = self.late(since, now);
+        }
+        if let Some(retry) = self.job.load.retry().filter(|retry| retry::repeats(retry, &ended, attempts))
+            && self.stopped.is_none()
+        {
+            self.waiting.add(now + retry.wait, slot, Ended { exchange, end: ended });
+            return None;
         }
         if let End::Answered(status) = ended
             && let Some(fault) = self.save(slot, status, now)
@@ -311,10 +345,16 @@ impl<'a> EventLoop<'a> {
             self.tally.answered_in_vain(&request, status);
             ended = End::Failed(Failure::NotSaved, fault);
         }
-        self.record(&request, &exchange, ended, now);
+        self.conclude(slot, Ended { exchange, end: ended }, now);
+        Some(now)
+    }
+
+    /// Accounts for the request of a connection by what its last attempt ended in.
+    fn conclude(&mut self, slot: u32, Ended { exchange, end }: Ended, now: Nanos) {
+        let request = self.connections[slot as usize].request;
+        self.record(&request, &exchange, end, now);
         self.progress.running -= 1;
         self.free.push(slot);
-        Some(now)
     }
 
     /// Saves what later requests use of an expected answer, or says why that cannot be.

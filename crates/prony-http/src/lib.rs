@@ -11,8 +11,8 @@
 //! [`host`] runs the phases of requests of a trial in the same way, on command of its runner. Answers give values that
 //! later phases use (`capture.rs`, `saved.rs`).
 //!
-//! Every request ends in exactly one of: an expected status, or one of the kinds of [`Failure`]. There are no retries and
-//! no redirects are followed.
+//! Every request ends in exactly one of: an expected status, or one of the kinds of [`Failure`]. Attempts are repeated only where
+//! this is asked for (`retry.rs`), and counted apart. No redirects are followed.
 
 mod answer;
 mod asked;
@@ -37,10 +37,13 @@ mod ran;
 mod remark;
 mod report;
 mod request;
+mod retry;
 mod run;
 mod saved;
 mod socket;
 mod source;
+mod step_tally;
+mod steps;
 mod tally;
 mod target;
 mod text;
@@ -56,6 +59,6 @@ pub use host::{HostError, Stop, host};
 pub use load::Load;
 pub use of_trial::Trial;
 pub use remark::Remark;
-pub use report::{Errors, Generator, Latency, Report, Sent};
+pub use report::{Errors, Generator, Latency, Report, Sent, StepReport};
 pub use run::run;
 pub use tally::Failure;

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use prony_model::http::{RequestRate, RetrySpec};
+use prony_model::spec::RateStep;
 use prony_model::units::Nanos;
 
 use crate::answer::Wanted;
@@ -33,6 +35,10 @@ pub struct Load {
 /// Connections, at most: more than this a machine has no ports for.
 const MOST_CONNECTIONS: u32 = 60_000;
 const MOST_THREADS: u32 = 1_024;
+/// Each thread has a histogram of each step.
+const MOST_STEPS: usize = 100;
+/// Attempts after the first.
+const MOST_RETRIES: u32 = 1_000;
 /// A year: instants and sums of them stay far from the end of their type.
 const LONGEST: Nanos = Nanos::from_secs(365 * 86_400);
 
@@ -62,10 +68,7 @@ impl Load {
         faults.extend(numbers(&asked));
         match (target, content) {
             (Some(target), Some(content)) if faults.is_empty() => {
-                let expected = (0..STATUSES as u16).map(|status| match asked.expect.as_slice() {
-                    [] => (200..400).contains(&status),
-                    expect => expect.contains(&status),
-                });
+                let expected = (0..STATUSES as u16).map(|status| is_expected(&asked.expect, status));
                 let (captures, wanted) = (Vec::new(), Wanted::default());
                 Ok(Self { expected: expected.collect(), asked, target, content, captures, wanted, throughput: None })
             }
@@ -118,6 +121,7 @@ impl Load {
         let Content { template, over, .. } = &self.content;
         Shape {
             is_open: self.is_open(),
+            steps: self.steps().to_vec(),
             throughput: self.throughput,
             paths: template.paths(),
             bodies: template.bodies(),
@@ -129,6 +133,11 @@ impl Load {
         self.asked.timeout
     }
 
+    /// Which attempts are repeated.
+    pub(crate) fn retry(&self) -> Option<&RetrySpec> {
+        self.asked.retry.as_ref()
+    }
+
     pub(crate) fn permits_other_machines(&self) -> bool {
         self.asked.other_machines
     }
@@ -136,6 +145,14 @@ impl Load {
     /// Whether an answer with this status is no error.
     pub(crate) fn expects(&self, status: u16) -> bool {
         self.expected.get(usize::from(status)).copied().unwrap_or_default()
+    }
+
+    /// The steps of its schedule; none where the rate does not change.
+    pub(crate) fn steps(&self) -> &[RateStep] {
+        match &self.asked.pace {
+            Loop::Closed => &[],
+            Loop::Open(rate) => rate.steps(),
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -174,6 +191,14 @@ pub(crate) fn of_file(path: &Path, fills: Vec<(Vec<u8>, Text)>) -> Result<(Body,
     Ok((Body::Text(file.to_text().map_err(unread)?), absent))
 }
 
+/// Whether an answer with a status is no error.
+fn is_expected(expect: &[u16], status: u16) -> bool {
+    match expect {
+        [] => (200..400).contains(&status),
+        expect => expect.contains(&status),
+    }
+}
+
 /// Faults in numbers.
 fn numbers(asked: &Asked) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -182,7 +207,7 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
             faults.push(Fault::new(message, hint));
         }
     };
-    let Asked { connections, threads, bound, warm_up, timeout, expect, .. } = asked;
+    let Asked { connections, threads, bound, warm_up, timeout, expect, retry, pace, .. } = asked;
     check((1..=MOST_CONNECTIONS).contains(connections), "the connections are not 1 to 60000", "the default is 10");
     check((1..=MOST_THREADS).contains(threads), "the threads are not 1 to 1024", "the default is 1");
     check(threads <= connections, "there are more threads than connections", "each thread needs a connection");
@@ -193,6 +218,35 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
     let short = [duration, *warm_up, *timeout].into_iter().all(|time| time <= LONGEST);
     check(short, "a time is longer than a year", "write it as `10 s`");
     let statuses = expect.iter().all(|status| (200..1_000).contains(status));
+    if let Loop::Open(RequestRate::Steps(steps)) = pace {
+        check(
+            (1..=MOST_STEPS).contains(&steps.steps.len()),
+            "the steps are not 1 to 100",
+            "write rates such as `100,200,400`",
+        );
+        let whole = *bound == Bound::Duration(steps.time());
+        check(
+            whole,
+            "the steps do not last as long as the load",
+            "a load with steps ends with the last of them: give a duration, and no number of requests",
+        );
+        let none_empty = steps.steps.iter().all(|step| step.time > Nanos::ZERO);
+        check(none_empty, "a step lasts no time", "lengthen the load");
+    }
+    if let Some(retry) = retry {
+        let any = retry.timeout || retry.connection || !retry.statuses.is_empty();
+        check(any, "no end of an attempt is named that is repeated", "name some, such as 503, timeout or connection");
+        let sound = retry.statuses.iter().all(|status| (200..1_000).contains(status));
+        check(sound, "a status that is repeated is not 200 to 999", "name statuses such as 503");
+        let both = retry.statuses.iter().any(|status| is_expected(expect, *status));
+        check(
+            !both,
+            "a status that is repeated is expected too",
+            "an expected answer ends its request: remove the status",
+        );
+        check((1..=MOST_RETRIES).contains(&retry.times), "the retries are not 1 to 1000", "write a number such as 3");
+        check(retry.wait <= LONGEST, "a time is longer than a year", "write it as `10 s`");
+    }
     check(statuses, "a status that is expected is not 200 to 999", "write it as `--expect 200,404`");
     faults
 }

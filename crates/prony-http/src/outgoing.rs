@@ -43,6 +43,11 @@ impl Outgoing {
         (self.at, self.sent) = (0, 0);
     }
 
+    /// Makes it ready to be sent again. Of a body that is read from a file the bytes are gone.
+    pub(crate) fn rewind(&mut self) {
+        (self.at, self.sent) = (0, 0);
+    }
+
     /// The next bytes to send, where `same` is what all requests are.
     #[inline]
     pub(crate) fn unsent<'s>(&'s self, same: Option<&'s [u8]>) -> &'s [u8] {

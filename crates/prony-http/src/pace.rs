@@ -1,9 +1,11 @@
 //! When the requests of one thread are due. Instants are of `CLOCK_MONOTONIC`.
 
+use prony_model::http::{RateSteps, RequestRate};
 use prony_model::units::Nanos;
 use prony_workload::{Schedule, Share};
 
 use crate::asked::{Asked, Bound, Loop};
+use crate::steps::Ends;
 
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,12 +18,15 @@ pub(crate) struct Request {
     pub(crate) started: Nanos,
     /// Whether it is in the figures: not of the warm-up.
     pub(crate) measured: bool,
+    /// The number of its step of the schedule, from 0.
+    pub(crate) step: u32,
 }
 
 /// The requests of one thread that did not start yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     share: Share,
+    first: u64,
     nth: u64,
     begin: Nanos,
     warm_up_end: Nanos,
@@ -37,6 +42,7 @@ struct Open {
     schedule: Schedule,
     /// The intended start of the next request.
     next: Nanos,
+    steps: Ends,
 }
 
 impl Pace {
@@ -50,12 +56,17 @@ impl Pace {
         let open = match &asked.pace {
             Loop::Closed => None,
             Loop::Open(arrivals) => {
-                let mut schedule = Schedule::new(arrivals, asked.seed, share);
+                let mut schedule = match arrivals {
+                    RequestRate::Constant(arrivals) => Schedule::new(arrivals, asked.seed, share),
+                    RequestRate::Steps(RateSteps { steps, poisson }) => {
+                        Schedule::of_steps(steps, asked.warm_up, *poisson, asked.seed, share)
+                    }
+                };
                 let next = begin + schedule.next();
-                Some(Open { schedule, next })
+                Some(Open { schedule, next, steps: Ends::new(arrivals.steps(), warm_up_end) })
             }
         };
-        Self { share, nth: 0, begin, warm_up_end, end, left, open }
+        Self { share, first: asked.first, nth: 0, begin, warm_up_end, end, left, open }
     }
 
     /// When the warm-up ends.
@@ -78,16 +89,18 @@ impl Pace {
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos) -> Option<Request> {
         let intended = self.next(now).filter(|next| *next <= now)?;
-        let number = self.share.nth(self.nth);
+        let number = self.first + self.share.nth(self.nth);
         self.nth += 1;
+        let mut step = 0;
         if let Some(open) = &mut self.open {
+            step = open.steps.at(intended);
             open.next = self.begin + open.schedule.next();
         }
         let measured = intended >= self.warm_up_end;
         if measured {
             self.left -= 1;
         }
-        Some(Request { number, intended, started: now, measured })
+        Some(Request { number, intended, started: now, measured, step })
     }
 
     /// Lets no further request become due.
@@ -109,7 +122,8 @@ mod tests {
     }
 
     fn open(rate: f64, bound: Bound, warm_up: Nanos) -> Asked {
-        let pace = Loop::Open(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false });
+        let arrivals = Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false };
+        let pace = Loop::Open(RequestRate::Constant(arrivals));
         Asked { pace, bound, warm_up, ..Asked::of("http://a") }
     }
 
@@ -121,7 +135,7 @@ mod tests {
         // All of it is late.
         let taken: Vec<Request> = std::iter::from_fn(|| pace.take(at(1_000))).collect();
         let expected: Vec<Request> = (0..7u64)
-            .map(|n| Request { number: n, intended: at(10 * n), started: at(1_000), measured: n >= 2 })
+            .map(|n| Request { number: n, intended: at(10 * n), started: at(1_000), measured: n >= 2, step: 0 })
             .collect();
         assert_eq!(taken, expected);
         assert_eq!(pace.next(at(1_000)), None);

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use prony_model::http::step_instance;
 use prony_model::latency::LatencyError;
 use prony_model::number::percent_with;
-use prony_model::protocol::{PhaseReport, RequestsReport};
+use prony_model::protocol::{PhaseReport, RequestsPart, RequestsReport};
 use prony_model::record::LatencyKind;
 use prony_model::throughput::Series;
 use prony_model::units::Nanos;
@@ -14,7 +15,8 @@ use crate::asked::Bound;
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
-use crate::report::Report;
+use crate::report::{Errors, Report, StepReport};
+use crate::step_tally::OfStep;
 use crate::tally::{Failure, Tally};
 use crate::variety::Variety;
 
@@ -33,6 +35,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
     let kind = if open.is_some() { LatencyKind::Intended } else { LatencyKind::Service };
     let latency = tally.latency.to_record(REQUEST, kind)?;
     let actual = open.map(|open| open.actual.to_record(REQUEST, LatencyKind::Actual)).transpose()?;
+    let parts = steps(&report, tally)?;
     let notes = report
         .remarks
         .iter()
@@ -62,10 +65,28 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
             paths: report.sent.distinct_paths,
             bytes: (report.sent.bytes, report.received),
             connections: tally.connections,
+            retries: report.retried.as_ref().map(Errors::total),
+            parts,
         }),
         notes,
         ..PhaseReport::default()
     })
+}
+
+/// The steps of the schedule as parts of the requests.
+fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyError> {
+    let counted = tally.steps.iter().flat_map(|steps| &steps.all);
+    let part = |(number, (step, of)): (usize, (&StepReport, &OfStep))| {
+        Ok(RequestsPart {
+            name: step_instance(number),
+            ok: step.ok,
+            errors: step.errors - step.not_started,
+            skipped: step.not_started,
+            rate: step.rate.clone(),
+            latency: of.latency.to_record(REQUEST, LatencyKind::Intended)?,
+        })
+    };
+    (1..).zip(report.steps.iter().zip(counted)).map(part).collect()
 }
 
 /// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record.

@@ -36,6 +36,9 @@ impl Ran {
         let last = self.tally.open.as_ref().and_then(|open| open.last);
         let not_started = self.tally.failures.get(&Failure::NotStarted).copied().unwrap_or_default();
         let started = self.tally.ok + self.tally.failed_requests() - not_started;
-        last.is_some_and(|(lag, intended)| is_saturated(lag, intended.since(self.begin), not_started, started))
+        let of_steps =
+            self.tally.steps.as_ref().is_some_and(|steps| (0..steps.all.len()).any(|step| steps.is_saturated(step)));
+        of_steps
+            || last.is_some_and(|(lag, intended)| is_saturated(lag, intended.since(self.begin), not_started, started))
     }
 }

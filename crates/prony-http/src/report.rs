@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use prony_model::http::RequestRate;
 use prony_model::latency::Recorder;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{HistogramRecord, LatencyKind};
+use prony_model::spec::RateStep;
 use prony_model::units::{Bytes, Nanos, PerSecond};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +16,7 @@ use crate::asked::Loop;
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
+use crate::step_tally::OfStep;
 use crate::tally::{Failure, Tally};
 use crate::variety::Variety;
 
@@ -29,7 +32,7 @@ pub struct Report {
     pub method: String,
     /// Connections at most.
     pub connections: u32,
-    /// The rate of an open loop by its schedule, requests a second; absent in a closed loop.
+    /// The rate of an open loop by its schedule, requests a second, on average where it has steps; absent in a closed loop.
     pub asked_rate: Option<PerSecond>,
     /// The seed of random arrivals, where arrivals are random.
     pub seed: Option<u64>,
@@ -49,9 +52,12 @@ pub struct Report {
     pub ok: u64,
     /// The other requests.
     pub errors: Errors,
+    /// Attempts that were repeated, by what they ended in; absent where none is to be. Their requests are counted once, by their
+    /// last attempts.
+    pub retried: Option<Errors>,
     /// Causes of errors in words, with their counts.
     pub causes: BTreeMap<String, u64>,
-    /// Whole answers by status.
+    /// Whole answers by status, those to attempts that were repeated included.
     pub statuses: BTreeMap<u16, u64>,
     /// Expected answers a second, of those that came within the window.
     pub rate: Reading<f64>,
@@ -65,6 +71,8 @@ pub struct Report {
     pub first_byte: Latency,
     /// Time to open a connection, TLS handshake included.
     pub connect: Latency,
+    /// The steps of an open loop whose rate changes.
+    pub steps: Vec<StepReport>,
     /// What was sent.
     pub sent: Sent,
     /// Bytes of answers, heads included; without TLS's own.
@@ -107,9 +115,9 @@ pub struct Errors {
 }
 
 impl Errors {
-    fn of(tally: &Tally) -> Self {
+    fn of(counts: &BTreeMap<Failure, u64>) -> Self {
         let mut errors = Self::default();
-        for (failure, count) in &tally.failures {
+        for (failure, count) in counts {
             *errors.count_mut(*failure) += count;
         }
         errors
@@ -172,6 +180,59 @@ impl Latency {
     }
 }
 
+/// What one step of a schedule gave.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StepReport {
+    /// The rate at its begin by the schedule.
+    pub from: PerSecond,
+    /// The rate at its end by the schedule.
+    pub to: PerSecond,
+    /// How long it lasted, nanoseconds; less than planned where the load was ended in it.
+    pub time: Nanos,
+    /// Requests that were due in it.
+    pub requests: u64,
+    /// Those with an expected answer.
+    pub ok: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// Of those that failed, those that were never started.
+    pub not_started: u64,
+    /// Expected answers a second that came within its time, also to requests that were due before it.
+    pub rate: Reading<f64>,
+    /// Of the requests that were due in it, from the intended start.
+    pub latency: Latency,
+    /// Whether its rate was not sustained.
+    pub saturated: bool,
+}
+
+impl StepReport {
+    fn all(load: &Load, ran: &Ran) -> Vec<Self> {
+        let Some(steps) = &ran.tally.steps else { return Vec::new() };
+        let since = ran.begin + load.asked().warm_up;
+        let one = |(number, (asked, of)): (usize, (&RateStep, &OfStep))| {
+            let left = ran.window.since(steps.begin(number).since(since));
+            let time = asked.time.min(left);
+            let rate = match time {
+                Nanos::ZERO => Reading::Missing(Why::NotReached),
+                time => Reading::Measured(of.answers as f64 / time.as_secs_f64()),
+            };
+            Self {
+                from: asked.from,
+                to: asked.to,
+                time,
+                requests: of.ok + of.failed,
+                ok: of.ok,
+                errors: of.failed,
+                not_started: of.not_started,
+                rate,
+                latency: Latency::of(&of.latency, Some(LatencyKind::Intended)),
+                saturated: steps.is_saturated(number),
+            }
+        };
+        load.steps().iter().zip(&steps.all).enumerate().map(one).collect()
+    }
+}
+
 /// What was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sent {
@@ -204,11 +265,11 @@ pub struct Generator {
 impl Report {
     pub(crate) fn new(load: &Load, ran: &Ran) -> Self {
         let (asked, tally) = (load.asked(), &ran.tally);
-        let arrivals = match asked.pace {
+        let arrivals = match &asked.pace {
             Loop::Open(arrivals) => Some(arrivals),
             Loop::Closed => None,
         };
-        let errors = Errors::of(tally);
+        let errors = Errors::of(&tally.failures);
         let requests = tally.ok + tally.failed_requests();
         let is_saturated = ran.is_saturated();
         // The schedule sets how many requests there are in an open loop that keeps up; otherwise the drain would add to it.
@@ -230,8 +291,8 @@ impl Report {
             url: load.url().to_owned(),
             method: load.method().to_owned(),
             connections: asked.connections,
-            asked_rate: arrivals.map(|arrivals| arrivals.rate),
-            seed: arrivals.filter(|arrivals| arrivals.poisson).map(|_| asked.seed),
+            asked_rate: arrivals.and_then(RequestRate::mean),
+            seed: arrivals.filter(|arrivals| arrivals.is_poisson()).map(|_| asked.seed),
             outcome,
             interrupted: ran.interrupted,
             warm_up_ok: tally.warm_up.ok,
@@ -240,14 +301,16 @@ impl Report {
             requests,
             ok: tally.ok,
             errors,
+            retried: load.retry().map(|_| Errors::of(&tally.repeated)),
             causes: causes(tally),
-            statuses: (0..).zip(&tally.statuses).filter(|(_, n)| **n > 0).map(|(status, n)| (status, *n)).collect(),
+            statuses: statuses(tally),
             rate,
             latency: Latency::of(&tally.latency, Some(kind)),
             actual_latency: open.map(|open| Latency::of(&open.actual, Some(LatencyKind::Actual))),
             lag: open.map(|open| Latency::of(&open.lag, None)),
             first_byte: Latency::of(&tally.first_byte, None),
             connect: Latency::of(&tally.connect, None),
+            steps: StepReport::all(load, ran),
             sent: sent(tally),
             received: Bytes::from_bytes(tally.received_bytes),
             generator: generator(asked.threads, ran),
@@ -286,6 +349,14 @@ impl Report {
         .flatten()
         .collect()
     }
+}
+
+fn statuses(tally: &Tally) -> BTreeMap<u16, u64> {
+    let mut statuses = tally.repeated_statuses.clone();
+    for (status, count) in (0..).zip(&tally.statuses).filter(|(_, count)| **count > 0) {
+        *statuses.entry(status).or_default() += count;
+    }
+    statuses
 }
 
 fn causes(tally: &Tally) -> BTreeMap<String, u64> {

@@ -63,7 +63,7 @@ impl<'l> Start<'l> {
                 Bound::Requests(requests) => share.count(requests),
                 Bound::Duration(_) => u64::MAX,
             };
-            Source::new(load.content(), share, most)
+            Source::new(load.content(), share, asked.first, most)
         };
         Ok(Self { load, destination, tls, sources: (0..asked.threads).map(source).collect() })
     }

@@ -17,6 +17,8 @@ const BEFORE: usize = 16 << 20;
 pub(crate) struct Source<'l> {
     content: &'l Content,
     share: Share,
+    /// The number of the first request.
+    first: u64,
     /// The order of records or saved values; `None` where requests work on none.
     positions: Option<Positions>,
     /// Requests that were made or left out.
@@ -28,11 +30,11 @@ pub(crate) struct Source<'l> {
 }
 
 impl<'l> Source<'l> {
-    /// A thread's share of the requests, the first of which are made now: `most` at most.
-    pub(crate) fn new(content: &'l Content, share: Share, most: u64) -> Self {
+    /// A thread's share of the requests from number `first` on, some of which are made now: `most` at most.
+    pub(crate) fn new(content: &'l Content, share: Share, first: u64, most: u64) -> Self {
         let (positions, ready) = (content.positions(share), VecDeque::new());
         let (spare, scratch) = (Outgoing::default(), Vec::new());
-        let mut source = Self { content, share, positions, nth: 0, ready, spare, scratch };
+        let mut source = Self { content, share, first, positions, nth: 0, ready, spare, scratch };
         if content.needs.any() && !content.template.reads_files() {
             let mut left = BEFORE / share.of.max(1) as usize;
             while source.nth < most && left > 0 {
@@ -62,7 +64,7 @@ impl<'l> Source<'l> {
     }
 
     fn next(&mut self) -> At {
-        let request = self.share.nth(self.nth);
+        let request = self.first + self.share.nth(self.nth);
         self.nth += 1;
         At { request, place: self.positions.as_mut().map_or(request, Positions::next) }
     }
@@ -76,6 +78,16 @@ impl<'l> Source<'l> {
                 out.clear();
                 out.about = self.content.template.about_same();
             }
+        }
+    }
+
+    /// Makes a request ready to be sent again.
+    pub(crate) fn again(&mut self, request: u64, out: &mut Outgoing) {
+        if self.content.template.reads_files() {
+            let at = At { request, place: out.about.place };
+            self.content.write(at, out, &mut self.scratch);
+        } else {
+            out.rewind();
         }
     }
 

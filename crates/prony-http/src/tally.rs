@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use prony_model::latency::Recorder;
+use prony_model::spec::RateStep;
 use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::Distinct;
 
 use crate::outgoing::About;
 use crate::pace::Request;
+use crate::step_tally::Steps;
 use crate::text::Variation;
 use crate::variety::Variety;
 
@@ -97,6 +99,8 @@ pub(crate) struct Exchange {
     pub(crate) opened_in: Option<Nanos>,
     /// Whether the connection was still to be opened.
     pub(crate) is_opening: bool,
+    /// Whether bytes of the request were sent in an earlier attempt.
+    pub(crate) was_sent: bool,
 }
 
 /// Times that only an open loop has.
@@ -120,9 +124,11 @@ pub(crate) struct WarmUp {
 }
 
 /// What is counted of a load's requests.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     pub(crate) is_open: bool,
+    /// The steps of the schedule, where the rate changes.
+    pub(crate) steps: Vec<RateStep>,
     /// Interval of the throughput series, where there is one.
     pub(crate) throughput: Option<Nanos>,
     pub(crate) paths: Variation,
@@ -139,12 +145,17 @@ pub(crate) struct Tally {
     /// Successes whose answer came within the window, of requests of the warm-up too.
     pub(crate) ok_in_window: u64,
     pub(crate) failures: BTreeMap<Failure, u64>,
-    /// Whole answers by status.
+    /// Whole answers that requests ended with, by status.
     pub(crate) statuses: Vec<u64>,
+    /// Attempts that were repeated, by what they ended in.
+    pub(crate) repeated: BTreeMap<Failure, u64>,
+    /// Whole answers to attempts that were repeated, by status.
+    pub(crate) repeated_statuses: BTreeMap<u16, u64>,
     pub(crate) causes: BTreeMap<(Failure, String), u64>,
     /// From the start in a closed loop, from the intended start in an open one.
     pub(crate) latency: Recorder,
     pub(crate) open: Option<OfOpen>,
+    pub(crate) steps: Option<Steps>,
     /// From the real start to the first byte of the answer.
     pub(crate) first_byte: Recorder,
     pub(crate) connect: Recorder,
@@ -186,9 +197,12 @@ impl Tally {
             ok_in_window: 0,
             failures: BTreeMap::new(),
             statuses: vec![0; STATUSES],
+            repeated: BTreeMap::new(),
+            repeated_statuses: BTreeMap::new(),
             causes: BTreeMap::new(),
             latency: Recorder::new(),
             open: shape.is_open.then(OfOpen::default),
+            steps: Steps::new(&shape.steps, since),
             first_byte: Recorder::new(),
             connect: Recorder::new(),
             sent_requests: 0,
@@ -229,6 +243,9 @@ impl Tally {
     ) {
         self.ok_in_window += u64::from(is_expected && (window.0..=window.1).contains(&now));
         self.connections += u64::from(exchange.opened_in.is_some());
+        if let Some(steps) = self.steps.as_mut().filter(|_| is_expected) {
+            steps.answered(now);
+        }
         if !request.measured {
             self.warm_up.ok += u64::from(is_expected);
             self.warm_up.failed += u64::from(!is_expected);
@@ -238,7 +255,7 @@ impl Tally {
         self.started(request);
         self.statuses[usize::from(status) % STATUSES] += 1;
         if !is_expected {
-            return self.count(Failure::Status);
+            return self.count(request, Failure::Status);
         }
         self.ok += 1;
         self.last_ok = self.last_ok.max(Some(now));
@@ -247,6 +264,9 @@ impl Tally {
             series.add(at, at, 1);
         }
         self.latency.record(now.since(request.intended));
+        if let Some(steps) = &mut self.steps {
+            steps.ok(request, now);
+        }
         if let Some(open) = &mut self.open {
             open.actual.record(now.since(request.started));
         }
@@ -269,10 +289,25 @@ impl Tally {
         }
         self.exchanged(exchange);
         self.started(request);
-        self.count(failure);
+        self.count(request, failure);
         if !cause.is_empty() {
             self.cause(failure, cause, 1);
         }
+    }
+
+    /// An attempt ended, by an answer with a status or without an answer, and is repeated. Its request has not ended.
+    pub(crate) fn repeated(&mut self, request: &Request, exchange: &Exchange, end: Result<u16, Failure>) {
+        self.connections += u64::from(exchange.opened_in.is_some());
+        if !request.measured {
+            return;
+        }
+        // Bytes of bodies are those of requests, which are counted once.
+        self.exchanged(&Exchange { bodies: 0, ..*exchange });
+        let failure = end.err().unwrap_or(Failure::Status);
+        if let Ok(status) = end {
+            *self.repeated_statuses.entry(status).or_default() += 1;
+        }
+        *self.repeated.entry(failure).or_default() += 1;
     }
 
     /// A request was given up before it started.
@@ -283,6 +318,9 @@ impl Tally {
         }
         *self.failures.entry(Failure::NotStarted).or_default() += 1;
         self.latency.record_failed();
+        if let Some(steps) = &mut self.steps {
+            steps.failed(request, false);
+        }
         if let Some(open) = &mut self.open {
             // It has no real start, so that no latency from there counts it.
             open.lag.record_failed();
@@ -291,7 +329,7 @@ impl Tally {
     }
 
     fn exchanged(&mut self, exchange: &Exchange) {
-        if exchange.sent > 0 {
+        if exchange.sent > 0 && !exchange.was_sent {
             let About { number, place, path, body, .. } = exchange.about;
             self.sent_requests += 1;
             self.paths.add(number, path);
@@ -329,7 +367,10 @@ impl Tally {
     }
 
     /// Counts a failure of a request that started; its latency is infinite.
-    fn count(&mut self, failure: Failure) {
+    fn count(&mut self, request: &Request, failure: Failure) {
+        if let Some(steps) = &mut self.steps {
+            steps.failed(request, true);
+        }
         *self.failures.entry(failure).or_default() += 1;
         self.latency.record_failed();
         self.first_byte.record_failed();
@@ -356,6 +397,9 @@ impl Tally {
         self.ok_in_window += other.ok_in_window;
         other.failures.into_iter().for_each(|(failure, count)| *self.failures.entry(failure).or_default() += count);
         self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
+        other.repeated.into_iter().for_each(|(failure, count)| *self.repeated.entry(failure).or_default() += count);
+        let mine = &mut self.repeated_statuses;
+        other.repeated_statuses.into_iter().for_each(|(status, count)| *mine.entry(status).or_default() += count);
         other.causes.into_iter().for_each(|((failure, cause), count)| self.cause(failure, cause, count));
         self.latency.merge(&other.latency);
         self.first_byte.merge(&other.first_byte);
@@ -365,6 +409,9 @@ impl Tally {
             mine.lag.merge(&theirs.lag);
             mine.worst = mine.worst.max(theirs.worst);
             mine.last = [mine.last, theirs.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.steps, &other.steps) {
+            mine.merge(theirs);
         }
         self.sent_requests += other.sent_requests;
         self.sent_bytes += other.sent_bytes;
@@ -405,7 +452,7 @@ mod tests {
 
     fn request(measured: bool, late: u64) -> Request {
         let intended = Nanos::from_secs(1);
-        Request { number: 0, intended, started: intended + Nanos::from_millis(late), measured }
+        Request { number: 0, intended, started: intended + Nanos::from_millis(late), measured, step: 0 }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::document::FieldPath;
-use crate::order::{Arrivals, Order};
-use crate::units::Nanos;
+use crate::order::{Arrivals, Order, RateStep};
+use crate::units::{Nanos, PerSecond};
 
 /// Requests to one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,13 +26,16 @@ pub struct HttpSpec {
     /// Threads of the load generator.
     pub threads: u32,
     /// Open loop at this rate over all connections; `None` is closed loop.
-    pub rate: Option<Arrivals>,
+    pub rate: Option<RequestRate>,
     /// What ends it.
     pub amount: HttpAmount,
     /// Requests that start so soon after the begin are in no figure.
     pub warm_up: Nanos,
     /// A request that has no whole answer so long after its intended start has failed.
     pub timeout: Nanos,
+    /// Which attempts are repeated; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetrySpec>,
     /// The statuses of answers that are no errors; empty for 200 to 399.
     pub expect: Vec<u16>,
     /// Which record or saved value a request works on.
@@ -43,6 +46,117 @@ pub struct HttpSpec {
     pub save: BTreeMap<String, SaveSpec>,
     /// Whether the server may be on another machine.
     pub other_machines: bool,
+}
+
+/// The schedule of an open loop of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RequestRate {
+    /// The same rate all the time.
+    Constant(Arrivals),
+    /// Rates one after another, for the duration of the load.
+    Steps(RateSteps),
+}
+
+/// Rates one after another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateSteps {
+    /// At least one.
+    pub steps: Vec<RateStep>,
+    /// Exponential gaps instead of equal ones.
+    pub poisson: bool,
+}
+
+/// The instance under which the metrics of a step of a schedule are named; steps are numbered from 1.
+pub fn step_instance(number: usize) -> String {
+    format!("{STEP}{number}")
+}
+
+/// The number of the step whose metrics an instance names.
+pub fn step_of(instance: &str) -> Option<u32> {
+    instance.strip_prefix(STEP)?.parse().ok().filter(|number| *number > 0)
+}
+
+const STEP: &str = "step.";
+
+/// Into how many steps a ramp is divided.
+pub const PARTS_OF_RAMP: u32 = 10;
+
+impl RateSteps {
+    /// A rate that rises or falls evenly, in ten steps so that each has figures of its own.
+    pub fn ramp(from: PerSecond, to: PerSecond, over: Nanos, poisson: bool) -> Self {
+        let at = |part: u32| {
+            let share = f64::from(part) / f64::from(PARTS_OF_RAMP);
+            // Between two rates there is a rate.
+            PerSecond::new(from.get() + (to.get() - from.get()) * share).unwrap_or(to)
+        };
+        let parts = 0..PARTS_OF_RAMP;
+        let times = equal_times(over, PARTS_OF_RAMP);
+        let steps = parts.zip(times).map(|(part, time)| RateStep { from: at(part), to: at(part + 1), time });
+        Self { steps: steps.collect(), poisson }
+    }
+
+    /// Rates that are kept equally long, `over` this time together.
+    pub fn equally_long(rates: &[PerSecond], over: Nanos, poisson: bool) -> Self {
+        let times = equal_times(over, rates.len() as u32);
+        let steps = rates.iter().zip(times).map(|(rate, time)| RateStep { from: *rate, to: *rate, time });
+        Self { steps: steps.collect(), poisson }
+    }
+
+    /// How long they last together.
+    pub fn time(&self) -> Nanos {
+        self.steps.iter().fold(Nanos::ZERO, |sum, step| sum + step.time)
+    }
+}
+
+/// Times that add up to `over` and differ by a nanosecond at most.
+fn equal_times(over: Nanos, parts: u32) -> impl Iterator<Item = Nanos> {
+    let end = move |part: u32| (u128::from(over.as_nanos()) * u128::from(part) / u128::from(parts.max(1))) as u64;
+    (0..parts).map(move |part| Nanos::from_nanos(end(part + 1) - end(part)))
+}
+
+impl RequestRate {
+    /// Whether gaps are exponential.
+    pub const fn is_poisson(&self) -> bool {
+        match self {
+            Self::Constant(arrivals) => arrivals.poisson,
+            Self::Steps(steps) => steps.poisson,
+        }
+    }
+
+    /// The steps; none where the rate is always the same.
+    pub fn steps(&self) -> &[RateStep] {
+        match self {
+            Self::Constant(_) => &[],
+            Self::Steps(steps) => &steps.steps,
+        }
+    }
+
+    /// The rate, on average over all steps; `None` where there is no step.
+    pub fn mean(&self) -> Option<PerSecond> {
+        match self {
+            Self::Constant(arrivals) => Some(arrivals.rate),
+            Self::Steps(steps) => {
+                let operations: f64 = steps.steps.iter().map(RateStep::operations).sum();
+                PerSecond::new(operations / steps.time().as_secs_f64())
+            }
+        }
+    }
+}
+
+/// Which failed attempts of requests are repeated. A request has one or more attempts and is counted once, by its last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetrySpec {
+    /// Answers with these statuses.
+    pub statuses: Vec<u16>,
+    /// Attempts without a whole answer within the timeout.
+    pub timeout: bool,
+    /// Attempts whose connection was refused or reset, or closed before a whole answer.
+    pub connection: bool,
+    /// Attempts after the first, at most.
+    pub times: u32,
+    /// The time between the end of an attempt and the begin of the next.
+    pub wait: Nanos,
 }
 
 /// What ends a load.

@@ -208,6 +208,19 @@ fn needed(q: f64) -> u64 {
     (10.0 / (1.0 - q) - 1e-6).ceil() as u64
 }
 
+/// The number of operations without which a percentile is missing; `None` for other metrics.
+pub fn samples_needed(metric: Metric) -> Option<u64> {
+    let q = match metric {
+        Metric::LatencyP50 => 0.5,
+        Metric::LatencyP90 => 0.9,
+        Metric::LatencyP95 => 0.95,
+        Metric::LatencyP99 => 0.99,
+        Metric::LatencyP999 => 0.999,
+        _ => return None,
+    };
+    Some(needed(q))
+}
+
 /// The highest percentile up to the 99th for which so many operations suffice; the median where they do for none.
 pub fn highest(operations: f64) -> Metric {
     let known = [(Metric::LatencyP99, 0.99), (Metric::LatencyP95, 0.95), (Metric::LatencyP90, 0.9)];

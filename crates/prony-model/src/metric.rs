@@ -84,8 +84,8 @@ impl Metric {
         use Metric::{
             Conflicts, Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag,
             LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Ok, Open, Operations,
-            OperationsPerOk, Rate, Refused, Rows, SentDistinct, Skipped, Time, Timeouts, Transactions, Unfinished,
-            UserBytes,
+            OperationsPerOk, Rate, Refused, Retries, Rows, SentDistinct, Skipped, Time, Timeouts, Transactions,
+            Unfinished, UserBytes,
         };
         matches!(
             self,
@@ -93,7 +93,7 @@ impl Metric {
         ) || matches!(self, Entries | EntriesWritten | Examined | Rows | Misses | Distinct | UserBytes)
             || matches!(
                 self,
-                Refused | Conflicts | Ok | Timeouts | Unfinished | SentDistinct | OperationsPerOk | Open(_)
+                Refused | Conflicts | Ok | Timeouts | Retries | Unfinished | SentDistinct | OperationsPerOk | Open(_)
             )
             || matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax)
     }
@@ -142,6 +142,7 @@ metrics! {
         with one write transaction at a time; `errors` includes their operations";
     Ok "ok" Count Neither false "Requests that were answered as expected";
     Timeouts "timeouts" Count Lower false "Requests without a whole answer in time; `errors` includes them";
+    Retries "retries" Count Lower false "Attempts of requests that were repeated; each request is counted once, by its last attempt";
     Unfinished "unfinished" Count Lower false "Requests that were under way when the phase ended; `errors` includes them";
     SentDistinct "sent.distinct" Count Neither false "Different bodies that were sent; of requests without a body, different paths";
     OperationsPerOk "operations.per.ok" Count Lower false "Operations that a service counted itself (`phase.SERVICE.operations`) for each request that \

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Fraction, PerSecond};
+use crate::units::{Fraction, Nanos, PerSecond};
 
 /// Which record an operation touches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,4 +42,22 @@ pub struct Arrivals {
     pub rate: PerSecond,
     /// Exponential gaps instead of equal ones.
     pub poisson: bool,
+}
+
+/// A part of an open loop's schedule in which the rate is the same, or rises or falls evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateStep {
+    /// The rate at its begin, over all clients.
+    pub from: PerSecond,
+    /// The rate at its end.
+    pub to: PerSecond,
+    /// How long it lasts.
+    pub time: Nanos,
+}
+
+impl RateStep {
+    /// How many operations are due in it, on average where they arrive at random.
+    pub fn operations(&self) -> f64 {
+        f64::midpoint(self.from.get(), self.to.get()) * self.time.as_secs_f64()
+    }
 }

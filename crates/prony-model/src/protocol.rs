@@ -266,6 +266,29 @@ pub struct RequestsReport {
     pub bytes: (Bytes, Bytes),
     /// Connections that were made, those of the warm-up included.
     pub connections: u64,
+    /// Attempts that were repeated; `None` where none is to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u64>,
+    /// What was counted of parts of the requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<RequestsPart>,
+}
+
+/// What a load generator counted of some of its requests, such as those that were due in one step of a schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestsPart {
+    /// The instance under which its metrics are named.
+    pub name: String,
+    /// Requests that were answered as expected.
+    pub ok: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Requests that were never started.
+    pub skipped: u64,
+    /// Expected answers a second.
+    pub rate: Reading<f64>,
+    /// Latencies as those of all requests.
+    pub latency: HistogramRecord,
 }
 
 /// Numbers as keys are texts in JSON. Inside a tagged message serde has read them as texts before it knows that they are to be

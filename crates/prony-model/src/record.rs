@@ -280,6 +280,7 @@ impl Completion {
                     | Metric::Operations
                     | Metric::Ok
                     | Metric::Timeouts
+                    | Metric::Retries
                     | Metric::Unfinished
                     | Metric::SentDistinct
                     | Metric::OperationsPerOk

@@ -13,7 +13,7 @@ pub use super::document::{
 use super::http::{HttpAmount, HttpSpec};
 pub use super::key::KeySpec;
 pub use super::limits::Limits;
-pub use super::order::{Arrivals, Order};
+pub use super::order::{Arrivals, Order, RateStep};
 use super::program::{CommandLine, ObserveSpec, ProgramSpec};
 pub use super::query::{Filter, Operand, QuerySpec, SortKey, Test};
 use super::service::{LOAD, ServiceSpec};
@@ -439,11 +439,12 @@ impl Action {
         }
     }
 
-    /// The schedule of its operations or requests, where they have one.
-    pub const fn rate(&self) -> Option<Arrivals> {
+    /// Whether a schedule says when its operations or requests start.
+    pub const fn is_open(&self) -> bool {
         match (self.ops(), self.http()) {
-            (Some(Ops { rate, .. }), _) | (None, Some(HttpSpec { rate, .. })) => *rate,
-            (None, None) => None,
+            (Some(Ops { rate, .. }), _) => rate.is_some(),
+            (None, Some(HttpSpec { rate, .. })) => rate.is_some(),
+            (None, None) => false,
         }
     }
 
@@ -458,14 +459,14 @@ impl Action {
     pub const fn prescribes(&self, metric: Metric) -> Option<Prescribed> {
         use Metric::{Cpu, CpuSystem, CpuUser, Gap, GapCpu, OnCpu, Time, Wall};
         let is_background = matches!(self.ops(), Some(Ops { amount: Amount::Background, .. }));
-        match self.rate() {
-            Some(_) if matches!(metric, Time | Wall | Gap | GapCpu | Cpu | CpuUser | CpuSystem | OnCpu) => {
+        match self.is_open() {
+            true if matches!(metric, Time | Wall | Gap | GapCpu | Cpu | CpuUser | CpuSystem | OnCpu) => {
                 Some(Prescribed { why: "starts its operations on a schedule", instead: "its latencies" })
             }
-            None if is_background && metric.is_time_of_phase() => {
+            false if is_background && metric.is_time_of_phase() => {
                 Some(Prescribed { why: "ends with the phase's own operations", instead: "its rate or latencies" })
             }
-            None if self.is_bounded_by_time() && metric.is_time_of_phase() => {
+            false if self.is_bounded_by_time() && metric.is_time_of_phase() => {
                 Some(Prescribed { why: "lasts a given time", instead: "its rate or latencies" })
             }
             _ => None,

@@ -1,9 +1,9 @@
 //! Remarks beside the verdicts, which are not verdicts: metrics without a share above the floor, interactions of
-//! factors, growth.
+//! factors, growth, knees under load.
 
 use super::floor;
 use super::model::Remarks;
-use crate::plot::data::growth;
+use crate::plot::data::{growth, knee, numeric};
 use prony_analysis::verdicts::interactions::{self, Interactions};
 use prony_analysis::verdicts::{Verdicts, declared};
 use prony_model::number::count;
@@ -20,7 +20,10 @@ pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
         growths.note += "; a search chose the values of the factor by the outcomes of their trials, and most values \
             lie near the limit that it found";
     }
-    [above_floor(data), interplay(&found), growths].into_iter().filter(|remarks| !remarks.lines.is_empty()).collect()
+    [above_floor(data), interplay(&found), growths, knees(data)]
+        .into_iter()
+        .filter(|remarks| !remarks.lines.is_empty())
+        .collect()
 }
 
 fn above_floor(data: &RunData) -> Remarks {
@@ -37,7 +40,7 @@ fn interplay(found: &Interactions) -> Remarks {
 fn growths(data: &RunData) -> Remarks {
     let mut metrics = declared(&data.experiment);
     metrics.extend(growth::memory(data).filter(|memory| !metrics.contains(memory)));
-    let factors = growth::factors(&data.experiment);
+    let factors = numeric::factors(&data.experiment);
     let all = metrics.iter().flat_map(|metric| factors.iter().map(move |factor| (metric, *factor)));
     let sentences = all.filter_map(|(metric, factor)| Some(growth::of(data, metric, factor)?.sentences(metric)));
     Remarks {
@@ -45,6 +48,18 @@ fn growths(data: &RunData) -> Remarks {
         lines: cut(sentences.flatten().collect()),
         note: "Power laws fitted to the trials that have a value, with the 95 % interval of the exponent; no verdict \
             rests on these fits"
+            .to_owned(),
+    }
+}
+
+/// Of goodput against connections or a rate.
+fn knees(data: &RunData) -> Remarks {
+    let lines = knee::of(data).iter().flat_map(knee::Load::sentences).collect();
+    Remarks {
+        title: "Load",
+        lines: cut(lines),
+        note: "Knees by Kneedle on medians; between two levels lie the knees of 95 % of the resamples of the blocks, and one \
+            level more on each side; no verdict rests on them"
             .to_owned(),
     }
 }

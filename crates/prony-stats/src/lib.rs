@@ -9,6 +9,7 @@ pub mod contrast;
 pub mod drift;
 pub mod growth;
 pub mod interim;
+pub mod knee;
 pub mod observe;
 pub mod p_values;
 pub mod power;

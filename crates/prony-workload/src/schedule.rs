@@ -2,27 +2,87 @@
 
 use super::client_share::Share;
 use prony_model::random::{Purpose, Stream, derive};
-use prony_model::spec::Arrivals;
-use prony_model::units::Nanos;
+use prony_model::spec::{Arrivals, RateStep};
+use prony_model::units::{Nanos, PerSecond};
 
 /// Intended starts of one client's operations, from the phase's begin, without end and never decreasing.
 ///
 /// At a constant rate, client c of N takes the starts c, c + N, c + 2N ... of the whole schedule. With Poisson
-/// arrivals each client has gaps of its own at its share of the rate: together they are Poisson at the whole rate.
+/// arrivals each client has gaps of its own at its share of the rate: together they are Poisson at the whole rate. Where the rate
+/// changes, both are the same on a clock that counts due operations instead of seconds: the nth start is where the integral of the
+/// rate reaches n (the inverse method of Lewis and Shedler, 1976).
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// Nanoseconds between two starts over all clients.
-    gap: f64,
+    /// In order; the last has no end.
+    pieces: Vec<Piece>,
+    /// The piece of the last start.
+    piece: usize,
     share: Share,
     nth: u64,
     poisson: Option<(Stream, f64)>,
 }
 
+/// A time in which the rate changes evenly, or not at all.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Nanoseconds from the phase's begin.
+    begin: f64,
+    /// Operations that are due before it.
+    before: f64,
+    /// Operations that are due before its end.
+    until: f64,
+    /// Nanoseconds between two starts over all clients, at its begin.
+    gap: f64,
+    /// Operations a nanosecond by which the rate rises in each nanosecond.
+    rise: f64,
+}
+
+impl Piece {
+    const fn endless(rate: PerSecond, begin: f64, before: f64) -> Self {
+        Self { begin, before, until: f64::INFINITY, gap: 1e9 / rate.get(), rise: 0.0 }
+    }
+
+    fn of(step: &RateStep, begin: f64, before: f64) -> Self {
+        let rise = (step.to.get() - step.from.get()) / 1e9 / step.time.as_nanos() as f64;
+        Self { until: before + step.operations(), rise, ..Self::endless(step.from, begin, before) }
+    }
+
+    /// When so many operations are due.
+    fn at(&self, due: f64) -> f64 {
+        let left = due - self.before;
+        let even = left * self.gap;
+        if self.rise == 0.0 {
+            return self.begin + even;
+        }
+        // The positive root of rise/2 t^2 + t/gap = left, in the form that loses no digits where the rise is small.
+        let root = (1.0 + 2.0 * self.rise * even * self.gap).max(0.0).sqrt();
+        self.begin + 2.0 * even / (1.0 + root)
+    }
+}
+
 impl Schedule {
     /// The schedule of one client.
     pub fn new(arrivals: &Arrivals, seed: u64, share: Share) -> Self {
+        Self::over(vec![Piece::endless(arrivals.rate, 0.0, 0.0)], arrivals.poisson, seed, share)
+    }
+
+    /// The schedule of one client where rates follow one another. The first rate is that of `lead` before them, and the last that of the time
+    /// after them.
+    pub fn of_steps(steps: &[RateStep], lead: Nanos, poisson: bool, seed: u64, share: Share) -> Self {
+        let lead = steps.first().map(|first| RateStep { to: first.from, time: lead, ..*first });
+        let (mut begin, mut before, mut pieces) = (Nanos::ZERO, 0.0, Vec::new());
+        for step in lead.iter().chain(steps).filter(|step| step.time > Nanos::ZERO) {
+            let piece = Piece::of(step, begin.as_nanos() as f64, before);
+            (begin, before) = (begin + step.time, piece.until);
+            pieces.push(piece);
+        }
+        pieces.extend(steps.last().map(|last| Piece::endless(last.to, begin.as_nanos() as f64, before)));
+        Self::over(pieces, poisson, seed, share)
+    }
+
+    fn over(pieces: Vec<Piece>, poisson: bool, seed: u64, share: Share) -> Self {
         let stream = Stream::new(derive(seed, Purpose::Arrival, u64::from(share.index)));
-        Self { gap: 1e9 / arrivals.rate.get(), share, nth: 0, poisson: arrivals.poisson.then_some((stream, 0.0)) }
+        Self { pieces, piece: 0, share, nth: 0, poisson: poisson.then_some((stream, 0.0)) }
     }
 
     /// The next intended start.
@@ -32,14 +92,19 @@ impl Schedule {
     )]
     #[inline]
     pub fn next(&mut self) -> Nanos {
-        let at = match &mut self.poisson {
-            None => self.share.nth(self.nth) as f64 * self.gap,
-            Some((stream, at)) => {
-                *at -= (1.0 - stream.unit()).ln() * self.gap * f64::from(self.share.of.max(1));
-                *at
+        let due = match &mut self.poisson {
+            None => self.share.nth(self.nth) as f64,
+            Some((stream, due)) => {
+                *due -= (1.0 - stream.unit()).ln() * f64::from(self.share.of.max(1));
+                *due
             }
         };
         self.nth += 1;
+        while self.pieces.get(self.piece).is_some_and(|piece| due >= piece.until) {
+            self.piece += 1;
+        }
+        // The last piece has no end. Without any step nothing is ever due.
+        let at = self.pieces.get(self.piece).map_or(f64::INFINITY, |piece| piece.at(due));
         Nanos::from_nanos(at.round() as u64)
     }
 }
@@ -99,6 +164,72 @@ mod tests {
             }
             let off = deviation(&classes, &[0.1; 10]);
             assert!(off.abs() < 4.0, "{of} clients: {off}");
+        }
+    }
+
+    fn step(from: f64, to: f64, millis: u64) -> RateStep {
+        let rate = |rate| PerSecond::new(rate).unwrap();
+        RateStep { from: rate(from), to: rate(to), time: Nanos::from_millis(millis) }
+    }
+
+    fn starts_of(steps: &[RateStep], lead: u64, poisson: bool, share: Share, n: usize) -> Vec<u64> {
+        let mut schedule = Schedule::of_steps(steps, Nanos::from_millis(lead), poisson, 3, share);
+        (0..n).map(|_| schedule.next().as_nanos()).collect()
+    }
+
+    #[test]
+    fn steps_follow_one_another_and_their_first_and_last_rates_go_on() {
+        let steps = [step(4.0, 4.0, 500), step(10.0, 10.0, 200)];
+        let millis: Vec<u64> = starts_of(&steps, 250, false, Share::WHOLE, 8).iter().map(|at| at / 1_000_000).collect();
+        // One in 250 ms at 4/s, two in 500 ms, two in 200 ms at 10/s, then on and on.
+        assert_eq!(millis, [0, 250, 500, 750, 850, 950, 1_050, 1_150]);
+        // One step of a constant rate is the constant rate.
+        for poisson in [false, true] {
+            let one = starts_of(&[step(1_000.0, 1_000.0, 100)], 0, poisson, Share::WHOLE, 500);
+            let differ = |(a, b): (&u64, &u64)| a.abs_diff(*b) > 1;
+            assert!(!one.iter().zip(&starts(1_000.0, poisson, Share::WHOLE, 500)).any(differ), "{poisson}");
+        }
+    }
+
+    #[test]
+    fn ramp_has_the_integral_of_its_rate_as_starts() {
+        for (from, to) in [(100.0, 900.0), (900.0, 100.0), (500.0, 500.000_000_1)] {
+            let starts = starts_of(&[step(from, to, 2_000)], 0, false, Share::WHOLE, 1_000);
+            for (n, at) in starts.iter().enumerate() {
+                let t = *at as f64 / 1e9;
+                let due = from * t + (to - from) / 4.0 * t * t;
+                assert!((due - n as f64).abs() < 1e-5, "{from} {to}: {n} at {t}: {due}");
+            }
+        }
+    }
+
+    #[test]
+    fn clients_share_a_ramp() {
+        let steps = [step(100.0, 2_000.0, 300), step(50.0, 50.0, 1_000)];
+        let whole = starts_of(&steps, 10, false, Share::WHOLE, 300);
+        let mut shared: Vec<u64> =
+            (0..3).flat_map(|index| starts_of(&steps, 10, false, Share { index, of: 3 }, 100)).collect();
+        shared.sort_unstable();
+        assert_eq!(shared, whole);
+    }
+
+    /// The numbers of arrivals in steps are Poisson with the steps' operations as means.
+    #[test]
+    fn poisson_arrivals_follow_the_steps() {
+        let steps = [step(1_000.0, 1_000.0, 10_000), step(1_000.0, 5_000.0, 10_000), step(100.0, 100.0, 10_000)];
+        for of in [1, 3] {
+            let mut counts = [0f64; 3];
+            for index in 0..of {
+                for at in starts_of(&steps, 0, true, Share { index, of }, 60_000) {
+                    if let Some(count) = counts.get_mut((at / 10_000_000_000) as usize) {
+                        *count += 1.0;
+                    }
+                }
+            }
+            for (count, step) in counts.iter().zip(&steps) {
+                let off = (count - step.operations()) / step.operations().sqrt();
+                assert!(off.abs() < 4.0, "{of} clients: {counts:?}");
+            }
         }
     }
 

@@ -13,11 +13,16 @@ use crate::node::{Node, Value};
 use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
+use prony_model::http::{
+    BodySpec, HttpAmount, HttpSpec, Part, RateSteps, RequestRate, RetrySpec, SaveSpec, SavedFrom, Template,
+};
 use prony_model::service::{OfService, hole};
+use prony_model::spec::RateStep;
 use prony_model::spec::{FieldPath, Order};
 use prony_model::units::Nanos;
 
+/// Steps of a schedule, at most: the load generator has a histogram of each.
+const MOST_STEPS: usize = 100;
 /// How long a request may take.
 const TIMEOUT: Nanos = Nanos::from_secs(10);
 
@@ -54,6 +59,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         let problem = Problem::new(at.span.clone(), "`path` does not begin with `/`");
         problems.add(via(at, problem.hint("write it as `/schools/{i}`, or begin it with `{saved.NAME}`")));
     }
+    let rate = view.get("rate").and_then(|node| rate(node, problems));
     let default_method = if body.is_some() { "POST" } else { "GET" };
     Some(HttpSpec {
         server: server(&view, problems)?,
@@ -63,10 +69,11 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         body,
         connections: view.whole("connections").unwrap_or(1) as u32,
         threads: view.whole("threads").unwrap_or(1) as u32,
-        rate: view.get("rate").and_then(arrivals),
-        amount: amount(&view, problems),
+        amount: amount(&view, rate.as_ref(), problems),
+        rate,
         warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
         timeout: view.time("timeout").unwrap_or(TIMEOUT),
+        retry: retry(&view, problems),
         expect: statuses(view.get("expect")),
         order: match view.get("order") {
             Some(node) => order(node, problems)?,
@@ -95,7 +102,45 @@ fn server(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
     Some(url.trim_end_matches('/').to_owned())
 }
 
-fn amount(view: &View<'_>, problems: &mut Problems<'_>) -> HttpAmount {
+/// The schedule of an open loop.
+fn rate(node: &Node, problems: &mut Problems<'_>) -> Option<RequestRate> {
+    let view = View::new(Some(node), &grammar::REQUEST_RATE);
+    let poisson = view.plain("arrivals") == Some("poisson");
+    if let Some(ramp) = view.get("ramp") {
+        let ramp = View::new(Some(ramp), &grammar::RAMP);
+        let (from, to, over) = (ramp.rate("from")?, ramp.rate("to")?, ramp.time("over")?);
+        return Some(RequestRate::Steps(RateSteps::ramp(from, to, over, poisson)));
+    }
+    let Some(steps) = view.get("steps") else { return arrivals(node).map(RequestRate::Constant) };
+    let all = steps.list().unwrap_or_default();
+    if !(1..=MOST_STEPS).contains(&all.len()) {
+        let problem = Problem::new(steps.span.clone(), format!("`steps` has {} steps", all.len()));
+        problems.add(via(
+            steps,
+            problem.hint(format!("write 1 to {MOST_STEPS} of them: `{{ rate = 100, for = \"10 s\" }}`")),
+        ));
+        return None;
+    }
+    let step = |node: &Node| {
+        let view = View::new(Some(node), &grammar::RATE_STEP);
+        let rate = view.rate("rate")?;
+        Some(RateStep { from: rate, to: rate, time: view.time("for")? })
+    };
+    let steps = all.iter().map(step).collect::<Option<Vec<RateStep>>>()?;
+    Some(RequestRate::Steps(RateSteps { steps, poisson }))
+}
+
+fn amount(view: &View<'_>, rate: Option<&RequestRate>, problems: &mut Problems<'_>) -> HttpAmount {
+    if let Some(RequestRate::Steps(steps)) = rate {
+        for key in ["requests", "duration"] {
+            if view.get(key).is_some() {
+                let message = format!("`{key}` and the steps of `rate` both say when the requests end");
+                let problem = Problem::new(view.key_span(key), message);
+                problems.add(problem.hint(format!("leave `{key}` out: the requests last {}", steps.time())));
+            }
+        }
+        return HttpAmount::Duration(steps.time());
+    }
     match (view.whole("requests"), view.time("duration")) {
         (Some(_), Some(_)) => {
             let problem = Problem::new(view.key_span("duration"), "`requests` and `duration` exclude each other");
@@ -106,6 +151,31 @@ fn amount(view: &View<'_>, problems: &mut Problems<'_>) -> HttpAmount {
         (None, Some(time)) => HttpAmount::Duration(time),
         (None, None) => HttpAmount::Records,
     }
+}
+
+fn retry(view: &View<'_>, problems: &mut Problems<'_>) -> Option<RetrySpec> {
+    let table = View::new(Some(view.get("retry")?), &grammar::RETRY);
+    let on = table.get("on")?;
+    let named = |word: &str| on.list().unwrap_or_default().iter().any(|node| node.text() == Some(word));
+    let retry = RetrySpec {
+        statuses: statuses(Some(on)),
+        timeout: named("timeout"),
+        connection: named("connection"),
+        times: table.whole("times")? as u32,
+        wait: table.time("wait").unwrap_or(Nanos::ZERO),
+    };
+    if on.list().is_some_and(<[Node]>::is_empty) {
+        let problem = Problem::new(on.span.clone(), "`on` is empty, so that nothing is repeated");
+        problems.add(via(on, problem.hint("write `on = [503, \"timeout\", \"connection\"]`, or remove `retry`")));
+    }
+    let expect = statuses(view.get("expect"));
+    let expected = |status: &u16| if expect.is_empty() { (200..400).contains(status) } else { expect.contains(status) };
+    if let Some(status) = retry.statuses.iter().find(|status| expected(status)) {
+        let problem =
+            Problem::new(on.span.clone(), format!("status {status} is expected, so that no attempt with it fails"));
+        problems.add(via(on, problem.hint("an expected answer ends its request: remove the status from `on`")));
+    }
+    Some(retry)
 }
 
 fn statuses(node: Option<&Node>) -> Vec<u16> {

@@ -3,7 +3,8 @@
 use super::counters::{Counted, unknown};
 use crate::node::Node;
 use crate::problem::quoted;
-use prony_model::metric::MetricName;
+use prony_model::http::step_of;
+use prony_model::metric::{Metric, MetricName};
 use prony_model::program::{OfReplicas, ROLES, of_replicas};
 use prony_model::service::LOAD;
 use prony_model::spec::BACKGROUND;
@@ -18,6 +19,8 @@ pub(crate) struct PhaseNames {
     pub(crate) replicas: Vec<Started>,
     /// The phases that have a background.
     pub(crate) backgrounds: Vec<String>,
+    /// The phases of requests whose rate has steps, with the most of them in any variant.
+    pub(crate) steps: Vec<(String, u32)>,
     /// The services over all variants.
     pub(crate) services: Vec<NamedService>,
 }
@@ -78,6 +81,9 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
         let hint = format!("write `{}.{}`", name.phase, name.key);
         return (name.key.stat.is_some() || !name.key.metric.is_of_operations()).then_some((message, Some(hint)));
     }
+    if let Some(number) = step_of(instance) {
+        return no_step(name, number, &phases.steps);
+    }
     if !phases.services.is_empty() {
         return of_services(name, instance, &phases.services);
     }
@@ -101,6 +107,25 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
         ),
         minus,
     ))
+}
+
+/// The fault of a step of a schedule.
+fn no_step(name: &MetricName, number: u32, steps: &[(String, u32)]) -> Option<(String, Option<String>)> {
+    let most = steps.iter().filter(|(phase, _)| *phase == name.phase).map(|(_, most)| *most).max().unwrap_or(0);
+    if most < number {
+        let message = match most {
+            0 => format!("`{name}`: the requests of phase `{}` have no steps", name.phase),
+            most => format!("`{name}`: no variant has a step {number}, the last is `step.{most}`"),
+        };
+        return Some((message, Some("steps are those of `rate = { steps = [...] }` or `{ ramp = {...} }`".to_owned())));
+    }
+    let hint = format!("write `{}.{}`", name.phase, name.key);
+    let has = matches!(
+        name.key.metric,
+        Metric::Ok | Metric::Operations | Metric::Errors | Metric::Skipped | Metric::Rate | Metric::LatencyMax
+    ) || name.key.metric.name().starts_with("latency.p");
+    let message = format!("`{name}` is not known by step: a step has `ok errors skipped rate latency`");
+    (!has || name.key.stat.is_some()).then_some((message, Some(hint)))
 }
 
 /// The fault of an instance in a file that measures services.

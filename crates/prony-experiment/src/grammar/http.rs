@@ -1,6 +1,6 @@
 //! Declares the requests of a phase.
 
-use super::repeat::{ORDER, RATE_KEY};
+use super::repeat::{ARRIVALS, ORDER};
 use crate::shape::{Shape, TableShape, action, optional, required, table};
 
 /// `http = { ... }`.
@@ -44,13 +44,26 @@ pub(crate) static HTTP: TableShape = table(
         optional("duration", Shape::Span, "`requests`", "Sends as many requests as fit into this time."),
         optional("connections", Shape::Whole(1, 60_000), "1", "Connections, at most."),
         optional("threads", Shape::Whole(1, 1024), "1", "Threads of the load generator."),
-        RATE_KEY,
+        optional(
+            "rate",
+            Shape::Either(&[Shape::Rate, Shape::Table(&REQUEST_RATE)]),
+            "closed loop",
+            "Open loop: requests start at this rate, or at rates that follow one another.",
+        ),
         optional("warm_up", Shape::Span, "none", "Requests that start so soon after the begin are in no result."),
         optional(
             "timeout",
             Shape::Span,
             "10 s",
-            "A request without a whole answer so long after its intended start has failed.",
+            "An attempt without a whole answer so long after its start has failed; the first one starts when its request was \
+             intended to.",
+        ),
+        optional(
+            "retry",
+            Shape::Table(&RETRY),
+            "nothing is repeated",
+            "Which failed attempts of a request are repeated. A request is counted once, by its last attempt, and its latency \
+             ends with that.",
         ),
         optional(
             "expect",
@@ -73,6 +86,47 @@ pub(crate) static HTTP: TableShape = table(
     ]],
 );
 
+/// `rate = { ... }` of requests.
+pub(crate) static REQUEST_RATE: TableShape = table(
+    "rate of requests",
+    "The schedule of an open loop of requests. `ramp` and `steps` say how long the requests last.",
+    &[&[
+        action("rate", Shape::Rate, "Requests per second over all connections."),
+        action(
+            "ramp",
+            Shape::Table(&RAMP),
+            "A rate that rises or falls evenly; results are given for each tenth of its time.",
+        ),
+        action(
+            "steps",
+            Shape::List(&Shape::Table(&RATE_STEP)),
+            "Rates one after another, at most 100, each with results of its own.",
+        ),
+        ARRIVALS,
+    ]],
+);
+
+/// `ramp = { ... }`.
+pub(crate) static RAMP: TableShape = table(
+    "ramp",
+    "A rate that rises or falls evenly.",
+    &[&[
+        required("from", Shape::Rate, "The rate at its begin."),
+        required("to", Shape::Rate, "The rate at its end."),
+        required("over", Shape::Span, "How long it lasts."),
+    ]],
+);
+
+/// One of `steps`.
+pub(crate) static RATE_STEP: TableShape = table(
+    "steps",
+    "A rate that is kept for a time.",
+    &[&[
+        required("rate", Shape::Rate, "Requests per second over all connections."),
+        required("for", Shape::Span, "How long it lasts."),
+    ]],
+);
+
 /// `body = { ... }`.
 pub(crate) static BODY: TableShape = table(
     "body",
@@ -85,6 +139,27 @@ pub(crate) static BODY: TableShape = table(
             "the file as it is",
             "Texts in the file that are replaced in each request: `fill = { CHANGESET = \"{saved.changeset}\" }`.",
         ),
+    ]],
+);
+
+/// `retry = { ... }`.
+pub(crate) static RETRY: TableShape = table(
+    "retry",
+    "Which failed attempts of a request are repeated.",
+    &[&[
+        required(
+            "on",
+            Shape::List(&Shape::Either(&[
+                Shape::Whole(200, 999),
+                Shape::Word(&[
+                    ("timeout", "no whole answer within `timeout` of the attempt's start"),
+                    ("connection", "the connection was refused or reset, or closed before a whole answer"),
+                ]),
+            ])),
+            "What an attempt ends in that is repeated: statuses of answers, `\"timeout\"`, `\"connection\"`.",
+        ),
+        required("times", Shape::Whole(1, 1_000), "Attempts after the first, at most."),
+        optional("wait", Shape::Time, "none", "The time between the end of an attempt and the begin of the next."),
     ]],
 );
 

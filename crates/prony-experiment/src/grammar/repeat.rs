@@ -16,6 +16,13 @@ pub(super) const ORDER: Field = optional(
 pub(super) const RATE_KEY: Field =
     optional("rate", RATE_SHAPE, "closed loop", "Open loop: operations arrive at this rate.");
 
+pub(super) const ARRIVALS: Field = optional(
+    "arrivals",
+    Shape::Word(&[("even", "equal gaps"), ("poisson", "exponential gaps")]),
+    "\"even\"",
+    "Distribution of the gaps between arrivals of operations.",
+);
+
 static ORDERS: [(&str, &str); 6] = [
     ("record", "by number: 0, 1, 2 ..."),
     ("key", "by the keys' byte order"),
@@ -50,13 +57,5 @@ pub(crate) static HOTSPOT_SHARES: TableShape = table(
 pub(crate) static RATE: TableShape = table(
     "rate",
     "An open loop's schedule.",
-    &[&[
-        required("rate", Shape::Rate, "Operations per second over all clients."),
-        optional(
-            "arrivals",
-            Shape::Word(&[("even", "equal gaps"), ("poisson", "exponential gaps")]),
-            "\"even\"",
-            "Distribution of the gaps between arrivals of operations.",
-        ),
-    ]],
+    &[&[required("rate", Shape::Rate, "Operations per second over all clients."), ARRIVALS]],
 );

@@ -1,8 +1,9 @@
 //! Tests of files that measure services.
 
-use prony_model::http::{BodySpec, HttpAmount, Part, SavedFrom};
+use prony_model::http::{BodySpec, HttpAmount, Part, RateSteps, RequestRate, RetrySpec, SavedFrom};
 use prony_model::service::{CounterSource, DATA, OfService, PORT, ReadySign, hole};
-use prony_model::spec::{Action, Order, Subject};
+use prony_model::spec::{Action, Order, RateStep, Subject};
+use prony_model::units::{Nanos, PerSecond};
 
 use super::*;
 
@@ -41,7 +42,7 @@ name = "settle"
 settle = { quiet = "1 s" }
 [[phase]]
 name = "read"
-http = { service = "api", path = "{saved.school}?n={doc.in.name}", headers = { x-number = "n{i}" }, duration = "5 s", order = "uniform", rate = "100/s" }
+http = { service = "api", path = "{saved.school}?n={doc.in.name}", headers = { x-number = "n{i}" }, duration = "5 s", order = "uniform", rate = "100/s", retry = { on = [503, "timeout"], times = 2, wait = "50 ms" } }
 [[phase]]
 name = "wait"
 pause = "1 s"
@@ -75,10 +76,78 @@ fn services_and_requests_are_read() {
         (&SavedFrom::Header("location".into()), true)
     );
     let read = http(2);
+    let retry =
+        RetrySpec { statuses: vec![503], timeout: true, connection: false, times: 2, wait: Nanos::from_millis(50) };
+    assert_eq!((&read.retry, &insert.retry), (&Some(retry), &None));
     let Part::Field(field) = &read.path.0[2] else { panic!("{:?}", read.path) };
     assert_eq!((&read.path.0[0], field.to_string()), (&Part::Saved("school".into()), "in.name".to_owned()));
-    assert!(spec.phases[2].action.is_bounded_by_time() && spec.phases[2].action.rate().is_some());
+    assert!(spec.phases[2].action.is_bounded_by_time() && spec.phases[2].action.is_open());
     assert!(matches!(spec.phases[3].action, Action::Pause(_)));
+}
+
+fn per_second(rate: f64) -> PerSecond {
+    PerSecond::new(rate).unwrap()
+}
+
+/// A phase of requests at this rate.
+fn at_rate(rate: &str) -> String {
+    format!("[[phase]]\nname = \"p\"\nhttp = {{ url = \"http://127.0.0.1:9\", path = \"/\", rate = {rate} }}\n")
+}
+
+#[test]
+fn rates_that_change_last_as_long_as_their_steps() {
+    let http = |rate: &str| sound(&at_rate(rate)).variants()[0].spec.phases[0].action.http().unwrap().clone();
+    let steps = "{ steps = [{ rate = 100, for = \"1 s\" }, { rate = \"12000/min\", for = \"500 ms\" }], arrivals = \"poisson\" }";
+    let step =
+        |rate, millis| RateStep { from: per_second(rate), to: per_second(rate), time: Nanos::from_millis(millis) };
+    let expected = RateSteps { steps: vec![step(100.0, 1_000), step(200.0, 500)], poisson: true };
+    assert_eq!((expected.steps[0].operations(), expected.steps[1].operations()), (100.0, 100.0));
+    let found = http(steps);
+    assert_eq!(found.amount, HttpAmount::Duration(Nanos::from_millis(1_500)));
+    assert_eq!(found.rate, Some(RequestRate::Steps(expected)));
+    let found = http("{ ramp = { from = 100, to = 1100, over = \"10 s\" } }");
+    let Some(RequestRate::Steps(ramp)) = &found.rate else { panic!("{:?}", found.rate) };
+    let last = RateStep { from: per_second(1_000.0), to: per_second(1_100.0), time: Nanos::from_secs(1) };
+    assert_eq!((ramp.steps.len(), ramp.steps.last()), (10, Some(&last)));
+    assert_eq!(
+        (found.amount, found.rate.and_then(|rate| rate.mean())),
+        (HttpAmount::Duration(Nanos::from_secs(10)), Some(per_second(600.0)))
+    );
+}
+
+#[test]
+fn faults_of_rates_that_change_are_named() {
+    const STEPS: &str = "{ steps = [{ rate = 100, for = \"1 s\" }, { rate = 200, for = \"1 s\" }] }";
+    for (rate, expected) in [
+        ("{ steps = [] }", "`steps` has 0 steps"),
+        ("{ steps = [{ rate = 100 }] }", "`for`"),
+        ("{ steps = [{ rate = 0, for = \"1 s\" }] }", "`0`"),
+        ("{ ramp = { from = 1, to = 2 } }", "`over`"),
+        ("{ rate = 1, ramp = { from = 1, to = 2, over = \"1 s\" } }", "`ramp`"),
+        ("{ arrivals = \"poisson\" }", "`rate`"),
+        (
+            "{ ramp = { from = 1, to = 2, over = \"1 s\" } }, requests = 5",
+            "`requests` and the steps of `rate` both say",
+        ),
+        (
+            "{ ramp = { from = 1, to = 2, over = \"1 s\" } }, duration = \"5 s\"",
+            "leave `duration` out: the requests last 1.000 s",
+        ),
+    ] {
+        let found = faults(&at_rate(rate));
+        assert!(found.contains(expected), "{rate}: {found}");
+    }
+    for (rate, metric, expected) in [
+        (STEPS, "p.step.2.latency.p99", "no faults"),
+        (STEPS, "p.step.1.rate", "no faults"),
+        (STEPS, "p.step.3.rate", "no variant has a step 3, the last is `step.2`"),
+        (STEPS, "p.step.1.timeouts", "is not known by step"),
+        ("{ ramp = { from = 1, to = 2, over = \"1 s\" } }", "p.step.10.ok", "no faults"),
+        ("100", "p.step.1.rate", "the requests of phase `p` have no steps"),
+    ] {
+        let found = faults(&format!("[compare]\nmetric = \"{metric}\"\n{}", at_rate(rate)));
+        assert!(found.contains(expected), "{rate} {metric}: {found}");
+    }
 }
 
 /// The faults of a file with one service and this phase.
@@ -86,6 +155,20 @@ fn with(service: &str, phase: &str) -> String {
     faults(&format!(
         "[[service]]\nname = \"api\"\ncommand = [\"server\", \"{{port}}\"]\n{service}\n[[phase]]\nname = \"p\"\n{phase}\n"
     ))
+}
+
+#[test]
+fn faults_of_retries_are_named() {
+    for (retry, expected) in [
+        ("on = [200], times = 1", "status 200 is expected, so that no attempt with it fails"),
+        ("on = [], times = 1", "`on` is empty"),
+        ("on = [\"reset\"], times = 1", "`on` cannot be `reset`"),
+        ("on = [1], times = 1", "`on` cannot be `1`"),
+        ("on = [503], times = 0", "`times`"),
+    ] {
+        let found = with("", &format!("http = {{ service = \"api\", path = \"/\", retry = {{ {retry} }} }}"));
+        assert!(found.contains(expected), "{retry}: {found}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 
 use prony_http::{HostError, Trial, host};
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
+use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, RequestRate, SaveSpec, SavedFrom, Template};
 use prony_model::latency::Recorder;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
@@ -131,6 +131,7 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         amount: HttpAmount::Requests(requests),
         warm_up: Nanos::ZERO,
         timeout: PATIENT,
+        retry: None,
         expect: Vec::new(),
         order: Order::Record,
         collection: None,
@@ -228,8 +229,8 @@ fn only(spec: HttpSpec) -> PhaseReport {
     report
 }
 
-fn rate(rate: f64) -> Option<Arrivals> {
-    Some(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false })
+fn rate(rate: f64) -> Option<RequestRate> {
+    Some(RequestRate::Constant(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false }))
 }
 
 proptest! {

@@ -7,5 +7,6 @@ mod exchanges;
 mod faults;
 mod host;
 mod open_loop;
+mod retries;
 mod server;
 mod values;

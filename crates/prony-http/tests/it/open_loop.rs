@@ -6,15 +6,16 @@ use std::thread;
 use std::time::Duration;
 
 use prony_http::{Asked, Bound, Latency, Loop, Remark};
+use prony_model::http::{RateSteps, RequestRate};
 use prony_model::outcome::Outcome;
-use prony_model::spec::Arrivals;
+use prony_model::spec::{Arrivals, RateStep};
 use prony_model::units::{Nanos, PerSecond};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::server::{Act, OK, PATIENT, Server, assert_whole, run};
 
 pub(crate) fn constant(rate: f64) -> Loop {
-    Loop::Open(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false })
+    Loop::Open(RequestRate::Constant(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false }))
 }
 
 fn now() -> u64 {
@@ -66,7 +67,7 @@ fn fixed_delay_is_the_median_at_any_rate_and_samples_are_exact() {
         in_one_of_ten(|| {
             let (server, times) = delayed(Duration::from_millis(100));
             let asked = Asked {
-                pace: Loop::Open(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson }),
+                pace: Loop::Open(RequestRate::Constant(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson })),
                 bound: Bound::Requests(requests),
                 connections: 200,
                 timeout: PATIENT,
@@ -163,7 +164,7 @@ fn threads_keep_the_schedule_together() {
     let (server, times) = delayed(Duration::ZERO);
     for poisson in [false, true] {
         let asked = Asked {
-            pace: Loop::Open(Arrivals { rate: PerSecond::new(2_000.0).unwrap(), poisson }),
+            pace: Loop::Open(RequestRate::Constant(Arrivals { rate: PerSecond::new(2_000.0).unwrap(), poisson })),
             bound: Bound::Requests(601),
             connections: 60,
             timeout: PATIENT,
@@ -175,4 +176,77 @@ fn threads_keep_the_schedule_together() {
         numbers.sort_unstable();
         assert_eq!(numbers, (0..601).collect::<Vec<_>>());
     }
+}
+
+/// The steps that a server with a known capacity sustains, and those that it does not; what came in each by the server's own account.
+#[test]
+fn steps_have_figures_of_their_own() {
+    in_one_of_ten(|| {
+        // Four connections and 20 ms: at most 200 a second.
+        let (server, times) = delayed(Duration::from_millis(20));
+        let step = |rate: f64, millis| {
+            let rate = PerSecond::new(rate).unwrap();
+            RateStep { from: rate, to: rate, time: Nanos::from_millis(millis) }
+        };
+        let steps = RateSteps { steps: vec![step(100.0, 500), step(1_000.0, 300), step(20.0, 2_000)], poisson: false };
+        let asked = Asked {
+            bound: Bound::Duration(steps.time()),
+            pace: Loop::Open(RequestRate::Steps(steps)),
+            warm_up: Nanos::from_millis(100),
+            connections: 4,
+            timeout: PATIENT,
+            threads: 2,
+            ..Asked::of(&server.url("/{i}"))
+        };
+        let report = run(asked);
+        assert_whole(&report, 50 + 300 + 40);
+        assert_eq!(report.steps.iter().map(|step| step.requests).collect::<Vec<_>>(), [50, 300, 40]);
+        let of_steps: u64 = report.steps.iter().map(|step| step.ok + step.errors).sum();
+        assert_eq!((of_steps, report.outcome), (report.requests, Outcome::Saturated));
+        assert!(
+            report.steps[1].saturated
+                && report.steps[1].latency.p50.measured() > report.steps[0].latency.p50.measured()
+        );
+        let answered: f64 =
+            report.steps.iter().map(|step| step.rate.measured().unwrap() * step.time.as_secs_f64()).sum();
+        // Answers to the last requests of the warm-up may come in the first step.
+        assert!(answered <= 400.5, "{answered}");
+        // 200 a second in 300 ms; a server that a busy machine delays answers fewer.
+        let times = times.lock().unwrap();
+        assert_eq!(times.len(), 10 + 390);
+        let answered = *report.steps[1].rate.measured().unwrap();
+        if (150.0..205.0).contains(&answered) && !report.steps[0].saturated {
+            Ok(())
+        } else {
+            Err(format!(
+                "{:?}",
+                report.steps.iter().map(|step| (step.rate.clone(), step.saturated)).collect::<Vec<_>>()
+            ))
+        }
+    });
+}
+
+#[test]
+fn poisson_ramp_is_the_same_for_the_same_seed() {
+    let (server, times) = delayed(Duration::ZERO);
+    let rate = |rate| PerSecond::new(rate).unwrap();
+    let ramp = RateSteps::ramp(rate(200.0), rate(2_000.0), Nanos::from_millis(500), true);
+    let asked = Asked {
+        bound: Bound::Duration(ramp.time()),
+        pace: Loop::Open(RequestRate::Steps(ramp)),
+        connections: 60,
+        timeout: PATIENT,
+        ..Asked::of(&server.url("/{i}"))
+    };
+    let due = |seed| {
+        let report = run(Asked { seed, ..asked.clone() });
+        assert_whole(&report, report.requests);
+        report.steps.iter().map(|step| step.requests).collect::<Vec<u64>>()
+    };
+    let (first, again, other) = (due(5), due(5), due(6));
+    assert_eq!((first.len(), &first), (10, &again));
+    assert_ne!(first, other);
+    // 550 on average, and the last tenth has several times as many as the first.
+    assert!(first.iter().sum::<u64>().abs_diff(550) < 120 && first[9] > 2 * first[0], "{first:?}");
+    drop(times);
 }

@@ -170,7 +170,8 @@ pub(crate) fn assert_whole(report: &Report, requests: u64) {
     let errors = report.errors;
     assert_eq!((report.requests, report.ok + errors.total()), (requests, requests), "{errors:?} {:?}", report.causes);
     let answered: u64 = report.statuses.values().sum();
-    assert_eq!(answered, report.ok + errors.status, "{:?}", report.statuses);
+    let repeated = report.retried.map_or(0, |retried| retried.status);
+    assert_eq!(answered, report.ok + errors.status + repeated, "{:?}", report.statuses);
     assert_eq!(report.latency.samples, report.ok);
     let failed: u64 = report.histograms.iter().map(|histogram| histogram.failed).max().unwrap();
     assert_eq!(failed, errors.total());

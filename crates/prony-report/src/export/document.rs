@@ -16,7 +16,7 @@ use serde_json::ser::Formatter;
 
 use super::floor::{FloorOut, floor};
 use super::judged::{
-    ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, comparisons, growths, interactions, left_out,
+    ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, LoadOut, comparisons, growths, interactions, left_out, loads,
 };
 use super::profiled::{ProfileOut, profiles};
 use super::records::{Reason, VariantOut, records};
@@ -65,6 +65,8 @@ struct Document<'a> {
     crashes: Vec<CrashSummary>,
     /// The cuts of the crash trials. `effective` is null where it is that of the cut before.
     cuts: Vec<CutRecord>,
+    /// Knees of goodput under load, and where goodput falls while the work behind it rises.
+    load: Vec<LoadOut>,
     /// Results of the profiled trials, one for each profiled variant.
     profiles: Vec<ProfileOut<'a>>,
 }
@@ -220,6 +222,7 @@ pub fn document(
         growth: growths(data),
         crashes: crash::of(&data.experiment, &data.cuts),
         cuts: cuts(&data.cuts),
+        load: loads(data),
         profiles: profiles(profiled),
     };
     document.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default())).map_err(failed)?;

@@ -8,11 +8,12 @@ use prony_stats::{Counts, Estimate, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::plot::data::growth;
+use crate::plot::data::{growth, knee, numeric};
 use prony_analysis::verdicts::interactions::{self, Interaction};
 use prony_analysis::verdicts::left_out::{self, LeftOut};
 use prony_analysis::verdicts::{Line, Verdicts, declared};
 use prony_results::RunData;
+use prony_stats::knee::{Knee, NoKnee, Overload};
 
 /// A verdict with its statistics.
 #[derive(Serialize, JsonSchema)]
@@ -275,11 +276,44 @@ pub(super) fn interactions(data: &RunData, verdicts: &Verdicts) -> Vec<Interacti
     all.found.into_iter().map(one).collect()
 }
 
+/// Goodput against connections or a rate. Not a verdict.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct LoadOut {
+    /// The metric: goodput of a phase.
+    metric: String,
+    /// The factor that sets connections or a rate.
+    factor: String,
+    /// Levels of the other factors.
+    series: String,
+    /// The knee; null where there is none.
+    knee: Option<Knee>,
+    /// Why there is no knee.
+    no_knee: Option<NoKnee>,
+    /// What rises where goodput falls: the metric of a service.
+    work: Option<String>,
+    /// Where goodput falls while work for each success rises; null where it does not.
+    overload: Option<Overload>,
+}
+
+/// Goodput of each phase of requests against each factor that sets its connections or its rate.
+pub(super) fn loads(data: &RunData) -> Vec<LoadOut> {
+    let one = |load: knee::Load| LoadOut {
+        metric: load.metric.to_string(),
+        factor: load.factor,
+        series: load.name,
+        knee: load.knee.ok(),
+        no_knee: load.knee.err(),
+        work: load.overload.as_ref().map(|(metric, _)| metric.to_string()),
+        overload: load.overload.map(|(_, overload)| overload),
+    };
+    knee::of(data).into_iter().map(one).collect()
+}
+
 /// The fits of the metrics that verdicts rest on and of limited memory, with each numeric factor.
 pub(super) fn growths(data: &RunData) -> Vec<GrowthOut> {
     let mut metrics = declared(&data.experiment);
     metrics.extend(growth::memory(data).filter(|memory| !metrics.contains(memory)));
-    let factors = growth::factors(&data.experiment);
+    let factors = numeric::factors(&data.experiment);
     let mut out = Vec::new();
     for metric in &metrics {
         for growth in factors.iter().filter_map(|factor| growth::of(data, metric, *factor)) {

@@ -122,7 +122,7 @@ impl Trial<'_> {
         instances.extend(workers::instances(&spec.action, &tracked.parts, inside, series, &mut readings));
         instances.entry(String::new()).or_default().extend(readings);
         instances.extend(replicas::instances(started, replicas::Inputs { snapshots, series, pss }));
-        instances.extend(processes);
+        instances.extend(tracked.report.iter().flat_map(|report| workers::of_parts(report)).chain(processes));
         for (role, readings) in roles {
             instances.entry(role).or_default().extend(readings);
         }

@@ -8,9 +8,9 @@ use prony_model::latency::{COMMIT, Recorder};
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::open_name::OpenName;
 use prony_model::program::{REPLICAS, replica_instance};
-use prony_model::protocol::{PhaseReport, RequestsReport};
+use prony_model::protocol::{PhaseReport, RequestsPart, RequestsReport};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{LatencyKind, MetricKeyText, ProcessSeries};
+use prony_model::record::{HistogramRecord, LatencyKind, MetricKeyText, ProcessSeries};
 use prony_model::spec::{Action, BACKGROUND, PhaseSpec, WORKER};
 use prony_model::units::Nanos;
 use prony_os::sample::{Snapshot, phase_readings};
@@ -111,12 +111,31 @@ fn of_requests(ok: u64, requests: &RequestsReport, readings: &mut Readings) {
         (Metric::SentDistinct, requests.bodies.unwrap_or(requests.paths)),
     ];
     counts.into_iter().for_each(|(metric, count)| set(readings, metric, measured(count)));
+    requests.retries.iter().for_each(|count| set(readings, Metric::Retries, measured(*count)));
     for (status, count) in &requests.statuses {
         // Servers may answer with numbers that are no statuses.
         if let Some(name) = OpenName::status(*status) {
             set(readings, Metric::Open(name), measured(*count));
         }
     }
+}
+
+/// The metrics of parts of a phase's requests.
+pub(crate) fn of_parts(report: &PhaseReport) -> BTreeMap<String, Readings> {
+    let part = |part: &RequestsPart| {
+        let mut readings = Readings::new();
+        let counts = [
+            (Metric::Ok, part.ok),
+            (Metric::Operations, part.ok),
+            (Metric::Errors, part.errors),
+            (Metric::Skipped, part.skipped),
+        ];
+        counts.into_iter().for_each(|(metric, count)| set(&mut readings, metric, measured(count)));
+        set(&mut readings, Metric::Rate, part.rate.clone());
+        percentiles([&part.latency].into_iter(), &mut readings);
+        (part.name.clone(), readings)
+    };
+    report.requests.iter().flat_map(|requests| &requests.parts).map(part).collect()
 }
 
 fn rate(report: &PhaseReport) -> Reading<f64> {
@@ -131,9 +150,14 @@ fn rate(report: &PhaseReport) -> Reading<f64> {
 fn latencies(report: &PhaseReport, readings: &mut Readings) {
     let open = report.histograms.iter().any(|h| h.kind == LatencyKind::Intended);
     let kind = if open { LatencyKind::Intended } else { LatencyKind::Service };
+    percentiles(report.histograms.iter().filter(|h| h.kind == kind && h.operation != COMMIT), readings);
+}
+
+/// Percentiles over the operations of all these histograms.
+fn percentiles<'h>(histograms: impl Iterator<Item = &'h HistogramRecord>, readings: &mut Readings) {
     let mut all = Recorder::new();
     let mut kinds = 0;
-    for histogram in report.histograms.iter().filter(|h| h.kind == kind && h.operation != COMMIT) {
+    for histogram in histograms {
         match Recorder::from_record(histogram) {
             Ok(recorder) => all.merge(&recorder),
             Err(error) => {
@@ -179,6 +203,34 @@ mod tests {
         assert_eq!((of(&found["replicas"], Metric::Makespan), of(&found["replicas"], Metric::Time)), (35.0, 35.0));
         assert!(instances(&Action::Reopen, &[], &snapshots, &[], &mut whole).is_empty());
     }
+    #[test]
+    fn parts_of_requests_have_metrics_of_their_own() {
+        let mut latency = Recorder::new();
+        (0..30).for_each(|_| latency.record(ms(5)));
+        latency.record_failed();
+        let part = RequestsPart {
+            name: "step.2".to_owned(),
+            ok: 30,
+            errors: 1,
+            skipped: 0,
+            rate: Reading::Measured(15.0),
+            latency: latency.to_record("request", LatencyKind::Intended).unwrap(),
+        };
+        let requests = RequestsReport { parts: vec![part], retries: Some(4), ..RequestsReport::default() };
+        let mut readings = Readings::new();
+        of_requests(30, &requests, &mut readings);
+        let retries = &readings[&MetricKeyText(MetricKey::amount(Metric::Retries))];
+        assert_eq!(retries.measured(), Some(&4.0));
+        let found = of_parts(&PhaseReport { requests: Some(requests), ..PhaseReport::default() });
+        let of = |metric| found["step.2"][&MetricKeyText(MetricKey::amount(metric))].clone();
+        let counts =
+            [Metric::Ok, Metric::Errors, Metric::Skipped, Metric::Rate].map(|metric| of(metric).measured().copied());
+        assert_eq!(counts, [Some(30.0), Some(1.0), Some(0.0), Some(15.0)]);
+        assert!((of(Metric::LatencyP50).measured().unwrap() / 5e6 - 1.0).abs() < 0.01);
+        assert!(matches!(of(Metric::LatencyP99), Reading::Missing(Why::TooFew { .. })));
+        assert!(of_parts(&PhaseReport::default()).is_empty());
+    }
+
     #[test]
     fn requests_are_counted_by_what_they_ended_in() {
         let requests = RequestsReport {

@@ -2,24 +2,33 @@
 
 use std::num::ParseIntError;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use prony_analysis::search::{GrowSettings, Range, Scale};
 use prony_http::{Asked, AskedBody, Bound, Control, Destination, Load, Loop, Report, Trust};
 use prony_model::error::message;
+use prony_model::http::{RateSteps, RequestRate, RetrySpec};
 use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::spec::Arrivals;
-use prony_model::units::{Nanos, PerSecond, QuantityError, parse_rate, parse_span, parse_time};
+use prony_model::units::{
+    Fraction, Nanos, PerSecond, QuantityError, parse_fraction, parse_rate, parse_span, parse_time,
+};
 use prony_os::clock::monotonic;
 use prony_os::interrupt::Interrupt;
 use prony_report::screen::{self, Screen};
 
+use self::find_max::Wanted;
+use self::slo::Slo;
 use super::{Answer, Output};
 use crate::error::Error;
 use crate::progress::{Manner, Terminal};
 
+mod find_max;
+mod slo;
 mod table;
 
 /// What to send, how often, and what to print.
@@ -28,6 +37,8 @@ mod table;
   prony load http://localhost:8080/       # 10 connections, as fast as it answers, for 10 s
   prony load http://localhost:8080/ -c 50 -d '30 s' --warmup '5 s'
   prony load http://localhost:8080/ --rate 2000 --arrivals poisson
+  prony load http://localhost:8080/ --rate 500,1000,2000,4000 -d '40 s'    # 10 s each
+  prony load http://localhost:8080/ --find-max --slo 'p99 < 50 ms, errors < 0.1%'
   prony load http://localhost:8080/items/{i} -n 10000 -m PUT --body '{\"n\":{i}}'
   prony load https://localhost:8443/ --cacert ca.pem --json
 
@@ -46,11 +57,12 @@ pub struct Arguments {
     /// Threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     threads: u32,
-    /// Start so many requests a second, such as 2000 or 500/min
-    #[arg(short = 'R', long, value_name = "RATE", value_parser = rate)]
-    rate: Option<PerSecond>,
+    /// Start so many requests a second, such as 2000 or 500/min; a rate that rises evenly is 100..2000, rates that are kept equally
+    /// long one after another are 100,200,400
+    #[arg(short = 'R', long, value_name = "RATE")]
+    rate: Option<Rates>,
     /// Gaps between starts: equal, or random as those of independent users are
-    #[arg(long, value_enum, default_value_t = ArrivalKind::Constant, requires = "rate")]
+    #[arg(long, value_enum, default_value_t = ArrivalKind::Constant)]
     arrivals: ArrivalKind,
     /// Seed of random gaps
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -61,9 +73,9 @@ pub struct Arguments {
     /// Stop after this time, such as '30 s' [default: 10 s, unless --requests is given]
     #[arg(short, long, value_name = "TIME", value_parser = span)]
     duration: Option<Nanos>,
-    /// Send requests for this time before, such as '5 s': they are in no figure
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0 s")]
-    warmup: Nanos,
+    /// Send requests for this time before, such as '5 s': they are in no figure [default: 0 s; with --find-max 1 s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    warmup: Option<Nanos>,
     /// Method [default: GET; with --body POST]
     #[arg(short, long, value_name = "METHOD")]
     method: Option<String>,
@@ -73,9 +85,18 @@ pub struct Arguments {
     /// Body: a text, or @FILE for the content of a file; `{i}` in it is replaced by the number of the request
     #[arg(short, long, value_name = "TEXT|@FILE")]
     body: Option<String>,
-    /// Give a request up so long after its (intended) start
+    /// Give an attempt of a request up so long after its start; the first one starts when its request was intended to
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10 s")]
     timeout: Nanos,
+    /// Repeat attempts that end so: statuses, 'timeout', 'connection' (refused, reset or closed), such as 503,timeout
+    #[arg(long, value_name = "END", value_delimiter = ',', value_parser = retry_on)]
+    retry: Vec<RetryOn>,
+    /// Attempts of a request after the first, at most
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "retry")]
+    retries: u32,
+    /// Time between the end of an attempt and the begin of the next, such as '100 ms'
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0 s", requires = "retry")]
+    retry_wait: Nanos,
     /// Statuses that are no errors, such as 200,404 [default: 200 to 399]; redirects are not followed
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = status)]
     expect: Vec<u16>,
@@ -88,12 +109,57 @@ pub struct Arguments {
     /// Permit a server on another machine: load only servers that are yours
     #[arg(short, long)]
     yes: bool,
+    /// Find the largest rate with which the server keeps the bounds of --slo; --rate is the range of rates, such as 100.. (the default)
+    /// or 100..5000, and --duration the length of a step
+    #[arg(long, requires = "slo", conflicts_with = "requests")]
+    find_max: bool,
+    /// Bounds that all must hold, such as 'p99 < 50 ms, errors < 0.1%': of p50, p90, p95, p99, p99.9, max, errors
+    #[arg(long, value_name = "BOUNDS", requires = "find_max")]
+    slo: Option<Slo>,
+    /// Search until the largest rate within the bounds and the next beyond them differ by at most this share of the former
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction, requires = "find_max")]
+    resolution: Fraction,
+    /// Number of steps with the largest rate within the bounds, and with the next beyond them
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100), requires = "find_max")]
+    confirm: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// The rates of an open loop.
+#[derive(Clone, Debug, PartialEq)]
+enum Rates {
+    /// The same all the time.
+    One(PerSecond),
+    /// From the first evenly to the second, or without an end.
+    Range(PerSecond, Option<PerSecond>),
+    /// One after another, equally long.
+    Steps(Vec<PerSecond>),
+}
+
+impl FromStr for Rates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((from, to)) = text.split_once("..") {
+            let to = (!to.trim().is_empty()).then(|| rate(to)).transpose()?;
+            return Ok(Self::Range(rate(from)?, to));
+        }
+        let all = text.split(',').map(rate).collect::<Result<Vec<PerSecond>, String>>()?;
+        Ok(if let [one] = all.as_slice() { Self::One(*one) } else { Self::Steps(all) })
+    }
+}
+
+/// What an attempt ends in that is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RetryOn {
+    Status(u16),
+    Timeout,
+    Connection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -106,6 +172,12 @@ enum ArrivalKind {
 const CONNECTIONS: u32 = 10;
 /// The same in an open loop, in which slow answers need more of them.
 const OPEN_CONNECTIONS: u32 = 100;
+/// The rate with which `--find-max` begins where none is given.
+const LOWEST_RATE: f64 = 100.0;
+/// The warm-up of its steps.
+const WARM_UP: Nanos = Nanos::from_secs(1);
+/// The length of its steps.
+const STEP: Nanos = Nanos::from_secs(10);
 /// How often the progress is shown, and an interrupt noticed.
 const REFRESH: Duration = Duration::from_millis(100);
 
@@ -129,17 +201,33 @@ fn status(text: &str) -> Result<u16, ParseIntError> {
     text.trim().parse()
 }
 
+fn retry_on(text: &str) -> Result<RetryOn, String> {
+    match text.trim() {
+        "timeout" => Ok(RetryOn::Timeout),
+        "connection" => Ok(RetryOn::Connection),
+        text => {
+            let status = text.parse().map(RetryOn::Status);
+            status.map_err(|_| "it is no status, and neither `timeout` nor `connection`".to_owned())
+        }
+    }
+}
+
 /// Sends the requests and prints the figures.
 ///
 /// # Errors
 /// Faults in the arguments, a server that cannot be reached or is on another machine, and output that cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let load = Load::check(asked(arguments)).map_err(|faults| {
-        let text = |fault: prony_http::Fault| format!("error: {}\nhint: {}\n", fault.message, fault.hint);
-        Error::Worded { text: faults.into_iter().map(text).collect() }
-    })?;
+    let listen = || Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source });
+    if let Some(slo) = arguments.slo.as_ref().filter(|_| arguments.find_max) {
+        return find_max::run(&wanted(arguments, slo)?, output, &listen()?);
+    }
+    if let Some(Rates::Range(from, None)) = arguments.rate {
+        let message = format!("the range of rates `{}..` has no end", from.get());
+        return Err(Error::Arguments { message, hint: "write it as 100..2000, or add --find-max".to_owned() });
+    }
+    let load = Load::check(asked(arguments)).map_err(faults)?;
     let destination = Destination::find(&load)?;
-    let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
+    let interrupt = listen()?;
     let report = observed(&load, destination, &interrupt, arguments.quiet)?;
     if arguments.json {
         let text = serde_json::to_string_pretty(&report);
@@ -155,18 +243,66 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     Ok(if report.outcome == Outcome::Ok && !report.interrupted { Answer::Yes } else { Answer::No })
 }
 
-fn asked(arguments: &Arguments) -> Asked {
-    let pace = match arguments.rate {
-        None => Loop::Closed,
-        Some(rate) => Loop::Open(Arrivals { rate, poisson: arguments.arrivals == ArrivalKind::Poisson }),
+/// All faults as one text.
+fn faults(faults: Vec<prony_http::Fault>) -> Error {
+    let text = |fault: prony_http::Fault| format!("error: {}\nhint: {}\n", fault.message, fault.hint);
+    Error::Worded { text: faults.into_iter().map(text).collect() }
+}
+
+/// What `--find-max` searches for.
+fn wanted(arguments: &Arguments, slo: &Slo) -> Result<Wanted, Error> {
+    let (low, high) = match arguments.rate {
+        None => (LOWEST_RATE, None),
+        Some(Rates::Range(from, to)) => (from.get(), to.map(PerSecond::get)),
+        Some(Rates::One(_) | Rates::Steps(_)) => {
+            let message = "with --find-max, `--rate` is a range of rates".to_owned();
+            return Err(Error::Arguments { message, hint: "write it as 100.. or 100..5000".to_owned() });
+        }
     };
-    let usual = if pace == Loop::Closed { CONNECTIONS } else { OPEN_CONNECTIONS };
+    if high.is_some_and(|high| high <= low) {
+        let message = "the range of rates is empty: the first must be below the second".to_owned();
+        return Err(Error::Arguments { message, hint: "write it as 100..5000".to_owned() });
+    }
+    let whole = low.fract() == 0.0 && high.is_none_or(|high| high.fract() == 0.0);
+    let range = Range { name: "rate".to_owned(), low, high, unit: "/s".to_owned(), whole, scale: Scale::Log };
+    let (resolution, confirm) = (arguments.resolution.get(), arguments.confirm);
+    let defaults = asked(arguments);
+    let usual = OPEN_CONNECTIONS.max(arguments.threads);
+    Ok(Wanted {
+        step: arguments.duration.unwrap_or(STEP),
+        poisson: arguments.arrivals == ArrivalKind::Poisson,
+        slo: slo.clone(),
+        settings: GrowSettings { range, resolution, confirm },
+        quiet: arguments.quiet,
+        json: arguments.json,
+        asked: Asked {
+            connections: arguments.connections.unwrap_or(usual),
+            // What a server does first at a rate is not what it does at that rate.
+            warm_up: arguments.warmup.unwrap_or(WARM_UP),
+            ..defaults
+        },
+    })
+}
+
+fn asked(arguments: &Arguments) -> Asked {
+    let usual = if arguments.rate.is_none() { CONNECTIONS } else { OPEN_CONNECTIONS };
     let usual = usual.max(arguments.threads);
     let defaults = Asked::of(&arguments.url);
     let bound = match (arguments.requests, arguments.duration) {
         (Some(requests), _) => Bound::Requests(requests),
         (None, Some(duration)) => Bound::Duration(duration),
         (None, None) => defaults.bound,
+    };
+    let poisson = arguments.arrivals == ArrivalKind::Poisson;
+    // A number of requests is refused where there are steps.
+    let time = if let Bound::Duration(time) = bound { time } else { Nanos::ZERO };
+    let pace = match &arguments.rate {
+        None => Loop::Closed,
+        Some(Rates::One(rate)) => Loop::Open(RequestRate::Constant(Arrivals { rate: *rate, poisson })),
+        Some(Rates::Range(from, to)) => {
+            Loop::Open(RequestRate::Steps(RateSteps::ramp(*from, to.unwrap_or(*from), time, poisson)))
+        }
+        Some(Rates::Steps(all)) => Loop::Open(RequestRate::Steps(RateSteps::equally_long(all, time, poisson))),
     };
     let trust = match (&arguments.cacert, arguments.insecure) {
         (Some(file), _) => Trust::File(file.clone()),
@@ -181,14 +317,28 @@ fn asked(arguments: &Arguments) -> Asked {
         threads: arguments.threads,
         pace,
         bound,
-        warm_up: arguments.warmup,
+        warm_up: arguments.warmup.unwrap_or(Nanos::ZERO),
         timeout: arguments.timeout,
+        retry: retry(arguments),
         expect: arguments.expect.clone(),
         trust,
         seed: arguments.seed,
         other_machines: arguments.yes,
         ..defaults
     }
+}
+
+fn retry(arguments: &Arguments) -> Option<RetrySpec> {
+    let on = &arguments.retry;
+    let status = |on: &RetryOn| if let RetryOn::Status(status) = on { Some(*status) } else { None };
+    let retry = RetrySpec {
+        statuses: on.iter().filter_map(status).collect(),
+        timeout: on.contains(&RetryOn::Timeout),
+        connection: on.contains(&RetryOn::Connection),
+        times: arguments.retries,
+        wait: arguments.retry_wait,
+    };
+    (!on.is_empty()).then_some(retry)
 }
 
 /// The text itself, or the content of a file.

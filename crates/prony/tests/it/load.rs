@@ -3,7 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -138,4 +140,124 @@ fn interrupt_ends_a_load_with_its_figures() {
     let report: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(report["interrupted"], true);
     assert!(said.contains("warning: interrupted: the figures are those of the requests up to then"), "{said}");
+}
+
+#[test]
+fn retries_are_counted_and_nothing_is_repeated_without_them() {
+    let url = format!("http://{}/no", server());
+    let said = text(&load(&url, &["-n", "30", "--retry", "404,timeout", "--retries", "2"]).stdout);
+    assert_eq!((value(&said, "requests"), value(&said, "retries"), value(&said, "statuses")), ("30", "60", "404: 90"));
+    assert!(!text(&load(&url, &["-n", "30"]).stdout).contains("retries"));
+    let output = load(&url, &["-n", "30", "--retry", "200"]);
+    let said = text(&output.stderr);
+    assert!(said.starts_with("error: a status that is repeated is expected too\nhint: "), "{said}");
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&load(&url, &["--retry", "reset"]).stderr);
+    assert!(said.starts_with("error: invalid value `reset` for `--retry <END>`"), "{said}");
+}
+
+#[test]
+fn steps_are_printed_with_figures_of_their_own() {
+    let url = format!("http://{}/", server());
+    let output = load(&url, &["-R", "100,400", "-d", "1 s", "--arrivals", "poisson", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let steps = report["steps"].as_array().unwrap();
+    assert_eq!((steps.len(), &steps[0]["from"], &steps[1]["to"]), (2, &100.0.into(), &400.0.into()));
+    let requests: u64 = steps.iter().map(|step| step["requests"].as_u64().unwrap()).sum();
+    assert_eq!(report["requests"], requests);
+    let said = text(&load(&url, &["-R", "50..100", "-d", "500 ms"]).stdout);
+    assert!(said.contains("open loop, 75.0 requests a second on average in 10 steps (constant)"), "{said}");
+    assert!(said.contains("50.0 to 55.0/s") && said.contains("95.0 to 100/s"), "{said}");
+    for (options, expected) in [
+        (["-R", "100,200", "-n", "5"], "error: the steps do not last as long as the load"),
+        (["-R", "100..", "-d", "1 s"], "error: the range of rates `100..` has no end\nhint: "),
+    ] {
+        let output = load(&url, &options);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
+/// A server that answers one request at a time, each in 5 ms, and how long it really took for each: sleeps take longer on a busy machine.
+fn one_at_a_time() -> (SocketAddr, Arc<Mutex<(u64, Duration)>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = Arc::new(Mutex::new((0, Duration::ZERO)));
+    let counted = Arc::clone(&served);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, counted) = (stream.unwrap(), Arc::clone(&counted));
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(1..) = stream.read(&mut buffer) {
+                    {
+                        let mut counted = counted.lock().unwrap();
+                        let begin = Instant::now();
+                        thread::sleep(Duration::from_millis(5));
+                        counted.0 += 1;
+                        counted.1 += begin.elapsed();
+                    }
+                    if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, served)
+}
+
+/// On a busy machine the server may be slower while one rate is tried than while another one is.
+#[test]
+fn largest_rate_is_that_of_a_server_whose_capacity_is_known() {
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        let (address, served) = one_at_a_time();
+        let url = format!("http://{address}/{{i}}");
+        let options = ["--find-max", "--slo", "p90 < 40 ms, errors < 10%", "-R", "50.."];
+        let steps = ["-d", "800 ms", "--warmup", "200 ms", "--confirm", "1", "--resolution", "10%", "--json"];
+        let output = load(&url, &[&options[..], &steps].concat());
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        let (count, time) = *served.lock().unwrap();
+        let capacity = count as f64 / time.as_secs_f64();
+        let rate = |name: &str| result[name].as_f64();
+        if let (Some(met), Some(violated)) = (rate("largest_met"), rate("smallest_violated"))
+            && output.status.code() == Some(0)
+        {
+            assert!(met < violated && violated <= met * 1.1 + 1.0, "{met} {violated}");
+            // In a step of 1 s, a rate a little above the capacity has no backlog of 40 ms yet.
+            if met < capacity * 1.05 && capacity < violated * 1.05 {
+                return;
+            }
+        }
+        found.push((rate("largest_met"), capacity, rate("smallest_violated"), text(&output.stderr)));
+    }
+    panic!("{found:?}");
+}
+
+#[test]
+fn bounds_that_no_rate_or_each_rate_keeps_are_said() {
+    let url = format!("http://{}/", server());
+    let steps = ["-d", "100 ms", "--warmup", "0 s", "--confirm", "1", "-q"];
+    let run = |options: &[&str]| {
+        let output = load(&url, &[&["--find-max"], options, &steps].concat());
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, said) = run(&["--slo", "p50 < 1 ns", "-R", "500..1000"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("no rate was found with p50 < 1 ns: 500/s is too much already"), "{said}");
+    let (code, said) = run(&["--slo", "p50 < 10 s", "-R", "100..200"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("at least 200/s with p50 < 10 s (1 step), the end of the range"), "{said}");
+    for (options, expected) in [
+        (&["--slo", "p98 < 1 s"][..], "error: invalid value `p98 < 1 s` for `--slo <BOUNDS>`: `p98` is nothing"),
+        (&["--slo", "p50 < 1 s", "-R", "100"], "error: with --find-max, `--rate` is a range of rates"),
+        (&["--slo", "p50 < 1 s", "-R", "9..9"], "error: the range of rates is empty"),
+        (&["--slo", "p99.9 < 1 s", "-R", "0.01.."], "error: the bounds need 10000 requests in a step"),
+        (&[], "error: "),
+    ] {
+        let said = text(&load(&url, &[&["--find-max"], options].concat()).stderr);
+        assert!(said.starts_with(expected), "{said}");
+    }
 }

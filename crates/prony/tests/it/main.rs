@@ -25,6 +25,7 @@ mod hostile_files;
 mod hyperfine;
 mod interactions;
 mod json_document;
+mod knees;
 mod left_out;
 mod load;
 mod omitted_commands;

@@ -1,6 +1,6 @@
 //! The chart of growth: a metric against a numeric factor, on log axes, with fitted power laws.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
@@ -13,13 +13,15 @@ use prony_stats::{Growth as Fit, growth};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::knee::{self, Load};
+use super::numeric::{factors, number as level_of, series};
 use super::{Source, metric_control, outcomes};
 use crate::plot::chart::{
     Axis, COLOURS, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named,
     Stroke, Style, Table, When,
 };
 use crate::plot::format::Format;
-use prony_analysis::verdicts::{figure, names};
+use prony_analysis::verdicts::figure;
 use prony_results::RunData;
 
 /// The growth of one metric with one factor.
@@ -88,31 +90,6 @@ impl Line {
     }
 }
 
-/// The factors against which growth can be drawn: numbers above zero, with two levels among the variants.
-pub fn factors(experiment: &Experiment) -> Vec<usize> {
-    let positive = |f: &usize| {
-        let factor = &experiment.factors()[*f];
-        factor.is_numeric() && factor.levels.iter().all(|l| l.number.is_some_and(|n| n > 0.0))
-    };
-    names::varying(experiment).into_iter().filter(positive).collect()
-}
-
-/// Variants alike in all but one factor, in the experiment's order: the name and the variants' indices.
-pub fn series(experiment: &Experiment, factor: usize) -> Vec<(String, Vec<usize>)> {
-    let other_factors: Vec<usize> = names::varying(experiment).into_iter().filter(|f| *f != factor).collect();
-    let mut order: Vec<(String, Vec<usize>)> = Vec::new();
-    let mut places: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
-    for (id, variant) in experiment.variants().iter().enumerate() {
-        let key: Vec<usize> = other_factors.iter().map(|f| variant.levels[*f]).collect();
-        let place = *places.entry(key).or_insert(order.len());
-        if place == order.len() {
-            order.push((names::levels(experiment, id, &other_factors), Vec::new()));
-        }
-        order[place].1.push(id);
-    }
-    order
-}
-
 /// The growth of a metric with a factor. `None` where fewer than two levels of the factor have trials, or where a
 /// search chose the factor's values by the metric itself; a search by `grow` chooses them by how trials ended.
 pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> {
@@ -155,16 +132,11 @@ fn limit(experiment: &Experiment, metric: &MetricName, variants: &[usize]) -> Op
     speaks.then_some(first.as_bytes() as f64)
 }
 
-/// The value of a factor in a variant.
-fn number(experiment: &Experiment, factor: usize, variant: usize) -> Option<f64> {
-    experiment.factors()[factor].levels[experiment.variants()[variant].levels[factor]].number
-}
-
 fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variants: Vec<usize>) -> Series {
     let experiment = &data.experiment;
     let mut points = Vec::new();
     for variant in &variants {
-        let Some(x) = number(experiment, factor, *variant) else { continue };
+        let Some(x) = level_of(experiment, factor, *variant) else { continue };
         for (at, trial) in data.trials.iter().enumerate().filter(|(_, t)| t.trial.variant == *variant) {
             points.push((x, at, figure(trial, metric)));
         }
@@ -191,7 +163,7 @@ fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variant
 pub fn section(source: Source<'_>, columns: &mut Columns, metrics: &[MetricName]) -> Section {
     let data = source.data;
     let factors = factors(&data.experiment);
-    let memory = memory(data);
+    let (memory, loads) = (memory(data), knee::of(data));
     let (mut names, mut charts, mut last) = (Vec::new(), Vec::new(), Vec::new());
     // The places of the two controls.
     let (figure, against) = (0, 1);
@@ -200,7 +172,7 @@ pub fn section(source: Source<'_>, columns: &mut Columns, metrics: &[MetricName]
         let found: Vec<Chart> = growths
             .map(|(at, f, growth)| Chart {
                 when: vec![When(against, at, at)],
-                ..chart(source, columns, metric, (f, &growth))
+                ..chart(source, columns, metric, (f, &growth), &loads)
             })
             .collect();
         let nth = names.len();
@@ -265,7 +237,7 @@ struct Level {
 fn levels(source: Source<'_>, factor: usize, figures: &[Option<f64>]) -> Vec<Level> {
     let trials = &source.data.trials;
     let level = |variant: usize| {
-        let x = number(&source.data.experiment, factor, variant)?;
+        let x = level_of(&source.data.experiment, factor, variant)?;
         let values = || source.trials_of(variant).filter_map(|at| figures[at]);
         let mut ys: Vec<f64> = values().filter(|y| *y > 0.0).collect();
         ys.sort_by(f64::total_cmp);
@@ -281,13 +253,20 @@ fn levels(source: Source<'_>, factor: usize, figures: &[Option<f64>]) -> Vec<Lev
     series(&source.data.experiment, factor).into_iter().flat_map(of_series).collect()
 }
 
-fn chart(source: Source<'_>, columns: &mut Columns, metric: &MetricName, of: (usize, &Growth)) -> Chart {
-    let (factor, growth) = of;
+fn chart(
+    source: Source<'_>,
+    columns: &mut Columns,
+    metric: &MetricName,
+    (factor, growth): (usize, &Growth),
+    loads: &[Load],
+) -> Chart {
+    let is_shown = |load: &&Load| load.metric == *metric && load.factor == growth.factor;
+    let knees: Vec<&Load> = loads.iter().filter(is_shown).collect();
     let experiment = &source.data.experiment;
     let figures: Vec<Option<f64>> = source.data.trials.iter().map(|trial| figure(trial, metric)).collect();
     let levels = levels(source, factor, &figures);
     let unit = Format::from(metric.key.metric.unit());
-    let x_of = |variant| number(experiment, factor, variant).unwrap_or(f64::NAN);
+    let x_of = |variant| level_of(experiment, factor, variant).unwrap_or(f64::NAN);
     let mut marks = limits(columns, growth, &levels);
     marks.extend(growth.series.iter().flat_map(|series| fitted(columns, series)));
     let medians: Vec<(&Level, f64)> = levels.iter().filter_map(|level| Some((level, median(&level.ys)?))).collect();
@@ -307,6 +286,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, metric: &MetricName, of: (us
         ..Mark::default()
     });
     let ended = || levels.iter().filter(|level| !level.ended.is_empty());
+    marks.extend(knees.iter().filter_map(|load| at_knee(columns, load)));
     marks.push(Mark {
         kind: Kind::Ends,
         of: Of::Each(ended().map(|level| level.variant).collect()),
@@ -317,7 +297,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, metric: &MetricName, of: (us
     let log = |label: &str, format| Axis { label: label.to_owned(), format, scale: Scale::Log, ..Axis::default() };
     Chart {
         title: format!("{metric} against {}", growth.factor),
-        caption: caption(source, growth, metric, &levels),
+        caption: caption(source, growth, metric, &levels, &knees),
         x: log(&growth.factor, Format::Count),
         y: log("", unit),
         height: 0.5,
@@ -325,6 +305,14 @@ fn chart(source: Source<'_>, columns: &mut Columns, metric: &MetricName, of: (us
         table: table(growth, metric, &levels),
         ..Chart::default()
     }
+}
+
+/// A ring around the knee of goodput.
+fn at_knee(columns: &mut Columns, load: &Load) -> Option<Mark> {
+    let knee = load.knee.as_ref().ok()?;
+    let (x, y) = (columns.add([knee.x]), columns.add([knee.y]));
+    let (of, text) = (Of::Together(load.variants.clone()), vec!["knee".to_owned()]);
+    Some(Mark { kind: Kind::Rings, of, x, y, text, ..Mark::default() })
 }
 
 /// The fitted line dashed over what was measured, and dotted on to where it would meet the limit.
@@ -371,7 +359,7 @@ fn limits(columns: &mut Columns, growth: &Growth, levels: &[Level]) -> Vec<Mark>
     found.into_iter().map(mark).collect()
 }
 
-fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[Level]) -> Vec<Said> {
+fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[Level], knees: &[&Load]) -> Vec<Said> {
     let of = |has: &dyn Fn(&Level) -> bool| levels.iter().filter(|l| has(l)).map(|l| l.variant).collect::<Vec<_>>();
     let mut said =
         vec![Said::always("Both axes are logarithmic. Lines join medians; dashes are the fitted power law.")];
@@ -391,6 +379,10 @@ fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[L
         if let Some(text) = growth.sentence(metric, series) {
             said.push(Said::of(&series.variants, text.replace('`', "") + "."));
         }
+    }
+    for load in knees {
+        let sentences = load.sentences().into_iter();
+        said.extend(sentences.map(|text| Said::of(&load.variants, text.replace('`', "") + ".")));
     }
     let reached: Vec<usize> =
         growth.series.iter().filter(|s| s.reach.is_some()).flat_map(|s| &s.variants).copied().collect();

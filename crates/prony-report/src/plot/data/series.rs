@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::design::{Experiment, Variant};
 
-use super::growth;
+use super::numeric;
 use crate::plot::chart::{COLOURS, Choice, Control, Does, Series, Style};
 use prony_analysis::verdicts::names;
 
@@ -60,7 +60,7 @@ pub fn among(experiment: &Experiment, variants: impl IntoIterator<Item = usize>)
     }
     let same = |f: &usize| strata.values().all(|of| of.iter().all(|v| all[*v].levels[*f] == all[of[0]].levels[*f]));
     let shared: Vec<usize> = names::varying(experiment).into_iter().filter(same).collect();
-    let sizes = growth::factors(experiment).iter().any(|f| shared.contains(f));
+    let sizes = numeric::factors(experiment).iter().any(|f| shared.contains(f));
     let mut several = strata.values().enumerate().filter(|(_, of)| of.len() > 1).map(|(at, _)| at);
     let chosen = if sizes { several.next_back() } else { several.next() }.unwrap_or(0);
     let name = |stratum: usize, variant: usize| match names::levels(experiment, variant, &shared) {

@@ -1,6 +1,6 @@
 //! The figures of a load as a table, and its remarks.
 
-use prony_http::{Failure, Latency, Report};
+use prony_http::{Errors, Failure, Latency, Report, StepReport};
 use prony_model::number::{amount, count, digits, percent_up_to, quantity};
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
@@ -18,6 +18,11 @@ pub(super) fn print(report: &Report, output: &mut Output<'_>) -> Result<(), Erro
     output.table(&["", ""], &counts(report))?;
     output.print("\n")?;
     output.table(&["", "p50", "p90", "p99", "p99.9", "max", "samples"], &times(report))?;
+    if !report.steps.is_empty() {
+        output.print("\n")?;
+        let heads = ["step", "asked", "answered", "p50", "p99", "requests", "errors", ""];
+        output.table(&heads, &steps(report))?;
+    }
     let notes = notes(report) + &remarks(report);
     if !notes.is_empty() {
         output.print(&format!("\n{notes}"))?;
@@ -32,15 +37,19 @@ fn head(report: &Report) -> String {
         (Some(rate), seed) => {
             let arrivals = seed.map_or("constant".to_owned(), |seed| format!("poisson, seed {seed}"));
             let most = count(*connections, "connection");
-            format!("open loop, {} requests a second ({arrivals}), {most} at most", digits(rate.get()))
+            let steps = match report.steps.len() {
+                0 => String::new(),
+                steps => format!(" on average in {}", count(steps as u64, "step")),
+            };
+            format!("open loop, {} requests a second{steps} ({arrivals}), {most} at most", digits(rate.get()))
         }
     };
     format!("{method} {url}: {how}, {window}")
 }
 
 /// The errors by kind, those that there are.
-fn errors(report: &Report) -> impl Iterator<Item = (String, u64)> {
-    let counted = Failure::ALL.into_iter().map(|failure| (failure.text().to_owned(), report.errors.count(failure)));
+fn by_kind(errors: Errors) -> impl Iterator<Item = (String, u64)> {
+    let counted = Failure::ALL.into_iter().map(move |failure| (failure.text().to_owned(), errors.count(failure)));
     counted.filter(|(_, count)| *count > 0)
 }
 
@@ -52,7 +61,12 @@ fn counts(report: &Report) -> Vec<Vec<String>> {
         row("ok", report.ok.to_string()),
         row("errors", format!("{} ({})", report.errors.total(), share(report.errors.total()))),
     ];
-    rows.extend(errors(report).map(|(name, count)| row(&format!("  {name}"), count.to_string())));
+    let kinds = |errors| by_kind(errors).map(|(name, count)| row(&format!("  {name}"), count.to_string()));
+    rows.extend(kinds(report.errors));
+    if let Some(retried) = report.retried {
+        rows.push(row("retries", retried.total().to_string()));
+        rows.extend(kinds(retried));
+    }
     let statuses: Vec<String> = report.statuses.iter().map(|(status, n)| format!("{status}: {n}")).collect();
     if !statuses.is_empty() {
         rows.push(row("statuses", statuses.join(", ")));
@@ -88,6 +102,33 @@ fn generator(report: &Report) -> String {
     format!("{} ({threads}), {} waiting for a processor", share(&generator.share), share(&generator.waited))
 }
 
+/// The steps of a schedule, each in a row.
+fn steps(report: &Report) -> Vec<Vec<String>> {
+    let row = |(number, step): (usize, &StepReport)| {
+        let [from, to] = [step.from, step.to].map(|rate| digits(rate.get()));
+        let asked = if from == to { format!("{from}/s") } else { format!("{from} to {to}/s") };
+        let cells = [
+            number.to_string(),
+            asked,
+            shown(&step.rate, |rate| quantity(*rate, Unit::PerSecond)),
+            time(&step.latency.p50),
+            time(&step.latency.p99),
+            step.requests.to_string(),
+            format!("{} ({})", step.errors, percent_up_to(step.errors as f64 / step.requests.max(1) as f64, 2)),
+            if step.saturated { "saturated".to_owned() } else { String::new() },
+        ];
+        cells.to_vec()
+    };
+    (1..).zip(&report.steps).map(row).collect()
+}
+
+fn time(reading: &Reading<f64>) -> String {
+    match reading {
+        Reading::Measured(nanos) => quantity(*nanos, Unit::Nanos),
+        Reading::Missing(_) => "-".to_owned(),
+    }
+}
+
 fn times(report: &Report) -> Vec<Vec<String>> {
     rows(report).into_iter().map(|(name, times)| time_row(name, times)).collect()
 }
@@ -108,12 +149,8 @@ fn rows(report: &Report) -> Vec<(&'static str, &Latency)> {
 }
 
 fn time_row(name: &str, times: &Latency) -> Vec<String> {
-    let cell = |reading: &Reading<f64>| match reading {
-        Reading::Measured(nanos) => quantity(*nanos, Unit::Nanos),
-        Reading::Missing(_) => "-".to_owned(),
-    };
     let Latency { p50, p90, p99, p999, max, samples, .. } = times;
-    let cells = [p50, p90, p99, p999, max].map(cell);
+    let cells = [p50, p90, p99, p999, max].map(time);
     [name.to_owned()].into_iter().chain(cells).chain([samples.to_string()]).collect()
 }
 

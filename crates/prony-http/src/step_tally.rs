@@ -1,0 +1,140 @@
+//! What is counted of the requests of each step of a schedule.
+
+use prony_model::latency::Recorder;
+use prony_model::spec::RateStep;
+use prony_model::units::Nanos;
+use prony_workload::is_saturated;
+
+use crate::pace::Request;
+use crate::steps::Ends;
+
+/// What is counted of a step. Latencies, errors and lag are of the requests that were due in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfStep {
+    pub(crate) ok: u64,
+    pub(crate) failed: u64,
+    /// Of those that failed.
+    pub(crate) not_started: u64,
+    /// Expected answers that came within its time, also to requests that were due before it.
+    pub(crate) answers: u64,
+    /// From the intended start.
+    pub(crate) latency: Recorder,
+    /// Lag and intended start of its last request.
+    last: Option<(Nanos, Nanos)>,
+}
+
+/// The account of all steps.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    begin: Nanos,
+    ends: Vec<Nanos>,
+    pub(crate) all: Vec<OfStep>,
+}
+
+impl Steps {
+    /// Of no requests yet; `None` where there are no steps.
+    pub(crate) fn new(steps: &[RateStep], begin: Nanos) -> Option<Self> {
+        let ends = Ends::new(steps, begin).all();
+        let all = vec![OfStep::default(); steps.len()];
+        (!all.is_empty()).then_some(Self { begin, ends, all })
+    }
+
+    /// An expected answer to a measured request came.
+    #[inline]
+    pub(crate) fn ok(&mut self, request: &Request, now: Nanos) {
+        let step = &mut self.all[request.step as usize];
+        step.ok += 1;
+        step.latency.record(now.since(request.intended));
+        step.lagged(request);
+    }
+
+    /// An expected answer came, to a request of the warm-up or not.
+    #[inline]
+    pub(crate) fn answered(&mut self, now: Nanos) {
+        let step = self.ends.partition_point(|end| *end <= now);
+        if now >= self.begin
+            && let Some(step) = self.all.get_mut(step)
+        {
+            step.answers += 1;
+        }
+    }
+
+    /// A measured request failed.
+    pub(crate) fn failed(&mut self, request: &Request, is_started: bool) {
+        let step = &mut self.all[request.step as usize];
+        step.failed += 1;
+        step.not_started += u64::from(!is_started);
+        step.latency.record_failed();
+        step.lagged(request);
+    }
+
+    /// Adds the account of another thread.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.all.iter_mut().zip(&other.all) {
+            mine.ok += theirs.ok;
+            mine.failed += theirs.failed;
+            mine.not_started += theirs.not_started;
+            mine.answers += theirs.answers;
+            mine.latency.merge(&theirs.latency);
+            mine.last = [mine.last, theirs.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
+        }
+    }
+
+    /// When a step began.
+    pub(crate) fn begin(&self, step: usize) -> Nanos {
+        step.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(self.begin)
+    }
+
+    /// Whether the rate of a step was not sustained.
+    pub(crate) fn is_saturated(&self, step: usize) -> bool {
+        let OfStep { ok, failed, not_started, last, .. } = &self.all[step];
+        let begin = self.begin(step);
+        let sustained = |(lag, intended): (Nanos, Nanos)| {
+            !is_saturated(lag, intended.since(begin), *not_started, ok + failed - not_started)
+        };
+        last.is_some_and(|last| !sustained(last))
+    }
+}
+
+impl OfStep {
+    fn lagged(&mut self, request: &Request) {
+        if self.last.is_none_or(|(_, intended)| intended < request.intended) {
+            self.last = Some((request.started.since(request.intended), request.intended));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps::tests::{BEGIN, at, steps};
+
+    #[test]
+    fn answers_are_of_the_time_in_which_they_came_and_latencies_of_the_requests_that_were_due() {
+        assert!(Steps::new(&[], BEGIN).is_none());
+        let mut all = Steps::new(&steps(), BEGIN).unwrap();
+        let mut other = all.clone();
+        let request = |due: u64, step| Request {
+            intended: at(due),
+            started: at(due),
+            measured: true,
+            step,
+            ..Request::default()
+        };
+        for (tally, due, step, came) in [(&mut all, 900, 0, 1_100), (&mut other, 1_000, 1, 3_001)] {
+            tally.ok(&request(due, step), at(came));
+            tally.answered(at(came));
+        }
+        other.failed(&request(950, 0), false);
+        other.answered(BEGIN.since(Nanos::from_nanos(1)));
+        all.merge(&other);
+        let of = |step: usize| {
+            let OfStep { ok, failed, not_started, answers, latency, .. } = &all.all[step];
+            (*ok, *failed, *not_started, *answers, latency.succeeded(), latency.failed())
+        };
+        assert_eq!(of(0), (1, 1, 1, 0, 1, 1));
+        assert_eq!(of(1), (1, 0, 0, 1, 1, 0));
+        assert_eq!((all.begin(0), all.begin(1)), (BEGIN, at(1_000)));
+        assert_eq!((all.is_saturated(0), all.is_saturated(1)), (true, false));
+    }
+}

@@ -1,0 +1,165 @@
+//! The knee of goodput against connections or a rate, and where goodput falls while the work behind it rises.
+
+use prony_experiment::design::Experiment;
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::number::{percent_up_to, quantity};
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::units::Unit;
+use prony_results::RunData;
+use prony_stats::knee::{Knee, LEAST_BLOCKS, LEAST_LEVELS, NoKnee, Overload, Point, knee, overload};
+
+use super::numeric::{factors, number, series};
+
+/// Seeds the resamples: the same run has the same interval each time.
+const SEED: u64 = 13;
+
+/// What is known of one phase's requests against one factor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Goodput: requests a second that were answered as expected.
+    pub metric: MetricName,
+    /// The factor.
+    pub factor: String,
+    /// Levels of the other factors that vary; empty where none does.
+    pub name: String,
+    /// Its variants, by index.
+    pub variants: Vec<usize>,
+    /// The knee, or why there is none.
+    pub knee: Result<Knee, NoKnee>,
+    /// What rises where goodput falls, with the service's metric.
+    pub overload: Option<(MetricName, Overload)>,
+}
+
+/// For each phase of requests, each numeric factor that sets its connections or its rate, and each combination of the other
+/// factors.
+pub fn of(data: &RunData) -> Vec<Load> {
+    let experiment = &data.experiment;
+    let mut phases: Vec<&str> = Vec::new();
+    for phase in experiment.variants().iter().flat_map(|variant| &variant.spec.phases) {
+        if phase.action.http().is_some() && phase.timed && !phases.contains(&phase.name.as_str()) {
+            phases.push(&phase.name);
+        }
+    }
+    if experiment.explores() {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    for phase in phases {
+        for factor in factors(experiment) {
+            let found = series(experiment, factor).into_iter().filter(|(_, of)| is_load(experiment, phase, factor, of));
+            all.extend(found.map(|(name, variants)| one(data, phase, factor, name, variants)));
+        }
+    }
+    all
+}
+
+/// Whether more of the factor is more load: connections or a rate that rise with its levels.
+fn is_load(experiment: &Experiment, phase: &str, factor: usize, variants: &[usize]) -> bool {
+    let spec = |variant: &usize| {
+        let phases = &experiment.variants()[*variant].spec.phases;
+        phases.iter().find(|spec| spec.name == phase).and_then(|spec| spec.action.http())
+    };
+    let loads = variants.iter().filter_map(|variant| {
+        let http = spec(variant)?;
+        let rate = http.rate.as_ref().and_then(|rate| Some(rate.mean()?.get()));
+        Some((number(experiment, factor, *variant)?, rate.unwrap_or_else(|| f64::from(http.connections))))
+    });
+    let mut loads: Vec<(f64, f64)> = loads.collect();
+    loads.sort_by(|a, b| a.0.total_cmp(&b.0));
+    loads.len() > 1 && loads.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
+}
+
+fn one(data: &RunData, phase: &str, factor: usize, name: String, variants: Vec<usize>) -> Load {
+    let named = |instance: Option<&str>, metric| MetricName {
+        phase: phase.to_owned(),
+        instance: instance.map(str::to_owned),
+        key: MetricKey::amount(metric),
+    };
+    let points = |instance: &str, metric| -> Vec<Point> {
+        let of = |trial: &TrialRecord| {
+            let x = number(&data.experiment, factor, trial.trial.variant)?;
+            let record = trial.phases.iter().find(|record| record.name == phase).filter(|record| is_over(record))?;
+            Some(Point { x, y: record.amount_of(instance, metric)?, block: trial.trial.block })
+        };
+        data.trials.iter().filter(|trial| variants.contains(&trial.trial.variant)).filter_map(of).collect()
+    };
+    let goodput = points("", Metric::Rate);
+    let work = |instance: &String| {
+        let found = overload(&goodput, &points(instance, Metric::OperationsPerOk))?;
+        Some((named(Some(instance.as_str()), Metric::OperationsPerOk), found))
+    };
+    let overload = instances(data, phase).iter().find_map(work);
+    let factor = data.experiment.factors()[factor].name.clone();
+    Load { metric: named(None, Metric::Rate), factor, name, variants, knee: knee(&goodput, SEED), overload }
+}
+
+/// Whether the phase came to its end: requests that failed are no goodput, and what is left of it is comparable however many
+/// failed (METHOD 8.2).
+const fn is_over(record: &PhaseRecord) -> bool {
+    matches!(record.completion, Completion::Complete | Completion::Failed | Completion::Uncounted)
+}
+
+/// The services that count operations for each success.
+fn instances(data: &RunData, phase: &str) -> Vec<String> {
+    let records = data.trials.iter().flat_map(|trial| &trial.phases).filter(|record| record.name == phase);
+    let mut all: Vec<String> = records
+        .flat_map(|record| record.readings.keys().filter(|of| record.amount_of(of, Metric::OperationsPerOk).is_some()))
+        .cloned()
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+impl Load {
+    /// What is known, in sentences without a full stop; names are in backticks.
+    pub fn sentences(&self) -> Vec<String> {
+        let Self { metric, factor, name, .. } = self;
+        let of = if name.is_empty() { String::new() } else { format!(" of `{name}`") };
+        let knee = match &self.knee {
+            // Few levels were not to be a curve.
+            Err(NoKnee::FewLevels { .. }) => None,
+            Ok(Knee { x, y, low, high, last }) => Some(format!(
+                "`{metric}`{of} has a knee at {} `{factor}` (between {} and {}): {} there, {} at the last level",
+                x,
+                low,
+                high,
+                quantity(*y, Unit::PerSecond),
+                quantity(*last, Unit::PerSecond)
+            )),
+            Err(why) => Some(format!("`{metric}`{of} has no knee in `{factor}`: {}", reason(*why))),
+        };
+        let overload = self.overload.as_ref().map(|(work, overload)| {
+            let Overload { best, at, goodput, work: more } = overload;
+            format!(
+                "Beyond {} `{factor}` goodput{of} falls while work for each success rises: at {} `{metric}` is {goodput:.2} times, and \
+                 `{work}` {more:.2} times, what it is at {}",
+                best,
+                at,
+                best
+            )
+        });
+        knee.into_iter().chain(overload).collect()
+    }
+}
+
+/// Why there is no knee, in words.
+pub fn reason(why: NoKnee) -> String {
+    match why {
+        NoKnee::FewLevels { levels } => format!("{levels} levels have values, and it takes {LEAST_LEVELS}"),
+        NoKnee::FewBlocks { blocks } => {
+            format!("{blocks} blocks have a value at each level, and it takes {LEAST_BLOCKS}")
+        }
+        NoKnee::Flat => "it does not rise from the first level on; try lower levels".to_owned(),
+        NoKnee::Straight => "it does not bend, or only at the last levels; try higher levels".to_owned(),
+        NoKnee::Doubtful { share } => {
+            format!(
+                "it is in doubt, since only {} of the resampled blocks have one; run more blocks",
+                percent_up_to(share, 0)
+            )
+        }
+        NoKnee::Wide { low, high } => {
+            format!("its interval, {low} to {high}, is too wide; run more blocks, or more levels in between")
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! `prony load --find-max`: the largest rate with which a server keeps bounds on its latencies and errors, by the search of `prony grow`.
+
+use prony_analysis::search::{Ask, End, Grow, GrowSettings, Growth, TrialEnd};
+use prony_http::{Asked, Bound, Destination, Load, Loop, Remark, Report};
+use prony_model::http::RequestRate;
+use prony_model::number::{about, count, percent_up_to, quantity};
+use prony_model::reading::Reading;
+use prony_model::spec::Arrivals;
+use prony_model::units::{Nanos, PerSecond, Unit};
+use prony_os::clock::monotonic;
+use prony_os::interrupt::Interrupt;
+use serde::Serialize;
+
+use super::slo::{Judged, Slo};
+use super::{faults, observed};
+use crate::cli::{Answer, Output};
+use crate::error::Error;
+
+/// A step is no longer than this; the lowest rate must give enough requests in it.
+const LONGEST_STEP: Nanos = Nanos::from_secs(3_600);
+/// More requests than a bound needs, so that the last of them are in the window.
+const SPARE: f64 = 1.05;
+/// Requests of a probe of a server at rest, one after another.
+const PROBE: u64 = 20;
+/// A server is at rest again when it answers a probe in this multiple of the time before the first step ...
+const AT_REST: f64 = 2.0;
+/// ... or in this much more time, which is not seen in a step.
+const MARGIN: f64 = 1e6;
+/// How long the search waits for that.
+const LONGEST_REST: Nanos = Nanos::from_secs(60);
+
+/// What is searched for.
+pub(super) struct Wanted {
+    /// A load at any rate.
+    pub(super) asked: Asked,
+    /// The length of a step, at least.
+    pub(super) step: Nanos,
+    /// Gaps are exponential.
+    pub(super) poisson: bool,
+    pub(super) slo: Slo,
+    pub(super) settings: GrowSettings,
+    pub(super) quiet: bool,
+    pub(super) json: bool,
+}
+
+/// One rate that was tried.
+#[derive(Serialize)]
+struct Step {
+    /// Requests a second by the schedule.
+    rate: f64,
+    /// Whether the bounds were kept: `met`, `violated` or `unknown`.
+    end: &'static str,
+    /// Which bounds were violated, or what is not known.
+    why: Vec<String>,
+    /// How long the server took to come to rest before it, nanoseconds; absent where it did not within a minute.
+    settled: Option<Nanos>,
+    /// All figures.
+    report: Report,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Found<'f> {
+    /// The bounds.
+    slo: String,
+    /// The largest rate that kept them, requests a second; absent where none did.
+    largest_met: Option<f64>,
+    /// The smallest rate that did not; absent where the search did not find one.
+    smallest_violated: Option<f64>,
+    /// Where the search ended because the load generator, not the server, may have been the limit: the rate.
+    generator_limit: Option<f64>,
+    /// Rates above the smallest that violated the bounds, which kept them.
+    met_above: &'f [f64],
+    steps: &'f [Step],
+}
+
+/// Searches, and prints each step and the result.
+///
+/// # Errors
+/// Faults in what is asked for, a server that cannot be reached, output that cannot be written.
+pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrupt) -> Result<Answer, Error> {
+    let least = wanted.step_at(wanted.settings.range.low);
+    if least > LONGEST_STEP {
+        let requests = count(wanted.slo.requests(), "request");
+        let message = format!(
+            "the bounds need {requests} in a step, which at {} a second takes {least}",
+            wanted.settings.range.low
+        );
+        let hint = "begin with a higher rate: `--rate 100..`".to_owned();
+        return Err(Error::Arguments { message, hint });
+    }
+    let mut grow = Grow::new(wanted.settings.clone());
+    let mut steps: Vec<Step> = Vec::new();
+    let mut sender = Sender { wanted, interrupt, first: 0 };
+    let rest = sender.probe()?;
+    if !wanted.json {
+        output.print(&format!("{} {}: the largest rate with {}\n", wanted.method(), wanted.asked.url, wanted.slo))?;
+    }
+    let growth = loop {
+        let rate = match grow.ask() {
+            Ask::Done(growth) => break growth,
+            Ask::Try(rate) => rate,
+        };
+        let settled = sender.settle(rest)?;
+        let report = sender.load(rate, u64::from(grow.trials_of(rate)))?;
+        if report.interrupted {
+            if !wanted.json {
+                output.print("interrupted: the search has no result\n")?;
+            }
+            return Ok(Answer::No);
+        }
+        let (end, words, why) = judged(&wanted.slo, &report);
+        grow.record(rate, end);
+        let step = Step { rate, end: words, why, settled, report };
+        if !wanted.json {
+            output.print(&line(&step))?;
+        }
+        steps.push(step);
+    };
+    wanted.conclude(&growth, &steps, output)
+}
+
+/// What a step says of its rate. Where the generator may have been the limit, a violation is none of the server's.
+fn judged(slo: &Slo, report: &Report) -> (TrialEnd, &'static str, Vec<String>) {
+    let busy = |remark: &&Remark| matches!(remark, Remark::GeneratorBusy { .. });
+    let is_generator = report.remarks.iter().any(|remark| busy(&remark)) || report.errors.no_socket > 0;
+    let saturated = report.remarks.iter().find(|remark| matches!(remark, Remark::Saturated { .. }));
+    let (mut why, is_unknown) = match slo.judge(report) {
+        Judged::Met => (Vec::new(), false),
+        Judged::Violated(why) => (why, false),
+        Judged::Unknown(why) => (why, true),
+    };
+    if saturated.is_some() {
+        let reached = report.rate.measured().map_or_else(|| "-".to_owned(), |rate| quantity(*rate, Unit::PerSecond));
+        why.insert(0, format!("not sustained: {reached} were answered"));
+    }
+    match (why.is_empty(), is_generator, is_unknown && saturated.is_none()) {
+        (true, ..) => (TrialEnd::Succeeded, "met", why),
+        (false, false, false) => (TrialEnd::Failed, "violated", why),
+        (false, is_generator, _) => {
+            why.extend(is_generator.then(|| "the load generator, not the server, may be the limit".to_owned()));
+            (TrialEnd::Disturbed, "unknown", why)
+        }
+    }
+}
+
+/// A step in one line.
+fn line(Step { rate, end, why, settled, report }: &Step) -> String {
+    let cell =
+        |reading: &Reading<f64>| reading.measured().map_or_else(|| "-".to_owned(), |ns| quantity(*ns, Unit::Nanos));
+    let share = percent_up_to(report.errors.total() as f64 / report.requests.max(1) as f64, 2);
+    let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
+    let rest = if settled.is_none() { "; the server was not at rest before" } else { "" };
+    format!(
+        "{rate}/s: {end}{why}; p50 {}, p99 {}, errors {share}, {}{rest}\n",
+        cell(&report.latency.p50),
+        cell(&report.latency.p99),
+        count(report.requests, "request")
+    )
+}
+
+/// Sends requests, each with a number of its own over all steps: a server may answer one that it has had in another way.
+struct Sender<'w> {
+    wanted: &'w Wanted,
+    interrupt: &'w Interrupt,
+    /// The number of the next request.
+    first: u64,
+}
+
+impl Sender<'_> {
+    /// Runs one step.
+    fn load(&mut self, rate: f64, trial: u64) -> Result<Report, Error> {
+        let Some(rate) = PerSecond::new(rate) else {
+            let message = format!("{rate} requests a second are no rate");
+            return Err(Error::Arguments { message, hint: "begin above 0: `--rate 100..`".to_owned() });
+        };
+        let Wanted { asked, poisson, quiet, .. } = self.wanted;
+        let arrivals = Arrivals { rate, poisson: *poisson };
+        let asked = Asked {
+            pace: Loop::Open(RequestRate::Constant(arrivals)),
+            bound: Bound::Duration(self.wanted.step_at(rate.get())),
+            seed: asked.seed.wrapping_add(trial),
+            ..asked.clone()
+        };
+        self.run(asked, *quiet)
+    }
+
+    fn run(&mut self, asked: Asked, quiet: bool) -> Result<Report, Error> {
+        let load = Load::check(Asked { first: self.first, ..asked }).map_err(faults)?;
+        let destination = Destination::find(&load)?;
+        let report = observed(&load, destination, self.interrupt, quiet)?;
+        self.first += report.requests + report.warm_up_ok + report.warm_up_failed;
+        Ok(report)
+    }
+
+    /// The median time in which the server answers requests that come one after another, nanoseconds; `None` where it does not answer
+    /// them.
+    fn probe(&mut self) -> Result<Option<f64>, Error> {
+        let asked = Asked {
+            pace: Loop::Closed,
+            bound: Bound::Requests(PROBE),
+            warm_up: Nanos::ZERO,
+            connections: 1,
+            threads: 1,
+            ..self.wanted.asked.clone()
+        };
+        let report = self.run(asked, true)?;
+        Ok(report.latency.p50.measured().copied())
+    }
+
+    /// Waits until the server answers probes as before the first step: what a step left behind would be in the figures of the next. How
+    /// long that took; `None` where it took too long.
+    fn settle(&mut self, rest: Option<f64>) -> Result<Option<Nanos>, Error> {
+        let begin = monotonic();
+        let Some(rest) = rest else { return Ok(Some(Nanos::ZERO)) };
+        loop {
+            let is_at_rest = self.probe()?.is_some_and(|now| now <= (rest * AT_REST).max(rest + MARGIN));
+            let passed = monotonic().since(begin);
+            if is_at_rest || self.interrupt.asked() {
+                return Ok(Some(passed));
+            }
+            if passed > LONGEST_REST {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Wanted {
+    fn method(&self) -> &str {
+        self.asked.method.as_deref().unwrap_or(if self.asked.body.is_some() { "POST" } else { "GET" })
+    }
+
+    /// How long a step at a rate takes, so that it has the requests that the bounds need.
+    fn step_at(&self, rate: f64) -> Nanos {
+        let needed = self.slo.requests() as f64 * SPARE / rate * 1e9;
+        self.step.max(Nanos::from_nanos(needed.ceil() as u64))
+    }
+
+    fn conclude(&self, growth: &Growth, steps: &[Step], output: &mut Output<'_>) -> Result<Answer, Error> {
+        let (met, violated) =
+            (growth.largest_success.map(|one| one.value), growth.smallest_failure.map(|one| one.value));
+        let generator_limit = growth.given_up.filter(|_| growth.end == End::Disturbed);
+        if self.json {
+            let met_above = &growth.succeeds_above;
+            let slo = self.slo.to_string();
+            let found = Found { slo, largest_met: met, smallest_violated: violated, generator_limit, met_above, steps };
+            let text = serde_json::to_string_pretty(&found);
+            let text = text.map_err(|source| Error::Json { what: "the result of the search", source })?;
+            output.print_data(&format!("{text}\n"))?;
+        } else {
+            output.print(&self.said(growth))?;
+        }
+        // A rate that is at least reached is an answer; that it is the largest is not, where the generator was the limit.
+        Ok(if met.is_some() && generator_limit.is_none() { Answer::Yes } else { Answer::No })
+    }
+
+    /// The result in words.
+    fn said(&self, growth: &Growth) -> String {
+        let slo = &self.slo;
+        let trials = |one: u32| count(one, "step");
+        let met = growth.largest_success.map(|one| (one.value, trials(one.succeeded)));
+        let violated = growth.smallest_failure.map(|one| (one.value, trials(one.failed)));
+        let mut text = match (growth.end, &met, &violated) {
+            (End::Disturbed, Some((met, trials)), _) => format!(
+                "at least {met}/s with {slo} ({trials}); at {}/s the load generator may be the limit, so that the largest rate \
+                 is not known\nhint: use more threads (`--threads`), or run the server on other processors\n",
+                growth.given_up.unwrap_or(*met)
+            ),
+            (End::Disturbed, None, _) => format!(
+                "nothing is known of the largest rate with {slo}: at {}/s the load generator may be the limit, or there were \
+                 too few requests\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n",
+                growth.given_up.unwrap_or(self.settings.range.low)
+            ),
+            (_, Some((met, steps)), Some((violated, failed))) => format!(
+                "largest rate with {slo}: {met}/s ({steps}); {violated}/s is too much ({failed}): the limit lies between the two\n"
+            ),
+            (_, Some((met, steps)), None) => {
+                format!(
+                    "at least {met}/s with {slo} ({steps}), the end of the range\nhint: raise it: `--rate {met}..`\n"
+                )
+            }
+            (_, None, _) => format!(
+                "no rate was found with {slo}: {}/s is too much already\nhint: begin with a lower rate (`--rate {}..`), or see why \
+                 with `prony load --rate`\n",
+                self.settings.range.low,
+                about(self.settings.range.low / 10.0)
+            ),
+        };
+        if let [first, ..] = growth.succeeds_above.as_slice() {
+            text += &format!("note: {first}/s, a higher rate, kept the bounds: there is no clear limit\n");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use prony_analysis::search::{Range, Scale};
+    use prony_http::Control;
+
+    use super::*;
+
+    /// The figures of 40 requests that were answered.
+    fn report() -> Report {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, mut buffer) = (stream.unwrap(), [0; 1_000]);
+                while matches!(stream.read(&mut buffer), Ok(1..)) {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                }
+            }
+        });
+        let load = Load::check(Asked { bound: Bound::Requests(40), connections: 1, ..Asked::of(&url) }).unwrap();
+        let report = prony_http::run(&load, Destination::find(&load).unwrap(), &Control::new(1)).unwrap();
+        Report { remarks: Vec::new(), ..report }
+    }
+
+    fn wanted(low: f64, high: Option<f64>) -> Wanted {
+        let range = Range { name: "rate".to_owned(), low, high, unit: "/s".to_owned(), whole: true, scale: Scale::Log };
+        Wanted {
+            asked: Asked::of("http://127.0.0.1:1/"),
+            step: Nanos::from_secs(1),
+            poisson: false,
+            slo: "p99 < 50 ms, errors < 0.1%".parse().unwrap(),
+            settings: GrowSettings { range, resolution: 0.05, confirm: 3 },
+            quiet: true,
+            json: false,
+        }
+    }
+
+    /// The result of a search in which a rate ends so.
+    fn searched(wanted: &Wanted, end: impl Fn(f64) -> TrialEnd) -> String {
+        let mut grow = Grow::new(wanted.settings.clone());
+        loop {
+            match grow.ask() {
+                Ask::Done(growth) => return wanted.said(&growth),
+                Ask::Try(rate) => grow.record(rate, end(rate)),
+            }
+        }
+    }
+
+    #[test]
+    fn step_is_judged_by_the_bounds_and_never_where_the_generator_may_be_the_limit() {
+        let report = report();
+        let of = |slo: &str, report: &Report| {
+            let (end, words, _) = judged(&slo.parse().unwrap(), report);
+            (end, words)
+        };
+        assert_eq!(of("p50 < 1 h, errors < 50%", &report), (TrialEnd::Succeeded, "met"));
+        assert_eq!(of("p50 < 1 ns", &report), (TrialEnd::Failed, "violated"));
+        assert_eq!(of("p99 < 1 h", &report), (TrialEnd::Disturbed, "unknown"), "too few requests");
+        assert_eq!(of("errors < 0.1%", &report), (TrialEnd::Disturbed, "unknown"), "too few requests");
+        let busy = Report { remarks: vec![Remark::GeneratorBusy { used: 0.9, waited: 0.0 }], ..report.clone() };
+        assert_eq!(of("p50 < 1 h", &busy), (TrialEnd::Succeeded, "met"), "it kept the bounds all the same");
+        assert_eq!(of("p50 < 1 ns", &busy), (TrialEnd::Disturbed, "unknown"));
+        let saturated = Report { remarks: vec![Remark::Saturated { asked: 10.0, reached: 5.0 }], ..report };
+        assert_eq!(of("p50 < 1 h", &saturated), (TrialEnd::Failed, "violated"));
+    }
+
+    #[test]
+    fn results_say_what_is_known_of_the_largest_rate() {
+        let open = wanted(100.0, None);
+        let below = |rate: f64| if rate <= 530.0 { TrialEnd::Succeeded } else { TrialEnd::Failed };
+        let said = searched(&open, below);
+        assert!(said.starts_with("largest rate with p99 < 50 ms, errors < 0.1%: 5"), "{said}");
+        assert!(said.contains("/s (3 steps); 5") && said.contains("the limit lies between the two"), "{said}");
+        let said = searched(&open, |rate| if rate < 1_600.0 { TrialEnd::Succeeded } else { TrialEnd::Disturbed });
+        assert!(said.starts_with("at least 800/s") && said.contains("at 1600/s the load generator may be"), "{said}");
+        let said = searched(&wanted(100.0, Some(150.0)), below);
+        assert!(said.starts_with("at least 150/s") && said.contains("the end of the range"), "{said}");
+        let said = searched(&open, |_| TrialEnd::Failed);
+        assert!(said.starts_with("no rate was found") && said.contains("`--rate 10..`"), "{said}");
+        let said = searched(&open, |_| TrialEnd::Disturbed);
+        assert!(said.starts_with("nothing is known of the largest rate"), "{said}");
+        let said = searched(&open, |rate| if rate == 200.0 { TrialEnd::Failed } else { TrialEnd::Succeeded });
+        assert!(said.contains("note: 400/s, a higher rate, kept the bounds"), "{said}");
+    }
+
+    #[test]
+    fn step_has_as_many_requests_as_the_bounds_need() {
+        let wanted = wanted(100.0, None);
+        assert_eq!(wanted.step_at(10_000.0), Nanos::from_secs(1));
+        assert_eq!(wanted.step_at(100.0), Nanos::from_millis(31_500));
+    }
+}

@@ -1,0 +1,162 @@
+//! What a server promises: bounds on latencies and errors.
+
+use std::fmt;
+use std::str::FromStr;
+
+use prony_analysis::search::Constraint;
+use prony_http::Report;
+use prony_model::latency::samples_needed;
+use prony_model::metric::Metric;
+use prony_model::number::quantity;
+use prony_model::reading::{Reading, Why};
+use prony_model::units::parse_fraction;
+
+/// The phase under which bounds name the figures of a load.
+const PHASE: &str = "load";
+/// With no error among `n` requests, their share is below `3 / n` with a probability of 95 % (the rule of three: Hanley and
+/// Lippman-Hand, JAMA 1983).
+const RULE_OF_THREE: f64 = 3.0;
+
+/// Bounds that all must hold.
+#[derive(Clone, Debug)]
+pub(super) struct Slo {
+    bounds: Vec<Bound>,
+}
+
+#[derive(Clone, Debug)]
+struct Bound {
+    /// As it was written.
+    text: String,
+    constraint: Constraint,
+    /// Requests without which nothing can be said of it.
+    requests: u64,
+}
+
+/// Whether a load kept the bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Judged {
+    /// It kept all.
+    Met,
+    /// It violated these, in words.
+    Violated(Vec<String>),
+    /// It violated none, and of these too little is known, in words.
+    Unknown(Vec<String>),
+}
+
+impl Slo {
+    /// Requests without which nothing can be said of some bound.
+    pub(super) fn requests(&self) -> u64 {
+        self.bounds.iter().map(|bound| bound.requests).max().unwrap_or_default()
+    }
+
+    /// Judges what a load gave.
+    pub(super) fn judge(&self, report: &Report) -> Judged {
+        let (mut violated, mut unknown) = (Vec::new(), Vec::new());
+        for Bound { text, constraint, requests } in &self.bounds {
+            match constraint.value(&mut |name| figure(report, name.key.metric)) {
+                Reading::Measured(value) if !constraint.is_met(value) => {
+                    violated.push(format!("`{text}`: {}", quantity(value, constraint.unit())));
+                }
+                Reading::Measured(_) if report.requests < *requests => {
+                    unknown.push(format!("`{text}` needs {requests} requests"));
+                }
+                Reading::Measured(_) => {}
+                Reading::Missing(why @ Why::Infinite { .. }) => violated.push(format!("`{text}`: {why}")),
+                Reading::Missing(why) => unknown.push(format!("`{text}`: {why}")),
+            }
+        }
+        match (violated.is_empty(), unknown.is_empty()) {
+            (false, _) => Judged::Violated(violated),
+            (true, false) => Judged::Unknown(unknown),
+            (true, true) => Judged::Met,
+        }
+    }
+}
+
+impl FromStr for Slo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bounds = text.split(',').map(bound).collect::<Result<Vec<Bound>, String>>()?;
+        Ok(Self { bounds })
+    }
+}
+
+impl fmt::Display for Slo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<&str> = self.bounds.iter().map(|bound| bound.text.as_str()).collect();
+        f.write_str(&texts.join(", "))
+    }
+}
+
+fn bound(text: &str) -> Result<Bound, String> {
+    let text = text.trim();
+    let example = || "write it as 'p99 < 50 ms, errors < 0.1%'";
+    let end = text.find(['<', '>']).ok_or_else(|| format!("`{text}` is no bound; {}", example()))?;
+    let (name, rest) = (text[..end].trim(), &text[end..]);
+    let share = rest.trim_start_matches(['<', '>', '=']).trim();
+    let share = share.ends_with('%').then(|| parse_fraction(share)).transpose().map_err(|error| error.to_string())?;
+    let left = match (name, share) {
+        ("errors", Some(_)) => format!("{PHASE}.errors / ({PHASE}.ok + {PHASE}.errors)"),
+        ("errors" | "rate", None) => format!("{PHASE}.{name}"),
+        ("p50" | "p90" | "p95" | "p99" | "p99.9" | "max", None) => format!("{PHASE}.latency.{name}"),
+        _ => {
+            let known = "p50, p90, p95, p99, p99.9, max, errors, rate";
+            return Err(format!("`{name}` is nothing that can be bounded so; {}; it can be one of {known}", example()));
+        }
+    };
+    let constraint: Constraint = format!("{left} {rest}").parse().map_err(|error| format!("`{text}`: {error}"))?;
+    let of_share = share.map_or(0.0, |share| RULE_OF_THREE / share.get());
+    let of_metric = constraint.metrics().iter().filter_map(|name| samples_needed(name.key.metric)).max();
+    // A share of 0 needs more requests than there can be: one is enough to violate it.
+    let requests = of_metric.unwrap_or(1).max(if of_share.is_finite() { of_share.ceil() as u64 } else { 1 });
+    Ok(Bound { text: text.to_owned(), constraint, requests })
+}
+
+/// A figure of a load.
+fn figure(report: &Report, metric: Metric) -> Reading<f64> {
+    let latency = &report.latency;
+    match metric {
+        Metric::LatencyP50 => latency.p50.clone(),
+        Metric::LatencyP90 => latency.p90.clone(),
+        Metric::LatencyP95 => latency.p95.clone(),
+        Metric::LatencyP99 => latency.p99.clone(),
+        Metric::LatencyP999 => latency.p999.clone(),
+        Metric::LatencyMax => latency.max.clone(),
+        Metric::Rate => report.rate.clone(),
+        Metric::Ok => Reading::Measured(report.ok as f64),
+        Metric::Errors => Reading::Measured(report.errors.total() as f64),
+        _ => Reading::Missing(Why::NotApplicable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_read_with_the_requests_that_they_need() {
+        for (text, requests) in [
+            ("p99 < 50 ms", 1_000),
+            ("p50 <= 1 s, p99.9 < 2 s", 10_000),
+            ("errors < 0.1%", 3_000),
+            ("errors < 5", 1),
+            ("p99 < 50 ms, errors < 1 %", 1_000),
+            ("rate > 100/s", 1),
+        ] {
+            let slo: Slo = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!((slo.requests(), slo.to_string().as_str()), (requests, text));
+        }
+        for (text, expected) in [
+            ("p98 < 50 ms", "`p98` is nothing that can be bounded so"),
+            ("p99", "`p99` is no bound"),
+            ("p99 < 50", "has no unit of time"),
+            ("p99 < 5%", "`p99` is nothing"),
+            ("errors < 5 ms", "`5 ms`"),
+            ("", "`` is no bound"),
+        ] {
+            let error = text.parse::<Slo>().unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

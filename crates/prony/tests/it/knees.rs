@@ -1,0 +1,88 @@
+//! Tests of the knee of goodput under load, of runs whose capacity is known.
+
+use prony_engines::catalog::Catalog;
+use prony_experiment::{check, parse};
+use prony_model::catalog::Overrides;
+use prony_model::reading::Reading;
+use prony_model::record::{Completion, TrialRecord};
+use prony_report::plot::data::knee::{self, Load};
+use prony_stats::knee::NoKnee;
+
+use crate::synthetic::{key, noise, phase, run_data, trial};
+
+const BLOCKS: u32 = 6;
+const CONNECTIONS: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
+
+/// What requests over so many connections gave: goodput, and database operations for each success.
+type Gave = fn(f64) -> (f64, f64);
+
+/// The load of a run over connections, with noise of a few percent.
+fn loads(gave: Gave, blocks: u32) -> Vec<Load> {
+    let text = "[factors]\nconnections = [1, 2, 5, 10, 20, 50, 100]\nsize = [10, 20]\n\
+        [compare]\nbaseline = { connections = 1, size = 10 }\nmetric = \"insert.rate\"\nblocks = 6\n\
+        [[phase]]\nname = \"insert\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/{size}\", requests = 100, connections = \"{connections}\" }\n";
+    let raw = parse(text, "file").unwrap();
+    let experiment = check(&raw, &Catalog, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let factors = experiment.factors();
+    let at = factors.iter().position(|factor| factor.name == "connections").unwrap();
+    let mut trials: Vec<TrialRecord> = Vec::new();
+    for block in 0..blocks {
+        for variant in experiment.variants() {
+            let (rate, work) = gave(CONNECTIONS[variant.levels[at]]);
+            let position = trials.len() as u32;
+            let spread = 1.0 + 0.04 * (noise(u64::from(position)) - 0.5);
+            let mut record = phase("insert", &[("rate", rate * spread)]);
+            // Requests that failed are no goodput, and do not make the others uncounted.
+            record.completion = if rate < 500.0 { Completion::Complete } else { Completion::Failed };
+            let of_service = [(key("operations.per.ok"), Reading::Measured(work / spread))];
+            record.readings.insert("db".to_owned(), of_service.into());
+            trials.push(TrialRecord { phases: vec![record], ..trial(position, block, variant.id) });
+        }
+    }
+    knee::of(&run_data(experiment, 1, trials))
+}
+
+#[test]
+fn knee_is_at_the_capacity_and_of_the_factor_that_is_load() {
+    // 100 a second for each connection, up to 1000.
+    let found = loads(|n| ((100.0 * n).min(1_000.0), 5.0), BLOCKS);
+    let names: Vec<(&str, &str)> = found.iter().map(|load| (load.factor.as_str(), load.name.as_str())).collect();
+    assert_eq!(names, [("connections", "size=10"), ("connections", "size=20")]);
+    for load in &found {
+        let knee = load.knee.unwrap();
+        assert_eq!((knee.x, knee.low, knee.high, load.overload.is_none()), (10.0, 5.0, 20.0, true), "{knee:?}");
+        let [sentence] = load.sentences().try_into().unwrap();
+        let expected = format!("`insert.rate` of `{}` has a knee at 10 `connections` (between 5 and 20): ", load.name);
+        assert!(sentence.starts_with(&expected), "{sentence}");
+    }
+}
+
+#[test]
+fn goodput_that_falls_while_work_rises_is_named() {
+    let gave = |n: f64| if n <= 10.0 { (100.0 * n, 5.0) } else { (10_000.0 / n, 5.0 * n / 10.0) };
+    let found = loads(gave, BLOCKS);
+    let (metric, overload) = found[0].overload.as_ref().unwrap();
+    assert_eq!((metric.to_string().as_str(), overload.best, overload.at), ("insert.db.operations.per.ok", 10.0, 20.0));
+    let sentences = found[0].sentences();
+    let said = sentences.last().unwrap();
+    assert!(
+        said.starts_with("Beyond 10 `connections` goodput of `size=10` falls while work for each success"),
+        "{said}"
+    );
+    assert!((overload.goodput - 0.5).abs() < 0.02 && (overload.work - 2.0).abs() < 0.1, "{overload:?}");
+}
+
+#[test]
+fn no_knee_has_a_reason() {
+    let of = |gave: Gave, blocks| {
+        let found = loads(gave, blocks);
+        (found[0].knee.unwrap_err(), found[0].sentences().join("\n"))
+    };
+    let (why, said) = of(|n| (10.0 * n, 5.0), BLOCKS);
+    assert_eq!(why, NoKnee::Straight);
+    assert!(said.contains("has no knee in `connections`: it does not bend"), "{said}");
+    assert_eq!(of(|_| (900.0, 5.0), BLOCKS).0, NoKnee::Flat);
+    let (why, said) = of(|n| ((100.0 * n).min(1_000.0), 5.0), 4);
+    assert_eq!(why, NoKnee::FewBlocks { blocks: 4 });
+    assert!(said.contains("4 blocks have a value at each level, and it takes 5"), "{said}");
+}
