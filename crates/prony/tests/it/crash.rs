@@ -1,6 +1,9 @@
 //! Tests crash trials through the real binary: process crashes of real engines.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -159,4 +162,49 @@ fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
     assert_eq!(none.lost.unwrap().most, none.acknowledged.unwrap().most, "where nothing pending survives");
     let left = std::fs::read_to_string("/proc/mounts").unwrap();
     assert!(!left.contains(&*bench.dir.path().to_string_lossy()), "no mount is left");
+}
+
+/// The binary under test with a function of the C library in the place of `fdatasync`, which returns without an error and syncs
+/// nothing.
+fn without_fdatasync(bench: &Bench) -> PathBuf {
+    let mut binary = std::fs::read(PRONY).unwrap();
+    let (name, other) = (b"\0fdatasync\0", b"\0isatty\0\0\0\0");
+    let found: Vec<usize> =
+        binary.windows(name.len()).enumerate().filter(|(_, bytes)| bytes == name).map(|(at, _)| at).collect();
+    assert!(!found.is_empty(), "the C library is linked dynamically");
+    for at in found {
+        binary[at..at + other.len()].copy_from_slice(other);
+    }
+    let path = bench.path("prony-without-fdatasync");
+    std::fs::write(&path, binary).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_kept() {
+    let bench = Bench::new();
+    bench.write("e.toml", power_cuts("synced = { engine = \"lmdb\", durability = \"strict\" }"));
+    let prony = without_fdatasync(&bench);
+    let run = |args: &[&str]| Command::new(&prony).args(args).current_dir(bench.dir.path()).output().unwrap();
+    let output = run(&["run", "e.toml", "--quiet"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let [summary] = &summaries(&bench.data())[..] else { panic!("{shown}") };
+    let (smallest, broken) = match &summary.verdict {
+        CrashVerdict::Unsupported { why } => {
+            assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{why}");
+            println!("SKIPPED: {why}");
+            return;
+        }
+        CrashVerdict::Broken { smallest, broken } => (smallest, *broken),
+        other => panic!("{other:?}"),
+    };
+    assert!(broken > 0 && shown.contains(&format!("broken in {broken} of 2 cuts")), "{shown}");
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("exit code 1: a crash trial broke what the store promises"), "{shown}");
+    let saved = smallest.saved.as_deref().unwrap();
+    assert!(shown.replace('\n', " ").contains("prony powercut images"), "{shown}");
+    let images = run(&["powercut", "images", saved, "--into", "images", "--images", "1"]);
+    assert!(images.status.success(), "{}", String::from_utf8_lossy(&images.stderr));
+    assert!(bench.path("images").join("image-001").exists(), "the images of the cut are made again");
 }
