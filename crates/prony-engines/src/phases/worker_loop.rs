@@ -118,13 +118,14 @@ impl<'h> Host<'h> {
         let promise = self.engine.promises.iter().find(|promise| promise.class == settings.class);
         Ok(EffectiveStore {
             engine: self.engine.name.clone(),
-            version: self.engine.version.clone(),
+            version: store.and_then(Store::version).unwrap_or_else(|| self.engine.version.clone()),
             library: self.engine.library.clone(),
             durability: settings.class,
             promise: promise.cloned(),
             settings: settings.values,
             in_force: store.map(|store| self.in_force(store)).transpose()?,
             idiom: self.engine.idiom.clone(),
+            services: Vec::new(),
         })
     }
 
