@@ -182,7 +182,7 @@ fn without_fdatasync(bench: &Bench) -> PathBuf {
 }
 
 #[test]
-fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_kept() {
+fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_saved() {
     let bench = Bench::new();
     bench.write("e.toml", power_cuts("synced = { engine = \"lmdb\", durability = \"strict\" }"));
     let prony = without_fdatasync(&bench);
