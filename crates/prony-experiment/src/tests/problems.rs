@@ -233,7 +233,7 @@ fn data_is_checked() {
 fn phases_are_checked() {
     let phases = |text: &str| faults_of_body(&format!("[[phase]]\n{text}\n"));
     insta::assert_snapshot!(phases("name = \"a.b\"\nput = {}\nget = {}"), @"4:1 `phase` takes one of `put` and `get`, not both");
-    insta::assert_snapshot!(phases("name = \"a\""), @"1:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `find`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`, `http`, `run`");
+    insta::assert_snapshot!(phases("name = \"a\""), @"1:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `find`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`, `http`, `run`, `kill`, `powercut`");
     insta::assert_snapshot!(phases("name = \"a\"\nput = {}\n[[phase]]\nname = \"a\"\nget = {}"), @"5:8 two phases are named `a` | metrics are named by phase: give each phase a name of its own");
     insta::assert_snapshot!(phases("name = \"a\"\nput = { order = \"zipfian\" }\n[[phase]]\nname = \"b\"\nget = { order = { zipfian = 1.5 } }"), @"
     3:17 `put` inserts each record once, but this order repeats records | write `update` to overwrite, or `mix` with `insert`

@@ -298,8 +298,8 @@ fn a_subject_must_be_clear() {
     --
     5:1 `put` works on a store, but the file measures a program | give the phase of a program `begin` and `end`, or marks with its name
     --
-    3:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `find`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`, `http`, `run`
-    5:1 unknown key `begin` | known: `name`, `when`, `timed`, `limit`, `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `find`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause` and 3 more
+    3:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `find`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`, `http`, `run`, `kill`, `powercut`
+    5:1 unknown key `begin` | known: `name`, `when`, `timed`, `limit`, `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `find`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause` and 5 more
     "#);
 }
 
