@@ -131,6 +131,10 @@ fn includes_one(found: &Estimate) -> bool {
 /// `ratio 0.984 (0.957 to 1.001), which includes 1`
 fn with_one(found: &Estimate) -> String {
     let RatioInterval { low, high } = found.interval;
+    if low <= 0.0 && high.is_none() {
+        let why = "the blocks are too few, or a trial did not finish in too many";
+        return format!("{}, without an interval: {why}", ratio_text(found.ratio, None, ""));
+    }
     let text = ratio_text(found.ratio, Some(found.interval), "");
     let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
     let what = match includes_one(found) {
@@ -151,7 +155,7 @@ pub fn without(undisturbed: &Undisturbed) -> String {
         _ if *blocks == 0 => "each block has a disturbed trial".to_owned(),
         Reading::Measured(found) => format!("{some}; without them: {}", with_one(found)),
         Reading::Missing(Why::NotReached) => {
-            format!("{some}; in half of the {blocks} without one, a trial did not finish")
+            format!("{some}; no ratio without them: in at least half of the other {blocks}, a trial did not finish")
         }
         Reading::Missing(Why::TooFew { .. }) => {
             format!("{some}; the {blocks} without one are too few for a ratio of their own")
@@ -171,6 +175,9 @@ mod tests {
         assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25), which includes 1");
         assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020), which excludes 1 before rounding"));
         assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));
+        let unbounded =
+            "ratio 1.019, without an interval: the blocks are too few, or a trial did not finish in too many";
+        assert_eq!(text(0.0, None), unbounded);
         assert!(text(0.0, Some(0.9)).ends_with("which excludes 1") && text(0.9, None).ends_with("which includes 1"));
     }
 

@@ -468,7 +468,7 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
     let half = run(8, false);
     assert_eq!(left(&half).estimate, Reading::Missing(Why::NotReached));
     let detail = only(&verdicts::of(&half)).detail.to_string();
-    let note = "1 of 12 blocks has a disturbed trial; in half of the 11 without one, a trial did not finish";
+    let note = "1 of 12 blocks has a disturbed trial; no ratio without them: in at least half of the other 11, a trial did not finish";
     assert!(detail.contains(note), "{detail}");
 }
 
