@@ -172,7 +172,8 @@ fn sqlite_commit(connection: &mut Connection, rows: std::ops::Range<u64>, len: u
 
 fn open_lmdb(directory: &Path, durability: Durability) -> Result<<Lmdb as Driver>::Store, Failure> {
     let durability = Some(durability);
-    let spec = StoreSpec { engine: "lmdb".to_owned(), durability, options: Default::default(), indexes: vec![] };
+    let spec =
+        StoreSpec { engine: "lmdb".to_owned(), durability, options: Default::default(), indexes: vec![], url: None };
     Ok(Lmdb::open(directory, &spec)?)
 }
 

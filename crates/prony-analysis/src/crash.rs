@@ -269,6 +269,7 @@ mod tests {
             settings: Default::default(),
             in_force: None,
             idiom: String::new(),
+            services: Vec::new(),
         }
     }
 

@@ -103,6 +103,11 @@ pub trait Store: Sync + Sized {
         Ok(String::new())
     }
 
+    /// The version that the open store has, of an engine that is a server; `None` where that of the description is it.
+    fn version(&self) -> Option<String> {
+        None
+    }
+
     /// Pragmas, flags and options in force, read back from the engine where it can be asked.
     ///
     /// # Errors
@@ -276,6 +281,8 @@ pub struct Capabilities {
     pub own_documents: bool,
     /// It may store fewer bytes than it is given.
     pub compresses: bool,
+    /// It is a server, in processes of its own, at the URL of the store. A trial begins with an empty store there.
+    pub server: bool,
     /// Longest key in bytes, where there is a bound.
     pub max_key: Option<u64>,
 }

@@ -172,6 +172,7 @@ impl Driver for Fjall {
                 commits_wait_for_readers: false,
                 own_documents: false,
                 compresses: true,
+                server: false,
                 max_key: Some(MAX_KEY as u64),
             },
             promises: promises(),

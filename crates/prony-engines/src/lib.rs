@@ -16,6 +16,8 @@ pub mod memory;
 mod options;
 pub mod own_query;
 pub mod phases;
+#[cfg(feature = "postgres")]
+pub mod postgresql;
 #[cfg(feature = "redb")]
 pub mod redb;
 pub mod registry;

@@ -167,6 +167,7 @@ impl Driver for Lmdb {
                 commits_wait_for_readers: false,
                 own_documents: false,
                 compresses: false,
+                server: false,
                 max_key: Some(MAX_KEY),
             },
             promises: promises(),

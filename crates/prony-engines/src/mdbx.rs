@@ -179,6 +179,7 @@ impl Driver for Mdbx {
                 commits_wait_for_readers: false,
                 own_documents: false,
                 compresses: false,
+                server: false,
                 max_key: Some(MAX_KEY as u64),
             },
             promises: promises(),

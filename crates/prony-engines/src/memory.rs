@@ -90,6 +90,7 @@ impl Driver for Memory {
                 commits_wait_for_readers: true,
                 own_documents: false,
                 compresses: false,
+                server: false,
                 max_key: None,
             },
             promises: promises(),

@@ -114,6 +114,7 @@ impl Driver for Redb {
                 commits_wait_for_readers: false,
                 own_documents: false,
                 compresses: false,
+                server: false,
                 max_key: None,
             },
             promises: promises(),

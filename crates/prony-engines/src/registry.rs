@@ -63,6 +63,7 @@ engines! {
     "libmdbx" "libmdbx" crate::mdbx::Mdbx;
     "sled" "sled" crate::sled::Sled;
     "rocksdb" "rocksdb" crate::rocksdb::RocksDb;
+    "postgresql" "postgres" crate::postgresql::Postgresql;
 }
 
 struct Check<'s>(&'s StoreSpec);

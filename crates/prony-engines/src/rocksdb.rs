@@ -165,6 +165,7 @@ impl Driver for RocksDb {
                 commits_wait_for_readers: false,
                 own_documents: false,
                 compresses: true,
+                server: false,
                 max_key: None,
             },
             promises: promises(),

@@ -111,6 +111,7 @@ impl Driver for Sled {
                 commits_wait_for_readers: false,
                 own_documents: false,
                 compresses: true,
+                server: false,
                 max_key: None,
             },
             promises: promises(),

@@ -14,6 +14,7 @@ pub(crate) fn version(name: &str) -> &'static str {
         "fjall" => env!("PRONY_VERSION_FJALL"),
         "libmdbx" => env!("PRONY_VERSION_LIBMDBX"),
         "mdbx-sys" => env!("PRONY_VERSION_MDBX_SYS"),
+        "postgres-protocol" => env!("PRONY_VERSION_POSTGRES_PROTOCOL"),
         "sled" => env!("PRONY_VERSION_SLED"),
         "librocksdb" => env!("PRONY_VERSION_LIBROCKSDB"),
         "rocksdb" => env!("PRONY_VERSION_ROCKSDB"),

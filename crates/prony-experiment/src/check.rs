@@ -17,12 +17,15 @@ use super::node::{Node, RawExperiment};
 use super::problem::{Problem, Problems};
 use super::services;
 use super::shape::Shape;
+use super::specification;
 use super::subject;
 use super::substitute;
 use super::validate::{Holes, Walk};
 use super::variant::Context;
 use prony_model::catalog::{Anywhere, EngineCatalog, Overrides, Surroundings};
 use prony_model::program::WHOLE;
+use prony_model::service::{ALL, LOAD};
+use prony_model::spec::WORKER;
 use prony_model::units::Nanos;
 
 /// The sections in which placeholders of factors have a meaning.
@@ -87,7 +90,7 @@ pub fn check_in(
     let strata = combine::strata(&combinations, &baseline);
     let mut variants = Vec::with_capacity(combinations.len());
     for (id, levels) in combinations.iter().enumerate() {
-        let Some(spec) = services::variant(&context, levels, &mut problems) else { continue };
+        let Some(spec) = specification::variant(&context, levels, &mut problems) else { continue };
         variants.push(Variant {
             id,
             levels: places.iter().zip(levels).map(|(places, level)| places[*level]).collect(),
@@ -157,8 +160,11 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
     }
     if let (true, Some(other)) = (servers, raw.root.entry("store").or(raw.root.entry("program"))) {
         let message = format!("a file measures services or a {}, not both", other.key);
-        let problem = Problem::new(other.key_span.clone(), message);
-        problems.add(problem.hint("write two files, one for each"));
+        let hint = match other.key.as_str() {
+            "program" => "a program can use services, but `http` and `run` are phases of services: write two files",
+            _ => "a store can use services, but `http` and `run` are phases of services: write two files",
+        };
+        problems.add(Problem::new(other.key_span.clone(), message).hint(hint));
     }
     let phases =
         raw.root.entry("phase").filter(|phases| phases.node.list().is_some_and(|list| list.len() > MOST_PHASES));
@@ -237,7 +243,12 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     let replicas = context.replicas(root, combinations, narrowed);
     let services = context.services(root, combinations);
     let steps = context.steps(root, combinations);
-    let mut names = PhaseNames { roles, replicas, services, steps, ..PhaseNames::default() };
+    let beside = match (programs, root.get("store")) {
+        ([], None) => vec![LOAD],
+        ([], Some(_)) => vec![WORKER, ALL],
+        _ => vec![ALL],
+    };
+    let mut names = PhaseNames { beside_services: beside, roles, replicas, services, steps, ..PhaseNames::default() };
     let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
     // Crash trials have no metrics.
     for phase in phases.iter().filter(|phase| of_crash(phase).is_none()) {

@@ -15,6 +15,9 @@ const WITH_DIR: [&str; 7] = ["command", "env", "store", "build", "prepare", "con
 /// Keys of a service in whose texts values of instances of services are replaced too.
 const WITH_SERVICES: [&str; 6] = ["command", "env", "prepare", "ready", "setup", "counters"];
 
+/// Keys of a program in whose texts values of services are replaced too.
+const BESIDE_SERVICES: [&str; 3] = ["command", "env", "prepare"];
+
 /// Keys of replicas in whose texts these and `{instance}` are replaced.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];
 
@@ -52,6 +55,7 @@ impl<'a> EnvironmentValues<'a> {
                     entries(&mut section.node).iter_mut().for_each(|entry| self.program(&mut entry.node, problems));
                 }
                 "subject" => self.subject(&mut section.node, problems),
+                "store" => self.store(&mut section.node, problems),
                 "service" => {
                     let Value::List(services) = &mut section.node.value else { continue };
                     services.iter_mut().for_each(|service| self.service(service, problems));
@@ -73,13 +77,23 @@ impl<'a> EnvironmentValues<'a> {
         }
     }
 
+    /// The same in the URL of a store.
+    pub(crate) fn store(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node).iter_mut().filter(|key| key.key == "url") {
+            Self { service: true, ..self }.node(&mut key.node, problems);
+        }
+    }
+
     /// The same in one program.
     pub(crate) fn program(self, node: &mut Node, problems: &mut Problems<'_>) {
         for key in entries(node) {
             match key.key.as_str() {
                 "replicas" => self.replicas(&mut key.node, problems),
                 "change" => self.change(&mut key.node, problems),
-                name => self.with_places(WITH_DIR.contains(&name), false).node(&mut key.node, problems),
+                name => {
+                    let with = self.with_places(WITH_DIR.contains(&name), false);
+                    Self { service: BESIDE_SERVICES.contains(&name), ..with }.node(&mut key.node, problems);
+                }
             }
         }
     }
@@ -109,7 +123,8 @@ impl<'a> EnvironmentValues<'a> {
     fn replicas(self, node: &mut Node, problems: &mut Problems<'_>) {
         for key in entries(node).iter_mut().filter(|key| key.key != "read") {
             let with_instance = WITH_INSTANCE.contains(&key.key.as_str());
-            self.with_places(with_instance, with_instance).node(&mut key.node, problems);
+            let with = self.with_places(with_instance, with_instance);
+            Self { service: with_instance, ..with }.node(&mut key.node, problems);
         }
     }
 
@@ -117,7 +132,10 @@ impl<'a> EnvironmentValues<'a> {
         match &mut node.value {
             Value::List(items) => items.iter_mut().for_each(|item| self.change(item, problems)),
             Value::Table(keys) => {
-                keys.iter_mut().for_each(|key| self.with_places(key.key == "env", false).node(&mut key.node, problems));
+                for key in keys {
+                    let is_env = key.key == "env";
+                    Self { service: is_env, ..self.with_places(is_env, false) }.node(&mut key.node, problems);
+                }
             }
             _ => self.node(node, problems),
         }

@@ -28,6 +28,7 @@ mod sequence;
 pub mod services;
 mod shape;
 mod shell_syntax;
+mod specification;
 mod subject;
 mod substitute;
 mod validate;

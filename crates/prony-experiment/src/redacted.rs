@@ -21,7 +21,8 @@ impl Experiment {
     /// Whether its record does not suffice to run it: of programs, and without their command lines. What a store does is
     /// recorded whole.
     pub fn lacks_commands(&self) -> bool {
-        let is_program = |variant: &Variant| matches!(variant.spec.subject, Subject::Program(_) | Subject::Services);
+        let is_program =
+            |variant: &Variant| variant.spec.measures_servers() || variant.spec.subject.program().is_some();
         !self.records_commands() && self.variants.iter().any(is_program)
     }
 
@@ -47,6 +48,9 @@ impl Experiment {
         for variant in &mut recorded.variants {
             if let Subject::Program(program) = &mut variant.spec.subject {
                 leave_out(program);
+            }
+            if let Subject::Store(store) = &mut variant.spec.subject {
+                store.url.iter_mut().for_each(|url| LEFT_OUT.clone_into(url));
             }
             variant.spec.services.iter_mut().for_each(leave_out_service);
             for phase in &mut variant.spec.phases {

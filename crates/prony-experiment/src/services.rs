@@ -1,4 +1,5 @@
-//! Checks a variant that measures services: what they ask of each other, and what requests ask of them.
+//! Checks a variant that measures services, or has services beside a program or a store: what they ask of each other, and what
+//! requests, the program or the store ask of them.
 
 use std::ops::Range;
 
@@ -11,28 +12,19 @@ use super::grammar;
 use super::node::Node;
 use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
-use super::variant::{Context, fits, known, lacking, limits, noted, phases};
+use super::variant::{Context, fits, known, lacking, limits, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
-use prony_model::program::CommandLine;
+use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec};
-use prony_model::spec::{Action, CollectionSpec, FieldPath, RunSpec, Subject, TrialSpec};
+use prony_model::spec::{Action, CollectionSpec, FieldPath, PhaseSpec, RunSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Nanos;
 
-/// The specification of the variant's trials, whatever the file measures; `None` where something in it is wrong, which has
-/// been reported.
-pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
-    let root = &context.raw.root;
-    match are_measured(root) && root.get("store").is_none() && root.get("program").is_none() {
-        true => noted(context, levels, problems, spec),
-        false => super::variant::variant(context, levels, problems),
-    }
-}
-
-/// Whether the file measures services, or another server, by requests.
+/// Whether the file measures services, or another server, by requests; a file with a program or a store has services beside that.
 pub(crate) fn are_measured(root: &Node) -> bool {
     let requests = |phase: &Node| phase.entry("http").is_some() || phase.entry("run").is_some();
     let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
-    root.get("service").is_some() || phases.iter().any(requests)
+    let subject = ["program", "store"].into_iter().any(|section| root.get(section).is_some());
+    root.get("service").is_some() && !subject || phases.iter().any(requests)
 }
 
 /// Faults between services: names that occur twice or do not exist, and an order without a begin. `nodes` are those of the
@@ -229,18 +221,132 @@ fn can_run(run: &RunSpec, services: &[ServiceSpec], at: &Range<usize>, problems:
         let problem = Problem::new(at.clone(), "`run` runs a command beside services, and the file has none");
         problems.add(problem.hint("add `[[service]]`; to measure a command, use `[program.NAME]`"));
     }
-    let words = run.command.words();
+    clients(&run.command.words(), services, at, problems);
+}
+
+/// Faults of texts, written `at`, of a command that is no service: it has no port and no data, and the services that it names
+/// must exist.
+fn clients(texts: &[String], services: &[ServiceSpec], at: &Range<usize>, problems: &mut Problems<'_>) {
     for (own, name) in [(PORT, "port"), (DATA, "data")] {
-        if words.iter().any(|word| word.contains(own)) {
+        if texts.iter().any(|text| text.contains(own)) {
             let problem = Problem::new(at.clone(), format!("`{{{name}}}` has no meaning here"));
             problems.add(problem.hint(format!("name the service: `{{service.NAME.{name}}}`")));
         }
     }
-    for (name, number) in words.iter().flat_map(|text| holes(text)) {
+    for (name, number) in texts.iter().flat_map(|text| holes(text)) {
         let known = services.iter().find(|service| service.name() == name);
         if let Some((message, hint)) = no_instance(known, &name, number, services) {
             problems.add(Problem::new(at.clone(), message).maybe_hint(hint));
         }
+    }
+}
+
+/// Faults of a program, written as `node`, and its phases beside the services of its trials.
+pub(crate) fn beside_program(
+    (program, node): (&ProgramSpec, &Node),
+    services: &Services,
+    phases: &[PhaseSpec],
+    problems: &mut Problems<'_>,
+) {
+    let replicas = program.replicas.as_ref();
+    let of_replicas = replicas.and_then(|replicas| replicas.command.as_ref());
+    let lines = [Some(&program.command), program.prepare.as_ref(), of_replicas];
+    let variables = program.env.values().chain(replicas.iter().flat_map(|replicas| replicas.env.values()));
+    let words = lines.into_iter().flatten().flat_map(CommandLine::words);
+    let texts: Vec<String> = words.chain(variables.cloned()).collect();
+    clients(&texts, &services.specs, &node.span, problems);
+    let Services { specs, nodes } = services;
+    for (service, written) in specs.iter().zip(nodes) {
+        let at = |key: &str| written.entry(key).map_or_else(|| written.span.clone(), |entry| entry.key_span.clone());
+        if service.name() == program.name {
+            let message = format!("a service and the program are both named `{}`", program.name);
+            problems.add(Problem::new(at("name"), message).hint("give one of them another name"));
+        }
+        if service.counters.is_some() {
+            let message = "`counters` are read between phases that prony leads, and a program leads its own phases";
+            problems.add(Problem::new(at("counters"), message).hint("remove `counters`"));
+        }
+    }
+    if specs.is_empty() {
+        return;
+    }
+    if program.warmup > 0 {
+        let at = node.entry("warmup").map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
+        let message = "warm-up runs start no services, which the program may need";
+        problems.add(Problem::new(at, message).hint("remove `warmup`"));
+    }
+    let suspends = |phase: &&PhaseSpec| matches!(&phase.action, Action::Observe(observe) if observe.suspends());
+    if let Some(phase) = phases.iter().find(suspends) {
+        let message = format!(
+            "phase `{}` suspends the program at its end, while services continue: what they do then belongs to no phase",
+            phase.name
+        );
+        let hint = "remove `at_end`, or end the program by a line or a mark instead of a call";
+        problems.add(Problem::new(node.span.clone(), message).hint(hint));
+    }
+}
+
+/// Limits of one process tree, in `[limits]`, where each server has one of its own.
+fn not_limited(limited: Option<&Node>, problems: &mut Problems<'_>) {
+    for key in ["memory", "cpus", "pids"] {
+        if let Some(entry) = limited.and_then(|limits| limits.entry(key)) {
+            let message = format!("`{key}` limits one process tree, and each service has one of its own");
+            let problem = Problem::new(entry.key_span.clone(), message);
+            problems
+                .add(via(&entry.node, problem.hint(format!("write `limits = {{ {key} = ... }}` in `[[service]]`"))));
+        }
+    }
+}
+
+/// Faults of a store at a URL, written as `node`, and its phases.
+pub(crate) fn beside_store(
+    (store, node): (&StoreSpec, &Node),
+    services: &Services,
+    (phases, limited): (&[Placed], Option<&Node>),
+    problems: &mut Problems<'_>,
+) {
+    let Some(url) = &store.url else { return };
+    let at = node.get("url").map_or_else(|| node.span.clone(), |url| url.span.clone());
+    clients(std::slice::from_ref(url), &services.specs, &at, problems);
+    not_limited(limited, problems);
+    if let Some(placed) = phases.iter().find(|placed| placed.spec.action == Action::Evict) {
+        let message = format!("`{}` is a server, whose memory `evict` cannot empty", store.engine);
+        problems.add(Problem::new(placed.action.clone(), message).hint("remove the phase"));
+    }
+}
+
+/// The services of a variant, and what is written of each.
+#[derive(Default)]
+pub(crate) struct Services {
+    pub(crate) specs: Vec<ServiceSpec>,
+    nodes: Vec<Node>,
+}
+
+impl Services {
+    /// Those that the file declares; `None` where one has a fault, which has been reported.
+    pub(crate) fn declared(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<Self> {
+        let mut all = Self::default();
+        let mut sound = true;
+        for written in context.raw.root.get("service").and_then(Node::list).unwrap_or_default() {
+            let mut node = context.fill(written, levels, problems);
+            context.outside.service(&mut node, problems);
+            let service = fits(context, "service", &node, &grammar::SERVICE, problems)
+                .then(|| service::service(&node, &context.raw.file, problems))
+                .flatten();
+            sound &= service.is_some();
+            all.specs.extend(service);
+            all.nodes.push(node);
+        }
+        if !sound {
+            return None;
+        }
+        together(&all.specs, &all.nodes, problems);
+        Some(all)
+    }
+
+    /// Where each of them is written.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = (&'static str, Option<&Node>)> {
+        self.nodes.iter().map(|node| ("service", Some(node)))
     }
 }
 
@@ -275,33 +381,13 @@ fn check_phases(
 }
 
 /// The specification of the variant's trials; `None` where something in it is wrong, which has been reported.
-fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
+pub(crate) fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
     let (limits, limited) = limits(context, levels, problems);
     let limited = limited.as_ref();
     let root = &context.raw.root;
-    let (mut services, mut nodes) = (Vec::new(), Vec::new());
-    let mut sound = true;
-    for written in root.get("service").and_then(Node::list).unwrap_or_default() {
-        let mut node = context.fill(written, levels, problems);
-        context.outside.service(&mut node, problems);
-        let service = fits(context, "service", &node, &grammar::SERVICE, problems)
-            .then(|| service::service(&node, &context.raw.file, problems))
-            .flatten();
-        sound &= service.is_some();
-        services.extend(service);
-        nodes.push(node);
-    }
-    if !sound {
-        return None;
-    }
-    together(&services, &nodes, problems);
-    for key in ["memory", "cpus", "pids"] {
-        if let Some(entry) = limited.and_then(|limits| limits.entry(key)).filter(|_| !services.is_empty()) {
-            let message = format!("`{key}` limits one process tree, and each service has one of its own");
-            let problem = Problem::new(entry.key_span.clone(), message);
-            problems
-                .add(via(&entry.node, problem.hint(format!("write `limits = {{ {key} = ... }}` in `[[service]]`"))));
-        }
+    let services = Services::declared(context, levels, problems)?;
+    if !services.specs.is_empty() {
+        not_limited(limited, problems);
     }
     let records = root.get("data").map(|node| context.fill(node, levels, problems));
     let files = Files { catalog: context.engines, file: &context.raw.file };
@@ -314,12 +400,18 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
         problems.add(problem.hint("it needs `[store]`, which a file that measures services does not have"));
     }
     let data = known(root, data)?;
-    check_phases(&mut phases, (&services, &data), &context.raw.file, problems);
+    check_phases(&mut phases, (&services.specs, &data), &context.raw.file, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
-    let spec = TrialSpec { subject: Subject::Services, services, data, phases, limits, crashes: Vec::new() };
-    let of_services = nodes.iter().map(|node| ("service", Some(node)));
     let sections: Vec<(&str, Option<&Node>)> =
-        of_services.chain([("data", records.as_ref()), ("limits", limited)]).collect();
+        services.sections().chain([("data", records.as_ref()), ("limits", limited)]).collect();
+    let spec = TrialSpec {
+        subject: Subject::Services,
+        services: services.specs.clone(),
+        data,
+        phases,
+        limits,
+        crashes: Vec::new(),
+    };
     lacking(context, &spec, &sections, problems);
     Some(spec)
 }

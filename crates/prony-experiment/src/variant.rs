@@ -3,25 +3,22 @@
 use super::combine::Combination;
 use super::decode::counters::{Counted, counters};
 use super::decode::crash::{self, PlacedCrash};
-use super::decode::document::Files;
 use super::decode::instance::{NamedService, Started};
 use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
-use super::decode::{collections, data, indexes, order, phase, program, references, store};
+use super::decode::{order, phase, program, store};
 use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
 use super::node::{Node, RawExperiment, Value};
 use super::problem::{Problem, Problems};
-use super::sequence;
 use super::shape::TableShape;
-use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk, via};
-use prony_model::catalog::{EngineCatalog, EngineFacts, Surroundings};
+use prony_model::catalog::{EngineCatalog, Surroundings};
 use prony_model::http::PARTS_OF_RAMP;
-use prony_model::spec::{CollectionSpec, Limits, StoreSpec, Subject, TrialSpec};
+use prony_model::spec::{CollectionSpec, Limits, TrialSpec};
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
@@ -151,11 +148,6 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The specification of the variant's trials; `None` where something in it is wrong, which has been reported.
-pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
-    noted(context, levels, problems, spec)
-}
-
 /// What is read of a variant; its problems name its levels.
 pub(crate) fn noted<T>(
     context: &Context<'_>,
@@ -178,103 +170,6 @@ pub(crate) fn limits(
     let limits = context.raw.root.get("limits").map(|node| context.fill(node, levels, problems));
     let limits = limits.filter(|node| fits(context, "limits", node, &grammar::LIMITS, problems));
     (store::limits(limits.as_ref()), limits)
-}
-
-fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
-    let root = &context.raw.root;
-    let fill = |node: &Node, problems: &mut Problems<'_>| context.levels(levels).fill(node, problems);
-    let (limits, limited) = limits(context, levels, problems);
-    let memory = limited.as_ref().and_then(|node| node.get("memory")).cloned();
-    let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
-        context.outside.subject(&mut node, problems);
-        fits(context, "subject", &node, &grammar::SUBJECT, problems).then_some(node)
-    };
-    let node = match subject::choose(root, &fill, &of_subject, problems)? {
-        Chosen::Store(node) => node,
-        Chosen::Program { name, mut node, change } => {
-            store::enough_memory(memory.as_ref(), store::LEAST_OF_A_PROGRAM, "program", problems);
-            context.outside.program(&mut node, problems);
-            let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
-                .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
-                .flatten();
-            let of = Frame {
-                limit: limits.phase,
-                runtime: program.as_ref().map(|program| program.runtime),
-                replicas: program.as_ref().map(|program| program.replicas.is_some()),
-            };
-            let phases = observed(context, levels, &of, problems);
-            if let Some(program) = &program {
-                order::starts_with_a_phase(program, &node, &phases, problems);
-            }
-            let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
-            let subject = Subject::Program(Box::new(program?));
-            let spec =
-                TrialSpec { subject, services: Vec::new(), data: Vec::new(), phases, limits, crashes: Vec::new() };
-            let change = change.as_ref().or_else(|| node.get("change"));
-            let sections = [("program", Some(&node)), ("change", change), ("limits", limited.as_ref())];
-            lacking(context, &spec, &sections, problems);
-            return Some(spec);
-        }
-    };
-    store::enough_memory(memory.as_ref(), store::LEAST_OF_A_STORE, "store", problems);
-    let opened = fits(context, "store", &node, &grammar::STORE, problems)
-        .then(|| store::store(&node, context.engines, problems))
-        .flatten();
-    let records = root.get("data").map(|node| fill(node, problems));
-    let files = Files { catalog: context.engines, file: &context.raw.file };
-    let data = records.as_ref().and_then(|node| {
-        fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, &files, problems))?
-    });
-    lengths(context, records.as_ref().zip(data.as_deref()), opened.as_ref(), problems);
-    let phases = phases(context, levels, limits.phase, problems);
-    let (mut store, facts) = opened?;
-    let (mut phases, crashes) = phases?;
-    needs_data(&phases, root.get("data").is_some(), problems);
-    names(&node, &mut phases, &mut store, &facts, data.as_deref(), problems);
-    sequence::settle(&mut phases, &store, &facts, problems);
-    crash::fit(&crashes, &phases, data.as_deref(), problems);
-    let crashes = crashes.into_iter().map(|placed| placed.spec).collect();
-    let phases = phases.into_iter().map(|placed| placed.spec).collect();
-    let data = known(root, data)?;
-    let spec = TrialSpec { subject: Subject::Store(store), services: Vec::new(), data, phases, limits, crashes };
-    lacking(context, &spec, &[("data", records.as_ref()), ("limits", limited.as_ref())], problems);
-    Some(spec)
-}
-
-/// Keys and values that the machine or the engine cannot store.
-fn lengths(
-    context: &Context<'_>,
-    data: Option<(&Node, &[CollectionSpec])>,
-    opened: Option<&(StoreSpec, EngineFacts)>,
-    problems: &mut Problems<'_>,
-) {
-    for (at, collection) in data.into_iter().flat_map(|(node, data)| data::places(node, data)) {
-        if let Some(memory) = context.engines.memory() {
-            data::value_length(at, collection, memory, problems);
-        }
-        if let Some((store, facts)) = opened {
-            let several = data.is_some_and(|(_, data)| data.len() > 1) || !store.indexes.is_empty();
-            data::key_length(at, collection, several && !facts.own_documents, (&store.engine, facts), problems);
-        }
-    }
-}
-
-/// Finds the collections that phases and indexes name, and checks what they ask of them; `node` is `[store]`.
-fn names(
-    node: &Node,
-    phases: &mut [Placed],
-    store: &mut StoreSpec,
-    facts: &EngineFacts,
-    data: Option<&[CollectionSpec]>,
-    problems: &mut Problems<'_>,
-) {
-    if let Some(data) = data {
-        collections::settle(phases, data, problems);
-    }
-    indexes::fit(node, store, facts, data, problems);
-    if let Some(data) = data {
-        references::Check { data, store, facts }.phases(phases, problems);
-    }
 }
 
 /// Files and programs that the variant needs and that do not exist, at the values that name them.
@@ -340,7 +235,12 @@ pub(crate) fn phases(
 }
 
 /// The phases of a program in this variant: the observed ones, or the program as a whole.
-fn observed(context: &Context<'_>, levels: &Combination, frame: &Frame, problems: &mut Problems<'_>) -> Phases {
+pub(crate) fn observed(
+    context: &Context<'_>,
+    levels: &Combination,
+    frame: &Frame,
+    problems: &mut Problems<'_>,
+) -> Phases {
     let mut all = Phases::default();
     let mut watched = false;
     let root = &context.raw.root;
@@ -430,12 +330,4 @@ pub(crate) fn fits(
     let mut walk = Walk { problems, file: &context.raw.text, factors: context.names, holes: Holes::Filled };
     walk.value(key, node, &super::shape::Shape::Table(shape));
     problems.raised() == before
-}
-
-fn needs_data(phases: &[Placed], declared: bool, problems: &mut Problems<'_>) {
-    let needs = |placed: &&Placed| placed.spec.action.ops().is_some() || placed.spec.action.name() == "verify";
-    if let Some(placed) = phases.iter().find(needs).filter(|_| !declared) {
-        let message = format!("`{}` needs records, but the file has no `[data]`", placed.spec.action.name());
-        problems.add(Problem::new(placed.action.clone(), message).hint("add `[data] records = 10_000`"));
-    }
 }

@@ -147,6 +147,9 @@ pub const REDIS_GAUGES: [&str; 4] = ["connected_clients", "blocked_clients", "us
 /// The role of the load generator.
 pub const LOAD: &str = "load";
 
+/// The instance of metrics of a program, or of a store's worker, and the services beside it together.
+pub const ALL: &str = "all";
+
 /// Placeholder for the port of a service's instance, which is known in a trial only.
 pub const PORT: &str = "\0port\0";
 

@@ -46,6 +46,16 @@ impl TrialSpec {
         self.subject.program().into_iter().chain(self.services.iter().map(|service| &service.program))
     }
 
+    /// Whether the processes that are measured are those of servers: of services under load, or of the server that a store is.
+    /// Those that send them requests have metrics of their own.
+    pub fn measures_servers(&self) -> bool {
+        match &self.subject {
+            Subject::Services => true,
+            Subject::Store(store) => store.url.is_some(),
+            Subject::Program(_) => false,
+        }
+    }
+
     /// The collection that operations work on.
     pub fn collection(&self, ops: &Ops) -> Option<&CollectionSpec> {
         self.data.iter().find(|collection| collection.name == ops.collection)
@@ -106,6 +116,9 @@ pub struct StoreSpec {
     /// The indexes of the documents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexSpec>,
+    /// Where the server listens, of an engine that is a server. In it placeholders stand for values of services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// An index of the documents of a collection.
@@ -131,7 +144,7 @@ impl StoreSpec {
 
     /// The engine of this name with its defaults, without indexes.
     pub fn of(engine: &str) -> Self {
-        Self { engine: engine.to_owned(), durability: None, options: BTreeMap::new(), indexes: Vec::new() }
+        Self { engine: engine.to_owned(), durability: None, options: BTreeMap::new(), indexes: Vec::new(), url: None }
     }
 }
 

@@ -27,6 +27,7 @@ use crate::user::User;
 const MARKS: &str = "marks";
 
 /// The program of a trial and the directories that it uses.
+#[derive(Clone)]
 pub struct Setting<'a> {
     /// The program to launch.
     pub program: &'a ProgramSpec,

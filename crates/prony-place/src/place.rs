@@ -316,17 +316,24 @@ impl Place {
     ///
     /// # Errors
     /// Where it fails, the user interrupts it, or such a link refuses the run.
-    pub fn prepare(&self, means: Means<'_>, setting: &Setting<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
+    pub fn prepare(
+        &self,
+        means: Means<'_>,
+        setting: &Setting<'_>,
+        stop: &mut dyn FnMut() -> bool,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
         let program = setting.program;
         let Some(prepare) = &program.prepare else { return Ok(()) };
-        let Some((shared, _)) = self.top() else { return step(means, setting, "prepare", prepare) };
+        let prepare = ("prepare", prepare);
+        let Some((shared, _)) = self.top() else { return step_until(means, setting, prepare, stop) };
         let own = program.copy == CopyOf::Trial;
         let top = if own { own_copy(setting.scratch) } else { shared };
         let mut progress = progress(means, program, observer);
         if !own {
             close(&top, program, "an earlier trial", &mut progress)?;
         }
-        step(means, setting, "prepare", prepare)?;
+        step_until(means, setting, prepare, stop)?;
         close(&top, program, "`prepare`", &mut progress)
     }
 
@@ -363,7 +370,7 @@ impl Place {
         let scratch = Scratch::create(means.near)?;
         let directory = self.directory(program, scratch.path(), &mut progress(means, program, observer))?;
         let setting = Setting::new(program, scratch.path(), directory);
-        self.prepare(means, &setting, observer)?;
+        self.prepare(means, &setting, &mut || means.interrupt.asked(), observer)?;
         let mut spec = setting.beside(&program.command.words())?;
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());

@@ -39,7 +39,7 @@ pub(super) fn nothing_measured(data: &RunData, commands: &[String]) -> Option<(F
         n => format!("nothing was measured: none of the {n} trials succeeded"),
     };
     let hint = next_step(experiment, trials, !commands.is_empty());
-    let note = "the evidence is that of one trial of each variant".to_owned();
+    let note = "the output shown is from one trial of each variant".to_owned();
     let finding = FindingLine { severity: "warning", text, hint };
     Some((finding, Remarks { title: "How the trials ended", lines, note }))
 }

@@ -68,6 +68,9 @@ impl Here {
 
     fn room(&self, store: &StoreSpec, spec: &TrialSpec) -> Option<Lack> {
         let can = registry::describe(&store.engine).ok()?.capabilities;
+        if is_elsewhere(spec) {
+            return None;
+        }
         let least = least_stored(store, spec, can.compresses);
         if !can.persistent {
             let memory = Catalog.memory().filter(|memory| least > memory.as_bytes() as f64)?;
@@ -108,9 +111,14 @@ pub(crate) fn free(disk: &StatVfs) -> u64 {
     blocks.saturating_mul(disk.f_frsize)
 }
 
-/// Bytes that the store of a trial takes on the disk at least; `None` where it has none.
+/// Whether a store is a server that prony does not start, whose disk is not known.
+fn is_elsewhere(spec: &TrialSpec) -> bool {
+    spec.measures_servers() && spec.services.is_empty()
+}
+
+/// Bytes that the store of a trial takes on the disk at least; `None` where it has none, or they are not known.
 pub fn least_on_disk(spec: &TrialSpec) -> Option<Bytes> {
-    let store = spec.subject.store()?;
+    let store = spec.subject.store().filter(|_| !is_elsewhere(spec))?;
     let can = registry::describe(&store.engine).ok()?.capabilities;
     can.persistent.then(|| Bytes::from_bytes(least_stored(store, spec, can.compresses) as u64))
 }

@@ -182,18 +182,18 @@ impl RunContext<'_> {
     }
 }
 
-/// Whether any variant starts replicas. Their trials reuse nothing of earlier trials, and then no variant's trials do:
-/// all variants must be observed in the same way.
-pub(crate) fn starts_replicas(experiment: &Experiment) -> bool {
-    let mut programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
-    programs.any(|program| program.replicas.is_some())
+/// Whether any variant starts replicas, or services beside its program. Their trials reuse nothing of earlier trials, and then
+/// no variant's trials do: all variants must be observed in the same way.
+pub(crate) fn observes_several(experiment: &Experiment) -> bool {
+    let replicas = |variant: &Variant| variant.spec.subject.program().is_some_and(|program| program.replicas.is_some());
+    experiment.variants().iter().any(|variant| replicas(variant) || !variant.spec.services.is_empty())
 }
 
 /// Whether a variant's trials reuse what the one before left, as far as that is known beforehand.
 fn reuses(experiment: &Experiment, variant: &Variant) -> bool {
     let itself = |program: &ProgramSpec| program.directory.is_some() && program.copy != CopyOf::Trial;
     experiment.observe().care == Care::Light
-        && !starts_replicas(experiment)
+        && !observes_several(experiment)
         && variant.spec.subject.program().is_some_and(itself)
         && !Limit::ALL.into_iter().any(|limit| limit.is_in(&variant.spec.limits))
 }
@@ -229,7 +229,7 @@ mod tests {
             let experiment =
                 crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
             let each = experiment.variants().iter().map(|variant| reuses(&experiment, variant));
-            (starts_replicas(&experiment), each.collect::<Vec<_>>())
+            (observes_several(&experiment), each.collect::<Vec<_>>())
         };
         assert_eq!(reusing("0, 2"), (true, vec![false, false]));
         assert_eq!(reusing("0"), (false, vec![true]));

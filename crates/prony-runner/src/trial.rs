@@ -11,9 +11,9 @@ use prony_model::event::Observer;
 use prony_model::finding::Finding;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::effective::EffectiveServices;
+use prony_model::record::effective::{EffectiveServices, EffectiveStore};
 use prony_model::record::{Conditions, Effective, EffectiveProgram, TrialRecord};
-use prony_model::spec::TrialSpec;
+use prony_model::spec::{Subject, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
@@ -98,7 +98,7 @@ pub fn run_with(
 fn attempt(
     context: &RunContext<'_>,
     trial: &PlannedTrial,
-    mut recorder: Option<&mut Recorder>,
+    recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
     last: bool,
 ) -> Result<TrialRecord, Error> {
@@ -109,19 +109,95 @@ fn attempt(
     let of_place = place.as_ref().map(|place| place.findings.clone()).unwrap_or_default();
     let placed = program.zip(place);
     let reusable = recorder.is_none() && placed.as_ref().is_some_and(|(program, place)| place.is_itself(program));
-    let mut environment = Environment::set(context, spec, reusable)?;
+    let environment = Environment::set(context, spec, reusable)?;
     let scratch = environment.scratch().to_path_buf();
-    let mut program =
-        placed.map(|(program, place)| Prepared::new(context, program, &place, &scratch, observer)).transpose()?;
-    let before_after = BeforeAfter::before(context);
     let allotted = Allotted::new(spec, &scratch)?;
-    let services = Services::start(context, trial.variant, spec, &allotted, observer)?;
+    let given = || (scratch.as_path(), allotted.everywhere().collect());
+    let program = placed.as_ref().map(|(program, place)| Prepared::new(context, program, place, given(), observer));
+    let program = program.transpose()?;
+    let prepare = |stop: &mut dyn FnMut() -> bool, observer: &mut dyn Observer| {
+        let both = program.as_ref().zip(placed.as_ref());
+        both.map_or(Ok(()), |(program, (_, place))| program.prepare(context, place, stop, observer))
+    };
+    let has_services = !spec.services.is_empty();
+    if !has_services {
+        prepare(&mut || context.interrupt.asked(), observer)?;
+    }
+    let before_after = BeforeAfter::before(context);
+    let mut services = Services::start(context, trial.variant, spec, &allotted, observer)?;
+    if has_services {
+        services.meanwhile(context, |stop| prepare(stop, observer))?;
+    }
     services.ports(last)?;
+    let began = monotonic();
+    let mut record = blank(trial, unix_ms());
+    let concluded = if services.fault().is_some() {
+        unserved(&mut record, context, spec, program, services, observer)?
+    } else {
+        let beside = (services, &allotted);
+        execute(&mut record, context, spec, (environment, program, beside), recorder, observer)?
+    };
+    record.took = monotonic().since(began);
+    record.conditions.machine = before_after.after(context, spec);
+    Ok(checked(record, context, spec, concluded.into_iter().chain(of_place)))
+}
+
+/// Puts into the record that a service did not get ready, so that nothing else was launched; what its `conclude` found.
+fn unserved(
+    record: &mut TrialRecord,
+    context: &RunContext<'_>,
+    spec: &TrialSpec,
+    program: Option<Prepared<'_>>,
+    services: Services<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Option<Finding>, Error> {
+    let commands = context.experiment.records_commands();
+    let mut served = services.stop(false)?;
+    let concluded = program.as_ref().and_then(|program| program.conclude(context, observer));
+    record.phases = spec.phases.iter().map(readings::not_reached).collect();
+    record.conditions.killed_at_the_end = served.finished.killed;
+    if let Some(fault) = served.fault.take() {
+        record.conditions.memory = fault.memory;
+        let evidence = fault.evidence.into_iter().chain(served.finished.problems).collect();
+        record.ending = Ending { outcome: fault.outcome, evidence, ..record.ending.clone() };
+    }
+    let services = recorded_services(served.effective, commands);
+    record.effective = match (program, &spec.subject) {
+        (Some(program), _) => {
+            let program = effective_settings::recorded(program.effective, commands);
+            Some(Effective::Program(Arc::new(EffectiveProgram { services, ..program })))
+        }
+        (None, Subject::Services) => Some(Effective::Services(Arc::new(EffectiveServices { services }))),
+        // Nothing of a store is known before it is open.
+        (None, _) => None,
+    };
+    Ok(concluded)
+}
+
+/// Services for the record.
+fn recorded_services(services: Vec<EffectiveProgram>, commands: bool) -> Vec<EffectiveProgram> {
+    services.into_iter().map(|service| effective_settings::recorded(service, commands)).collect()
+}
+
+/// Launches the main role beside its services, which are ready, watches it to its end, and puts into the record what was observed;
+/// what its `conclude` found.
+fn execute<'a>(
+    record: &mut TrialRecord,
+    context: &RunContext<'_>,
+    spec: &TrialSpec,
+    (mut environment, mut program, (services, allotted)): (
+        Environment,
+        Option<Prepared<'a>>,
+        (Services<'a>, &'a Allotted),
+    ),
+    mut recorder: Option<&mut Recorder>,
+    observer: &mut dyn Observer,
+) -> Result<Option<Finding>, Error> {
+    let (trial, scratch) = (record.trial, environment.scratch().to_path_buf());
     let filled = allotted.fill(spec);
-    let (began, started_unix_ms) = (monotonic(), unix_ms());
     let MainRole { role, launch, ends, on_disk, probing, mut worker } = match &program {
         Some(program) => program.launch(context, spec, recorder.as_deref())?,
-        None => MainRole::of_worker(context, trial, &filled, &scratch, allotted.on_disk(&scratch, spec))?,
+        None => MainRole::of_worker(context, &trial, &filled, &scratch, allotted.on_disk(&scratch, spec))?,
     };
     let (suspended, sampler) = environment.suspend(context, spec, role, on_disk, launch)?;
     services.watch_by(&sampler);
@@ -137,14 +213,13 @@ fn attempt(
     let roles = Roles { replicas, worker, services };
     let watched = watch(suspended, ends, observation, roles, spec.limits.trial, &context.interrupt);
     let sampled = sampler.finish();
-    let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
     // Files in the scratch are read before that is cleared with the environment.
     program.iter_mut().for_each(|program| program.find_data(context));
     let concluded = program.as_ref().and_then(|program| program.conclude(context, observer));
     match (watched, program) {
         (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
-            not_begun(&mut record, context, spec, (program.effective, &error));
+            not_begun(record, context, spec, (program.effective, &error));
         }
         (watched, program) => {
             let (watched, process) = watched?;
@@ -156,12 +231,10 @@ fn attempt(
                 program.unambiguous(&spec.phases, &watched.threads)?;
             }
             let left = Left { watched, finished, heap_aborts, probing: &probing };
-            conclude_from(&mut record, context, spec, program, left);
+            conclude_from(record, context, spec, program, left);
         }
     }
-    record.took = monotonic().since(began);
-    record.conditions.machine = before_after.after(context, spec);
-    Ok(checked(record, context, spec, concluded.into_iter().chain(of_place)))
+    Ok(concluded)
 }
 
 /// Puts into the record that a program could not be executed.
@@ -232,6 +305,7 @@ fn conclude_from(
 ) {
     let Left { mut watched, mut finished, mut heap_aborts, probing } = left;
     let commands = context.experiment.records_commands();
+    figures::services::set_apart(&mut watched);
     figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut heap_aborts);
     let of_workers = watched.worker.iter().map(|worker| &worker.finished);
     for beside in [&watched.replicas.finished, &watched.services.finished].into_iter().chain(of_workers) {
@@ -260,23 +334,23 @@ fn conclude_from(
     };
     record.findings =
         watched.worker.iter().flat_map(|worker| remarks(&context.near, record, &watched, worker)).collect();
+    let served = std::mem::take(&mut watched.services.effective);
+    let services = || recorded_services(served, commands);
     record.effective = match program {
         Some(Prepared { setting, mut effective }) => {
             effective.calls = probes::calls(&spec.phases, &watched, &probing.silent());
             let program = effective_settings::of_program(&setting, effective, spec, &watched, commands);
-            Some(Effective::Program(Arc::new(program)))
+            Some(Effective::Program(Arc::new(EffectiveProgram { services: services(), ..program })))
         }
-        None if !watched.services.effective.is_empty() => {
-            let services = std::mem::take(&mut watched.services.effective)
-                .into_iter()
-                .map(|service| effective_settings::recorded(service, commands));
-            Some(Effective::Services(Arc::new(EffectiveServices { services: services.collect() })))
+        None if spec.subject == Subject::Services => {
+            let services = Some(services()).filter(|services| !services.is_empty());
+            services.map(|services| Effective::Services(Arc::new(EffectiveServices { services })))
         }
         None => watched
             .worker
             .as_mut()
             .and_then(|worker| worker.effective.take())
-            .map(|store| Effective::Store(store.into())),
+            .map(|store| Effective::Store(Arc::new(EffectiveStore { services: services(), ..*store }))),
     };
 }
 

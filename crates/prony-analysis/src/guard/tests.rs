@@ -52,6 +52,7 @@ impl EngineCatalog for Engines {
             concurrent_writers: false,
             commits_wait_for_readers: false,
             own_documents: false,
+            server: false,
             max_key: None,
             classes: vec![Durability::Strict, Durability::Volatile],
         })
@@ -477,6 +478,7 @@ pub(super) fn store(durability: Durability) -> Effective {
         settings: BTreeMap::new(),
         in_force: None,
         idiom: String::new(),
+        services: Vec::new(),
     }))
 }
 

@@ -9,9 +9,9 @@ use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
 
 use super::Pair;
 
-/// `` `store=redb` is 1.84 times slower than `store=lmdb` in `write.time` (95 % interval: 1.71 to 1.98) ``
+/// `` `store=redb` takes 2.84 times as long as `store=lmdb` in `write.time` (95 % interval: 2.71 to 2.98) ``
 ///
-/// A sentence that names a direction says how many times faster, slower, less or more, and below a factor of two how many
+/// A sentence that names a direction says how many times faster, as long, less or as much, and below a factor of two how many
 /// percent more or less, since `1.05 times slower` reads as a slowdown of 105 %; one that names none gives the ratio variant /
 /// baseline. All intervals hold jointly with probability `1 - alpha`, so each holds at least with it.
 pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, margin): (f64, f64)) -> String {
@@ -150,8 +150,8 @@ impl End {
     }
 }
 
-/// `` `a` is 18.4 times slower than `b` ``, `` `a` takes 4.5 % more time than `b` ``, `` `a` takes 3.20 times more memory than
-/// `b` ``; without a number where there is no ratio, or one of them used none at all.
+/// `` `a` takes 18.4 times as long as `b` ``, `` `a` takes 4.5 % more time than `b` ``, `` `a` takes 3.20 times as much memory
+/// as `b` ``; without a number where there is no ratio, or one of them used none at all.
 fn claim(pair: &Pair, comparison: &Comparison) -> String {
     let metric = pair.metric.key.metric;
     let (better, worse) = directions(metric);
@@ -163,10 +163,28 @@ fn claim(pair: &Pair, comparison: &Comparison) -> String {
         ("slower", true) => "more time",
         _ => words,
     };
+    let times = share.is_none().then(|| directed(comparison)).flatten().map(|(times, _)| ratio_texts(times, None).0);
+    let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
     let verb = if matches!(words, "faster" | "slower" | "shorter" | "longer") { "is" } else { "takes" };
-    let times = || directed(comparison).map(|(times, _)| format!("{} times ", ratio_texts(times, None).0));
-    let much = share.map(|share| format!("{share} % ")).or_else(times).unwrap_or_default();
-    format!("`{}` {verb} {much}{words} than `{}`", pair.names.variant, pair.names.baseline)
+    // `2 times more` and `2 times slower` may be meant of twice or of thrice.
+    if let (Some(times), Some((verb, how))) = (&times, as_many(words, metric.unit())) {
+        return format!("`{variant}` {verb} {times} times {how} `{baseline}`");
+    }
+    let much =
+        share.map(|share| format!("{share} % ")).or(times.map(|times| format!("{times} times "))).unwrap_or_default();
+    format!("`{variant}` {verb} {much}{words} than `{baseline}`")
+}
+
+/// Verb and comparison of what is a multiple of the baseline's; `None` where the sentence says how much better it is, or
+/// where a lower value is the worse one.
+fn as_many(worse: &str, unit: Unit) -> Option<(&'static str, String)> {
+    Some(match worse {
+        "slower" if unit == Unit::Nanos => ("takes", "as long as".to_owned()),
+        "longer" => ("is", "as long as".to_owned()),
+        "more" if unit == Unit::Count => ("takes", "as many as".to_owned()),
+        "more" => ("takes", "as much as".to_owned()),
+        _ => ("takes", format!("as much {} as", worse.strip_prefix("more ")?)),
+    })
 }
 
 /// The ratio variant / baseline with its interval, where the factor is below two in either direction.

@@ -266,7 +266,7 @@ impl<F: FnMut(Row<'_>)> Search<'_, F> {
         if !indexes.has_lists(index) {
             return false;
         }
-        let read = |entry: &&Vec<u8>| self.query.ranges.iter().any(|(low, high)| low <= entry && *entry < high);
+        let read = |entry: &&Vec<u8>| self.query.ranges.iter().any(|(low, high)| low <= *entry && *entry < high);
         indexes.entries(index, document, key).iter().find(read).is_some_and(|first| first != entry)
     }
 

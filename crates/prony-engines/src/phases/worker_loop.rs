@@ -73,12 +73,13 @@ pub(super) fn effective<D: Driver>(
     Ok(EffectiveStore {
         promise: promise.cloned(),
         engine: engine.name,
-        version: engine.version,
+        version: store.and_then(Store::version).unwrap_or(engine.version),
         library: engine.library,
         durability: settings.class,
         settings: settings.values,
         in_force: store.map(|store| in_force(store, collections)).transpose()?,
         idiom: engine.idiom,
+        services: Vec::new(),
     })
 }
 

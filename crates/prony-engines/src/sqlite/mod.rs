@@ -121,6 +121,7 @@ impl Driver for Sqlite {
                 commits_wait_for_readers: false,
                 own_documents: true,
                 compresses: false,
+                server: false,
                 max_key: None,
             },
             promises: settings::promises(),

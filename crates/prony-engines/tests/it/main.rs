@@ -1,10 +1,12 @@
 //! The contract suite, run over every engine of this build.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may do what tests may")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
 
 mod collections;
 mod contract;
 mod oracle;
+#[cfg(feature = "postgres")]
+mod postgresql;
 mod queries;
 mod references;
 
@@ -17,6 +19,8 @@ contract_suite!(sqlite, prony_engines::sqlite::Sqlite);
 contract_suite!(redb, prony_engines::redb::Redb);
 #[cfg(feature = "fjall")]
 contract_suite!(fjall, prony_engines::fjall::Fjall);
+#[cfg(feature = "postgres")]
+contract_suite!(postgresql_server, crate::postgresql::Started, crate::postgresql::is_there());
 #[cfg(feature = "sled")]
 contract_suite!(sled, prony_engines::sled::Sled);
 #[cfg(feature = "libmdbx")]

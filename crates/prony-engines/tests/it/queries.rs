@@ -550,6 +550,8 @@ pub(crate) fn after_kills<D: Driver>(name: &str, killed: &impl Killed) {
     let scratch = scratch();
     let dir = scratch.path().join("store");
     std::fs::create_dir(&dir).unwrap();
+    // A server is started by whoever opens its first store, and ends with that process.
+    D::open(&dir, &plain::<D>()).unwrap().close().unwrap();
     for kill in 0..3 {
         let _ = std::fs::remove_file(dir.with_extension("ready"));
         let mut command = Command::new(std::env::current_exe().unwrap());

@@ -6,13 +6,14 @@ use crate::problem::quoted;
 use prony_model::http::step_of;
 use prony_model::metric::{Metric, MetricName};
 use prony_model::program::{OfReplicas, ROLES, of_replicas};
-use prony_model::service::LOAD;
 use prony_model::spec::BACKGROUND;
 
 /// Phases by name, in order, and whether they are timed.
 #[derive(Default)]
 pub(crate) struct PhaseNames {
     pub(crate) list: Vec<(String, bool)>,
+    /// What has metrics beside services.
+    pub(crate) beside_services: Vec<&'static str>,
     /// Whether a program has a runtime, for which metrics exist by role too.
     pub(crate) roles: bool,
     /// The replicas of programs, for which metrics exist by number too.
@@ -85,7 +86,11 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
         return no_step(name, number, &phases.steps);
     }
     if !phases.services.is_empty() {
-        return of_services(name, instance, &phases.services);
+        let found = of_services(name, instance, phases);
+        let is_of_replicas = of_replicas(instance, roles).is_some() && !phases.replicas.is_empty();
+        if found.is_none() || !is_of_replicas {
+            return found;
+        }
     }
     let replicas: Vec<&Started> = phases.replicas.iter().filter(|started| started.most > 0).collect();
     if let (Some(of), false) = (of_replicas(instance, roles), replicas.is_empty()) {
@@ -128,8 +133,9 @@ fn no_step(name: &MetricName, number: u32, steps: &[(String, u32)]) -> Option<(S
     (!has || name.key.stat.is_some()).then_some((message, Some(hint)))
 }
 
-/// The fault of an instance in a file that measures services.
-fn of_services(name: &MetricName, instance: &str, services: &[NamedService]) -> Option<(String, Option<String>)> {
+/// The fault of an instance in a file with services.
+fn of_services(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option<(String, Option<String>)> {
+    let services = &phases.services;
     let outer = ROLES.iter().find_map(|role| instance.strip_suffix(role)?.strip_suffix('.')).unwrap_or(instance);
     let is_meant = |service: &&NamedService| match outer.strip_prefix(service.name.as_str()) {
         Some("") => true,
@@ -145,11 +151,11 @@ fn of_services(name: &MetricName, instance: &str, services: &[NamedService]) -> 
     if name.key.metric.counter().is_some() {
         return Some(unknown(name));
     }
-    if instance == LOAD {
+    if phases.beside_services.contains(&instance) {
         return None;
     }
-    let mut known: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
-    known.push(LOAD);
+    let own = services.iter().map(|service| service.name.as_str());
+    let known: Vec<&str> = own.chain(phases.beside_services.iter().copied()).collect();
     Some((format!("`{name}`: there is no instance `{instance}`"), Some(format!("instances: {}", quoted(&known)))))
 }
 

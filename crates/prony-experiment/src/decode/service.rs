@@ -11,7 +11,7 @@ use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::program::{REPLICAS, ROLES};
-use prony_model::service::{LOAD, PORT, ReadySign, ReadySpec, ServiceSpec};
+use prony_model::service::{ALL, LOAD, PORT, ReadySign, ReadySpec, ServiceSpec};
 use prony_model::spec::{BACKGROUND, WORKER};
 use prony_model::units::Nanos;
 
@@ -47,7 +47,7 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
 
 /// Whether metrics have instances of this name already.
 fn is_reserved(name: &str) -> bool {
-    ROLES.contains(&name) || [WORKER, "replica", REPLICAS, LOAD, "program", BACKGROUND].contains(&name)
+    ROLES.contains(&name) || [WORKER, "replica", REPLICAS, LOAD, ALL, "program", BACKGROUND].contains(&name)
 }
 
 fn ready(node: Option<&Node>, asks_port: bool, problems: &mut Problems<'_>) -> Option<ReadySpec> {

@@ -73,11 +73,23 @@ pub(crate) fn store(
     let options: BTreeMap<String, OptionValue> =
         options.iter().filter_map(|entry| Some((entry.key.clone(), option(&entry.node)?))).collect();
     let indexes = indexes(view.get("indexes"), problems);
-    let spec = StoreSpec { engine, durability, options, indexes };
+    let url = view.text("url");
+    let spec = StoreSpec { engine, durability, options, indexes, url };
     let Some(facts) = engines.facts(&spec) else {
         problems.add(via(engine_node, unknown_engine(engine_node, &spec.engine, engines)));
         return None;
     };
+    let lacks_url = match (facts.server, view.get("url")) {
+        (true, None) => {
+            Some((engine_node, "is a server, and the store has no `url`", "add `url`, such as that of a `[[service]]`"))
+        }
+        (false, Some(url)) => Some((url, "is no server, so that its store has no `url`", "remove `url`")),
+        _ => None,
+    };
+    if let Some((node, what, hint)) = lacks_url {
+        let problem = Problem::new(node.span.clone(), format!("`{}` {what}", spec.engine));
+        problems.add(via(node, problem.hint(hint)));
+    }
     match durability.filter(|class| !facts.classes.contains(class)) {
         Some(class) => problems.add(not_offered(&view, &spec.engine, class, &facts)),
         None => settings(&view, node, &spec, engines, problems),
@@ -105,9 +117,16 @@ fn not_offered(view: &View<'_>, engine: &str, class: Durability, facts: &EngineF
 }
 
 fn settings(view: &View<'_>, node: &Node, spec: &StoreSpec, engines: &dyn EngineCatalog, problems: &mut Problems<'_>) {
-    for fault in engines.check(spec) {
+    // Values of services are known in a trial only.
+    let url = spec
+        .url
+        .as_deref()
+        .map(|url| url.split('\0').enumerate().map(|(at, part)| if at % 2 == 1 { "1" } else { part }).collect());
+    for fault in engines.check(&StoreSpec { url, ..spec.clone() }) {
         let options = view.get("options");
-        let entry = fault.option.as_ref().and_then(|name| options?.entry(name));
+        let of_url = |name: &String| node.entry(name).filter(|_| name == "url");
+        let entry =
+            fault.option.as_ref().and_then(|name| options.and_then(|all| all.entry(name)).or_else(|| of_url(name)));
         let place = entry.map(|entry| entry.key_span.start..entry.node.span.end);
         let place = place.or_else(|| Some(view.get("durability")?.span.clone()));
         let span = place.or_else(|| Some(view.get("engine")?.span.clone())).unwrap_or_else(|| node.span.clone());

@@ -21,6 +21,14 @@ pub(crate) static STORE: TableShape = table(
             "Name of the engine; `prony engines` lists the engines.",
         ),
         optional(
+            "url",
+            Shape::Text,
+            "required of an engine that is a server; other engines have none",
+            "Where the server listens: `postgresql://USER@127.0.0.1:{service.NAME.port}/DATABASE` of a service of the file, or \
+             the URL of another server, whose processes are then not measured. Tables that prony made there for an earlier \
+             trial are dropped.",
+        ),
+        optional(
             "durability",
             Shape::Word(&[
                 ("strict", "a power failure loses no acknowledged commit"),

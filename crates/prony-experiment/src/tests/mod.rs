@@ -45,6 +45,7 @@ impl EngineCatalog for Engines {
             concurrent_writers: false,
             commits_wait_for_readers: false,
             own_documents: false,
+            server: false,
             max_key: None,
             classes: vec![Durability::Strict, Durability::Bounded, Durability::None],
         };
@@ -65,6 +66,7 @@ impl EngineCatalog for Engines {
                 classes: vec![Durability::Strict, Durability::Relaxed],
                 ..all
             },
+            "server" => EngineFacts { server: true, processes: false, ..all },
             "logfile" => EngineFacts { batches: false, ordered: false, open_transactions: false, ..all },
             _ => return None,
         })

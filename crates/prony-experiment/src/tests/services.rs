@@ -217,6 +217,7 @@ fn faults_of_services_name_the_place_and_what_to_do() {
     );
     let both = format!("{SERVICES}\n[store]\nengine = \"lmdb\"\n");
     assert!(faults(&both).contains("a file measures services or a store, not both"), "{}", faults(&both));
+    assert!(faults(&both).contains("`http` and `run` are phases of services"), "{}", faults(&both));
     let limited = format!("{SERVICES}\n[limits]\nmemory = \"1 GB\"\n");
     assert!(faults(&limited).contains("`memory` limits one process tree"), "{}", faults(&limited));
     let warm = SERVICES.replace("json = ", "warm_up = \"1 s\", json = ");
@@ -251,4 +252,112 @@ fn counters_of_services_are_read() {
     assert!(
         counters.has("xact_commit", true) && counters.has("size_bytes", false) && !counters.has("size_bytes", true)
     );
+}
+
+/// A program beside a service, with further keys of both, and phases.
+fn beside(service: &str, program: &str, phases: &str) -> String {
+    format!(
+        "[[service]]\nname = \"db\"\ncommand = [\"db\", \"{{port}}\"]\n{service}\n[program.app]\n\
+         command = [\"app\", \"{{service.db.port}}\"]\n{program}\n{phases}\n"
+    )
+}
+
+#[test]
+fn texts_of_a_program_have_values_of_its_services() {
+    let program = "env = { URL = \"{service.db.url}\" }\nprepare = \"load {service.db.data}\"\n\
+                   replicas = { count = 2, phase = \"run\", env = { PORT = \"{service.db.port}{instance}\" } }\n\
+                   change = { env = { A = \"{service.db.port}\" } }\ndirectory = \".\"";
+    let compare = "[compare]\nmetric = \"run.all.cpu\"\nmetrics = [\"run.db.cpu\", \"run.replica.2.cpu\", \"run.replicas.cpu\"]\n";
+    let experiment = sound(&format!("{compare}{}", beside("", program, "")));
+    let spec = &experiment.variants()[0].spec;
+    let (port, app) = (hole("db", 1, OfService::Port), spec.subject.program().unwrap());
+    assert_eq!((spec.services.len(), app.command.words()), (1, vec!["app".to_owned(), port.clone()]));
+    assert_eq!(
+        app.env,
+        [("A", port.clone()), ("URL", hole("db", 1, OfService::Url))].map(|(k, v)| (k.to_owned(), v)).into()
+    );
+    assert!(app.prepare.as_ref().unwrap().words()[2].ends_with(&hole("db", 1, OfService::Data)));
+    assert!(app.replicas.as_ref().unwrap().env["PORT"].starts_with(&port));
+}
+
+#[test]
+fn faults_of_a_program_beside_services_say_what_to_do() {
+    let stop = "[[phase]]\nname = \"p\"\ncall = \"x#y\"\nthen = \"stop\"\n";
+    for (service, program, phases, expected) in [
+        ("", "env = { A = \"{service.dp.port}\" }", "", "unknown service `dp` | did you mean `db`?"),
+        ("", "env = { A = \"{port}\" }", "", "`{port}` has no meaning here | name the service: `{service.NAME.port}`"),
+        ("count = 2", "env = { A = \"{service.db.3.port}\" }", "", "service `db` has no instance 3: its `count` is 2"),
+        ("", "warmup = 1", "", "warm-up runs start no services, which the program may need | remove `warmup`"),
+        ("counters = { redis = \"127.0.0.1:{port}\" }", "", "", "`counters` are read between phases that prony leads"),
+        (
+            "",
+            "runtime = \"node\"\ndirectory = \".\"",
+            stop,
+            "phase `p` suspends the program at its end, while services continue",
+        ),
+        ("", "build = \"make {service.db.port}\"\ndirectory = \".\"", "", "`{service.db.port}` has no meaning here"),
+    ] {
+        let found = faults(&beside(service, program, phases));
+        assert!(found.contains(expected), "{service} {program}\n  expected {expected}\n  found    {found}");
+    }
+    assert_eq!(faults(&beside("", "", "")), "no faults");
+    let named = faults(&beside("", "", "").replace("\"db\"\n", "\"app\"\n").replace("service.db", "service.app"));
+    assert!(named.contains("a service and the program are both named `app`"), "{named}");
+    assert!(faults(&beside("", "", "").replace("\"db\"\n", "\"all\"\n")).contains("cannot be named `all`"));
+    let unserved = faults("[program.app]\ncommand = [\"app\", \"{service.db.port}\"]\n");
+    assert!(unserved.contains("unknown service `db`"), "{unserved}");
+    let requests = beside("", "", "[[phase]]\nname = \"p\"\nhttp = { service = \"db\", path = \"/\" }\n");
+    assert!(faults(&requests).contains("a program can use services, but"), "{}", faults(&requests));
+    let metric = format!("[compare]\nmetric = \"run.load.cpu\"\n{}", beside("", "", ""));
+    assert!(faults(&metric).contains("there is no instance `load` | instances: `db`, `all`"), "{}", faults(&metric));
+}
+
+/// A store at a URL beside a service, with further sections.
+fn served(store: &str, more: &str) -> String {
+    format!(
+        "[[service]]\nname = \"db\"\ncommand = [\"db\", \"{{port}}\"]\n[store]\n{store}\n[data]\nrecords = 10\n\
+         [[phase]]\nname = \"load\"\nput = {{}}\n{more}\n"
+    )
+}
+
+const AT: &str = "engine = \"server\"\nurl = \"x://127.0.0.1:{service.db.port}/a\"";
+
+#[test]
+fn store_that_is_a_server_is_at_its_url() {
+    let compare = "[compare]\nmetric = \"load.db.cpu\"\nmetrics = [\"load.worker.cpu\", \"load.all.cpu\"]\n";
+    let experiment = sound(&served(AT, compare));
+    let spec = &experiment.variants()[0].spec;
+    let url = format!("x://127.0.0.1:{}/a", hole("db", 1, OfService::Port));
+    assert_eq!(spec.subject.store().unwrap().url, Some(url.clone()));
+    assert!(spec.measures_servers() && spec.services.len() == 1);
+    let levels = "[factors.at]\nhere = { engine = \"server\", url = \"x://127.0.0.1:{service.db.port}/a\" }\n\
+                  embedded = { engine = \"lmdb\" }\n";
+    let varied = sound(&format!("{levels}{}", served("use = \"{at}\"", "")));
+    let of = |at: usize| varied.variants()[at].spec.subject.store().unwrap().url.clone();
+    assert_eq!((of(0), of(1)), (Some(url), None));
+    let hidden = sound(&served(AT, "[observe]\nrecord_commands = false\n"));
+    let recorded = hidden.recorded();
+    assert!(!format!("{:?}", recorded.variants()[0].spec.subject).contains("x://"), "it may have a password");
+    assert!(hidden.lacks_commands());
+}
+
+#[test]
+fn faults_of_a_store_at_a_url_say_what_to_do() {
+    for (store, more, expected) in [
+        ("engine = \"server\"", "", "`server` is a server, and the store has no `url` | add `url`"),
+        ("engine = \"lmdb\"\nurl = \"x\"", "", "`lmdb` is no server, so that its store has no `url` | remove `url`"),
+        ("engine = \"server\"\nurl = \"x:{service.dp.port}\"", "", "unknown service `dp` | did you mean `db`?"),
+        ("engine = \"server\"\nurl = \"x:{port}\"", "", "`{port}` has no meaning here"),
+        (AT, "[[phase]]\nname = \"cold\"\nevict = {}", "`server` is a server, whose memory `evict` cannot empty"),
+        (
+            AT,
+            "[[phase]]\nname = \"cut\"\nkill = { during = \"load\" }",
+            "`kill` works on the files of an engine inside the worker's process",
+        ),
+        (AT, "[limits]\nmemory = \"1 GB\"", "`memory` limits one process tree, and each service has one of its own"),
+        (AT, "[compare]\nmetric = \"load.load.cpu\"", "there is no instance `load` | instances: `db`, `worker`, `all`"),
+    ] {
+        let found = faults(&served(store, more));
+        assert!(found.contains(expected), "{store} {more}\n  expected {expected}\n  found    {found}");
+    }
 }

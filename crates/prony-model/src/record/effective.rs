@@ -45,10 +45,11 @@ impl Effective {
         }
     }
 
-    /// The services.
+    /// The services, measured or beside what is measured.
     pub fn services(&self) -> &[EffectiveProgram] {
         match self {
-            Self::Store(_) | Self::Program(_) => &[],
+            Self::Store(store) => &store.services,
+            Self::Program(program) => &program.services,
             Self::Services(all) => &all.services,
         }
     }
@@ -80,6 +81,9 @@ pub struct EffectiveStore {
     pub in_force: Option<InForce>,
     /// How the driver uses the engine.
     pub idiom: String,
+    /// The first instance of each service beside it, in the order in which they were started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<EffectiveProgram>,
 }
 
 impl EffectiveStore {
@@ -269,6 +273,9 @@ pub struct EffectiveProgram {
     pub store: Option<ProgramStore>,
     /// Its replicas; `None` where it has none.
     pub replicas: Option<Replicas>,
+    /// The first instance of each service beside it, in the order in which they were started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<EffectiveProgram>,
 }
 
 impl EffectiveProgram {

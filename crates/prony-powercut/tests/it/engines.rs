@@ -110,7 +110,13 @@ struct LmdbOf(Durability);
 
 impl LmdbOf {
     fn spec(&self) -> StoreSpec {
-        StoreSpec { engine: "lmdb".to_owned(), durability: Some(self.0), options: BTreeMap::new(), indexes: vec![] }
+        StoreSpec {
+            engine: "lmdb".to_owned(),
+            durability: Some(self.0),
+            options: BTreeMap::new(),
+            indexes: vec![],
+            url: None,
+        }
     }
 }
 

@@ -40,10 +40,24 @@ use span::Span;
 /// Every phase of the variant. `silent` is why no probe reported anything, where none did.
 pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<Observed> {
     let suspended = watched.suspended_times(|_| true);
+    let all = series;
+    let (beside, own): (Vec<_>, Vec<_>) = match watched.services.snapshots.is_empty() {
+        true => Default::default(),
+        false => series.iter().cloned().partition(|process| watched.services.has(&process.role)),
+    };
+    let series = if beside.is_empty() { series } else { &own };
     let running = series.iter().map(|process| without_suspensions(process, &suspended)).collect::<Vec<_>>();
     let shared = watched.suspended_times(|suspension| concurrent::went_on(watched, suspension));
-    let trial =
-        Trial { specs, watched, series: &running, sampled: series, suspended: &suspended, shared: &shared, silent };
+    let trial = Trial {
+        specs,
+        watched,
+        series: &running,
+        sampled: series,
+        all,
+        suspended: &suspended,
+        shared: &shared,
+        silent,
+    };
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
@@ -62,6 +76,8 @@ struct Trial<'a> {
     series: &'a [ProcessSeries],
     /// The same as they were taken.
     sampled: &'a [ProcessSeries],
+    /// These, and the samples of services beside a program.
+    all: &'a [ProcessSeries],
     suspended: &'a Suspensions,
     /// When one thread was suspended and other threads continued.
     shared: &'a Suspensions,
@@ -191,6 +207,11 @@ impl Trial<'_> {
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
         let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
         unread.iter().for_each(|why| processes.values_mut().for_each(|found| only_before(found, why)));
+        if !services.snapshots.is_empty() {
+            let (ends, from_the_start) = (&span.ends(self.series, true), span.from_the_start);
+            let phase = services::Beside { own: &readings, ends, span: (span.first, span.until), from_the_start };
+            processes.extend(services::beside(services, self.all, &phase));
+        }
         if tracked.least(took) < late {
             let is_after_suspension =
                 |key: MetricKey| span.at_end.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));

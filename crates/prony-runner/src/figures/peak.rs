@@ -29,14 +29,14 @@ impl Span<'_> {
         let all: BTreeSet<u32> = in_snapshots.chain(series.iter().map(|process| process.pid)).collect();
         let why = "the kernel reports a single peak: the largest of all processes that the program waited for, even \
                    before the phase";
-        (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`").into()))
+        (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `rss.max`").into()))
     }
 
     /// Why the kernel's peak may be that of a child which began and ended between two samples: a child was waited for.
     fn peak_of_the_unseen(&self) -> Option<Why> {
         let waited_for = self.watched.snapshots[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
         let why = "the kernel reports a single peak: the largest of all processes that the program waited for, and \
-                   some of these ended before they were sampled; see `max`";
+                   some of these ended before they were sampled; see `rss.max`";
         (self.to_the_end && waited_for).then(|| Why::NotSupported(why.into()))
     }
 
@@ -52,7 +52,7 @@ impl Span<'_> {
         if pids.len() > 1 {
             let n = pids.len();
             let why =
-                format!("the kernel keeps a peak for each process, and {n} processes ran in the phase; see `max`");
+                format!("the kernel keeps a peak for each process, and {n} processes ran in the phase; see `rss.max`");
             return Reading::not_supported(why);
         }
         if let Some(why) = self.foreign_peak(begin, series).or_else(|| self.peak_of_the_unseen()) {

@@ -81,7 +81,7 @@ pub fn add(
         }
     }
     without_schedule(readings);
-    let why = format!("the kernel keeps a peak for each process, and {n} replicas ran in the phase; see `max`");
+    let why = format!("the kernel keeps a peak for each process, and {n} replicas ran in the phase; see `rss.max`");
     let peak = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak));
     readings.insert(peak, Reading::not_supported(why));
 }
@@ -248,7 +248,7 @@ fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
     let pids: BTreeSet<u32> = in_snapshots().map(|process| process.pid).chain(sampled).collect();
     if pids.len() > 1 {
         let why = format!(
-            "the kernel keeps a peak for each process, and the replica had {} processes; see `max`",
+            "the kernel keeps a peak for each process, and the replica had {} processes; see `rss.max`",
             pids.len()
         );
         return Reading::not_supported(why);

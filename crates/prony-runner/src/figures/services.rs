@@ -1,5 +1,6 @@
-//! Metrics of a trial's services in one of its phases: of each instance, of each service, and of all of them, which are those
-//! of the phase; and of the load generator. Pure functions.
+//! Metrics of a trial's services in one of its phases: of each instance, of each service, and of all of them. Where services are
+//! measured these are the metrics of the phase, and the load generator has its own; where they run beside a program, the metrics
+//! of the phase are the program's. Pure functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +9,63 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSeries};
-use prony_model::service::LOAD;
-use prony_model::spec::PhaseSpec;
+use prony_model::service::ALL;
+use prony_model::spec::{PhaseSpec, WORKER};
 use prony_model::units::Nanos;
-use prony_os::sample::{Snapshot, phase_readings};
+use prony_os::sample::{Ends, Snapshot, phase_readings, readings_of_roles};
 
 use crate::figures::readings::{Readings, nanos, set};
 use crate::figures::{counted_by_services, heaps};
+use crate::watched::Watched;
 use crate::watched::services::{Counts, Served};
+
+/// Sets services beside a program apart: from here on the snapshots of the trial are those of the program and its replicas.
+pub(crate) fn set_apart(watched: &mut Watched) {
+    let Watched { services, snapshots, .. } = watched;
+    if services.are_measured || services.roles.is_empty() {
+        return;
+    }
+    services.snapshots.clone_from(snapshots);
+    for snapshot in snapshots {
+        snapshot.processes.retain(|process| !services.has(&process.role));
+        snapshot.totals.retain(|role, _| !services.has(role));
+        snapshot.groups.retain(|role, _| !services.has(role));
+        snapshot.syncs.retain(|role, _| !services.has(role));
+        // Where nothing of the program was counted, its metrics are unknown: no zero replaces them.
+        snapshot.totals.remove("");
+        let whole = snapshot.totals.values().cloned().reduce(|sum, one| sum.plus(&one));
+        snapshot.totals.extend(whole.map(|whole| (String::new(), whole)));
+    }
+}
+
+/// What is known of the program in a phase beside which services run.
+pub(crate) struct Beside<'a> {
+    /// Its own metrics.
+    pub own: &'a Readings,
+    /// What is known of the ends of its processes.
+    pub ends: &'a Ends,
+    /// The first and the last snapshot of the phase.
+    pub span: (usize, usize),
+    /// Whether the phase begins with the program.
+    pub from_the_start: bool,
+}
+
+/// The metrics of services beside a program, and of all together.
+pub(crate) fn beside(served: &Served, series: &[ProcessSeries], phase: &Beside<'_>) -> BTreeMap<String, Readings> {
+    let (mut begin, end) = (served.snapshots[phase.span.0].clone(), &served.snapshots[phase.span.1]);
+    let mut found = instances(served, &begin, end, series);
+    // Of a role these are amounts of processes, and none of the machine.
+    let services = of_all(served, &begin, end, series);
+    if phase.from_the_start {
+        // A suspended process shares its spawner's memory: none of it is the program's.
+        begin.processes.retain(|process| served.has(&process.role));
+    }
+    let mut all = readings_of_roles(&begin, end, series, |_| true, phase.ends);
+    add_amounts(&mut all, phase.own, services);
+    peaks_have_no_sum(&mut all);
+    found.insert(ALL.to_owned(), all);
+    found
+}
 
 /// The metrics of the processes of all services, which are those of the phase. The load generator's are not in them.
 pub(crate) fn all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> Readings {
@@ -61,7 +111,8 @@ pub(crate) fn counted(
     found
 }
 
-/// The metrics of each instance, of the roles of its runtime, of each service with several, and of the load generator.
+/// The metrics of each instance, of the roles of its runtime, of each service with several, and of the load generator where there
+/// is one.
 pub(crate) fn instances(
     served: &Served,
     begin: &Snapshot,
@@ -88,8 +139,32 @@ pub(crate) fn instances(
             found.entry(name).or_insert_with(Readings::new).extend(heap);
         }
     }
-    found.insert(LOAD.to_owned(), phase_readings(begin, end, series, LOAD));
+    if served.are_measured {
+        found.insert(served.client.clone(), phase_readings(begin, end, series, &served.client));
+        // An engine in the process of its client has all of this in one.
+        if served.client == WORKER && !served.roles.is_empty() {
+            let roles = end.totals.keys().filter(|role| !role.is_empty()).cloned().collect();
+            let mut all = joined(&roles, ALL, begin, end, series);
+            add_amounts(&mut all, &found[&served.client], of_all(served, begin, end, series));
+            found.insert(ALL.to_owned(), all);
+        }
+    }
     found
+}
+
+/// The metrics of the processes of all services.
+fn of_all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> Readings {
+    joined(&served.roles.values().flatten().cloned().collect(), ALL, begin, end, series)
+}
+
+/// Sets the amounts of all together to the sum of the subject's own and the services'. The CPU time of a service is counted by
+/// its control group and that of a process without one by its clock: read as one, both would be counted in ticks.
+fn add_amounts(all: &mut Readings, own: &Readings, services: Readings) {
+    for (key, services) in services.into_iter().filter(|(key, _)| key.0.stat.is_none()) {
+        if let Some(own) = own.get(&key).cloned() {
+            all.insert(key, own.and(services, |own, services| own + services));
+        }
+    }
 }
 
 /// The metrics of the processes of these roles together.
@@ -103,26 +178,32 @@ fn joined(
     let own = series.iter().filter(|process| roles.contains(&process.role)).cloned();
     let own: Vec<ProcessSeries> = own.map(|process| ProcessSeries { role: name.to_owned(), ..process }).collect();
     let mut readings = phase_readings(&begin.joined(roles, name), &end.joined(roles, name), &own, name);
-    // Peaks of several processes are not reached at one instant: they are never added.
+    if own.iter().filter(|process| !process.samples.is_empty()).count() > 1 {
+        peaks_have_no_sum(&mut readings);
+    }
+    readings
+}
+
+/// Peaks of several processes are not reached at one instant: they are never added.
+fn peaks_have_no_sum(readings: &mut Readings) {
     let peak = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak));
-    let several = own.iter().filter(|process| !process.samples.is_empty()).count() > 1;
-    if several && let Some(reading) = readings.get_mut(&peak).filter(|reading| reading.measured().is_some()) {
+    if let Some(reading) = readings.get_mut(&peak).filter(|reading| reading.measured().is_some()) {
         *reading =
             Reading::not_supported("several processes have peaks at different instants, whose sum means nothing");
     }
-    readings
 }
 
 #[cfg(test)]
 mod tests {
     use prony_model::record::ProcessSample;
+    use prony_model::service::LOAD;
     use prony_model::units::Bytes;
     use prony_os::sample::counters::Counters;
     use prony_os::sample::parse::GroupCpu;
     use prony_os::sample::snapshot::ProcessSnapshot;
 
     use super::*;
-    use crate::figures::span::tests::{ms, snapshot};
+    use crate::figures::span::tests::{ms, snapshot, watched};
     use crate::figures::tests::lines::{bye, heap, hello, threads};
 
     /// At this instant, by role: the pid, CPU time in milliseconds and memory in bytes.
@@ -159,7 +240,7 @@ mod tests {
     fn served() -> Served {
         let roles = [("api", vec!["api"]), ("db", vec!["db.1", "db.2"])];
         let roles = roles.map(|(service, roles)| (service.to_owned(), roles.into_iter().map(str::to_owned).collect()));
-        Served { are_measured: true, roles: roles.into(), ..Served::default() }
+        Served { are_measured: true, client: LOAD.to_owned(), roles: roles.into(), ..Served::default() }
     }
 
     fn of<'r>(readings: &'r Readings, key: &str) -> &'r Reading<f64> {
@@ -222,6 +303,28 @@ mod tests {
         is(&found["db.1"], "anon.max", 5_000.0);
     }
 
+    /// The figure to compare with an engine in the worker's own process is that of both together.
+    #[test]
+    fn server_of_a_store_has_its_worker_beside_it() {
+        let (mut begin, mut end, mut series) = phase();
+        for snapshot in [&mut begin, &mut end] {
+            let total = snapshot.totals.remove(LOAD).unwrap();
+            snapshot.totals.insert(WORKER.to_owned(), total);
+            let own = snapshot.processes.iter_mut().filter(|process| process.role == LOAD);
+            own.for_each(|process| process.role = WORKER.to_owned());
+        }
+        series[3].role = WORKER.to_owned();
+        let served = Served { client: WORKER.to_owned(), ..served() };
+        is(&all(&served, &begin, &end, &series), "cpu", 60e6);
+        let found = instances(&served, &begin, &end, &series);
+        is(&found[WORKER], "cpu", 40e6);
+        is(&found[ALL], "cpu", 100e6);
+        is(&found[ALL], "anon.max", 16_100.0);
+        let elsewhere = Served { are_measured: true, client: WORKER.to_owned(), ..Served::default() };
+        let found = instances(&elsewhere, &begin, &end, &series);
+        assert_eq!(found.keys().collect::<Vec<_>>(), [WORKER], "without the server there is no sum");
+    }
+
     #[test]
     fn peaks_of_several_processes_are_not_added() {
         let (begin, end, series) = phase();
@@ -271,5 +374,32 @@ mod tests {
         assert_eq!(found["db.1"].get(&key), None, "its runtime had ended before the phase");
         assert_eq!(found["db.2"][&key], Reading::Missing(silent()));
         assert_eq!(found["db"].get(&key), None, "heaps of several runtimes are not added");
+    }
+
+    #[test]
+    fn services_beside_a_program_are_in_no_metric_of_it_and_all_is_the_sum() {
+        let (begin, end, series) = phase();
+        let mut watched = watched(vec![begin, end], vec![]);
+        watched.services = Served { are_measured: false, ..served() };
+        set_apart(&mut watched);
+        let [begin, end] = &watched.snapshots[..] else { panic!("{:?}", watched.snapshots) };
+        assert_eq!(end.totals.keys().map(String::as_str).collect::<Vec<_>>(), ["", LOAD]);
+        assert_eq!(end.totals[""].cpu_user, ms(45), "the program's");
+        assert!(end.processes.iter().all(|process| process.role == LOAD));
+        let own = phase_readings(begin, end, &series[3..], "");
+        is(&own, "cpu", 40e6);
+        let ends = &Ends::new();
+        let phase = |from_the_start| Beside { own: &own, ends, span: (0, 1), from_the_start };
+        let found = beside(&watched.services, &series, &phase(false));
+        assert_eq!(found.keys().map(String::as_str).collect::<Vec<_>>(), [ALL, "api", "db", "db.1", "db.2"]);
+        is(&found["api"], "cpu", 10e6);
+        is(&found["db"], "cpu", 50e6);
+        is(&found[ALL], "cpu", 100e6);
+        is(&found[ALL], "anon.end", 14_100.0);
+        is(&found[ALL], "anon.max", 16_100.0);
+        assert!(matches!(of(&found[ALL], "rss.peak"), Reading::Missing(_)), "{found:?}");
+        let unknown = Readings::from([(MetricKeyText("cpu".parse().unwrap()), Reading::failed("no counters"))]);
+        let missing = beside(&watched.services, &series, &Beside { own: &unknown, ..phase(true) });
+        assert!(matches!(of(&missing[ALL], "cpu"), Reading::Missing(_)), "a part that is not known is no 0");
     }
 }

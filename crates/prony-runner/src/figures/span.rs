@@ -125,7 +125,7 @@ impl Span<'_> {
 
     /// What the kernel reported of the program and of its replicas when they were reaped; in a store's trial, of its
     /// worker only. `several` says whether the program had several processes.
-    fn ends(&self, series: &[ProcessSeries], several: bool) -> Ends {
+    pub(crate) fn ends(&self, series: &[ProcessSeries], several: bool) -> Ends {
         let Watched { snapshots, ended, replicas, worker, .. } = self.watched;
         let program = snapshots[0].processes.first().filter(|_| worker.is_none());
         let program = program.and_then(|program| series.iter().find(|process| process.pid == program.pid));

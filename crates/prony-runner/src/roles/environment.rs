@@ -28,7 +28,7 @@ use prony_place::launch_setting::Ends;
 use crate::error::Error;
 use crate::reused::{Common, ReusedEnvironment, counting};
 use crate::roles::data::OnDisk;
-use crate::run_context::{RunContext, starts_replicas};
+use crate::run_context::{RunContext, observes_several};
 use crate::scratch::discard;
 
 /// How long after its begin a program's first sample is taken: shorter programs are not sampled. A store's worker is not
@@ -54,7 +54,7 @@ impl Environment {
     /// # Errors
     /// Where the machine refuses it.
     pub(crate) fn set(context: &RunContext<'_>, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
-        let light = context.experiment.observe().care == Care::Light && !starts_replicas(context.experiment);
+        let light = context.experiment.observe().care == Care::Light && !observes_several(context.experiment);
         if !reusable || !light || is_confined(&spec.limits) {
             let scratch = Scratch::create(&context.near)?;
             return Ok(Self { scratch, supervisor: None, common: None, group: None });

@@ -11,6 +11,7 @@ pub(crate) mod services;
 pub(crate) mod workers;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use prony_analysis::guard;
@@ -78,23 +79,36 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Makes what it works in for this trial, and runs its `prepare`.
+    /// Makes what it works in for this trial; `values` stand for placeholders in its texts.
     ///
     /// # Errors
-    /// Where its copy cannot be made, or `prepare` fails.
+    /// Where its copy cannot be made.
     pub(crate) fn new(
         context: &RunContext<'_>,
         program: &'a ProgramSpec,
         place: &Place,
-        scratch: &'a Path,
+        (scratch, values): (&'a Path, Vec<(String, OsString)>),
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         let directory = place.directory(program, scratch, &mut progress(context.means(), program, observer))?;
-        let setting = Setting::new(program, scratch, directory);
+        let setting = Setting { values, ..Setting::new(program, scratch, directory) };
         // Read before `prepare`, which may evict from memory what is read.
         let effective = declared(&context.files, &setting, place, context.experiment.records_commands());
-        place.prepare(context.means(), &setting, observer)?;
         Ok(Self { setting, effective })
+    }
+
+    /// Runs its `prepare`, which may need the services of the trial, unless `stop` ends it.
+    ///
+    /// # Errors
+    /// Where it fails or was stopped.
+    pub(crate) fn prepare(
+        &self,
+        context: &RunContext<'_>,
+        place: &Place,
+        stop: &mut dyn FnMut() -> bool,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        Ok(place.prepare(context.means(), &self.setting, stop, observer)?)
     }
 
     /// Its launch.

@@ -20,7 +20,7 @@ use prony_model::event::Observer;
 use prony_model::program::CommandLine;
 use prony_model::record::EffectiveProgram;
 use prony_model::service::{ReadySign, ServiceSpec};
-use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
+use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::monotonic;
 use prony_os::launch::{End, Process, Started, Status};
@@ -65,6 +65,8 @@ pub(crate) struct Services<'a> {
     /// The first that did not get ready or has ended, and why.
     fault: Option<Fault>,
     are_measured: bool,
+    /// The role of what they are for.
+    client: &'a str,
 }
 
 /// An instance that is ready to be launched: what runs before that has run.
@@ -106,7 +108,7 @@ impl<'a> Services<'a> {
         allotted: &'a Allotted,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let mut all = Self { are_measured: spec.subject == Subject::Services, ..Self::default() };
+        let mut all = Self { are_measured: spec.measures_servers(), client: spec.subject.role(), ..Self::default() };
         // The checker has found an order.
         let order = started_in_order(&spec.services).unwrap_or_default();
         // Nothing runs while copies are made and commands prepare them: those take long in the first trial of a variant only,
@@ -176,7 +178,7 @@ impl<'a> Services<'a> {
         if share.number == 1 {
             self.effective.push(declared(&context.files, &setting, &place, context.experiment.records_commands()));
         }
-        place.prepare(means, &setting, observer)?;
+        place.prepare(means, &setting, &mut || context.interrupt.asked(), observer)?;
         Ok(Prepared { service, share, setting })
     }
 
@@ -301,28 +303,37 @@ impl<'a> Services<'a> {
         command: (&'static str, &CommandLine),
         deadline: Instant,
     ) -> Result<Result<(), String>, Error> {
-        let mut buffer = vec![0; 64 << 10];
-        let (before, after) = self.instances.split_at_mut(number);
-        let Some((one, further)) = after.split_first_mut() else { return Ok(Ok(())) };
-        let Instance { setting, streams, threads, line, process, .. } = one;
-        let ended = |process: &mut Option<Box<dyn Process>>| {
-            process.as_mut().is_some_and(|process| !matches!(process.wait(Some(Duration::ZERO)), Ok(None)))
-        };
-        let mut stop = || {
-            read(streams, threads, line, &mut buffer);
-            let mut over = ended(process);
-            for other in before.iter_mut().chain(further.iter_mut()) {
-                other.read(&mut buffer);
-                over |= ended(&mut other.process);
-            }
-            over || context.interrupt.asked() || Instant::now() >= deadline
-        };
-        match place::step_until(context.means(), setting, command, &mut stop) {
+        let instances = &mut self.instances;
+        let Some(setting) = instances.get(number).map(|one| one.setting.clone()) else { return Ok(Ok(())) };
+        let mut over = until_one_ends(instances);
+        let mut stop = || over() || context.interrupt.asked() || Instant::now() >= deadline;
+        match place::step_until(context.means(), &setting, command, &mut stop) {
             Ok(()) => Ok(Ok(())),
             Err(error) if context.interrupt.asked() => Err(error.into()),
             Err(_) if Instant::now() >= deadline => Ok(Err("it took too long".to_owned())),
             Err(error) => Ok(Err(error.text().trim().to_owned())),
         }
+    }
+
+    /// Does something before the phases, which its argument ends, while the output of all is read, until one of them ends: that
+    /// comes before the error of what needed it. Nothing is done where one has not got ready.
+    ///
+    /// # Errors
+    /// Where it fails while all run, or the user asked to stop.
+    pub(crate) fn meanwhile(
+        &mut self,
+        context: &RunContext<'_>,
+        step: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.fault.is_some() {
+            return Ok(());
+        }
+        let done = {
+            let mut over = until_one_ends(&mut self.instances);
+            step(&mut || over() || context.interrupt.asked())
+        };
+        self.await_ends(done.is_err(), &mut vec![0; 64 << 10])?;
+        if self.fault.is_some() && !context.interrupt.asked() { Ok(()) } else { done }
     }
 
     /// The processes by which they are observed are sampled from here on.
@@ -395,6 +406,7 @@ impl<'a> Services<'a> {
             effective: std::mem::take(&mut self.effective),
             fault: self.fault.take(),
             are_measured: self.are_measured,
+            client: self.client.to_owned(),
             counts,
             ..Served::default()
         };
@@ -460,6 +472,20 @@ impl Instance<'_> {
                 return;
             }
         }
+    }
+}
+
+/// Reads what instances have written; whether one of them has ended.
+fn until_one_ends<'i>(instances: &'i mut [Instance<'_>]) -> impl FnMut() -> bool + 'i {
+    let mut buffer = vec![0; 64 << 10];
+    move || {
+        let mut over = false;
+        for instance in instances.iter_mut() {
+            instance.read(&mut buffer);
+            let process = instance.process.as_mut().filter(|_| instance.end.is_none());
+            over |= process.is_none_or(|process| !matches!(process.wait(Some(Duration::ZERO)), Ok(None)));
+        }
+        over
     }
 }
 

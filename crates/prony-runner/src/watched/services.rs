@@ -12,16 +12,22 @@ use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{Captured, End, Finished, last_lines};
+use prony_os::sample::Snapshot;
 
 /// The services of a trial, as observed; nothing where there are none.
 #[derive(Debug, Default)]
 pub struct Served {
-    /// Whether the trial measures services, of which there may be none where it loads a server that prony did not start.
+    /// Whether the trial measures servers, of which there may be none where it loads a server that prony did not start.
     pub are_measured: bool,
+    /// The role of what they are for: the load generator, or a store's worker, where they are measured.
+    pub client: String,
     /// Reports of the probes in each instance, by role, and why there are none.
     pub probes: BTreeMap<String, (Threads, Why)>,
     /// The roles of each service's instances.
     pub roles: BTreeMap<String, Vec<String>>,
+    /// Every snapshot of the trial with the services' processes, where they are beside a program: the program's own snapshots are
+    /// without them.
+    pub(crate) snapshots: Vec<Snapshot>,
     /// What instances counted themselves, by role.
     pub(crate) counts: BTreeMap<String, Counts>,
     /// What is recorded of each service, in the order in which they were started.
@@ -33,6 +39,11 @@ pub struct Served {
 }
 
 impl Served {
+    /// Whether a role is that of one of the instances.
+    pub(crate) fn has(&self, role: &str) -> bool {
+        self.roles.values().flatten().any(|own| own == role)
+    }
+
     /// Adds an instance.
     pub(crate) fn add(&mut self, service: &str, role: &str, threads: Threads, silent: Why) {
         self.probes.insert(role.to_owned(), (threads, silent));

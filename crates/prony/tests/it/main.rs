@@ -52,6 +52,7 @@ mod run;
 mod runtimes;
 mod scripts;
 mod search;
+mod server_stores;
 mod services;
 mod shells;
 mod starting;

@@ -189,6 +189,7 @@ pub(crate) fn store() -> Effective {
         settings: settings(),
         in_force: Some(InForce { durability: class, read_back: settings(), as_set: settings() }),
         idiom: "one environment".into(),
+        services: Vec::new(),
     }))
 }
 
@@ -265,6 +266,7 @@ pub(crate) fn program() -> Effective {
             reading: Nanos::from_millis(3),
             settling: Nanos::from_millis(1),
         }),
+        services: Vec::new(),
         replicas: Some(Replicas {
             count: 1,
             phase: "queries".into(),

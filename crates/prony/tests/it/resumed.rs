@@ -32,7 +32,7 @@ fn a_run_that_was_interrupted_within_a_block_still_gets_its_verdict() {
     stops(&bench, 6, "command = [\"sh\", \"-c\", \"[ {v} = a ] || sleep 0.2\"]\n");
     let output = bench.prony(&["run", "--resume", "--quiet"]);
     let text = said(&output);
-    assert!(output.status.code() == Some(0) && text.contains("slower than `v=a` in `run.time`"), "{text}");
+    assert!(output.status.code() == Some(0) && text.contains("times as long as `v=a` in `run.time`"), "{text}");
     assert!(!text.contains("too_few_blocks") && bench.data().trials.len() == 13, "{text}");
     let places: Vec<(u32, u32)> = bench.data().trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect();
     assert_eq!(places[..6], [(0, 0), (0, 0), (1, 0), (1, 1), (1, 1), (2, 0)]);

@@ -238,3 +238,76 @@ fn phases_after_unequal_numbers_of_stored_requests_are_not_compared() {
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("the servers store other amounts"), "{shown}");
 }
+
+/// Requests one after another; ends with an error if one is not answered.
+const CLIENT: &str = r#"
+const http = require("http");
+const [url, times] = process.argv.slice(2);
+let left = +times;
+const one = () => left-- > 0 && http.get(url, (response) => response.resume().on("end", one));
+one();
+"#;
+
+/// A program beside a service that asks it for this path, so many times.
+fn client(bench: &Bench, path: &str, times: u32, more: &str) -> String {
+    bench.write("client.js", CLIENT);
+    let script = bench.path("client.js").display().to_string();
+    format!(
+        "[program.client]\nshell = true\ncommand = \"node {script} {{service.api.url}}{path} {times}\"\n{}\n",
+        more.replace("CLIENT", &script)
+    )
+}
+
+#[test]
+fn program_and_the_services_beside_it_are_measured_apart_and_together() {
+    let Some(bench) = bench() else { return };
+    let prepare = "prepare = \"node CLIENT {service.api.url}/write/once 1 && test -s {service.api.data}/written\"";
+    let program = client(&bench, "/burn", 30, prepare);
+    let trial = bench.trial(&format!("{}{program}", service("api", "", "limits = { memory = \"1 GB\" }")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let cpu = |instance: &str| of(&trial, "run", instance, Metric::Cpu) / 1e9;
+    // 30 requests keep a thread of the server busy for 20 ms each, unless the machine takes the processor away.
+    assert!(cpu("api") > 0.15, "{}", cpu("api"));
+    assert!(cpu("") > 0.0, "Node.js has started");
+    let sum = cpu("") + cpu("api");
+    assert!((cpu("all") - sum).abs() < 1e-6 * sum, "{} {sum}", cpu("all"));
+    let max = |instance: &str| {
+        let key = MetricKeyText(MetricKey::gauge(Metric::Anon, prony_model::metric::Stat::Max));
+        *phase(&trial, "run").readings[instance][&key].measured().unwrap()
+    };
+    assert!(max("all") >= max("api").max(max("")) && max("all") <= max("api") + max(""), "{}", max("all"));
+    let processes = phase(&trial, "run").readings.keys().filter(|name| name.starts_with("process.api")).count();
+    assert_eq!(processes, 0, "processes of the service are not the program's");
+    let effective = trial.effective.as_ref().unwrap();
+    assert_eq!((effective.services().len(), effective.program().unwrap().program.as_str()), (1, "client"));
+    assert!(effective.program().unwrap().command.iter().any(|word| word.contains("http://127.0.0.1:")), "the address");
+}
+
+#[test]
+fn service_beside_a_program_that_ends_is_the_outcome_before_the_programs_error() {
+    let Some(bench) = bench() else { return };
+    for prepare in [false, true] {
+        let program = match prepare {
+            true => client(&bench, "/", 1, "prepare = \"node CLIENT {service.api.url}/end 1\""),
+            false => client(&bench, "/end", 1, ""),
+        };
+        let trial = bench.trial(&format!("{}{program}", service("api", "", "")));
+        assert_eq!(trial.ending.outcome, Outcome::Failed { code: Some(3) }, "{:?}", trial.ending);
+        assert_eq!(trial.ending.evidence[0], "service `api` ended before the trial did");
+        assert_eq!(trial.ending.phase.as_deref(), (!prepare).then_some("run"));
+    }
+}
+
+#[test]
+fn program_is_not_started_where_a_service_does_not_get_ready() {
+    let Some(bench) = bench() else { return };
+    let started = bench.path("started").display().to_string();
+    let program = format!("[program.x]\ncommand = [\"touch\", \"{started}\"]\nprepare = \"touch {started}\"\n");
+    let trial =
+        bench.trial(&format!("{}{program}", service("api", "", "ready = { line = '^never$', within = \"1 s\" }")));
+    assert!(matches!(trial.ending.outcome, Outcome::Failed { code: None }), "{:?}", trial.ending);
+    assert!(trial.ending.evidence.iter().any(|text| text.contains("was not ready within 1.000 s")));
+    assert!(trial.phases.iter().all(|phase| phase.begin.is_none()) && trial.phases.len() == 1);
+    assert!(!bench.path("started").exists());
+    assert_eq!(trial.effective.as_ref().unwrap().services().len(), 1);
+}

@@ -250,6 +250,7 @@ pub(crate) fn engine(name: &str, version: &str, durability: Durability) -> Effec
         settings: BTreeMap::new(),
         in_force: None,
         idiom: String::new(),
+        services: Vec::new(),
     }))
 }
 

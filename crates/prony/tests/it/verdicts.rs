@@ -103,8 +103,8 @@ fn each_stratum_has_its_own_baseline() {
     assert_eq!(
         starts,
         [
-            "`store=redb` is 2.00 times slower than `store=lmdb` in `write.time` at `documents=1_000`",
-            "`store=redb` is 2.00 times slower than `store=lmdb` in `write.time` at `documents=10_000`",
+            "`store=redb` takes 2.00 times as long as `store=lmdb` in `write.time` at `documents=1_000`",
+            "`store=redb` takes 2.00 times as long as `store=lmdb` in `write.time` at `documents=10_000`",
             "`store=fjall` is 4.00 times faster than `store=lmdb` in `write.time` at `documents=1_000`",
             "`store=fjall` is 4.00 times faster than `store=lmdb` in `write.time` at `documents=10_000`",
         ]

@@ -77,6 +77,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             commits_wait_for_readers: false,
             own_documents: false,
             compresses: false,
+            server: false,
             max_key: None,
         };
         let text = |text: &str| text.to_owned();

@@ -74,16 +74,16 @@ impl Allotted {
     pub(crate) fn on_disk(&self, scratch: &Path, spec: &TrialSpec) -> OnDisk {
         let missing = |why: &str| Reading::not_supported(why);
         let device = Reading::Measured(scratch.to_path_buf());
-        match &spec.subject {
-            Subject::Services if self.all.is_empty() => {
+        match spec.measures_servers() {
+            true if self.all.is_empty() => {
                 let why = "prony did not start the server";
                 OnDisk { store: missing(why), device: missing(why) }
             }
-            Subject::Services if !spec.services.iter().any(uses_data) => {
+            true if !spec.services.iter().any(uses_data) => {
                 OnDisk { store: missing("no service uses `{data}`"), device }
             }
-            Subject::Services => OnDisk { store: Reading::Measured(self.data.clone()), device },
-            Subject::Store(_) | Subject::Program(_) => OnDisk::at(scratch),
+            true => OnDisk { store: Reading::Measured(self.data.clone()), device },
+            false => OnDisk::at(scratch),
         }
     }
 
@@ -110,8 +110,8 @@ impl Allotted {
         own.into_iter().chain(self.everywhere()).collect()
     }
 
-    /// What stands for values of instances in texts of all services and requests.
-    fn everywhere(&self) -> impl Iterator<Item = (String, OsString)> + '_ {
+    /// What stands for values of instances in texts of all services, of requests, and of a program.
+    pub(crate) fn everywhere(&self) -> impl Iterator<Item = (String, OsString)> + '_ {
         let of = |share: &Share, value| match value {
             OfService::Port => share.port.to_string().into(),
             OfService::Url => url(share.port).into(),
@@ -131,10 +131,13 @@ impl Allotted {
 
     /// The trial with the servers' addresses in its requests, and their values in its commands.
     pub(crate) fn fill<'s>(&self, spec: &'s TrialSpec) -> Cow<'s, TrialSpec> {
-        if spec.subject != Subject::Services {
+        if !spec.measures_servers() {
             return Cow::Borrowed(spec);
         }
         let mut spec = spec.clone();
+        if let Subject::Store(store) = &mut spec.subject {
+            store.url.iter_mut().for_each(|url| self.fill_in(url));
+        }
         for phase in &mut spec.phases {
             match &mut phase.action {
                 Action::Http(http) => {

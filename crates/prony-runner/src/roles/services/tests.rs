@@ -10,7 +10,7 @@ use prony_model::http::BodySpec;
 use prony_model::program::INSTANCE;
 use prony_model::reading::Reading;
 use prony_model::service::{DATA, OfService, PORT, hole};
-use prony_model::spec::StoreSpec;
+use prony_model::spec::{StoreSpec, Subject};
 
 use super::*;
 use crate::roles::data::OnDisk;

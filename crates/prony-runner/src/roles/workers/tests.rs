@@ -76,6 +76,7 @@ fn ready() -> FromWorker {
         settings: BTreeMap::new(),
         in_force: None,
         idiom: String::new(),
+        services: Vec::new(),
     };
     FromWorker::Ready { version: VERSION, effective: Some(Box::new(effective)), open: Nanos::ZERO }
 }

@@ -1,0 +1,375 @@
+//! A blocking connection to a PostgreSQL server, in version 3.0 of its protocol.
+//!
+//! Messages to the server are collected and sent together: what [`Connection::exchange`] sends is one round trip, however many
+//! statements it has (the protocol's pipelining). After an error the server skips everything up to the `Sync` at its end.
+//! Rows are handed out from the buffer into which they were received, without a copy.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+
+use super::address::{Address, Host};
+
+/// Room for what is received at once.
+const ROOM: usize = 64 << 10;
+
+/// A message is not longer: PostgreSQL's own bound of a value is 1 GB.
+const LONGEST: usize = 1 << 30;
+
+/// Why something was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The connection.
+    #[error("the connection to the server failed")]
+    Io(#[from] io::Error),
+    /// The server's own error.
+    #[error("{message} (SQLSTATE {code})")]
+    Server {
+        /// Its five characters.
+        code: String,
+        /// Its text.
+        message: String,
+    },
+    /// What the server sent is not understood.
+    #[error("the server sent what is not understood: {0}")]
+    Protocol(&'static str),
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connection.
+pub(super) struct Connection {
+    stream: Stream,
+    /// Messages that were not sent.
+    out: Vec<u8>,
+    input: Vec<u8>,
+    /// What of `input` was received and not read.
+    filled: Range<usize>,
+    /// Exchanges whose answers were not read.
+    unread: usize,
+}
+
+/// How an exchange was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// A transaction was rolled back, also where it was to be committed.
+    pub(super) rolled_back: bool,
+}
+
+impl Connection {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached or refuses it.
+    pub(super) fn open(address: &Address) -> Result<Self, Failure> {
+        let stream = match &address.host {
+            Host::Tcp(name, port) => {
+                let stream = TcpStream::connect((name.as_str(), *port))?;
+                stream.set_nodelay(true)?;
+                Stream::Tcp(stream)
+            }
+            Host::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+        };
+        let mut open = Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0, unread: 0 };
+        open.log_in(address)?;
+        Ok(open)
+    }
+
+    fn log_in(&mut self, address: &Address) -> Result<(), Failure> {
+        let own = [("user", address.user.as_str()), ("database", &address.database), ("application_name", "prony")];
+        let options = address.options.as_deref().map(|options| ("options", options));
+        let mut body = vec![0, 3, 0, 0];
+        for (name, value) in own.into_iter().chain([("client_encoding", "UTF8")]).chain(options) {
+            [name, value].into_iter().for_each(|text| cstr(&mut body, text));
+        }
+        body.push(0);
+        self.out.extend((body.len() as u32 + 4).to_be_bytes());
+        self.out.extend(body);
+        self.send()?;
+        let password =
+            || address.password.as_deref().ok_or(Failure::Protocol("it asks for a password, and the URL has none"));
+        let mut scram = None;
+        loop {
+            let (tag, body) = self.receive()?;
+            let body = self.input[body].to_vec();
+            match (tag, body.get(..4).map(|kind| kind[3])) {
+                (b'E', _) => return Err(error(&body)),
+                (b'Z', _) => return Ok(()),
+                (b'R', Some(0)) => {}
+                (b'R', Some(3)) => {
+                    let password = password()?;
+                    self.message(b'p', |out| cstr(out, password));
+                }
+                (b'R', Some(5)) => {
+                    let salt = body.get(4..8).and_then(|salt| salt.try_into().ok());
+                    let salt = salt.ok_or(Failure::Protocol("a request for a password without a salt"))?;
+                    let hash = md5_hash(address.user.as_bytes(), password()?.as_bytes(), salt);
+                    self.message(b'p', |out| cstr(out, &hash));
+                }
+                (b'R', Some(10)) => {
+                    let exchange = ScramSha256::new(password()?.as_bytes(), ChannelBinding::unsupported());
+                    self.message(b'p', |out| {
+                        cstr(out, SCRAM_SHA_256);
+                        sized(out, exchange.message());
+                    });
+                    scram = Some(exchange);
+                }
+                (b'R', Some(kind @ (11 | 12))) => {
+                    let exchange = scram.as_mut().ok_or(Failure::Protocol("an answer to no authentication"))?;
+                    if kind == 12 {
+                        exchange.finish(&body[4..])?;
+                        continue;
+                    }
+                    exchange.update(&body[4..])?;
+                    let message = exchange.message().to_vec();
+                    self.message(b'p', |out| out.extend(message));
+                }
+                (b'R', _) => return Err(Failure::Protocol("it asks for an authentication that prony does not have")),
+                // Parameters, the key for cancelling, notices.
+                _ => {}
+            }
+            self.send()?;
+        }
+    }
+
+    /// Adds a message.
+    fn message(&mut self, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+        self.out.push(tag);
+        let from = self.out.len();
+        self.out.extend([0; 4]);
+        body(&mut self.out);
+        let length = (self.out.len() - from) as u32;
+        self.out[from..from + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Adds the preparation of a statement under a name.
+    pub(super) fn prepare(&mut self, name: &str, sql: &str) {
+        self.message(b'P', |out| {
+            [name, sql].into_iter().for_each(|text| cstr(out, text));
+            // Types of parameters follow from the statement.
+            out.extend([0, 0]);
+        });
+    }
+
+    /// Adds a run of a prepared statement; all values are in binary form.
+    pub(super) fn run(&mut self, name: &str, values: &[&[u8]]) {
+        self.message(b'B', |out| {
+            ["", name].into_iter().for_each(|text| cstr(out, text));
+            out.extend([0, 1, 0, 1]);
+            out.extend((values.len() as u16).to_be_bytes());
+            values.iter().for_each(|value| sized(out, value));
+            out.extend([0, 1, 0, 1]);
+        });
+        // The unnamed portal, all rows.
+        self.message(b'E', |out| out.extend([0; 5]));
+    }
+
+    /// How many bytes were added and not sent.
+    pub(super) const fn waiting(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Removes what was added and not sent.
+    pub(super) fn discard(&mut self) {
+        self.out.clear();
+    }
+
+    /// Sends everything that was added, and reads the answers: rows go to `row`.
+    ///
+    /// # Errors
+    /// The first error of the server, which has skipped all that follows.
+    pub(super) fn exchange(&mut self, row: impl FnMut(&[u8])) -> Result<Answered, Failure> {
+        self.message(b'S', |_| {});
+        self.finish(row)
+    }
+
+    /// Sends everything that was added; the answers are read before those of the next exchange, and an error in them is that
+    /// exchange's.
+    ///
+    /// # Errors
+    /// Where the connection fails.
+    pub(super) fn exchange_later(&mut self) -> Result<(), Failure> {
+        self.message(b'S', |_| {});
+        self.send()?;
+        self.unread += 1;
+        Ok(())
+    }
+
+    /// Runs statements without values, whose rows are text.
+    ///
+    /// # Errors
+    /// The server's first error.
+    pub(super) fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failure> {
+        self.message(b'Q', |out| cstr(out, sql));
+        let mut rows = Vec::new();
+        self.finish(|row| {
+            let text = |value: Option<&[u8]>| value.map(|value| String::from_utf8_lossy(value).into_owned());
+            rows.push(columns(row).map(text).collect());
+        })?;
+        Ok(rows)
+    }
+
+    fn finish(&mut self, mut row: impl FnMut(&[u8])) -> Result<Answered, Failure> {
+        self.send()?;
+        let mut first = None;
+        while self.unread > 0 {
+            let earlier = self.answers(|_| {});
+            first = first.or(earlier.err());
+            self.unread -= 1;
+        }
+        let own = self.answers(&mut row);
+        first.map_or(own, Err)
+    }
+
+    /// Reads the answers of one exchange.
+    fn answers(&mut self, mut row: impl FnMut(&[u8])) -> Result<Answered, Failure> {
+        let (mut answered, mut failed) = (Answered::default(), None);
+        loop {
+            let (tag, body) = match self.receive() {
+                Ok(received) => received,
+                // A server that ends says so first.
+                Err(error) => return Err(failed.unwrap_or(error)),
+            };
+            let body = &self.input[body];
+            match tag {
+                b'D' => row(body.get(2..).unwrap_or_default()),
+                b'E' => failed = failed.or_else(|| Some(error(body))),
+                b'C' => answered.rolled_back |= body == b"ROLLBACK\0",
+                b'Z' => return failed.map_or(Ok(answered), Err),
+                b'G' | b'H' | b'W' => return Err(Failure::Protocol("it copies, which nobody asked for")),
+                // What was parsed and bound, descriptions, notices, parameters.
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self) -> Result<(), Failure> {
+        let sent = match &mut self.stream {
+            Stream::Tcp(stream) => stream.write_all(&self.out),
+            Stream::Unix(stream) => stream.write_all(&self.out),
+        };
+        self.out.clear();
+        Ok(sent?)
+    }
+
+    /// The next message: its tag, and where its body is.
+    fn receive(&mut self) -> Result<(u8, Range<usize>), Failure> {
+        self.fill(5)?;
+        let head = &self.input[self.filled.clone()];
+        let (tag, length) = (head[0], u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize);
+        if !(4..=LONGEST).contains(&length) {
+            return Err(Failure::Protocol("a message of an impossible length"));
+        }
+        self.fill(1 + length)?;
+        let from = self.filled.start;
+        self.filled.start += 1 + length;
+        Ok((tag, from + 5..from + 1 + length))
+    }
+
+    /// Receives until this many bytes are there.
+    fn fill(&mut self, wanted: usize) -> Result<(), Failure> {
+        if self.filled.len() >= wanted {
+            return Ok(());
+        }
+        if self.filled.start + wanted > self.input.len() {
+            self.input.copy_within(self.filled.clone(), 0);
+            self.filled = 0..self.filled.len();
+            if wanted > self.input.len() {
+                self.input.resize(wanted.next_power_of_two(), 0);
+            }
+        }
+        while self.filled.len() < wanted {
+            let room = &mut self.input[self.filled.end..];
+            let got = match &mut self.stream {
+                Stream::Tcp(stream) => stream.read(room),
+                Stream::Unix(stream) => stream.read(room),
+            };
+            match got {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(more) => self.filled.end += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // The server ends the session also where this does not reach it.
+        self.out.clear();
+        self.message(b'X', |_| {});
+        let _ = self.send();
+    }
+}
+
+/// The columns of a row; `None` for NULL.
+pub(super) fn columns(mut row: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        let (head, rest) = row.split_first_chunk::<4>()?;
+        let length = i32::from_be_bytes(*head);
+        let Ok(length) = usize::try_from(length) else {
+            row = rest;
+            return Some(None);
+        };
+        let (value, rest) = rest.split_at_checked(length)?;
+        row = rest;
+        Some(Some(value))
+    })
+}
+
+fn cstr(out: &mut Vec<u8>, text: &str) {
+    // The protocol cannot carry a zero byte, and no text of ours has one.
+    out.extend(text.bytes().filter(|byte| *byte != 0));
+    out.push(0);
+}
+
+fn sized(out: &mut Vec<u8>, value: &[u8]) {
+    out.extend((value.len() as u32).to_be_bytes());
+    out.extend(value);
+}
+
+/// The server's error.
+fn error(body: &[u8]) -> Failure {
+    let fields = body.split(|byte| *byte == 0).filter_map(|field| Some((*field.first()?, field.get(1..)?)));
+    let (mut code, mut message) = (String::new(), String::new());
+    for (kind, text) in fields {
+        let text = || String::from_utf8_lossy(text).into_owned();
+        match kind {
+            b'C' => code = text(),
+            b'M' => message = text(),
+            _ => {}
+        }
+    }
+    Failure::Server { code, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_rows_are_read_and_truncated_rows_end() {
+        let row = [0, 0, 0, 2, b'a', b'b', 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+        let found: Vec<Option<&[u8]>> = columns(&row).collect();
+        assert_eq!(found, [Some(&b"ab"[..]), None, Some(&b""[..])]);
+        for length in 0..row.len() {
+            assert!(columns(&row[..length]).count() <= 3);
+        }
+    }
+
+    #[test]
+    fn error_of_the_server_has_its_code_and_text() {
+        let failure = error(b"SERROR\0C40001\0Mcould not serialize\0\0");
+        assert_eq!(failure.to_string(), "could not serialize (SQLSTATE 40001)");
+        assert_eq!(error(b"").to_string(), " (SQLSTATE )");
+    }
+}

@@ -1,0 +1,108 @@
+//! Options of the PostgreSQL driver, and what settings of the server amount to.
+//!
+//! With `synchronous_commit = on` a commit is answered when its record is on the disk. With `off` it is answered before: the
+//! last commits are lost also where the server itself crashes ("asynchronous commit" in the documentation, 30.4), and those that
+//! survive are a prefix of the commit order. With `fsync = off`, or pages that are not written whole to the log
+//! (`full_page_writes = off`), a power failure may damage the database ("write ahead log" in its chapter 20.5).
+
+use prony_model::record::effective::{NamedSettings, Promise};
+use prony_model::spec::{Durability, StoreSpec};
+
+use crate::driver::{OptionFault, OptionSpec};
+use crate::options::{self, Config, one_of, option, promise};
+
+/// Settings that are read back.
+pub(super) const READ_BACK: [&str; 17] = [
+    "server_version",
+    "fsync",
+    "full_page_writes",
+    "synchronous_commit",
+    "synchronous_standby_names",
+    "wal_sync_method",
+    "wal_level",
+    "wal_compression",
+    "wal_buffers",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "commit_delay",
+    "shared_buffers",
+    "work_mem",
+    "block_size",
+    "data_checksums",
+    "autovacuum",
+];
+
+/// Isolation levels: the word in files, which is that of SQL.
+const LEVELS: [&str; 3] = ["repeatable read", "serializable", "read committed"];
+
+pub(super) fn promises() -> Vec<Promise> {
+    vec![
+        promise(Durability::Strict, "fsync = on, full_page_writes = on, synchronous_commit = on", true),
+        promise(Durability::Volatile, "fsync = on, full_page_writes = on, synchronous_commit = off", false),
+        promise(Durability::None, "the server runs with fsync = off or full_page_writes = off", false),
+    ]
+}
+
+pub(super) fn option_specs() -> Vec<OptionSpec> {
+    let doc = "Isolation level of transactions. `read committed`, the default of PostgreSQL, gives no snapshot: a transaction that \
+               reads several records may see commits between them, and updates of records that it has read may be lost.";
+    vec![option("isolation", one_of(&LEVELS), LEVELS[0], doc)]
+}
+
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+    options::configure(spec, &option_specs(), &promises(), |_, _, _| ())
+}
+
+/// The isolation level as in SQL.
+pub(super) fn isolation(config: &Config) -> String {
+    config.options.word("isolation").to_uppercase()
+}
+
+/// Whether a read transaction sees one consistent state.
+pub(super) fn has_snapshots(config: &Config) -> bool {
+    config.options.word("isolation") != LEVELS[2]
+}
+
+/// Whether the end of a read transaction may be refused.
+pub(super) fn may_be_refused(config: &Config) -> bool {
+    config.options.word("isolation") == LEVELS[1]
+}
+
+/// What a session sets for a class.
+pub(super) const fn synchronous_commit(class: Durability) -> &'static str {
+    if matches!(class, Durability::Volatile) { "off" } else { "on" }
+}
+
+/// The class of what the server reports; `None` where it reports something else than it documents.
+pub(super) fn class(read_back: &NamedSettings) -> Option<Durability> {
+    let text = |name: &str| match read_back.get(name) {
+        Some(prony_model::record::effective::Setting::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    Some(match (text("fsync")?, text("full_page_writes")?, text("synchronous_commit")?) {
+        ("on", "on", "off") => Durability::Volatile,
+        ("on", "on", "on" | "local" | "remote_write" | "remote_apply") => Durability::Strict,
+        ("off", _, _) | (_, "off", _) => Durability::None,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn class_follows_from_what_the_server_reports() {
+        let of = |fsync: &str, pages: &str, commit: &str| {
+            let all = [("fsync", fsync), ("full_page_writes", pages), ("synchronous_commit", commit)];
+            class(&all.map(|(name, value)| (name.to_owned(), value.into())).into())
+        };
+        assert_eq!(of("on", "on", "on"), Some(Durability::Strict));
+        assert_eq!(of("on", "on", "remote_apply"), Some(Durability::Strict), "without standbys it is `on`");
+        assert_eq!(of("on", "on", "off"), Some(Durability::Volatile));
+        assert_eq!(of("off", "on", "on"), Some(Durability::None));
+        assert_eq!(of("on", "off", "off"), Some(Durability::None));
+        assert_eq!(of("on", "on", "maybe"), None);
+        assert_eq!(class(&NamedSettings::new()), None);
+    }
+}

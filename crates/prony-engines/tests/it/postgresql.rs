@@ -1,0 +1,240 @@
+//! PostgreSQL servers for the contract suite, started by the tests themselves, and tests of this driver alone.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use prony_engines::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
+};
+use prony_engines::postgresql::{Postgresql, PostgresqlStore};
+use prony_model::record::effective::Setting;
+use prony_model::spec::{Durability, StoreSpec};
+
+use crate::contract::{fast, plain, scratch};
+
+/// Starts a server in `$1` at port `$2` with `fsync = $3`, as user `nobody` where root runs this, which PostgreSQL refuses;
+/// ends it and removes its files when the test that holds the other end of its input has ended, however it does.
+const SERVER: &str = r#"
+[ "$(id -u)" = 0 ] && as="setpriv --reuid=65534 --regid=65534 --clear-groups" && chown 65534:65534 "$1"
+cd "$1" || exit 1
+$as initdb -D "$1/data" -U postgres -A trust --no-sync --locale=C -E UTF8 </dev/null >"$1/initdb" 2>&1 || { cat "$1/initdb"; exit 1; }
+$as postgres -D "$1/data" -p "$2" -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync="$3" \
+    -c max_connections=200 </dev/null >"$1/log" 2>&1 &
+cat >/dev/null
+kill -QUIT $!
+wait
+rm -rf "$1"
+"#;
+
+/// A server that ends with this process.
+struct Server {
+    url: String,
+    /// It ends when this is closed.
+    _shell: Child,
+}
+
+/// The server whose `fsync` is on, and the other.
+static SERVERS: [OnceLock<Server>; 2] = [OnceLock::new(), OnceLock::new()];
+
+/// Whether PostgreSQL is installed, said aloud where it is not.
+pub(crate) fn is_there() -> bool {
+    ["postgres", "initdb", "psql"].into_iter().all(|program| {
+        let is_there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+        if !is_there {
+            assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`{program}` is required and missing");
+            println!("SKIPPED: `{program}` is not there");
+        }
+        is_there
+    })
+}
+
+fn psql(url: &str, sql: &str) -> Option<String> {
+    let output = Command::new("psql").args(["-X", "-q", "-A", "-t", "-d", url, "-c", sql]).output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+}
+
+fn server(fsync: bool) -> &'static str {
+    let started = SERVERS[usize::from(fsync)].get_or_init(|| {
+        let dir = tempfile::Builder::new().prefix("prony-engines-postgresql-").tempdir().unwrap().keep();
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let mut command = Command::new("sh");
+        command.args(["-c", SERVER, "sh"]).arg(dir).arg(port.to_string()).arg(if fsync { "on" } else { "off" });
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let url = format!("postgresql://postgres@127.0.0.1:{port}/postgres");
+        let until = Instant::now() + Duration::from_secs(120);
+        while psql(&url, "SELECT 1").is_none() {
+            if child.try_wait().unwrap().is_some() || Instant::now() >= until {
+                let _ = (child.kill(), child.wait());
+                panic!("the server did not start");
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Server { url, _shell: child }
+    });
+    &started.url
+}
+
+/// The URL of a schema that belongs to this directory, in a server of this class: the same for all that open it.
+fn url(dir: &Path, class: Option<Durability>) -> String {
+    static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+    let fsync = class != Some(Durability::None);
+    let known = dir.join(format!("url-{fsync}"));
+    if let Ok(url) = std::fs::read_to_string(&known) {
+        return url;
+    }
+    let (server, schema) = (server(fsync), format!("s{}", SCHEMAS.fetch_add(1, Ordering::Relaxed)));
+    psql(server, &format!("CREATE SCHEMA {schema}")).unwrap();
+    let url = format!("{server}?options=-csearch_path%3D{schema}");
+    // Where the directory is none, the driver says so.
+    let _ = std::fs::write(known, &url);
+    url
+}
+
+/// The driver with a server of the tests.
+pub(crate) struct Started;
+
+impl Driver for Started {
+    type Store = PostgresqlStore;
+
+    fn describe() -> Description {
+        Postgresql::describe()
+    }
+
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        Postgresql::check(spec)
+    }
+
+    fn capabilities(spec: &StoreSpec) -> Capabilities {
+        Postgresql::capabilities(spec)
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<PostgresqlStore, EngineError> {
+        let url = Some(spec.url.clone().unwrap_or_else(|| url(dir, spec.durability)));
+        Postgresql::open(dir, &StoreSpec { url, ..spec.clone() })
+    }
+}
+
+fn put(store: &PostgresqlStore, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+    let mut session = store.session()?;
+    let mut txn = session.write()?;
+    txn.put(key, value)?;
+    txn.commit()
+}
+
+fn has(store: &PostgresqlStore, key: &[u8]) -> bool {
+    store.session().unwrap().read().unwrap().get(key, |_| ()).unwrap()
+}
+
+#[test]
+fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
+    if !is_there() {
+        return;
+    }
+    let (first, second) = (scratch(), scratch());
+    let at = StoreSpec { url: Some(url(first.path(), Some(Durability::None))), ..fast::<Started>() };
+    let store = Started::open(first.path(), &at).unwrap();
+    put(&store, b"a", b"1").unwrap();
+    let busy = Started::open(second.path(), &at).map(drop).unwrap_err();
+    assert!(prony_engines::timed_loop::chain(&busy).contains("another run uses the tables"), "{busy:?}");
+    assert!(has(&store, b"a"), "what is refused changes nothing");
+    store.close().unwrap();
+    let store = Started::open(first.path(), &at).unwrap();
+    assert!(has(&store, b"a"), "opened again in the same trial");
+    store.close().unwrap();
+    let store = Started::open(second.path(), &at).unwrap();
+    assert!(!has(&store, b"a"), "of another trial");
+    store.close().unwrap();
+}
+
+#[test]
+fn class_that_the_server_does_not_keep_is_refused() {
+    if !is_there() {
+        return;
+    }
+    for (of, class) in [(Durability::None, Durability::Strict), (Durability::Strict, Durability::None)] {
+        let dir = scratch();
+        let spec = StoreSpec { durability: Some(class), url: Some(url(dir.path(), Some(of))), ..plain::<Started>() };
+        let error = Started::open(dir.path(), &spec).map(drop).unwrap_err();
+        assert!(matches!(&error, EngineError::Unsupported { what, .. } if what.contains("fsync = ")), "{error:?}");
+    }
+}
+
+#[test]
+fn settings_and_version_are_those_that_the_server_reports() {
+    if !is_there() {
+        return;
+    }
+    let dir = scratch();
+    let store =
+        Started::open(dir.path(), &StoreSpec { durability: Some(Durability::Volatile), ..plain::<Started>() }).unwrap();
+    let of = |name: &str| match store.in_force().unwrap().read_back.get(name) {
+        Some(Setting::Text(value)) => value.clone(),
+        other => panic!("{name}: {other:?}"),
+    };
+    assert_eq!((of("fsync"), of("synchronous_commit"), of("block_size")), ("on".into(), "off".into(), "8192".into()));
+    let version = psql(server(true), "SHOW server_version").unwrap();
+    assert_eq!((store.version(), of("server_version")), (Some(version.clone()), version));
+    store.close().unwrap();
+}
+
+/// The server ends a session: an error of that operation, not a panic or a wait, and the next session works.
+#[test]
+fn session_that_the_server_ends_is_an_error() {
+    if !is_there() {
+        return;
+    }
+    let dir = scratch();
+    let store = Started::open(dir.path(), &fast::<Started>()).unwrap();
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    txn.put(b"a", b"1").unwrap();
+    assert!(!txn.get(b"b", |_| ()).unwrap());
+    // Only this session has a transaction open, in its own schema.
+    let schema = url(dir.path(), Some(Durability::None)).rsplit_once("%3D").unwrap().1.to_owned();
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE relation = '{schema}.prony_records'::regclass AND mode = \
+         'RowExclusiveLock'"
+    );
+    assert_eq!(psql(server(false), &end).as_deref(), Some("1"));
+    let error = txn.commit().unwrap_err();
+    assert!(matches!(error, EngineError::Engine { .. }), "{error:?}");
+    drop(session);
+    assert!(!has(&store, b"a"));
+    put(&store, b"a", b"2").unwrap();
+    assert!(has(&store, b"a"));
+    store.close().unwrap();
+}
+
+#[test]
+fn password_is_asked_for_by_scram() {
+    if !is_there() {
+        return;
+    }
+    let dir = scratch();
+    let (base, schema) = (server(false), url(dir.path(), Some(Durability::None)));
+    // Trust asks for none: what is tested is that a role with one can log in where the server asks.
+    let hba = psql(base, "SHOW hba_file").unwrap();
+    let as_root = std::fs::metadata(&hba).is_ok();
+    if !as_root {
+        println!("SKIPPED: `{hba}` cannot be read");
+        return;
+    }
+    psql(base, "CREATE ROLE asked LOGIN SUPERUSER PASSWORD 's:e/cret'").unwrap();
+    let trust = std::fs::read_to_string(&hba).unwrap();
+    std::fs::write(&hba, format!("host all asked 127.0.0.1/32 scram-sha-256\n{trust}")).unwrap();
+    psql(base, "SELECT pg_reload_conf()").unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let with = |user: &str| StoreSpec { url: Some(schema.replacen("postgres@", user, 1)), ..fast::<Started>() };
+    let store = Started::open(dir.path(), &with("asked:s%3Ae%2Fcret@")).unwrap();
+    put(&store, b"a", b"1").unwrap();
+    store.close().unwrap();
+    for (user, part) in [("asked:wrong@", "28P01"), ("asked@", "asks for a password")] {
+        let error = Started::open(dir.path(), &with(user)).map(drop).unwrap_err();
+        let text = prony_engines::timed_loop::chain(&error);
+        assert!(text.contains(part) && !text.contains("cret"), "{text}");
+    }
+}
