@@ -44,7 +44,8 @@ const fn allowed(promise: &Promise, kind: CutKind) -> Option<Allowed> {
 /// The first image of a cut that breaks what the store promises, and how.
 pub fn breaks(cut: &CutRecord) -> Option<(u32, String)> {
     let promise = cut.effective.as_ref()?.promise.as_ref()?;
-    let found = smallest(&checked(cut)?, allowed(promise, cut.kind)?)?;
+    let allowed = allowed(promise, cut.kind)?;
+    let found = smallest(&checked(cut, Some(allowed), true)?, allowed)?;
     Some((found.image, found.what))
 }
 
@@ -83,36 +84,41 @@ pub fn broken_promises(experiment: &Experiment, cuts: &[CutRecord]) -> Option<Fi
     (number > 0).then_some(finding)
 }
 
-/// A cut whose images have all been checked.
+/// A cut that counts.
 struct Checked<'a> {
     record: &'a CutRecord,
     acknowledged: u64,
     images: &'a [ImageRecord],
 }
 
-fn checked(record: &CutRecord) -> Option<Checked<'_>> {
+/// A cut counts if an image breaks what is promised; otherwise if all of its images have been checked, and a commit could be lost
+/// or the creation of the store is tested.
+fn checked(record: &CutRecord, allowed: Option<Allowed>, creation: bool) -> Option<Checked<'_>> {
     let CutEnding::Cut { acknowledged, images, .. } = &record.ending else { return None };
     let all = !images.is_empty() && images.iter().all(|image| !matches!(image.found, Found::Unchecked { .. }));
-    all.then_some(Checked { record, acknowledged: *acknowledged, images })
+    let breaks = allowed.is_some_and(|allowed| images.iter().any(|image| broken(&image.found, allowed).is_some()));
+    let counts = breaks || (all && (*acknowledged > 0 || creation));
+    counts.then_some(Checked { record, acknowledged: *acknowledged, images })
 }
 
 fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> CrashSummary {
-    let cuts: Vec<Checked<'_>> = records.iter().filter_map(|record| checked(record)).collect();
-    let images = || cuts.iter().flat_map(|cut| cut.images);
-    let survived = || images().filter_map(|image| survived(&image.found));
     let effective = records.iter().find_map(|record| record.effective.as_ref());
     let promise = effective.and_then(|effective| effective.promise.as_ref());
+    let may = promise.and_then(|promise| allowed(promise, crash.cut));
+    let cuts: Vec<Checked<'_>> = records.iter().filter_map(|record| checked(record, may, crash.creation)).collect();
+    let images = || cuts.iter().flat_map(|cut| cut.images);
+    let survived = || images().filter_map(|image| survived(&image.found));
     CrashSummary {
         variant,
         phase: crash.name.clone(),
         during: crash.during.clone(),
         kind: crash.cut,
         durability: effective.map(|effective: &EffectiveStore| effective.durability),
-        promise: promise
-            .map(|promise| allowed(promise, crash.cut).map_or("promises nothing", |allowed| allowed.words).to_owned()),
+        promise: promise.map(|_| may.map_or("promises nothing", |allowed| allowed.words).to_owned()),
         cuts: cuts.len() as u32,
         planned: crash.cuts,
-        images: images().count() as u32,
+        uncounted: (cuts.len() < records.len()).then(|| not_cut(records)).flatten(),
+        images: images().filter(|image| !matches!(image.found, Found::Unchecked { .. })).count() as u32,
         acknowledged: spread(cuts.iter().map(|cut| cut.acknowledged as f64)),
         lost: spread(survived().map(|survived| survived.lost as f64)),
         lost_time: spread(survived().map(|survived| survived.oldest_lost.map_or(0.0, |time| time.as_nanos() as f64))),
@@ -122,7 +128,7 @@ fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> Cras
         open: spread(survived().map(|survived| survived.open.as_nanos() as f64)),
         open_written: spread(survived().filter_map(|survived| Some(survived.written.measured()?.as_bytes() as f64))),
         remarks: remarks(&cuts),
-        verdict: verdict(crash, records, &cuts, promise),
+        verdict: verdict(records, &cuts, may),
     }
 }
 
@@ -135,7 +141,7 @@ fn remarks(cuts: &[Checked<'_>]) -> Vec<String> {
     cuts.iter().map(of).find(|remarks| !remarks.is_empty()).unwrap_or_default()
 }
 
-fn verdict(crash: &CrashSpec, records: &[&CutRecord], cuts: &[Checked<'_>], promise: Option<&Promise>) -> CrashVerdict {
+fn verdict(records: &[&CutRecord], cuts: &[Checked<'_>], allowed: Option<Allowed>) -> CrashVerdict {
     let unsupported = records.iter().find_map(|record| match &record.ending {
         CutEnding::Unsupported { why } => Some(why.clone()),
         _ => None,
@@ -146,9 +152,7 @@ fn verdict(crash: &CrashSpec, records: &[&CutRecord], cuts: &[Checked<'_>], prom
     if cuts.is_empty() {
         return CrashVerdict::Unknown { why: not_cut(records).unwrap_or_else(|| "no cut is stored".to_owned()) };
     }
-    let Some(allowed) = promise.and_then(|promise| allowed(promise, crash.cut)) else {
-        return CrashVerdict::NothingPromised;
-    };
+    let Some(allowed) = allowed else { return CrashVerdict::NothingPromised };
     let broken: Vec<Reproduction> = cuts.iter().filter_map(|cut| smallest(cut, allowed)).collect();
     match broken.iter().min_by_key(|found| (found.acknowledged, found.cut)) {
         Some(smallest) => CrashVerdict::Broken { broken: broken.len() as u32, smallest: smallest.clone() },
@@ -156,15 +160,19 @@ fn verdict(crash: &CrashSpec, records: &[&CutRecord], cuts: &[Checked<'_>], prom
     }
 }
 
-/// Why cuts were not made or not checked: the first reason.
+/// Why cuts do not count: the first reason.
 fn not_cut(records: &[&CutRecord]) -> Option<String> {
     records.iter().find_map(|record| match &record.ending {
         CutEnding::Failed { message } => Some(message.clone()),
         CutEnding::Unsupported { why } => Some(why.clone()),
-        CutEnding::Cut { images, .. } => images.iter().find_map(|image| match &image.found {
-            Found::Unchecked { why } => Some(why.clone()),
-            _ => None,
-        }),
+        CutEnding::Cut { images, acknowledged, .. } => {
+            let unchecked = images.iter().find_map(|image| match &image.found {
+                Found::Unchecked { why } => Some(why.clone()),
+                _ => None,
+            });
+            let nothing = || (*acknowledged == 0).then(|| "no commit was acknowledged before the cut".to_owned());
+            unchecked.or_else(nothing)
+        }
     })
 }
 
@@ -352,6 +360,29 @@ mod tests {
         assert_eq!(none.verdict, CrashVerdict::Unknown { why: "killed".to_owned() });
         let failed = CutRecord { ending: CutEnding::Failed { message: "full".to_owned() }, ..cut(0, 0, found(|_| ())) };
         assert_eq!(summary_of(&[failed]).verdict, CrashVerdict::Unknown { why: "full".to_owned() });
+    }
+
+    #[test]
+    fn image_that_breaks_the_promise_counts_beside_one_that_was_not_checked() {
+        let mut record = cut(0, 9, found(|survived| survived.lost = 1));
+        let CutEnding::Cut { images, .. } = &mut record.ending else { panic!() };
+        let found = Found::Unchecked { why: "disk full".to_owned() };
+        images.push(ImageRecord { image: 1, contains: String::new(), found });
+        assert!(breaks(&record).is_some());
+        assert!(matches!(summary_of(&[record]).verdict, CrashVerdict::Broken { broken: 1, .. }));
+    }
+
+    #[test]
+    fn cut_before_the_first_acknowledged_commit_is_no_evidence_unless_creation_is_tested() {
+        let early = cut(0, 0, found(|_| ()));
+        let why = "no commit was acknowledged before the cut".to_owned();
+        assert_eq!(summary_of(&[early.clone()]).verdict, CrashVerdict::Unknown { why: why.clone() });
+        let summary = summary_of(&[early.clone(), cut(1, 5, found(|_| ()))]);
+        assert_eq!((summary.cuts, summary.uncounted), (1, Some(why)));
+        let created = summarised(0, &CrashSpec { creation: true, ..crash() }, &[&early]);
+        assert!(matches!(created.verdict, CrashVerdict::Unbroken { .. }));
+        let corrupt = cut(0, 0, Found::DoesNotOpen { message: "bad magic".to_owned() });
+        assert!(matches!(summary_of(&[corrupt]).verdict, CrashVerdict::Broken { .. }));
     }
 
     #[test]

@@ -143,10 +143,12 @@ pub struct CrashSummary {
     pub durability: Option<Durability>,
     /// What that class promises about these cuts, in words.
     pub promise: Option<String>,
-    /// Cuts after which every state of the store was checked.
+    /// Cuts that count: an acknowledged commit could be lost, and every state of the store was checked, or one broke the promise.
     pub cuts: u32,
     /// Cuts planned.
     pub planned: u32,
+    /// Why a cut that was made does not count: of the first; `None` where all count.
+    pub uncounted: Option<String>,
     /// States of the store that were checked after these cuts.
     pub images: u32,
     /// Acknowledged commits before a cut.

@@ -211,7 +211,9 @@ fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
         cell.marks.push(notes.mark(format!("images may be less severe than a power failure: {remark}")));
     }
     if summary.cuts < summary.planned && supported {
-        cell.marks.push(notes.mark(format!("{} planned", count(summary.planned, "cut"))));
+        let why = summary.uncounted.as_ref().map(|why| format!("; one that does not count: {why}"));
+        let planned = count(summary.planned, "cut");
+        cell.marks.push(notes.mark(format!("{planned} planned{}", why.unwrap_or_default())));
     }
     cell
 }

@@ -261,7 +261,10 @@ fn check(trial: &Trial<'_>, store: &Path, (cut, acknowledged): (Nanos, u64)) -> 
                 break Found::Unchecked { why: format!("the process that read {how}") };
             }
             Heard::Ended(how) => break failed(open, format!("the process that read {how}")),
-            Heard::Late => break failed(open, format!("the process that read did not end within {limit}")),
+            // A machine that is busy may be the cause, so that the engine is not blamed.
+            Heard::Late => {
+                break Found::Unchecked { why: format!("the process that read did not end within {limit}") };
+            }
             Heard::Interrupted => {
                 reader.end()?;
                 return Ok(None);
