@@ -376,7 +376,7 @@ mod tests {
     fn cut_before_the_first_acknowledged_commit_is_no_evidence_unless_creation_is_tested() {
         let early = cut(0, 0, found(|_| ()));
         let why = "no commit was acknowledged before the cut".to_owned();
-        assert_eq!(summary_of(&[early.clone()]).verdict, CrashVerdict::Unknown { why: why.clone() });
+        assert_eq!(summary_of(std::slice::from_ref(&early)).verdict, CrashVerdict::Unknown { why: why.clone() });
         let summary = summary_of(&[early.clone(), cut(1, 5, found(|_| ()))]);
         assert_eq!((summary.cuts, summary.uncounted), (1, Some(why)));
         let created = summarised(0, &CrashSpec { creation: true, ..crash() }, &[&early]);
