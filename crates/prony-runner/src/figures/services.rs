@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_boundaries::suspensions::Suspensions;
-use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::metric::Metric;
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MetricKeyText, ProcessSeries};
+use prony_model::record::ProcessSeries;
 use prony_model::service::ALL;
 use prony_model::spec::{PhaseSpec, WORKER};
 use prony_model::units::Nanos;
@@ -62,7 +62,6 @@ pub(crate) fn beside(served: &Served, series: &[ProcessSeries], phase: &Beside<'
     }
     let mut all = readings_of_roles(&begin, end, series, |_| true, phase.ends);
     add_amounts(&mut all, phase.own, services);
-    peaks_have_no_sum(&mut all);
     found.insert(ALL.to_owned(), all);
     found
 }
@@ -177,25 +176,12 @@ fn joined(
 ) -> Readings {
     let own = series.iter().filter(|process| roles.contains(&process.role)).cloned();
     let own: Vec<ProcessSeries> = own.map(|process| ProcessSeries { role: name.to_owned(), ..process }).collect();
-    let mut readings = phase_readings(&begin.joined(roles, name), &end.joined(roles, name), &own, name);
-    if own.iter().filter(|process| !process.samples.is_empty()).count() > 1 {
-        peaks_have_no_sum(&mut readings);
-    }
-    readings
-}
-
-/// Peaks of several processes are not reached at one instant: they are never added.
-fn peaks_have_no_sum(readings: &mut Readings) {
-    let peak = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak));
-    if let Some(reading) = readings.get_mut(&peak).filter(|reading| reading.measured().is_some()) {
-        *reading =
-            Reading::not_supported("several processes have peaks at different instants, whose sum means nothing");
-    }
+    phase_readings(&begin.joined(roles, name), &end.joined(roles, name), &own, name)
 }
 
 #[cfg(test)]
 mod tests {
-    use prony_model::record::ProcessSample;
+    use prony_model::record::{MetricKeyText, ProcessSample};
     use prony_model::service::LOAD;
     use prony_model::units::Bytes;
     use prony_os::sample::counters::Counters;
@@ -339,6 +325,11 @@ mod tests {
         };
         let found = instances(&served(), &one(&begin), &one(&end), &series[..2]);
         is(&found["db"], "rss.peak", 6_000.0);
+        // One that ended during the phase has none at its end, but was sampled.
+        let found = instances(&served(), &begin, &one(&end), &series);
+        assert!(matches!(of(&found["db"], "rss.peak"), Reading::Missing(Why::NotSupported(_))), "{found:?}");
+        let found = instances(&served(), &one(&begin), &one(&end), &series);
+        assert!(matches!(of(&found["db"], "rss.peak"), Reading::Missing(Why::NotSupported(_))), "{found:?}");
     }
 
     #[test]
