@@ -2,10 +2,12 @@
 
 use prony_experiment::design::Experiment;
 use prony_model::crash::{
-    CrashSummary, CrashVerdict, CutEnding, CutKind, CutRecord, Found, ImageRecord, Reproduction, Spread, Survived,
+    CrashSummary, CrashVerdict, CutEnding, CutKind, CutRecord, FaultKind, Found, ImageRecord, Reproduction, Spread,
+    Survived,
 };
 use prony_model::finding::{Finding, Severity};
 use prony_model::number::{count, first_few};
+use prony_model::reading::Reading;
 use prony_model::record::EffectiveStore;
 use prony_model::record::effective::{PowerCut, ProcessCrash, Promise};
 use prony_model::spec::CrashSpec;
@@ -45,8 +47,22 @@ const fn allowed(promise: &Promise, kind: CutKind) -> Option<Allowed> {
 pub fn breaks(cut: &CutRecord) -> Option<(u32, String)> {
     let promise = cut.effective.as_ref()?.promise.as_ref()?;
     let allowed = allowed(promise, cut.kind)?;
-    let found = smallest(&checked(cut, Some(allowed), true)?, allowed)?;
+    let found = smallest(&checked(cut, Some(allowed), true).ok()?, allowed)?;
     Some((found.image, found.what))
+}
+
+/// Whether a cut need not be made again: all of its images were checked, or one of them breaks what the store promises.
+pub fn was_checked(cut: &CutRecord) -> bool {
+    all_checked(cut) || breaks(cut).is_some()
+}
+
+fn all_checked(cut: &CutRecord) -> bool {
+    match &cut.ending {
+        CutEnding::Cut { images, .. } => {
+            !images.is_empty() && images.iter().all(|image| !matches!(image.found, Found::Unchecked { .. }))
+        }
+        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => false,
+    }
 }
 
 /// What the crash trials of a run show, by variant and crash phase; nothing of those of which no cut is stored.
@@ -91,21 +107,54 @@ struct Checked<'a> {
     images: &'a [ImageRecord],
 }
 
-/// A cut counts if an image breaks what is promised; otherwise if all of its images have been checked, and a commit could be lost
-/// or the creation of the store is tested.
-fn checked(record: &CutRecord, allowed: Option<Allowed>, creation: bool) -> Option<Checked<'_>> {
-    let CutEnding::Cut { acknowledged, images, .. } = &record.ending else { return None };
-    let all = !images.is_empty() && images.iter().all(|image| !matches!(image.found, Found::Unchecked { .. }));
+/// A cut counts if an image breaks what is promised; otherwise if all of its images have been checked, a commit could be lost
+/// or the creation of the store is tested, and it is known whether what was lost is allowed.
+///
+/// # Errors
+/// Why it does not count.
+fn checked(record: &CutRecord, allowed: Option<Allowed>, creation: bool) -> Result<Checked<'_>, String> {
+    let (acknowledged, images) = match &record.ending {
+        CutEnding::Cut { acknowledged, images, .. } => (*acknowledged, images),
+        CutEnding::Failed { message } => return Err(message.clone()),
+        CutEnding::Unsupported { why } => return Err(why.clone()),
+    };
     let breaks = allowed.is_some_and(|allowed| images.iter().any(|image| broken(&image.found, allowed).is_some()));
-    let counts = breaks || (all && (*acknowledged > 0 || creation));
-    counts.then_some(Checked { record, acknowledged: *acknowledged, images })
+    let unchecked = images.iter().find_map(|image| match &image.found {
+        Found::Unchecked { why } => Some(why.clone()),
+        _ => None,
+    });
+    let most = allowed.map_or(u64::MAX, |allowed| allowed.lost);
+    let fits_several =
+        images.iter().filter_map(|image| survived(&image.found)).any(|survived| survived.lost_at_most > most);
+    match unchecked {
+        _ if breaks => {}
+        Some(why) => return Err(why),
+        None if acknowledged == 0 && !creation => {
+            return Err("no commit was acknowledged before the cut".to_owned());
+        }
+        None if fits_several => {
+            return Err(
+                "what was found fits several numbers of commits, and with the smallest too many are lost".to_owned()
+            );
+        }
+        None => {}
+    }
+    Ok(Checked { record, acknowledged, images })
 }
 
 fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> CrashSummary {
     let effective = records.iter().find_map(|record| record.effective.as_ref());
     let promise = effective.and_then(|effective| effective.promise.as_ref());
     let may = promise.and_then(|promise| allowed(promise, crash.cut));
-    let cuts: Vec<Checked<'_>> = records.iter().filter_map(|record| checked(record, may, crash.creation)).collect();
+    let mut uncounted = Vec::new();
+    let counted = records.iter().filter_map(|record| match checked(record, may, crash.creation) {
+        Ok(checked) => Some(checked),
+        Err(why) => {
+            uncounted.push(why);
+            None
+        }
+    });
+    let cuts: Vec<Checked<'_>> = counted.collect();
     let images = || cuts.iter().flat_map(|cut| cut.images);
     let survived = || images().filter_map(|image| survived(&image.found));
     CrashSummary {
@@ -117,7 +166,7 @@ fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> Cras
         promise: promise.map(|_| may.map_or("promises nothing", |allowed| allowed.words).to_owned()),
         cuts: cuts.len() as u32,
         planned: crash.cuts,
-        uncounted: (cuts.len() < records.len()).then(|| not_cut(records)).flatten(),
+        uncounted: not_counted(&uncounted),
         images: images().filter(|image| !matches!(image.found, Found::Unchecked { .. })).count() as u32,
         acknowledged: spread(cuts.iter().map(|cut| cut.acknowledged as f64)),
         lost: spread(survived().map(|survived| survived.lost as f64)),
@@ -128,7 +177,7 @@ fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> Cras
         open: spread(survived().map(|survived| survived.open.as_nanos() as f64)),
         open_written: spread(survived().filter_map(|survived| Some(survived.written.measured()?.as_bytes() as f64))),
         remarks: remarks(&cuts),
-        verdict: verdict(records, &cuts, may),
+        verdict: verdict(records, (&cuts, &uncounted), may),
     }
 }
 
@@ -141,16 +190,19 @@ fn remarks(cuts: &[Checked<'_>]) -> Vec<String> {
     cuts.iter().map(of).find(|remarks| !remarks.is_empty()).unwrap_or_default()
 }
 
-fn verdict(records: &[&CutRecord], cuts: &[Checked<'_>], allowed: Option<Allowed>) -> CrashVerdict {
-    let unsupported = records.iter().find_map(|record| match &record.ending {
-        CutEnding::Unsupported { why } => Some(why.clone()),
-        _ => None,
-    });
-    if let Some(why) = unsupported {
-        return CrashVerdict::Unsupported { why };
-    }
+fn verdict(
+    records: &[&CutRecord],
+    (cuts, uncounted): (&[Checked<'_>], &[String]),
+    allowed: Option<Allowed>,
+) -> CrashVerdict {
     if cuts.is_empty() {
-        return CrashVerdict::Unknown { why: not_cut(records).unwrap_or_else(|| "no cut is stored".to_owned()) };
+        let unsupported = records.iter().find_map(|record| match &record.ending {
+            CutEnding::Unsupported { why } => Some(why.clone()),
+            _ => None,
+        });
+        let unknown = || not_counted(uncounted).unwrap_or_else(|| "no cut is stored".to_owned());
+        return unsupported
+            .map_or_else(|| CrashVerdict::Unknown { why: unknown() }, |why| CrashVerdict::Unsupported { why });
     }
     let Some(allowed) = allowed else { return CrashVerdict::NothingPromised };
     let broken: Vec<Reproduction> = cuts.iter().filter_map(|cut| smallest(cut, allowed)).collect();
@@ -160,20 +212,20 @@ fn verdict(records: &[&CutRecord], cuts: &[Checked<'_>], allowed: Option<Allowed
     }
 }
 
-/// Why cuts do not count: the first reason.
-fn not_cut(records: &[&CutRecord]) -> Option<String> {
-    records.iter().find_map(|record| match &record.ending {
-        CutEnding::Failed { message } => Some(message.clone()),
-        CutEnding::Unsupported { why } => Some(why.clone()),
-        CutEnding::Cut { images, acknowledged, .. } => {
-            let unchecked = images.iter().find_map(|image| match &image.found {
-                Found::Unchecked { why } => Some(why.clone()),
-                _ => None,
-            });
-            let nothing = || (*acknowledged == 0).then(|| "no commit was acknowledged before the cut".to_owned());
-            unchecked.or_else(nothing)
+/// At most so many reasons are named.
+const REASONS: usize = 3;
+
+/// How many cuts do not count for each reason; `None` where all count.
+fn not_counted(reasons: &[String]) -> Option<String> {
+    let mut each: Vec<(&String, u32)> = Vec::new();
+    for reason in reasons {
+        match each.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, number)) => *number += 1,
+            None => each.push((reason, 1)),
         }
-    })
+    }
+    let each = each.into_iter().map(|(reason, number)| format!("{} ({reason})", count(number, "cut"))).collect();
+    (!reasons.is_empty()).then(|| first_few(each, REASONS, ("; ", "; and "), "more reason"))
 }
 
 /// The image of a cut that breaks the promise and lacks the fewest commits.
@@ -183,7 +235,7 @@ fn smallest(cut: &Checked<'_>, allowed: Allowed) -> Option<Reproduction> {
     let (image, what) = broken.min_by_key(|(image, _)| (lost(image), image.image))?;
     let saved = match &cut.record.ending {
         CutEnding::Cut { saved, .. } => saved.clone(),
-        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => None,
+        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => Reading::default(),
     };
     let (seed, image) = (cut.record.seed, image.image);
     Some(Reproduction { cut: cut.record.cut, image, acknowledged: cut.acknowledged, what, seed, saved })
@@ -195,17 +247,27 @@ fn broken(found: &Found, allowed: Allowed) -> Option<String> {
         return Some(what);
     }
     let survived = survived(found)?;
-    let first = || survived.faults.first().map(|fault| format!(": {fault}")).unwrap_or_default();
     if survived.partial > 0 {
-        return Some(format!("{} in part{}", count(survived.partial, "transaction"), first()));
+        return Some(format!(
+            "{} in part{}",
+            count(survived.partial, "transaction"),
+            first(survived, FaultKind::Partial)
+        ));
     }
     if survived.holes > 0 {
-        return Some(format!("{} missing before later ones{}", count(survived.holes, "commit"), first()));
+        let holes = count(survived.holes, "commit");
+        return Some(format!("{holes} missing before later ones{}", first(survived, FaultKind::Hole)));
     }
     (survived.lost > allowed.lost).then(|| {
         let before = survived.oldest_lost.map(|time| format!(", the oldest acknowledged {time} before the cut"));
         format!("{} lost{}", count(survived.lost, "acknowledged commit"), before.unwrap_or_default())
     })
+}
+
+/// The first fault of a kind, as the end of a sentence.
+fn first(survived: &Survived, kind: FaultKind) -> String {
+    let first = survived.faults.iter().find(|fault| fault.kind == kind);
+    first.map(|fault| format!(": {}", fault.text)).unwrap_or_default()
 }
 
 const fn survived(found: &Found) -> Option<&Survived> {
@@ -224,8 +286,7 @@ fn corruption(found: &Found) -> Option<String> {
         Found::Survived(survived) => survived,
     };
     if survived.wrong > 0 {
-        let first = survived.faults.first().map(|fault| format!(": {fault}")).unwrap_or_default();
-        return Some(format!("{}{first}", count(survived.wrong, "wrong record")));
+        return Some(format!("{}{}", count(survived.wrong, "wrong record"), first(survived, FaultKind::Wrong)));
     }
     if let Some(fault) = survived.integrity.iter().flatten().next() {
         return Some(format!("fails the engine's own check: {fault}"));
@@ -240,7 +301,7 @@ fn spread(values: impl Iterator<Item = f64>) -> Option<Spread> {
 
 #[cfg(test)]
 mod tests {
-    use prony_model::reading::Reading;
+    use prony_model::crash::Fault;
     use prony_model::spec::Durability;
     use prony_model::units::{Bytes, Nanos};
 
@@ -291,7 +352,13 @@ mod tests {
             seed: 1,
             moment: Nanos::ZERO,
             effective: Some(store(ProcessCrash::Keeps)),
-            ending: CutEnding::Cut { acknowledged, after: Nanos::ZERO, images, remarks: Vec::new(), saved: None },
+            ending: CutEnding::Cut {
+                acknowledged,
+                after: Nanos::ZERO,
+                images,
+                remarks: Vec::new(),
+                saved: Reading::default(),
+            },
             took: Nanos::ZERO,
         }
     }
@@ -357,9 +424,9 @@ mod tests {
         assert_eq!(summary.cuts, 1);
         assert!(matches!(summary.verdict, CrashVerdict::Unbroken { below } if below > 0.9));
         let none = summary_of(&[cut(0, 9, unchecked)]);
-        assert_eq!(none.verdict, CrashVerdict::Unknown { why: "killed".to_owned() });
+        assert_eq!(none.verdict, CrashVerdict::Unknown { why: "1 cut (killed)".to_owned() });
         let failed = CutRecord { ending: CutEnding::Failed { message: "full".to_owned() }, ..cut(0, 0, found(|_| ())) };
-        assert_eq!(summary_of(&[failed]).verdict, CrashVerdict::Unknown { why: "full".to_owned() });
+        assert_eq!(summary_of(&[failed]).verdict, CrashVerdict::Unknown { why: "1 cut (full)".to_owned() });
     }
 
     #[test]
@@ -375,7 +442,7 @@ mod tests {
     #[test]
     fn cut_before_the_first_acknowledged_commit_is_no_evidence_unless_creation_is_tested() {
         let early = cut(0, 0, found(|_| ()));
-        let why = "no commit was acknowledged before the cut".to_owned();
+        let why = "1 cut (no commit was acknowledged before the cut)".to_owned();
         assert_eq!(summary_of(std::slice::from_ref(&early)).verdict, CrashVerdict::Unknown { why: why.clone() });
         let summary = summary_of(&[early.clone(), cut(1, 5, found(|_| ()))]);
         assert_eq!((summary.cuts, summary.uncounted), (1, Some(why)));
@@ -383,6 +450,58 @@ mod tests {
         assert!(matches!(created.verdict, CrashVerdict::Unbroken { .. }));
         let corrupt = cut(0, 0, Found::DoesNotOpen { message: "bad magic".to_owned() });
         assert!(matches!(summary_of(&[corrupt]).verdict, CrashVerdict::Broken { .. }));
+    }
+
+    #[test]
+    fn contents_that_fit_several_numbers_of_commits_are_no_evidence_where_one_breaks_the_promise() {
+        let fits = cut(0, 9, found(|survived| survived.lost_at_most = 5));
+        let CrashVerdict::Unknown { why } = summary_of(std::slice::from_ref(&fits)).verdict else { panic!() };
+        assert!(why.contains("fits several numbers of commits"), "{why}");
+        let mut tail = fits;
+        tail.effective = Some(store(ProcessCrash::LosesTail));
+        assert!(matches!(summary_of(&[tail]).verdict, CrashVerdict::Unbroken { .. }), "a tail may be lost");
+    }
+
+    #[test]
+    fn cut_that_broke_the_promise_counts_beside_one_that_was_unsupported() {
+        let why = "no FUSE".to_owned();
+        let none = CutRecord { ending: CutEnding::Unsupported { why: why.clone() }, ..cut(0, 0, found(|_| ())) };
+        assert_eq!(summary_of(std::slice::from_ref(&none)).verdict, CrashVerdict::Unsupported { why });
+        let broken = cut(1, 9, found(|survived| survived.lost = 1));
+        assert!(matches!(summary_of(&[none, broken]).verdict, CrashVerdict::Broken { broken: 1, .. }));
+    }
+
+    #[test]
+    fn description_is_of_the_fault_that_is_named() {
+        let of = |kind, text: &str| Fault { kind, text: text.to_owned() };
+        let faults = vec![of(FaultKind::Partial, "half"), of(FaultKind::Hole, "gap"), of(FaultKind::Wrong, "odd")];
+        let said = |change: &dyn Fn(&mut Survived)| {
+            let record = cut(0, 9, found(|survived| (survived.faults = faults.clone(), change(survived)).1));
+            let CrashVerdict::Broken { smallest, .. } = summary_of(&[record]).verdict else { panic!() };
+            smallest.what
+        };
+        assert_eq!(said(&|survived| survived.holes = 2), "2 commits missing before later ones: gap");
+        assert_eq!(said(&|survived| (survived.holes, survived.partial) = (2, 1)), "1 transaction in part: half");
+        assert_eq!(said(&|survived| (survived.holes, survived.wrong) = (2, 1)), "1 wrong record: odd");
+    }
+
+    #[test]
+    fn reasons_are_those_of_cuts_that_do_not_count_and_are_counted() {
+        let unchecked = || Found::Unchecked { why: "disk full".to_owned() };
+        let mut broken = cut(3, 9, found(|survived| survived.lost = 1));
+        let CutEnding::Cut { images, .. } = &mut broken.ending else { panic!() };
+        images.push(ImageRecord {
+            image: 1,
+            contains: String::new(),
+            found: Found::Unchecked { why: "hung".to_owned() },
+        });
+        let cuts = [cut(0, 9, unchecked()), cut(1, 0, found(|_| ())), cut(2, 5, unchecked()), broken.clone()];
+        assert_eq!(
+            summary_of(&cuts).uncounted.as_deref(),
+            Some("2 cuts (disk full); 1 cut (no commit was acknowledged before the cut)")
+        );
+        assert!(was_checked(&broken) && was_checked(&cuts[1]) && !was_checked(&cuts[0]), "which are made again");
+        assert!(!was_checked(&CutRecord { ending: CutEnding::Failed { message: String::new() }, ..broken }));
     }
 
     #[test]

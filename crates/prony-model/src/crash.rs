@@ -49,9 +49,9 @@ pub enum CutEnding {
         /// Why the images may be less severe than a power failure; empty where nothing is known of it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         remarks: Vec<String>,
-        /// The saved cut, of which the images can be made again; `None` where it was not kept.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        saved: Option<String>,
+        /// Where the cut is saved, of which the images can be made again. A cut that broke no promise is not kept.
+        #[serde(default)]
+        saved: Reading<String>,
     },
     /// The engine or machine does not offer what the trial needs.
     Unsupported {
@@ -118,14 +118,38 @@ pub struct Survived {
     pub partial: u64,
     /// Records with a content that no commit has written, or that no record of the workload is.
     pub wrong: u64,
-    /// The first faults in words.
-    pub faults: Vec<String>,
+    /// The first faults of each kind.
+    pub faults: Vec<Fault>,
+    /// Acknowledged commits that are missing if the smallest number of commits counts that fits what was found as well. It differs
+    /// from `lost` where the store holds the same after several numbers of commits, and not what all acknowledged ones left.
+    pub lost_at_most: u64,
     /// Commits that are there though they were not acknowledged, which is no fault.
     pub unacknowledged: u64,
     /// What the engine's own check says: nothing where it finds the store intact; `None` where the engine has no check.
     pub integrity: Option<Vec<String>>,
     /// Why the store takes no further commit; `None` where it does.
     pub refuses_writes: Option<String>,
+}
+
+/// A fault of a store that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fault {
+    /// What kind it is of.
+    pub kind: FaultKind,
+    /// In words.
+    pub text: String,
+}
+
+/// A kind of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// A content that no commit has written.
+    Wrong,
+    /// A part of a transaction.
+    Partial,
+    /// A missing commit of which a later one is there.
+    Hole,
 }
 
 /// What the cuts of a crash phase of one variant show.
@@ -147,7 +171,7 @@ pub struct CrashSummary {
     pub cuts: u32,
     /// Cuts planned.
     pub planned: u32,
-    /// Why a cut that was made does not count: of the first; `None` where all count.
+    /// Why cuts that are stored do not count, with the number of each reason; `None` where all count.
     pub uncounted: Option<String>,
     /// States of the store that were checked after these cuts.
     pub images: u32,
@@ -228,6 +252,6 @@ pub struct Reproduction {
     pub what: String,
     /// The seed of the cut.
     pub seed: u64,
-    /// Where the cut is saved; `None` where it was not.
-    pub saved: Option<String>,
+    /// Where the cut is saved.
+    pub saved: Reading<String>,
 }

@@ -141,6 +141,8 @@ pub enum Failure {
     OutOfMemory,
     /// The disk was full.
     DiskFull,
+    /// Prony itself failed, which says nothing about the engine.
+    OfProny,
 }
 
 /// What the worker measured in a phase.

@@ -17,14 +17,14 @@ use crate::links::{Plan, Rules};
 const PIECE: u64 = 32 << 20;
 
 /// Receives how many bytes of how many are copied; an error ends the copy.
-pub(crate) type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
+pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
 
 /// Copies a directory with everything below it, links to places inside it as links to the copy, without regard to links
 /// that lead out: for what is a copy already.
 ///
 /// # Errors
 /// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
-pub(crate) fn copy_tree(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
+pub fn copy_tree(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
     let original = &fs::canonicalize(original).map_err(Error::copying(original))?;
     // Listed before anything is written, as the copy may lie below the original.
     copy_plan(

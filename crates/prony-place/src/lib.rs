@@ -21,4 +21,5 @@ mod tests;
 pub mod to_end;
 pub mod user;
 
+pub use copy::{Progress, copy_tree};
 pub use error::Error;

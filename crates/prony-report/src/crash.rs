@@ -4,6 +4,7 @@ use prony_experiment::design::{CellPart, Expr, Operator, Statistic};
 use prony_model::crash::{CrashSummary, CrashVerdict, CutKind, Reproduction, Spread};
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{count, digits, percent_up_to};
+use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
 use prony_stats::summary::median_interval;
@@ -211,7 +212,7 @@ fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
         cell.marks.push(notes.mark(format!("images may be less severe than a power failure: {remark}")));
     }
     if summary.cuts < summary.planned && supported {
-        let why = summary.uncounted.as_ref().map(|why| format!("; one that does not count: {why}"));
+        let why = summary.uncounted.as_ref().map(|why| format!("; not counted: {why}"));
         let planned = count(summary.planned, "cut");
         cell.marks.push(notes.mark(format!("{planned} planned{}", why.unwrap_or_default())));
     }
@@ -220,7 +221,12 @@ fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
 
 /// How the image is made again.
 fn again(found: &Reproduction) -> String {
-    let Some(saved) = &found.saved else { return String::new() };
+    let saved = match &found.saved {
+        Reading::Measured(saved) => saved,
+        // After a process crash there is no disk to save.
+        Reading::Missing(Why::NotApplicable) => return String::new(),
+        Reading::Missing(why) => return format!("; the cut could not be kept: {why}"),
+    };
     let saved = shell_words::quote(saved);
     format!(
         "; to make the images again: `prony powercut images {saved} --into IMAGES --images {} --seed {} --policy \

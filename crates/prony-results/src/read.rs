@@ -77,7 +77,7 @@ impl Database {
 }
 
 /// The cuts of a run, by variant, phase and number.
-fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
+pub(crate) fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
     let mut statement = connection.prepare("SELECT record FROM cuts WHERE run = ?1 ORDER BY variant, phase, cut")?;
     statement.query_map([run.0], |row| json(row, 0))?.collect()
 }

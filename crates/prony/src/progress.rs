@@ -272,7 +272,7 @@ fn found_line(found: &Found) -> Option<String> {
         Found::Unreadable { message } => Some(format!("opens and cannot be read: {message}")),
         Found::Unchecked { why } => Some(format!("not checked: {why}")),
         Found::Survived(survived) => {
-            let fault = survived.faults.first().cloned();
+            let fault = survived.faults.first().map(|fault| fault.text.clone());
             let fault = fault.or_else(|| survived.integrity.iter().flatten().next().cloned());
             let fault = fault.or_else(|| survived.refuses_writes.clone());
             let lost = (survived.lost > 0).then(|| format!("{} lost", survived.lost));

@@ -100,6 +100,9 @@ impl Stop {
             Self::Engine(EngineError::OutOfMemory { .. }) => Failure::OutOfMemory,
             Self::Engine(EngineError::DiskFull { .. }) => Failure::DiskFull,
             Self::WrongAnswer(_) | Self::Engine(EngineError::WrongData(_)) => Failure::WrongAnswer,
+            Self::Link(_) | Self::Client { .. } | Self::Acknowledged { .. } | Self::Latency(_) | Self::Protocol(_) => {
+                Failure::OfProny
+            }
             _ => Failure::Failed,
         }
     }

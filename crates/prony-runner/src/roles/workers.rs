@@ -469,7 +469,7 @@ fn is_shared(phase: &PhaseSpec) -> bool {
 /// Of a store that writes through a map of its file, as LMDB does with `write_map`, a full disk refuses no call: the kernel
 /// ends the worker by SIGBUS. A map that reaches beyond its file ends it by the same signal, so that the disk counts as full
 /// only if it has no room.
-fn disk_full(status: Status, directory: &Path) -> Option<Fault> {
+pub(crate) fn disk_full(status: Status, directory: &Path) -> Option<Fault> {
     let is_bus = matches!(status, Status::Signalled(signal) if signal == Signal::BUS.as_raw());
     let message = "the worker was ended by signal 7 (SIGBUS) when it wrote to its memory-mapped store, whose file \
                    system is full (hint: free space there)";

@@ -7,19 +7,24 @@
 mod disk;
 mod worker;
 
+use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use prony_analysis::crash::breaks;
+use prony_analysis::crash::{breaks, was_checked};
 use prony_engines::registry;
 use prony_experiment::plan::cuts;
 use prony_model::crash::{CrashStep, CutEnding, CutKind, CutRecord, Found, ImageRecord, PlannedCut};
+use prony_model::error::chain;
 use prony_model::event::{Event, Observer};
 use prony_model::protocol::{Failure, FromWorker};
+use prony_model::reading::Reading;
 use prony_model::record::EffectiveStore;
 use prony_model::spec::{CrashSpec, TrialSpec};
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
-use prony_os::launch::Scratch;
+use prony_os::launch::{Scratch, remove_tree};
+use prony_place::copy_tree;
 use prony_results::RunId;
 
 use crate::campaign::{Campaign, count};
@@ -48,13 +53,18 @@ pub(super) fn all(
     if planned.is_empty() {
         return Ok(true);
     }
-    let stored = campaign.database.stored_cuts(campaign.run)?;
+    let stored = campaign.database.cuts(campaign.run)?;
+    let made: HashSet<(usize, &str, u32)> = stored
+        .iter()
+        .filter(|record| was_checked(record))
+        .map(|record| (record.variant, record.phase.as_str(), record.cut))
+        .collect();
     let total = count(planned.len());
     let keep = folder(campaign.database.path(), campaign.run);
     for (at, planned) in planned.iter().enumerate() {
         let variant = &context.experiment.variants()[planned.variant];
         let crash = &variant.spec.crashes[planned.crash];
-        if stored.contains(&(planned.variant, crash.name.clone(), planned.cut)) {
+        if made.contains(&(planned.variant, crash.name.as_str(), planned.cut)) {
             continue;
         }
         if context.interrupt.asked() {
@@ -122,7 +132,7 @@ fn one(
         Ok(disk) => {
             let trial = Trial::new(context, spec, planned)?;
             let ended = cut(&trial, &disk, (crash, planned))?;
-            ended.map(|(ended, saved)| with_saved_cut(record(planned, crash, ended), saved, keep))
+            ended.map(|(ended, saved)| with_saved_cut(record(planned, crash, ended), saved, (keep, planned.crash)))
         }
     };
     discard(scratch, observer);
@@ -131,17 +141,31 @@ fn one(
 }
 
 /// The record of a cut, whose saved state is kept in a folder where it shows that a promise was broken.
-fn with_saved_cut(mut record: CutRecord, saved: Option<Saved>, folder: &Path) -> CutRecord {
+fn with_saved_cut(mut record: CutRecord, saved: Option<Saved>, (folder, crash): (&Path, usize)) -> CutRecord {
     let Some(from) = saved.filter(|_| breaks(&record).is_some()) else { return record };
-    let to = folder.join(format!("{}-{}-{}", record.variant, record.phase.replace(' ', "-"), record.cut));
-    let moved = std::fs::create_dir_all(folder).and_then(|()| std::fs::rename(&from.path, &to));
-    if let CutEnding::Cut { saved, remarks, .. } = &mut record.ending {
-        match moved.and_then(|()| to.canonicalize()) {
-            Ok(path) => *saved = Some(path.to_string_lossy().into_owned()),
-            Err(error) => remarks.push(format!("the saved cut could not be kept: {error}")),
-        }
+    let to = folder.join(format!("variant-{}-crash-{crash}-cut-{}", record.variant, record.cut));
+    if let CutEnding::Cut { saved, .. } = &mut record.ending {
+        *saved = match moved(&from.path, &to) {
+            Ok(path) => Reading::Measured(path.to_string_lossy().into_owned()),
+            Err(error) => Reading::failed(error),
+        };
     }
     record
+}
+
+/// Moves a folder, to another file system by a copy; where it is then.
+fn moved(from: &Path, to: &Path) -> Result<PathBuf, String> {
+    let parent = to.parent().unwrap_or(to);
+    std::fs::create_dir_all(parent).map_err(|error| chain(&error))?;
+    // That of an attempt that was interrupted before its cut was stored.
+    remove_tree(to).map_err(|error| chain(&error))?;
+    match std::fs::rename(from, to) {
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => {
+            copy_tree(from, to, &mut |_, _| Ok(())).map_err(|error| chain(&error))?;
+        }
+        moved => moved.map_err(|error| chain(&error))?,
+    }
+    to.canonicalize().map_err(|error| chain(&error))
 }
 
 /// The settings of the store, where it was open, and how the cut went.
@@ -207,7 +231,7 @@ fn cut(
     let Some(images) = images(trial, disk, (saved.as_ref(), at, acknowledged))? else { return Ok(None) };
     let after = writing.map_or(Nanos::ZERO, |began| at.since(began));
     let remarks = saved.as_ref().map(|saved| saved.remarks.clone()).unwrap_or_default();
-    let ending = CutEnding::Cut { acknowledged, after, images, remarks, saved: None };
+    let ending = CutEnding::Cut { acknowledged, after, images, remarks, saved: Reading::default() };
     Ok(Some(((effective, ending), saved)))
 }
 
@@ -250,14 +274,14 @@ fn check(trial: &Trial<'_>, store: &Path, (cut, acknowledged): (Nanos, u64)) -> 
             Heard::Message(FromWorker::Survived { survived }) => break Found::Survived(survived),
             Heard::Message(FromWorker::Failed { message, failure, .. }) => {
                 break match failure {
-                    Failure::OutOfMemory | Failure::DiskFull | Failure::Unsupported => {
+                    Failure::OutOfMemory | Failure::DiskFull | Failure::Unsupported | Failure::OfProny => {
                         Found::Unchecked { why: message }
                     }
                     _ => failed(open, message),
                 };
             }
             Heard::Message(_) => {}
-            Heard::Ended(how) if how.is_disturbance() => {
+            Heard::Ended(how) if how.is_disturbance(store) => {
                 break Found::Unchecked { why: format!("the process that read {how}") };
             }
             Heard::Ended(how) => break failed(open, format!("the process that read {how}")),
@@ -273,4 +297,31 @@ fn check(trial: &Trial<'_>, store: &Path, (cut, acknowledged): (Nanos, u64)) -> 
     };
     reader.end()?;
     Ok(Some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saved_cut_replaces_an_earlier_one_and_is_copied_to_another_file_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+        for to in [dir.path().join("cuts/a"), memory.path().join("cuts/a")] {
+            for text in ["first", "second"] {
+                let from = dir.path().join("cut");
+                std::fs::create_dir_all(from.join("below")).unwrap();
+                std::fs::write(from.join("below/log"), text).unwrap();
+                std::fs::write(from.join(text), "").unwrap();
+                let saved = moved(&from, &to).unwrap();
+                assert_eq!(std::fs::read_to_string(saved.join("below/log")).unwrap(), text);
+                // What a copy leaves goes with the scratch directory.
+                remove_tree(&from).unwrap();
+            }
+            assert!(!to.join("first").exists(), "nothing of the earlier one is left");
+        }
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(moved(&file, &file.join("cuts/a")).unwrap_err().contains("Not a directory"));
+    }
 }

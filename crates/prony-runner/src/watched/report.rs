@@ -95,7 +95,7 @@ impl Report {
 
 fn failed(failure: Failure, end: &End) -> Outcome {
     match failure {
-        Failure::Failed => Outcome::Failed { code: None },
+        Failure::Failed | Failure::OfProny => Outcome::Failed { code: None },
         Failure::Unsupported => Outcome::Unsupported,
         Failure::WrongAnswer => Outcome::WrongAnswer,
         Failure::Saturated => Outcome::Saturated,

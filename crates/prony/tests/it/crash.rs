@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use prony_analysis::crash;
-use prony_model::crash::{CrashSummary, CrashVerdict, CutEnding, Found};
-use prony_results::RunData;
+use prony_model::crash::{CrashSummary, CrashVerdict, CutEnding, CutRecord, Found};
+use prony_results::{Database, RunData, RunId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -42,6 +42,22 @@ fn summaries(data: &RunData) -> Vec<CrashSummary> {
     crash::of(&data.experiment, &data.cuts)
 }
 
+/// The promise held in the cuts that count. On a busy machine a cut may come before the first commit, and the contents may be those
+/// after several numbers of commits.
+fn assert_held(summary: &CrashSummary) {
+    match &summary.verdict {
+        CrashVerdict::Unbroken { below } => {
+            assert!((below - (1.0 - 0.05f64.powf(1.0 / f64::from(summary.cuts)))).abs() < 1e-9, "{summary:?}");
+        }
+        CrashVerdict::Unknown { .. } => assert_eq!(summary.cuts, 0, "{summary:?}"),
+        other => panic!("{other:?}"),
+    }
+    for why in summary.uncounted.iter().flat_map(|why| why.split("; ")) {
+        let known = ["no commit was acknowledged before the cut", "fits several numbers of commits"];
+        assert!(known.iter().any(|known| why.contains(known)), "{why}");
+    }
+}
+
 #[test]
 fn a_process_crash_loses_nothing_that_engines_promise_to_keep() {
     let bench = Bench::new();
@@ -50,21 +66,21 @@ fn a_process_crash_loses_nothing_that_engines_promise_to_keep() {
                   fjall = { engine = \"fjall\", durability = \"relaxed\" }";
     let data = bench.run(&experiment(stores, 2));
     assert_eq!((data.trials.len(), data.cuts.len()), (5, 5 * 3 * 2), "cuts are no trials");
-    for summary in summaries(&data) {
-        let CrashVerdict::Unbroken { below } = summary.verdict else { panic!("{summary:?}") };
-        assert!((below - (1.0 - 0.05f64.sqrt())).abs() < 1e-9);
-        assert_eq!((summary.cuts, summary.images), (2, 2));
-        assert_eq!(summary.lost.unwrap().most, 0.0, "{summary:?}");
-        assert!(summary.acknowledged.unwrap().most > 0.0, "{summary:?}");
+    let summaries = summaries(&data);
+    for summary in &summaries {
+        assert_held(summary);
+        assert_eq!((summary.images, summary.corrupt), (summary.cuts, 0), "{summary:?}");
+        assert!(summary.lost.is_none_or(|lost| lost.most == 0.0), "{summary:?}");
     }
-    let checked = |cut: &prony_model::crash::CutRecord| match &cut.ending {
+    assert!(summaries.iter().any(|summary| summary.acknowledged.is_some_and(|commits| commits.most > 0.0)));
+    let checked = |cut: &CutRecord| match &cut.ending {
         CutEnding::Cut { images, .. } => match &images[0].found {
             Found::Survived(survived) => survived.integrity.clone(),
             found => panic!("{found:?}"),
         },
         ending => panic!("{ending:?}"),
     };
-    let engine = |cut: &prony_model::crash::CutRecord| cut.effective.as_ref().unwrap().engine.clone();
+    let engine = |cut: &CutRecord| cut.effective.as_ref().unwrap().engine.clone();
     let with_check: BTreeSet<String> =
         data.cuts.iter().filter(|cut| checked(cut) == Some(Vec::new())).map(engine).collect();
     assert_eq!(
@@ -73,7 +89,7 @@ fn a_process_crash_loses_nothing_that_engines_promise_to_keep() {
         "engines with a check of their own"
     );
     let shown = String::from_utf8(bench.prony(&["show"]).stdout).unwrap();
-    assert!(shown.contains("Crash trials: crash put") && shown.contains("held in 2 cuts"), "{shown}");
+    assert!(shown.contains("Crash trials: crash put") && shown.contains("held in "), "{shown}");
     let json: Value = serde_json::from_slice(&bench.prony(&["report", "--format", "json"]).stdout).unwrap();
     assert_eq!(json["crashes"].as_array().unwrap().len(), 15);
     assert_eq!(json["cuts"].as_array().unwrap().len(), 30);
@@ -90,9 +106,9 @@ fn what_stays_in_the_process_is_lost_and_that_is_what_is_promised() {
     let data = bench.run(&experiment(stores, 2));
     let (redb, memory): (Vec<_>, Vec<_>) = summaries(&data).into_iter().partition(|summary| summary.variant == 0);
     for summary in redb {
-        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { .. }), "{summary:?}");
+        assert_held(&summary);
         assert_eq!(summary.lost, summary.acknowledged, "nothing was synced after the records were stored");
-        assert!(summary.lost_time.unwrap().most > 0.0);
+        assert!(summary.lost_time.is_none_or(|time| time.most > 0.0));
         assert_eq!((summary.with_holes, summary.with_partial, summary.corrupt), (0, 0, 0));
     }
     for summary in memory {
@@ -120,12 +136,16 @@ fn an_interrupted_run_makes_the_cuts_that_it_lacks() {
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait().unwrap();
-    let before = bench.data().cuts;
+    let mut before = bench.data().cuts;
     assert!((3..24).contains(&before.len()), "{}", before.len());
+    let failed = before.remove(1);
+    let failed = CutRecord { ending: CutEnding::Failed { message: "no memory".to_owned() }, ..failed };
+    Database::open(&bench.path("prony.db")).unwrap().append_cut(RunId(1), &failed).unwrap();
     assert!(bench.prony(&["run", "--resume", "1", "--quiet"]).status.success());
     let data = bench.data();
     assert_eq!((data.trials.len(), data.cuts.len()), (1, 24));
-    assert!(before.iter().all(|cut| data.cuts.contains(cut)), "what was stored stays");
+    assert!(before.iter().all(|cut| data.cuts.contains(cut)), "what was checked stays");
+    assert!(data.cuts.iter().all(|cut| matches!(cut.ending, CutEnding::Cut { .. })), "what failed is made again");
     let left: Vec<_> = std::fs::read_dir(bench.dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("scratch")), "{left:?}");
 }
@@ -153,13 +173,17 @@ fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
     }
     let [synced, log, none] = &summaries[..] else { panic!("{summaries:?}") };
     for summary in [synced, log] {
-        assert!(matches!(summary.verdict, CrashVerdict::Unbroken { .. }), "{summary:?}");
-        assert_eq!((summary.cuts, summary.images, summary.corrupt), (2, 8, 0), "images are no cuts");
+        assert_held(summary);
+        assert_eq!((summary.images, summary.corrupt), (4 * summary.cuts, 0), "images are no cuts");
     }
-    assert_eq!(synced.lost.unwrap().most, 0.0);
-    assert!(log.lost.unwrap().most > 0.0, "a log that is not synced at each commit");
+    assert!(synced.lost.is_none_or(|lost| lost.most == 0.0));
+    assert!(log.lost.is_none_or(|lost| lost.most > 0.0), "a log that is not synced at each commit");
     assert_eq!(none.verdict, CrashVerdict::NothingPromised);
-    assert_eq!(none.lost.unwrap().most, none.acknowledged.unwrap().most, "where nothing pending survives");
+    assert_eq!(
+        none.lost.map(|lost| lost.most),
+        none.acknowledged.map(|commits| commits.most),
+        "where nothing pending survives"
+    );
     let left = std::fs::read_to_string("/proc/mounts").unwrap();
     assert!(!left.contains(&*bench.dir.path().to_string_lossy()), "no mount is left");
 }
@@ -202,7 +226,7 @@ fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_saved() {
     assert!(broken > 0 && shown.contains(&format!("broken in {broken} of 2 cuts")), "{shown}");
     assert_eq!(output.status.code(), Some(1), "{shown}");
     assert!(shown.contains("exit code 1: a crash trial broke what the store promises"), "{shown}");
-    let saved = smallest.saved.as_deref().unwrap();
+    let saved = smallest.saved.measured().unwrap();
     assert!(shown.replace('\n', " ").contains("prony powercut images"), "{shown}");
     let images = run(&["powercut", "images", saved, "--into", "images", "--images", "1"]);
     assert!(images.status.success(), "{}", String::from_utf8_lossy(&images.stderr));

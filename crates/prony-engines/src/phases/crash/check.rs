@@ -1,12 +1,15 @@
 //! The second process of a crash trial: opens what was left, and counts what has survived.
 
+use std::collections::HashMap;
+
 use prony_model::crash::Survived;
 use prony_model::link::Link;
+use prony_model::number::count;
 use prony_model::protocol::{FromWorker, VERSION};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
 
-use super::judge::{Commits, Observed, judge};
+use super::judge::{Commits, Observed, judge, wrong};
 use super::workload::{State, Workload};
 use super::{CrashPlan, HostError, Machine, Stop, Trial, ended};
 use crate::driver::{Driver, EngineError, Read, Session, Store, Then, Write};
@@ -43,27 +46,40 @@ fn checks<D: Driver>(
     link.send(FromWorker::Ready { version: VERSION, effective: Some(Box::new(effective)), open })?;
     let workload = trial.workload()?;
     let ordered = D::capabilities(trial.store).ordered;
-    let (found, beside) = {
+    let (found, rows) = {
         let mut session = store.session()?;
         let mut txn = session.read()?;
         let found = observed(&mut txn, &workload)?;
-        let beside = if ordered { rows_beside(&mut txn, &workload, &found)? } else { None };
+        let rows = if ordered { Some(Rows::scanned(&mut txn, &workload, &found)?) } else { None };
         txn.finish()?;
-        (found, beside)
+        (found, rows)
     };
     let commits = Commits::of(trial.workload()?, instants, acknowledged);
     let judged = judge(&commits, &found, cut.as_nanos(), |slot| workload.named(slot));
     let mut survived = Survived { open, read, written, ..judged };
-    if let Some(text) = beside {
-        survived.wrong += 1;
-        survived.faults.push(text);
+    if let Some(rows) = rows {
+        rows.compare(&workload, &found, &mut survived);
     }
     survived.integrity = match store.check_integrity() {
         Ok(integrity) => integrity,
-        Err(error) => Some(vec![chain(&error)]),
+        Err(error) => Some(vec![of_the_store(error)?]),
     };
-    survived.refuses_writes = further_commit(store, &workload).err().map(|error| chain(&error));
+    survived.refuses_writes = match further_commit(store, &workload) {
+        Ok(()) => None,
+        Err(error) => Some(of_the_store(error)?),
+    };
     Ok(link.send(FromWorker::Survived { survived: Box::new(survived) })?)
+}
+
+/// What an error says of the store.
+///
+/// # Errors
+/// The error, where it comes from the machine and says nothing of the store.
+pub(super) fn of_the_store(error: EngineError) -> Result<String, EngineError> {
+    match error {
+        EngineError::OutOfMemory { .. } | EngineError::DiskFull { .. } | EngineError::Unsupported { .. } => Err(error),
+        _ => Ok(chain(&error)),
+    }
 }
 
 /// The difference of two counts of bytes read and written.
@@ -91,18 +107,21 @@ fn observed(txn: &mut impl Read, workload: &Workload<'_>) -> Result<Vec<Observed
             found.push(Observed::State(State::Absent));
             continue;
         }
-        found.push(match workload.version(slot, &value) {
-            Some(version) => {
-                workload.value(slot, version, &mut wanted);
-                match value.iter().zip(&wanted).position(|(a, b)| a != b) {
-                    None if value.len() == wanted.len() => Observed::State(State::Version(version)),
-                    at => wrong_bytes(workload, slot, version, at),
-                }
-            }
-            None => Observed::Wrong(format!("{} holds a value that was never written", workload.named(slot))),
-        });
+        found.push(contents(workload, slot, &value, &mut wanted));
     }
     Ok(found)
+}
+
+/// What a value says of its record; `wanted` is a buffer.
+fn contents(workload: &Workload<'_>, slot: usize, value: &[u8], wanted: &mut Vec<u8>) -> Observed {
+    let Some(version) = workload.version(slot, value) else {
+        return Observed::Wrong(format!("{} holds a value that was never written", workload.named(slot)));
+    };
+    workload.value(slot, version, wanted);
+    match value.iter().zip(wanted.iter()).position(|(a, b)| a != b) {
+        None if value.len() == wanted.len() => Observed::State(State::Version(version)),
+        at => wrong_bytes(workload, slot, version, at),
+    }
 }
 
 fn wrong_bytes(workload: &Workload<'_>, slot: usize, version: u32, at: Option<usize>) -> Observed {
@@ -110,22 +129,63 @@ fn wrong_bytes(workload: &Workload<'_>, slot: usize, version: u32, at: Option<us
     Observed::Wrong(format!("{} holds version {version} with {what}", workload.named(slot)))
 }
 
-/// Rows that a scan finds and that are no records of the workload, or records that it does not find, described.
-fn rows_beside(
-    txn: &mut impl Read,
-    workload: &Workload<'_>,
-    found: &[Observed],
-) -> Result<Option<String>, EngineError> {
-    let mut rows = 0usize;
-    for collection in workload.collections() {
-        collection.space.scan(txn, |_, _| {
-            rows += 1;
-            Then::Continue(())
-        })?;
+/// What a scan of the collections returns.
+pub(super) struct Rows {
+    /// What it returned of each record; `None` where it returned none.
+    pub(super) records: Vec<Option<Observed>>,
+    /// Records that it returned again.
+    pub(super) again: Vec<usize>,
+    /// Rows whose key is that of no record.
+    pub(super) unknown: usize,
+}
+
+impl Rows {
+    fn scanned(txn: &mut impl Read, workload: &Workload<'_>, found: &[Observed]) -> Result<Self, EngineError> {
+        let mut keys = HashMap::with_capacity(found.len());
+        for slot in 0..found.len() {
+            let mut key = Vec::new();
+            workload.key(slot, &mut key);
+            keys.insert(key, slot);
+        }
+        let mut rows = Self { records: vec![None; found.len()], again: Vec::new(), unknown: 0 };
+        let mut wanted = Vec::new();
+        for collection in workload.collections() {
+            collection.space.scan(txn, |key, value| {
+                match keys.get(&collection.space.stored(key)) {
+                    None => rows.unknown += 1,
+                    Some(&slot) if rows.records[slot].is_some() => rows.again.push(slot),
+                    Some(&slot) => rows.records[slot] = Some(contents(workload, slot, value, &mut wanted)),
+                }
+                Then::Continue(())
+            })?;
+        }
+        Ok(rows)
     }
-    let there = found.iter().filter(|found| **found != Observed::State(State::Absent)).count();
-    let text = format!("a scan returns {rows} rows, and reads by key find {there} records");
-    Ok((rows != there).then_some(text))
+
+    /// Counts rows that are no records, and records that are otherwise in the scan than by their keys.
+    pub(super) fn compare(self, workload: &Workload<'_>, found: &[Observed], survived: &mut Survived) {
+        if self.unknown > 0 {
+            let rows = count::<u64>(self.unknown as u64, "row");
+            wrong(survived, || format!("a scan returns {rows} with a key that was never written"));
+        }
+        for slot in self.again {
+            wrong(survived, || format!("a scan returns {} twice", workload.named(slot)));
+        }
+        for (slot, (row, found)) in self.records.into_iter().zip(found).enumerate() {
+            let named = || workload.named(slot);
+            match (row, found) {
+                (None, Observed::State(State::Absent)) => {}
+                (None, _) => {
+                    wrong(survived, || format!("{} is read by its key, and a scan does not return it", named()))
+                }
+                (Some(_), Observed::State(State::Absent)) => {
+                    wrong(survived, || format!("a scan returns {}, which is not found by its key", named()));
+                }
+                (Some(row), found) if row == *found => {}
+                (Some(_), _) => wrong(survived, || format!("a scan returns another value of {} than its key", named())),
+            }
+        }
+    }
 }
 
 /// Stores a record, reads it back and closes the store.

@@ -4,13 +4,16 @@
 //! compatible with some numbers of commits, and the whole store with those with which all of its records are. Where there is
 //! such a number, what survived is a prefix of the commit order. Where there is none, that number counts with which most
 //! records are compatible, and each other record is taken to be in the state nearest to it.
+//!
+//! A removed record does not show which commit has removed it, so that several numbers may fit. A store that holds what all
+//! acknowledged commits left has lost none. Otherwise the largest number counts, and what is lost by the smallest is said too.
 
-use prony_model::crash::Survived;
+use prony_model::crash::{Fault, FaultKind, Survived};
 use prony_model::units::Nanos;
 
 use super::workload::{State, Workload};
 
-/// Faults that are described.
+/// Faults of each kind that are described.
 const DESCRIBED: usize = 8;
 
 /// What a record was found to hold.
@@ -71,8 +74,8 @@ fn matching(history: &[After], found: State) -> impl Iterator<Item = usize> {
     history.iter().enumerate().filter(move |(_, after)| after.state == found).map(|(at, _)| at)
 }
 
-/// The number of commits with which most records are compatible; the largest of several.
-fn likeliest(commits: &Commits, found: &[Observed]) -> u64 {
+/// The numbers of commits with which most records are compatible: the one that counts, and the smallest.
+fn likeliest(commits: &Commits, found: &[Observed]) -> (u64, u64) {
     let most = commits.most;
     let mut changes = vec![0i64; most as usize + 2];
     for history in commits.by_record() {
@@ -83,14 +86,19 @@ fn likeliest(commits: &Commits, found: &[Observed]) -> u64 {
             changes[until as usize] -= 1;
         }
     }
-    let (mut compatible, mut best, mut likeliest) = (0, i64::MIN, 0);
+    let acknowledged = commits.acknowledged.len() as u64;
+    let (mut compatible, mut best) = (0, i64::MIN);
+    let (mut smallest, mut largest, mut all) = (0, 0, false);
     for (number, change) in (0..=most).zip(changes) {
         compatible += change;
-        if compatible >= best {
-            (best, likeliest) = (compatible, number);
+        if compatible > best {
+            (best, smallest, all) = (compatible, number, false);
+        }
+        if compatible == best {
+            (largest, all) = (number, all || number == acknowledged);
         }
     }
-    likeliest
+    if all { (acknowledged, acknowledged) } else { (largest, smallest) }
 }
 
 /// Whether something of a commit is there, and whether something of it is missing.
@@ -102,42 +110,51 @@ struct Trace {
 
 /// What has survived, by what each record was found to hold; `cut` is the instant of the cut, `named` a record in a message.
 pub(super) fn judge(commits: &Commits, found: &[Observed], cut: u64, named: impl Fn(usize) -> String) -> Survived {
-    let likeliest = likeliest(commits, found);
-    let mut traces = vec![Trace::default(); commits.most as usize];
+    let (likeliest, fewest) = likeliest(commits, found);
     let mut survived = Survived::default();
     for history in commits.by_record() {
-        let state = match &found[history[0].slot] {
-            Observed::State(state) => *state,
-            Observed::Wrong(text) => {
-                wrong(&mut survived, text.clone());
-                continue;
+        match &found[history[0].slot] {
+            Observed::Wrong(text) => wrong(&mut survived, || text.clone()),
+            Observed::State(state) if nearest(history, *state, likeliest).is_none() => {
+                let what = match state {
+                    State::Absent => "is missing".to_owned(),
+                    State::Version(version) => format!("holds version {version}"),
+                };
+                wrong(&mut survived, || format!("{} {what}, which no commit has left so", named(history[0].slot)));
             }
-        };
-        let Some(at) = nearest(history, state, likeliest) else {
-            let what = match state {
-                State::Absent => "is missing".to_owned(),
-                State::Version(version) => format!("holds version {version}"),
-            };
-            wrong(&mut survived, format!("{} {what}, which no commit has left so", named(history[0].slot)));
-            continue;
-        };
+            Observed::State(_) => {}
+        }
+    }
+    count(&mut survived, &traces(commits, found, likeliest), &commits.acknowledged, cut);
+    let lost = |trace: &&Trace| trace.missing;
+    let by_fewest = traces(commits, found, fewest);
+    survived.lost_at_most = by_fewest.iter().take(commits.acknowledged.len()).filter(lost).count() as u64;
+    survived
+}
+
+/// The trace of each commit, where each record is in the state that is nearest to a number of commits.
+fn traces(commits: &Commits, found: &[Observed], number: u64) -> Vec<Trace> {
+    let mut traces = vec![Trace::default(); commits.most as usize];
+    for history in commits.by_record() {
+        let Observed::State(state) = found[history[0].slot] else { continue };
+        let Some(at) = nearest(history, state, number) else { continue };
         if let Some(commit) = history[at].from.checked_sub(1) {
             traces[commit as usize].there = true;
         }
         history[at + 1..].iter().for_each(|after| traces[after.from as usize - 1].missing = true);
     }
-    count(&mut survived, &traces, &commits.acknowledged, cut);
-    survived
+    traces
 }
 
-fn wrong(survived: &mut Survived, text: String) {
+/// Counts a record, or a row, with a content that no commit has written.
+pub(super) fn wrong(survived: &mut Survived, text: impl FnOnce() -> String) {
     survived.wrong += 1;
-    describe(survived, || text);
+    describe(survived, FaultKind::Wrong, text);
 }
 
-fn describe(survived: &mut Survived, text: impl FnOnce() -> String) {
-    if survived.faults.len() < DESCRIBED {
-        survived.faults.push(text());
+fn describe(survived: &mut Survived, kind: FaultKind, text: impl FnOnce() -> String) {
+    if survived.faults.iter().filter(|fault| fault.kind == kind).count() < DESCRIBED {
+        survived.faults.push(Fault { kind, text: text() });
     }
 }
 
@@ -157,12 +174,16 @@ fn count(survived: &mut Survived, traces: &[Trace], acknowledged: &[u64], cut: u
         match (trace.there, trace.missing) {
             (true, true) => {
                 survived.partial += 1;
-                describe(survived, || format!("commit {commit}: a part is there and a part is missing"));
+                describe(survived, FaultKind::Partial, || {
+                    format!("commit {commit}: a part is there and a part is missing")
+                });
             }
             (false, true) if last.is_some_and(|last| last > commit) => {
                 survived.holes += 1;
                 let last = last.unwrap_or_default();
-                describe(survived, || format!("commit {commit} is missing, and commit {last} is there"));
+                describe(survived, FaultKind::Hole, || {
+                    format!("commit {commit} is missing, and commit {last} is there")
+                });
             }
             (true, false) if instant.is_none() => survived.unacknowledged += 1,
             _ => {}

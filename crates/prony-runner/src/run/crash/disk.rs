@@ -89,6 +89,10 @@ impl Disk {
             Err(error) => return Ok(Err(CutEnding::Failed { message: chain(&error) })),
         };
         made(&mounted.point().join(STORE))?;
+        // The store's directory is made by prony, and not by the engine whose creation is tested.
+        if let Err(error) = mounted.sync() {
+            return Ok(Err(CutEnding::Failed { message: chain(&error) }));
+        }
         made(&scratch.join("images"))?;
         let (images, creation) = (crash.images, crash.creation);
         let mounted = Box::new(mounted);

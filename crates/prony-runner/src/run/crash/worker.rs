@@ -109,9 +109,16 @@ pub(super) enum How {
 }
 
 impl How {
-    /// Whether something else than the store may have ended it.
-    pub(super) fn is_disturbance(&self) -> bool {
-        matches!(self, Self::Lost(_)) || matches!(self, Self::Signalled(signal) if *signal == Signal::KILL.as_raw())
+    /// Whether something else than its store may have ended it.
+    pub(super) fn is_disturbance(&self, store: &Path) -> bool {
+        match self {
+            Self::Lost(_) | Self::Garbled(_) => true,
+            Self::Exited(_) => false,
+            Self::Signalled(signal) => {
+                let status = Status::Signalled(*signal);
+                *signal == Signal::KILL.as_raw() || workers::disk_full(status, store).is_some()
+            }
+        }
     }
 }
 
@@ -172,5 +179,20 @@ impl Worker<'_> {
         self.process.kill_tree()?;
         self.process.finish()?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_its_store_can_have_done_is_said_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let disturbed = |how: How| how.is_disturbance(dir.path());
+        assert!(disturbed(How::Lost("no pidfd".to_owned())) && disturbed(How::Garbled("no end".to_owned())));
+        assert!(disturbed(How::Signalled(Signal::KILL.as_raw())));
+        assert!(!disturbed(How::Exited(3)) && !disturbed(How::Signalled(Signal::SEGV.as_raw())));
+        assert!(!disturbed(How::Signalled(Signal::BUS.as_raw())), "there is room on the disk");
     }
 }
