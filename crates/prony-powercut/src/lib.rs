@@ -15,6 +15,7 @@ mod disk;
 mod durability;
 mod entries;
 mod error;
+pub mod fixture;
 mod fuse;
 mod image;
 mod inode;

@@ -8,6 +8,7 @@ mod false_verdicts;
 mod heap;
 mod limit;
 mod memory;
+mod power_failure;
 
 use serde_json::{Value, json};
 
@@ -30,6 +31,8 @@ pub enum Fixture {
     BurstThenIdle,
     /// Sync calls such as `fsync` by two threads and a child process
     FsyncCount,
+    /// Stores with a planted fault each, and the same without it, on a disk whose power is cut
+    PowerFailure,
     /// The same work under two names, one of them run twice as often: there is no difference to find
     SameCommand,
     /// The same work, made slower by the minimum detectable effect of a comparison: the difference must be found
@@ -38,13 +41,14 @@ pub enum Fixture {
 
 impl Fixture {
     /// All, in the order in which they run.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Allocation,
         Self::MappedReader,
         Self::WeakCache,
         Self::OutOfMemory,
         Self::BurstThenIdle,
         Self::FsyncCount,
+        Self::PowerFailure,
         Self::SameCommand,
         Self::SmallestEffect,
     ];
@@ -58,6 +62,7 @@ impl Fixture {
             Self::OutOfMemory => "out-of-memory",
             Self::BurstThenIdle => "burst-then-idle",
             Self::FsyncCount => "fsync-count",
+            Self::PowerFailure => "power-failure",
             Self::SameCommand => "same-command",
             Self::SmallestEffect => "smallest-effect",
         }
@@ -72,6 +77,7 @@ impl Fixture {
             Self::OutOfMemory => limit::out_of_memory(bench),
             Self::BurstThenIdle => activity::burst_then_idle(bench),
             Self::FsyncCount => activity::fsync_count(bench),
+            Self::PowerFailure => power_failure::planted_faults(bench),
             Self::SameCommand => false_verdicts::same_command(bench),
             Self::SmallestEffect => false_verdicts::smallest_effect(bench),
         };

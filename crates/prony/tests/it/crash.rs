@@ -44,7 +44,7 @@ fn summaries(data: &RunData) -> Vec<CrashSummary> {
 
 /// The promise held in the cuts that count. On a busy machine a cut may come before the first commit, and the contents may be those
 /// after several numbers of commits.
-fn assert_held(summary: &CrashSummary) {
+fn assert_unbroken(summary: &CrashSummary) {
     match &summary.verdict {
         CrashVerdict::Unbroken { below } => {
             assert!((below - (1.0 - 0.05f64.powf(1.0 / f64::from(summary.cuts)))).abs() < 1e-9, "{summary:?}");
@@ -68,7 +68,7 @@ fn a_process_crash_loses_nothing_that_engines_promise_to_keep() {
     assert_eq!((data.trials.len(), data.cuts.len()), (5, 5 * 3 * 2), "cuts are no trials");
     let summaries = summaries(&data);
     for summary in &summaries {
-        assert_held(summary);
+        assert_unbroken(summary);
         assert_eq!((summary.images, summary.corrupt), (summary.cuts, 0), "{summary:?}");
         assert!(summary.lost.is_none_or(|lost| lost.most == 0.0), "{summary:?}");
     }
@@ -106,7 +106,7 @@ fn what_stays_in_the_process_is_lost_and_that_is_what_is_promised() {
     let data = bench.run(&experiment(stores, 2));
     let (redb, memory): (Vec<_>, Vec<_>) = summaries(&data).into_iter().partition(|summary| summary.variant == 0);
     for summary in redb {
-        assert_held(&summary);
+        assert_unbroken(&summary);
         assert_eq!(summary.lost, summary.acknowledged, "nothing was synced after the records were stored");
         assert!(summary.lost_time.is_none_or(|time| time.most > 0.0));
         assert_eq!((summary.with_holes, summary.with_partial, summary.corrupt), (0, 0, 0));
@@ -173,7 +173,7 @@ fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
     }
     let [synced, log, none] = &summaries[..] else { panic!("{summaries:?}") };
     for summary in [synced, log] {
-        assert_held(summary);
+        assert_unbroken(summary);
         assert_eq!((summary.images, summary.corrupt), (4 * summary.cuts, 0), "images are no cuts");
     }
     assert!(synced.lost.is_none_or(|lost| lost.most == 0.0));

@@ -7,6 +7,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use prony_model::random::Stream;
+use prony_model::units::Fraction;
+use prony_powercut::{CutSettings, Policy, Unit};
+use prony_results::{Database, RunId};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -235,4 +239,56 @@ fn mount_without_fuse_says_why() {
         point.display()
     );
     assert_eq!(text(&hidden.stderr), expected);
+}
+
+/// How many trials have ended, as any other process sees it; 0 before the run has begun.
+fn finished(database: &Path) -> u32 {
+    let run = Database::open(database).and_then(|database| database.run(RunId(1)));
+    run.map_or(0, |run| run.finished)
+}
+
+#[test]
+fn results_keep_every_finished_trial_through_power_failures() {
+    let Some(mount) = Mount::start() else { return };
+    let cuts: u32 = std::env::var("PRONY_CUTS").map_or(10, |cuts| cuts.parse().unwrap());
+    let store = "[store]\nengine = \"memory\"\n[data]\nrecords = 10\n[[phase]]\nname = \"put\"\nput = {}\n";
+    fs::write(mount.path("e.toml"), format!("[compare]\nblocks = 10_000\n{store}")).unwrap();
+    let database = mount.path("point/prony.db");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_prony"));
+    run.args(["run", &mount.path("e.toml"), "--quiet", "--database", &database, "--scratch", &mount.path(".")]);
+    run.current_dir(mount.top.path()).env("PRONY_RUNS", mount.path("runs"));
+    let said = fs::File::create(mount.path("said")).unwrap();
+    let mut run = run.stdout(Stdio::null()).stderr(said).spawn().unwrap();
+    let said = || fs::read_to_string(mount.path("said")).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while finished(Path::new(&database)) == 0 {
+        assert!(Instant::now() < until && run.try_wait().unwrap().is_none(), "no trial has ended: {}", said());
+        sleep(Duration::from_millis(20));
+    }
+    let (mut random, mut more) = (Stream::new(3), 0);
+    for cut in 0..cuts {
+        sleep(Duration::from_millis(random.below(300)));
+        let before = finished(Path::new(&database));
+        let into = mount.path(&format!("cut-{cut}"));
+        let policies = [Policy::None, Policy::Prefix, Policy::Subset, Policy::Torn];
+        let chances = (Fraction::new(0.5).unwrap(), Unit::Page);
+        let settings = CutSettings::check(Path::new(&into), 4, &policies, chances, cut.into()).unwrap();
+        let report = prony_powercut::cut(Path::new(&mount.path("point")), &settings).unwrap();
+        for image in report.images {
+            let path = image.path.join("prony.db");
+            let connection = rusqlite::Connection::open(&path).unwrap();
+            let check: String = connection.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
+            drop(connection);
+            let found = Database::open(&path).unwrap().load_run(RunId(1)).unwrap().trials.len() as u32;
+            assert!(check == "ok" && found >= before, "cut {cut}, {:?}: {found} of {before}, {check}", image.policy);
+            more += u32::from(found > before);
+        }
+        fs::remove_dir_all(&into).unwrap();
+    }
+    signal(run.id(), Signal::INT);
+    run.wait().unwrap();
+    assert!(!said().contains("error"), "{}", said());
+    let trials = finished(Path::new(&database));
+    println!("{cuts} cuts during {trials} trials; {more} images had trials that ended after the count");
+    assert!(trials > 1);
 }
