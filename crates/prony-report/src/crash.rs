@@ -37,8 +37,9 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
         let levels = &experiment.variants()[summary.variant].levels;
         let label = |factor: &usize| experiment.factors()[*factor].levels[levels[*factor]].label.clone();
         let labels = labels.iter().map(|factor| Label { text: label(factor), marks: Vec::new() }).collect();
-        let mut cells = vec![rate, per_transaction(data, summary, &mut notes)];
+        let mut cells = vec![finding(summary, &mut notes), promise(summary), rate];
         cells.extend(found(summary, &mut notes));
+        cells.push(per_transaction(data, summary, &mut notes));
         cells.extend((!brief).then(|| cuts_and_opening(summary)).into_iter().flatten());
         rows.push(Row { labels, cells });
     }
@@ -50,14 +51,14 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
     let right = |heading: &str, unit: &str| Column::new(heading, unit, Align::Right);
     let left = |heading: &str| Column::new(heading, "", Align::Left);
     let mut columns = vec![
+        left("finding"),
+        left("promise"),
         right("rate", unit),
-        right("fsyncs per transaction", ""),
         right("lost commits", ""),
         right("lost", "ms"),
-        right("holes", ""),
         right("corrupt", ""),
-        left("promise"),
-        left("finding"),
+        right("holes", ""),
+        right("fsyncs per transaction", ""),
     ];
     columns.extend((!brief).then(|| [right("commits before a cut", ""), right("opening", "ms")]).into_iter().flatten());
     Table {
@@ -168,15 +169,12 @@ fn found(summary: &CrashSummary, notes: &mut Notes) -> Vec<Cell> {
         let stores = count(summary.with_partial, "store");
         holes.marks.push(notes.mark(format!("{stores} with a part of a transaction")));
     }
-    let promise = summary.durability.map_or_else(|| none(Vec::new()), |class| text(class.name().to_owned()));
-    vec![
-        range(summary.lost),
-        range(summary.lost_time.map(millis)),
-        holes,
-        of(summary.corrupt),
-        promise,
-        finding(summary, notes),
-    ]
+    vec![range(summary.lost), range(summary.lost_time.map(millis)), of(summary.corrupt), holes]
+}
+
+/// The durability class that promises.
+fn promise(summary: &CrashSummary) -> Cell {
+    summary.durability.map_or_else(|| none(Vec::new()), |class| text(class.name().to_owned()))
 }
 
 /// The cells that a brief table leaves out.

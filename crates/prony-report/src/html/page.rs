@@ -22,9 +22,10 @@ pub(super) struct Parts<'a> {
 }
 
 /// Sections whose charts the script draws: id and heading.
-const FIGURES: [(&str, &str); 7] = [
+const FIGURES: [(&str, &str); 8] = [
     ("effects", "Every trial"),
     ("growth", "Growth"),
+    ("durability", "Rate and loss"),
     ("timeline", "Over time"),
     ("throughput", "Throughput over time"),
     ("latency", "Latency"),

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::plot::chart::{Column, ColumnId, Columns, Section, Series};
 use crate::plot::data::effects::{self, Judged};
 use crate::plot::data::{
-    STEPS, Source, growth, latency, metrics, representatives, samples, series, throughput, timeline,
+    STEPS, Source, durability, growth, latency, metrics, representatives, samples, series, throughput, timeline,
 };
 use prony_analysis::verdicts::{Comparisons, Verdicts, names};
 
@@ -121,13 +121,14 @@ fn sections(
     judged: Judged<'_>,
     columns: &mut Columns,
     names: &[MetricName],
-) -> Result<[(&'static str, Section); 6], Error> {
+) -> Result<[(&'static str, Section); 7], Error> {
     let source = judged.source;
     let limit = TIMELINE_NUMBERS / (STEPS * timeline::QUANTITIES.len());
     let chosen = representatives(source, limit.max(source.variants().len().min(2 * limit)));
     Ok([
         ("effects", effects::section(judged, columns, names)),
         ("growth", growth::section(source, columns, names)),
+        ("durability", durability::section(source, columns)),
         ("timeline", timeline::section(source, columns, &chosen)?),
         ("throughput", throughput::section(source, columns, &chosen)?),
         ("latency", latency::section(source, columns)?),

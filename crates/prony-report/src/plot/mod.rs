@@ -13,7 +13,7 @@ use prony_model::metric::MetricName;
 use crate::error::Error;
 use chart::Columns;
 use data::effects::{self, Judged};
-use data::{Source, growth, latency, representatives, samples, series, throughput, timeline};
+use data::{Source, durability, growth, latency, representatives, samples, series, throughput, timeline};
 use draw::scene::Scene;
 use prony_analysis::verdicts::{self, Comparisons};
 use prony_results::{Database, RunData, RunId};
@@ -25,6 +25,8 @@ pub enum Figure {
     Effects,
     /// A metric against a numeric factor, on log axes.
     Growth,
+    /// What a crash loses against the rate of writes.
+    Durability,
     /// CPU, memory and I/O over time.
     Timeline,
     /// Latency percentile curves.
@@ -39,14 +41,23 @@ pub enum Figure {
 
 impl Figure {
     /// Every kind, in the order of the report.
-    pub const ALL: [Self; 7] =
-        [Self::Effects, Self::Growth, Self::Timeline, Self::Latency, Self::Samples, Self::Throughput, Self::Flame];
+    pub const ALL: [Self; 8] = [
+        Self::Effects,
+        Self::Growth,
+        Self::Durability,
+        Self::Timeline,
+        Self::Latency,
+        Self::Samples,
+        Self::Throughput,
+        Self::Flame,
+    ];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Effects => "effects",
             Self::Growth => "growth",
+            Self::Durability => "durability",
             Self::Timeline => "timeline",
             Self::Latency => "latency",
             Self::Samples => "samples",
@@ -60,6 +71,7 @@ impl Figure {
         match self {
             Self::Effects => "every trial as a dot, with its variant's interval",
             Self::Growth => "a metric against a numeric factor, on log axes, with fit and outcomes",
+            Self::Durability => "what a crash loses against the rate of writes, a dot for each variant",
             Self::Timeline => "CPU, memory and I/O over time, variants overlaid",
             Self::Latency => "latency percentile curves",
             Self::Samples => "frequency curves of sampled operations, as ratio to the baseline",
@@ -136,6 +148,7 @@ fn picture(database: &Database, data: &RunData, figure: Figure, options: &Option
             effects::section(Judged { source, verdicts, comparisons }, &mut columns, &metric)
         }
         Figure::Growth => growth::section(source, &mut columns, &metric),
+        Figure::Durability => durability::section(source, &mut columns),
         Figure::Timeline => timeline::section(source, &mut columns, &trials())?,
         Figure::Latency => latency::section(source, &mut columns)?,
         Figure::Samples => samples::section(source, &mut columns)?,

@@ -20,7 +20,7 @@ pub struct PlotArgs {
     /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     pub run: RunChoice,
-    /// Chart to draw: effects, growth, timeline, latency, samples, throughput, flame; without CHART, the charts that
+    /// Chart to draw: effects, growth, durability, timeline, latency, samples, throughput, flame; without CHART, the charts that
     /// are available for the run are listed
     #[arg(value_name = "CHART")]
     pub figure: Option<Figure>,

@@ -93,6 +93,13 @@ fn a_process_crash_loses_nothing_that_engines_promise_to_keep() {
     let json: Value = serde_json::from_slice(&bench.prony(&["report", "--format", "json"]).stdout).unwrap();
     assert_eq!(json["crashes"].as_array().unwrap().len(), 15);
     assert_eq!(json["cuts"].as_array().unwrap().len(), 30);
+    let plot = bench.prony(&["plot", "latest", "durability"]);
+    let plot = String::from_utf8(plot.stdout).unwrap();
+    assert!(plot.contains("Rate and loss: crash put") && plot.contains("sqlite-delete: Rate"), "{plot}");
+    assert_eq!(
+        plot.matches("held in ").count(),
+        summaries.iter().filter(|of| of.phase == "crash put" && of.cuts > 0).count()
+    );
     for format in ["markdown", "html"] {
         let report = String::from_utf8(bench.prony(&["report", "--format", format]).stdout).unwrap();
         assert!(report.contains("Crash trials: crash batch"), "{format}");

@@ -2,6 +2,7 @@
 
 pub mod distribution;
 pub(crate) mod downsample;
+pub mod durability;
 pub mod effects;
 pub mod growth;
 pub mod knee;

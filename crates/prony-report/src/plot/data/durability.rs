@@ -1,0 +1,134 @@
+//! The chart of crash trials: how fast each variant writes, and what a crash loses of it.
+
+use prony_analysis::crash;
+use prony_analysis::verdicts::figure;
+use prony_model::crash::{CrashSummary, CrashVerdict, CutKind};
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::number::count;
+use prony_stats::summary::median;
+
+use super::{Source, series};
+use crate::plot::chart::{
+    Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Table, When,
+};
+use crate::plot::format::Format;
+use crate::words::once;
+
+/// A chart for each crash phase.
+pub fn section(source: Source<'_>, columns: &mut Columns) -> Section {
+    let all = crash::of(&source.data.experiment, &source.data.cuts);
+    let phases: Vec<&str> = once(all.iter().map(|summary| summary.phase.as_str()));
+    let mut section = Section::default();
+    let options: Vec<Choice> = phases.iter().map(|phase| Choice::new(*phase)).collect();
+    let chosen = section.control(Control { label: "Crash phase", does: Does::Select, options, chosen: 0 });
+    for (at, phase) in phases.iter().enumerate() {
+        let of: Vec<&CrashSummary> = all.iter().filter(|summary| summary.phase == *phase).collect();
+        let found = chart(source, columns, &of);
+        section.charts.extend(found.map(|chart| Chart { when: vec![When(chosen, at, at)], ..chart }));
+    }
+    let drawn = all.iter().map(|summary| summary.variant);
+    section.controls.extend(series::among(&source.data.experiment, drawn));
+    section.legend = true;
+    section
+}
+
+/// The median rate of the timed phase whose writes are repeated.
+fn rate(source: Source<'_>, summary: &CrashSummary) -> Option<f64> {
+    let metric = MetricName { phase: summary.during.clone(), instance: None, key: MetricKey::amount(Metric::Rate) };
+    let of = |at: usize| figure(&source.data.trials[at], &metric);
+    median(&source.trials_of(summary.variant).filter_map(of).collect::<Vec<f64>>())
+}
+
+/// Of one crash phase; `None` where no variant has both a rate and a cut that counts.
+fn chart(source: Source<'_>, columns: &mut Columns, all: &[&CrashSummary]) -> Option<Chart> {
+    let first = all.first()?;
+    let (mut drawn, mut left_out) = (Vec::new(), Vec::new());
+    for summary in all {
+        match rate(source, summary).filter(|_| summary.cuts > 0) {
+            Some(rate) => drawn.push((*summary, rate)),
+            None => left_out.push(*summary),
+        }
+    }
+    if drawn.is_empty() {
+        return None;
+    }
+    let variants = |of: &[(&CrashSummary, f64)]| Of::Each(of.iter().map(|(summary, _)| summary.variant).collect());
+    let x = columns.add(drawn.iter().map(|(_, rate)| *rate));
+    let y = columns.add(drawn.iter().map(|(summary, _)| summary.lost_time.map_or(f64::NAN, |time| time.most)));
+    let tips = drawn.iter().map(|(summary, _)| tip(summary)).collect();
+    let dots = Mark { kind: Kind::Dots, of: variants(&drawn), x, y, tips, ..Mark::default() };
+    let corrupt: Vec<(&CrashSummary, f64)> = drawn.iter().copied().filter(|(summary, _)| summary.corrupt > 0).collect();
+    let ends = Mark {
+        kind: Kind::Ends,
+        of: variants(&corrupt),
+        x: columns.add(corrupt.iter().map(|(_, rate)| *rate)),
+        text: corrupt
+            .iter()
+            .map(|(summary, _)| format!("corrupt: {} of {}", summary.corrupt, summary.images))
+            .collect(),
+        ..Mark::default()
+    };
+    let what = match first.kind {
+        CutKind::Kill => "the process is ended",
+        CutKind::PowerCut => "the power is cut",
+    };
+    let mut caption = vec![Said::always(format!(
+        "Across, the median rate of `{}` on the plain disk. Up, the most that was lost when {what}: how long before it the \
+         oldest commit was acknowledged that is missing. No cut can lose more than the time since its first commit.",
+        first.during
+    ))];
+    caption.extend(left_out.iter().map(|summary| {
+        let name = source.name(summary.variant);
+        Said::of(&[summary.variant], format!("Not drawn: {name}, which has no rate or no cut that counts."))
+    }));
+    let rows = drawn.iter().map(|(summary, rate)| row(summary, *rate));
+    let axis = |label: &str, format, scale| Axis { label: label.to_owned(), format, scale, ticks: Vec::new() };
+    Some(Chart {
+        title: format!("Rate and loss: {}", first.phase),
+        caption,
+        x: axis("rate", Format::PerSecond, Scale::Log),
+        y: axis("most lost", Format::Nanos, Scale::Amount),
+        height: 0.5,
+        marks: vec![dots].into_iter().chain((!corrupt.is_empty()).then_some(ends)).collect(),
+        table: Table::new(["Variant", "Rate", "Most lost commits", "Most lost", "Corrupt", "Finding"], rows),
+        ..Chart::default()
+    })
+}
+
+fn tip(summary: &CrashSummary) -> String {
+    let lost = summary.lost.map_or(0.0, |lost| lost.most);
+    format!(
+        "{{x}}; lost {{y}} at most ({}); {} of {} corrupt; {}",
+        count(lost as u64, "commit"),
+        summary.corrupt,
+        count(summary.images, "image"),
+        finding(summary)
+    )
+}
+
+fn finding(summary: &CrashSummary) -> String {
+    let cuts = count(summary.cuts, "cut");
+    match &summary.verdict {
+        CrashVerdict::Unbroken { .. } => format!("held in {cuts}"),
+        CrashVerdict::Broken { broken, .. } => format!("broken in {broken} of {cuts}"),
+        CrashVerdict::NothingPromised => format!("nothing is promised ({cuts})"),
+        CrashVerdict::Unsupported { .. } => "unsupported".to_owned(),
+        CrashVerdict::Unknown { .. } => "not known".to_owned(),
+    }
+}
+
+fn row(summary: &CrashSummary, rate: f64) -> Row {
+    let most = |spread: Option<prony_model::crash::Spread>, format: Format| {
+        spread.map_or_else(|| "-".to_owned(), |spread| format.text(spread.most))
+    };
+    Row::of(
+        summary.variant,
+        [
+            Format::PerSecond.text(rate),
+            most(summary.lost, Format::Count),
+            most(summary.lost_time, Format::Nanos),
+            format!("{} of {}", summary.corrupt, summary.images),
+            finding(summary),
+        ],
+    )
+}
