@@ -18,6 +18,7 @@ pub mod profile;
 pub mod runs;
 pub mod sample;
 pub mod settle;
+pub mod sync_calls;
 mod sys;
 mod why;
 pub mod write_unit;

@@ -24,6 +24,7 @@ use prony_model::spec::{CrashSpec, TrialSpec};
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::{Scratch, remove_tree};
+use prony_os::sync_calls;
 use prony_place::copy_tree;
 use prony_results::RunId;
 
@@ -32,7 +33,7 @@ use crate::error::Error;
 use crate::run_context::RunContext;
 use crate::scratch::discard;
 use disk::{Disk, Saved};
-use worker::{Heard, Trial};
+use worker::{Heard, How, Trial};
 
 /// Within which time a worker stores the records that are there before the first transaction, if the trial has no limit.
 const SETUP: Nanos = Nanos::from_secs(600);
@@ -197,6 +198,10 @@ fn cut(
             }
             Heard::Message(FromWorker::Failed { failure, message, .. }) => break Some((failure, message)),
             Heard::Message(_) => {}
+            Heard::Ended(How::Signalled(signal)) if signal == sync_calls::SIGNAL.as_raw() => {
+                let why = "the engine calls `sync` or `syncfs`, of which a simulated disk hears nothing";
+                break Some((Failure::Unsupported, why.to_owned()));
+            }
             Heard::Ended(how) => break Some((Failure::Failed, format!("the process that wrote {how}"))),
             Heard::Interrupted => {
                 writer.end()?;

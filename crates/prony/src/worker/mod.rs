@@ -16,15 +16,15 @@ use prony_engines::driver::Driver;
 use prony_engines::phases::{Acknowledged, CrashPlan, HostError, Machine, Plan, Queue, check, host, write};
 use prony_engines::registry::{Visitor, dispatch};
 use prony_http::Trial;
-use prony_model::crash::CrashStep;
+use prony_model::crash::{CrashStep, CutKind};
 use prony_model::error::chain;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
 use prony_model::reading::{Reading, Why};
 use prony_model::spec::Subject;
 use prony_model::units::{Bytes, Nanos};
-use prony_os::cache;
 use prony_os::sample::parse;
+use prony_os::{cache, sync_calls};
 
 use socket::{Socket, report_progress};
 
@@ -90,6 +90,13 @@ fn crashing(line: &mut Socket, plan: &CrashPlan, step: CrashStep) -> Option<From
     let Subject::Store(store) = &plan.plan.spec.subject else {
         return Some(failed(None, "a crash trial needs a store".to_owned()));
     };
+    let cut = plan.plan.spec.crashes.get(plan.crash).map(|crash| crash.cut);
+    if let (CrashStep::Write, Some(CutKind::PowerCut)) = (&step, cut)
+        && let Err(error) = sync_calls::forbid()
+    {
+        let message = format!("whether the engine calls `sync` cannot be watched: {error}");
+        return Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message });
+    }
     let stepping = || match dispatch(&store.engine, Crashing { line, plan, step }) {
         Ok(ended) => ended.err().map(|error| error.to_message()),
         Err(error) => Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message: chain(&error) }),

@@ -195,11 +195,10 @@ fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
     assert!(!left.contains(&*bench.dir.path().to_string_lossy()), "no mount is left");
 }
 
-/// The binary under test with a function of the C library in the place of `fdatasync`, which returns without an error and syncs
-/// nothing.
-fn without_fdatasync(bench: &Bench) -> PathBuf {
+/// The binary under test with another function of the C library in the place of `fdatasync`.
+fn without_fdatasync(bench: &Bench, other: &[u8; 11]) -> PathBuf {
     let mut binary = std::fs::read(PRONY).unwrap();
-    let (name, other) = (b"\0fdatasync\0", b"\0isatty\0\0\0\0");
+    let name = b"\0fdatasync\0";
     let found: Vec<usize> =
         binary.windows(name.len()).enumerate().filter(|(_, bytes)| bytes == name).map(|(at, _)| at).collect();
     assert!(!found.is_empty(), "the C library is linked dynamically");
@@ -216,7 +215,8 @@ fn without_fdatasync(bench: &Bench) -> PathBuf {
 fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_saved() {
     let bench = Bench::new();
     bench.write("e.toml", power_cuts("synced = { engine = \"lmdb\", durability = \"strict\" }"));
-    let prony = without_fdatasync(&bench);
+    // It returns without an error and syncs nothing.
+    let prony = without_fdatasync(&bench, b"\0isatty\0\0\0\0");
     let run = |args: &[&str]| Command::new(&prony).args(args).current_dir(bench.dir.path()).output().unwrap();
     let output = run(&["run", "e.toml", "--quiet"]);
     let shown = String::from_utf8(output.stdout).unwrap();
@@ -238,4 +238,22 @@ fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_saved() {
     let images = run(&["powercut", "images", saved, "--into", "images", "--images", "1"]);
     assert!(images.status.success(), "{}", String::from_utf8_lossy(&images.stderr));
     assert!(bench.path("images").join("image-001").exists(), "the images of the cut are made again");
+}
+
+#[test]
+fn an_engine_that_syncs_whole_file_systems_is_unsupported_and_not_blamed() {
+    let bench = Bench::new();
+    bench.write("e.toml", power_cuts("synced = { engine = \"lmdb\", durability = \"strict\" }"));
+    let prony = without_fdatasync(&bench, b"\0sync\0\0\0\0\0\0");
+    let output =
+        Command::new(&prony).args(["run", "e.toml", "--quiet"]).current_dir(bench.dir.path()).output().unwrap();
+    let [summary] = &summaries(&bench.data())[..] else { panic!("{output:?}") };
+    let CrashVerdict::Unsupported { why } = &summary.verdict else { panic!("{summary:?}") };
+    if why.contains("power failures cannot be simulated here") {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{why}");
+        println!("SKIPPED: {why}");
+        return;
+    }
+    assert_eq!(why, "the engine calls `sync` or `syncfs`, of which a simulated disk hears nothing");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
