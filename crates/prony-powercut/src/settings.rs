@@ -165,6 +165,17 @@ impl CutSettings {
         Ok(Self { into: checked(into)?, images, policies: policies.to_vec(), keep, unit, seed })
     }
 
+    /// The images of crash trials, in units of pages: of four images one has nothing of what was pending, one a prefix, one a
+    /// random half of the pages, and one a prefix with a torn write.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn of_trials(into: &Path, images: u32, seed: u64) -> Result<Self, Error> {
+        let policies = [Policy::None, Policy::Prefix, Policy::Subset, Policy::Torn];
+        let half = Fraction::new(0.5).unwrap_or(Fraction::ONE);
+        Self::check(into, images, &policies, (half, Unit::Page), seed)
+    }
+
     /// The directory of the images.
     pub(crate) fn directory(&self) -> &Path {
         &self.into

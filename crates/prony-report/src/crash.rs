@@ -217,7 +217,7 @@ fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
     cell
 }
 
-/// How the image is made again.
+/// The command that makes the image again.
 fn again(found: &Reproduction) -> String {
     let saved = match &found.saved {
         Reading::Measured(saved) => saved,
@@ -227,10 +227,8 @@ fn again(found: &Reproduction) -> String {
     };
     let saved = shell_words::quote(saved);
     format!(
-        "; to make the images again: `prony powercut images {saved} --into IMAGES --images {} --seed {} --policy \
-         none,prefix,subset,torn`",
-        found.image + 1,
-        found.seed
+        "; for a shell in that image: `prony powercut replay {saved} --image {} --seed {}`",
+        found.image, found.seed
     )
 }
 

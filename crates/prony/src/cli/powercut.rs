@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prony_model::number::count;
 use prony_model::units::{Bytes, Fraction, Nanos, parse_bytes, parse_fraction, parse_span, parse_time};
 use prony_os::interrupt::Interrupt;
+use prony_os::launch::Scratch;
 use prony_powercut::{
     Cut, CutReport, CutSettings, End, Limits, MetadataOrder, Mounted, Pending, Policy, Settings, Unit,
 };
@@ -27,6 +28,8 @@ pub enum Command {
     Cut(CutArguments),
     /// Make images of a saved cut again, or more of them; nothing need be mounted
     Images(ImagesArguments),
+    /// Make an image of a crash trial again, and open a shell in it
+    Replay(ReplayArguments),
     /// Make everything durable that is pending
     Sync(PointArguments),
     /// Remove a mount, also one whose process was killed
@@ -116,6 +119,25 @@ pub struct ImagesArguments {
     images: ImageOptions,
 }
 
+/// An image of a crash trial, as the finding of `prony run` names it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  prony powercut replay prony-cuts/run-1/variant-0-crash-0-cut-3 --image 2 --seed 7")]
+pub struct ReplayArguments {
+    /// Directory of the saved cut
+    #[arg(value_name = "DIR")]
+    saved: PathBuf,
+    /// Number of the image, from 0
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..100_000))]
+    image: u32,
+    /// Seed of the cut
+    #[arg(long, value_name = "N")]
+    seed: u64,
+    /// Directory below which the image is made; it is removed when the shell ends
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    near: PathBuf,
+}
+
 /// Which images are made.
 #[derive(Debug, clap::Args)]
 struct ImageOptions {
@@ -165,6 +187,7 @@ pub fn run(command: &Command, output: &mut Output<'_>) -> Result<Answer, Error> 
             let report = Cut::open(saved)?.images(&settings)?;
             images.print(&report, output)?;
         }
+        Command::Replay(arguments) => arguments.shell(output)?,
         Command::Sync(PointArguments { point }) => {
             let pending = prony_powercut::sync(point)?;
             output.print(&format!("made durable: {}\n", words(&pending)))?;
@@ -217,6 +240,29 @@ impl MountArguments {
             sync_latency: self.sync_latency,
             patience: self.patience,
         }
+    }
+}
+
+impl ReplayArguments {
+    /// Makes the image, runs the user's shell in it until that ends, and removes it.
+    fn shell(&self, output: &mut Output<'_>) -> Result<(), Error> {
+        let cut = Cut::open(&self.saved)?;
+        let scratch = Scratch::create(&self.near)?;
+        let number = self.image + 1;
+        let settings = CutSettings::of_trials(scratch.path(), number, self.seed)?;
+        let image = cut.image(&settings.draw(number), &settings.path(number))?;
+        let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+        output.print(&format!(
+            "image {} of policy {} is in `{}`; it is removed when this shell ends\n",
+            self.image,
+            name(&image.policy),
+            image.path.display()
+        ))?;
+        output.flush()?;
+        let ended = std::process::Command::new(&shell).current_dir(&image.path).status();
+        scratch.remove()?;
+        ended.map_err(|source| Error::Read { what: format!("the shell `{}`", shell.display()), source })?;
+        Ok(())
     }
 }
 

@@ -234,10 +234,17 @@ fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_saved() {
     assert_eq!(output.status.code(), Some(1), "{shown}");
     assert!(shown.contains("exit code 1: a crash trial broke what the store promises"), "{shown}");
     let saved = smallest.saved.measured().unwrap();
-    assert!(shown.replace('\n', " ").contains("prony powercut images"), "{shown}");
-    let images = run(&["powercut", "images", saved, "--into", "images", "--images", "1"]);
-    assert!(images.status.success(), "{}", String::from_utf8_lossy(&images.stderr));
-    assert!(bench.path("images").join("image-001").exists(), "the images of the cut are made again");
+    let (image, seed) = (smallest.image.to_string(), smallest.seed.to_string());
+    assert!(shown.replace('\n', " ").contains("prony powercut replay"), "{shown}");
+    let mut replay = Command::new(&prony);
+    replay.args(["powercut", "replay", saved, "--image", &image, "--seed", &seed]).current_dir(bench.dir.path());
+    bench.script("shell", "ls store; pwd > ../../place");
+    let replayed = replay.env("SHELL", bench.path("shell")).output().unwrap();
+    let said = String::from_utf8(replayed.stdout).unwrap();
+    assert!(replayed.status.success() && said.starts_with(&format!("image {image} of policy ")), "{said}");
+    assert!(said.contains("data.mdb"), "the shell is in the image: {said}");
+    let place = std::fs::read_to_string(bench.path("place")).unwrap();
+    assert!(!std::path::Path::new(place.trim()).exists(), "the image is removed when the shell ends");
 }
 
 #[test]

@@ -7,16 +7,9 @@ use prony_model::crash::{CutEnding, CutKind};
 use prony_model::error::chain;
 use prony_model::number::count;
 use prony_model::spec::CrashSpec;
-use prony_model::units::Fraction;
-use prony_powercut::{Cut, CutSettings, Limits, Mounted, Policy, Settings, Unit};
+use prony_powercut::{Cut, CutSettings, Limits, Mounted, Policy, Settings};
 
 use crate::error::Error;
-
-/// Which pending operations survive, in turn.
-const POLICIES: [Policy; 4] = [Policy::None, Policy::Prefix, Policy::Subset, Policy::Torn];
-
-/// The probability that a page has a later state than the durable one, in a random subset.
-const KEEP: f64 = 0.5;
 
 /// The name of the store's directory.
 const STORE: &str = "store";
@@ -82,9 +75,7 @@ impl Disk {
             }
             Err(error) => return Ok(Err(CutEnding::Failed { message: chain(&error) })),
         };
-        let keep = Fraction::new(KEEP).unwrap_or(Fraction::ONE);
-        let drawn = CutSettings::check(&scratch.join("images"), crash.images, &POLICIES, (keep, Unit::Page), seed);
-        let settings = match drawn {
+        let settings = match CutSettings::of_trials(&scratch.join("images"), crash.images, seed) {
             Ok(settings) => settings,
             Err(error) => return Ok(Err(CutEnding::Failed { message: chain(&error) })),
         };
