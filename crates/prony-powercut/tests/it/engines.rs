@@ -2,6 +2,7 @@
 //! at moments in between are opened by the engine itself.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -18,7 +19,7 @@ use crate::mounted::Mount;
 const POLICIES: [Policy; 4] = [Policy::None, Policy::Subset, Policy::Torn, Policy::Prefix];
 
 /// A store of numbered records.
-trait Engine {
+pub(crate) trait Engine {
     type Store: Send;
 
     fn open(&self, directory: &Path) -> Self::Store;
@@ -53,10 +54,12 @@ impl Drop for Stop<'_> {
 
 /// How many records each image lacks, with the policy that made it; -1 where what it has is not whole. The first cuts come after
 /// commits whose number is fixed, with nothing under way: the same in each run. The others come while commits go on.
-fn losses<E: Engine + Sync>(engine: &E, cuts: u64) -> Option<Vec<(Policy, i64)>> {
+pub(crate) fn losses<E: Engine + Sync>(engine: &E, cuts: u64) -> Option<Vec<(Policy, i64)>> {
     let mut mount = Mount::in_order(MetadataOrder::Ext4)?;
     let directory = mount.path("store");
     std::fs::create_dir(&directory).unwrap();
+    // Servers run as other users.
+    std::fs::set_permissions(mount.outside(), PermissionsExt::from_mode(0o755)).unwrap();
     let mut store = engine.open(&directory);
     engine.commit(&mut store, 0);
     // Not the creation of the store is tested.

@@ -9,3 +9,4 @@ mod guard;
 mod memory;
 mod mounted;
 mod oracle;
+mod postgresql;

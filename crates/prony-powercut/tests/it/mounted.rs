@@ -30,6 +30,13 @@ pub(crate) fn skip(error: &Error) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {name}: {error}");
 }
 
+/// Says that a test is skipped where a program is missing.
+pub(crate) fn skip_without(program: &str) {
+    assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`{program}` is required and missing");
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {name}: `{program}` is not there");
+}
+
 impl Mount {
     /// Mounts; `None` where FUSE is missing.
     pub(crate) fn with(settings: &Settings) -> Option<Self> {
