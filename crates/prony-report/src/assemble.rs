@@ -470,30 +470,30 @@ impl<'a> Maker<'a> {
     /// Footnotes of rows: durability classes where they differ, and effective settings that differ from the declared
     /// ones.
     fn row_marks(&self, rows: &mut [Working], notes: &mut Notes) {
-        let classes: Vec<Vec<String>> = rows.iter().map(|row| self.of_row(row, class)).collect();
+        let classes: Vec<Vec<Durability>> = rows.iter().map(|row| self.of_row(row, class)).collect();
         // Sibling tables are compared too.
         let differ = self.data.trials.iter().filter_map(class).collect::<BTreeSet<_>>().len() > 1;
         for (row, classes) in rows.iter_mut().zip(classes) {
             let declared = self.of_row(row, |trial| self.not_as_declared(trial));
             let Some(label) = row.row.labels.last_mut() else { continue };
             if differ {
-                label.marks.extend(classes.iter().map(|c| notes.mark(promise(c))));
+                label.marks.extend(classes.iter().map(|c| notes.mark(promise(*c))));
             }
             label.marks.extend(declared.into_iter().map(|text| notes.mark(text)));
         }
     }
 
     /// What the function says of a row's trials, each once.
-    fn of_row(&self, row: &Working, f: impl Fn(&TrialRecord) -> Option<String>) -> Vec<String> {
+    fn of_row<T: PartialEq>(&self, row: &Working, f: impl Fn(&TrialRecord) -> Option<T>) -> Vec<T> {
         let trials = row.variants.iter().flatten().filter_map(|v| self.trials.get(v)).flatten();
         once(trials.filter_map(|t| f(t)))
     }
 
     fn not_as_declared(&self, trial: &TrialRecord) -> Option<String> {
         let store = self.data.experiment.variants().get(trial.trial.variant)?.spec.subject.store()?;
-        let declared = store.durability?.name();
-        let effective = class(trial)?;
+        let (declared, effective) = (store.durability?, class(trial)?);
         (declared != effective).then(|| {
+            let (declared, effective) = (declared.name(), effective.name());
             format!("the declared durability is `{declared}`, but the effective settings amount to `{effective}`")
         })
     }
@@ -569,18 +569,10 @@ fn title(asked: Option<&str>, part: &Part) -> Option<String> {
 }
 
 /// The effective durability class, as the engine's driver reports it.
-fn class(trial: &TrialRecord) -> Option<String> {
-    Some(trial.store()?.durability.name().to_owned())
+fn class(trial: &TrialRecord) -> Option<Durability> {
+    Some(trial.store()?.durability)
 }
 
-fn promise(class: &str) -> String {
-    let loses = match Durability::ALL.into_iter().find(|d| d.name() == class) {
-        Some(Durability::Strict) => "a power failure loses no acknowledged commit",
-        Some(Durability::Bounded) => "a power failure loses at most the last commit",
-        Some(Durability::Relaxed) => "a power failure may lose the most recent commits",
-        Some(Durability::Volatile) => "a process crash may lose the most recent commits",
-        Some(Durability::None) => "a power failure may lose any commit and corrupt the store",
-        None => return format!("durability `{class}`"),
-    };
-    format!("durability `{class}`: {loses}")
+fn promise(class: Durability) -> String {
+    format!("durability `{}`: {}", class.name(), class.loss())
 }

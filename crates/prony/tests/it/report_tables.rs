@@ -583,7 +583,7 @@ fn report_on_many_comparisons_says_once_what_is_alike_in_all() {
         let options = Options { brief, ..Options::default() };
         printed(data, &Terminal { width: Some(120), colour: false }, &options).replace('\n', " ")
     };
-    assert_eq!(shown(&data, false).matches("4 of 5 runs like this one").count(), 1, "{}", shown(&data, false));
+    assert_eq!(shown(&data, false).matches("4 of 5 would find").count(), 1, "{}", shown(&data, false));
     data.trials.retain(|trial| trial.trial.block < 2);
     let brief = shown(&data, true);
     assert!(brief.contains("No verdict yet: at most 2 blocks") && !brief.contains("can't tell"), "{brief}");
