@@ -131,9 +131,11 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     basis::explain_once(&mut verdicts.lines);
     findings.splice(0..0, options.warnings.iter().cloned());
     let is_plain = options.brief && !options.names_figures() && !options.processes;
-    if let Some((headline, ended)) = nothing_measured(data, &options.commands).filter(|_| is_plain) {
+    if let Some((headline, ended)) =
+        nothing_measured(data, &options.commands, !options.warnings.is_empty()).filter(|_| is_plain)
+    {
         findings.retain(is_of_use);
-        findings.insert(0, headline);
+        findings.insert(options.warnings.len(), headline);
         let (title, preface, remarks) = (data.head.title.clone(), preface::brief(data), vec![ended]);
         let crashes = crash::tables(data, options.brief);
         return Report { title, preface, findings, crashes, remarks, closing, ..Report::default() };
@@ -178,13 +180,18 @@ fn more(data: &RunData, notes: usize, is_cut: bool, options: &Options) -> String
         phases.iter().partition(|phase| declared.iter().any(|metric| metric.phase == **phase));
     let option = |phase: &&String| format!("`--phase {}`", shell_words::quote(phase));
     let phase = match (not_compared.as_slice(), compared.first()) {
-        ([], Some(phase)) if phases.len() > 1 => format!("; one phase: {}", option(phase)),
+        ([], Some(phase)) if phases.len() > 1 => format!("{} (one phase), ", option(phase)),
         ([], _) => String::new(),
         (not_compared, _) => {
-            format!("; measured and not compared: {}", not_compared.iter().map(option).collect::<Vec<_>>().join(", "))
+            let options = not_compared.iter().map(option).collect::<Vec<_>>();
+            format!("{} (measured and not compared), ", options.join(", "))
         }
     };
-    format!("{resume}all tables{notes}: `prony show {run} --all{database}`{phase}; one metric: `--metric PHASE.METRIC`")
+    let metric = compared.first().or(not_compared.first()).map(|phase| format!("{phase}.cpu"));
+    let metric = metric.as_deref().map_or("PHASE.METRIC".into(), shell_words::quote);
+    format!(
+        "{resume}all tables{notes}: `prony show {run} --all{database}`; in place of `--all`: {phase}`--metric {metric}` (one metric)"
+    )
 }
 
 /// Test, correction and margin, as every verdict must name them; or why nothing is judged.

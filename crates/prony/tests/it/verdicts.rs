@@ -367,7 +367,9 @@ fn variants_that_are_compared_with_nothing_are_named_beside_a_gate_and_in_the_re
     };
     let (said, all) = run("[design]\nskip = [{ command = \"a\", n = 2 }]\n");
     assert!(
-        said.contains("gate `run.time slower 5 %`: passes, not slower by more than 5 % 1 of 2 variants judged"),
+        said.contains(
+            "gate `run.time slower 5 %`: passes, shown to be not slower by more than 5 % 1 of 2 variants judged"
+        ),
         "{said}"
     );
     let finding = "the verdicts leave out 1 of 2 variants: `b, n=2`: the variant's stratum has no baseline";
