@@ -23,7 +23,7 @@ use super::layout::{Layout, Part, RowPart};
 use super::left_out;
 use super::machine;
 use super::model::{Align, Column, FindingLine, Label, Report, Row, Table, Topic};
-use super::notes::Notes;
+use super::notes::{self, Notes};
 use super::nothing_measured::nothing_measured;
 use super::preface;
 use super::processes;
@@ -93,6 +93,14 @@ fn tables(data: &RunData, options: &Options) -> Vec<Table> {
 
 /// The report of a run.
 pub fn build(data: &RunData, options: &Options) -> Report {
+    let mut report = assembled(data, options);
+    let Report { effects, floors, crashes, tables, .. } = &mut report;
+    notes::number_apart(effects.iter_mut().chain(floors).chain(crashes).chain(tables));
+    report
+}
+
+/// The report, in which each table numbers its footnotes from 1.
+fn assembled(data: &RunData, options: &Options) -> Report {
     let tables = tables(data, options);
     let mut verdicts = verdicts::of(data);
     // That one variant is compared with nothing is no news.

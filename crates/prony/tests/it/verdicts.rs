@@ -103,7 +103,7 @@ fn rates_are_compared_as_so_many_times_the_rate() {
 }
 
 #[test]
-fn unequal_durability_stands_in_the_verdict() {
+fn verdict_states_unequal_durability() {
     let sentence = |variant: Durability, time: f64| {
         let verdicts = judged(&two_stores(12), 12, |t| {
             write(t, if t.trial.variant == 1 { time } else { 1.0 });
