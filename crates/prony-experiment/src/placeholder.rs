@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::node::Node;
 use super::problem::{Problem, known_hint};
+use prony_model::spelling::nearest;
 
 /// First parts of placeholders of other kinds; no factor may have such a name.
 pub(crate) const NAMESPACES: [&str; 10] =
@@ -180,11 +181,18 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
             Some("write `{doc.FIELD}` for a field of the operation's record".to_owned()),
         )),
         _ => {
-            let known = scope.factors.iter().map(String::as_str).chain((scope.of == OfRecord::Number).then_some("i"));
-            let hint = known_hint(name, known).unwrap_or_else(|| "the file has no `[factors]`".to_owned());
+            let hint = known(name, scope).unwrap_or_else(|| "the file has no `[factors]`".to_owned());
             Some((format!("unknown placeholder `{{{hole}}}`"), Some(hint)))
         }
     }
+}
+
+/// The placeholder that is nearest to an unknown name, or all of them.
+fn known(name: &str, scope: Scope<'_>) -> Option<String> {
+    let known = scope.factors.iter().map(String::as_str).chain((scope.of == OfRecord::Number).then_some("i"));
+    let near = nearest(name, known.clone()).map(|near| format!("did you mean `{{{near}}}`?"));
+    let all: Vec<String> = known.map(|name| format!("{{{name}}}")).collect();
+    near.or_else(|| known_hint(name, all.iter().map(String::as_str)))
 }
 
 #[cfg(test)]

@@ -32,7 +32,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The server is on another machine.
-    #[error("`{host}` ({address}) is no loopback address; without permission prony loads nothing else")]
+    #[error(
+        "`{host}` ({address}) is no loopback address: load on other machines needs permission, and nothing was sent"
+    )]
     OtherMachine {
         /// The host.
         host: String,

@@ -83,7 +83,7 @@ impl Remark {
             Self::Saturated { .. } => Some(
                 "the rate of ok answers is what the server did under this overload; do not quote the latency from the \
                  intended start, which includes the time that requests waited for a connection: for latencies lower the \
-                 rate, or permit more connections (`--connections`)",
+                 rate; more connections (`--connections`) help only where the server could answer more requests at once",
             ),
             Self::NothingMeasured => {
                 Some("lengthen the load (`--duration`), or see what the server does with one request")

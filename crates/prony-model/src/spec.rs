@@ -178,6 +178,17 @@ impl Durability {
             Self::None => "none",
         }
     }
+
+    /// What may be lost, in words.
+    pub const fn loss(self) -> &'static str {
+        match self {
+            Self::Strict => "a power failure loses no acknowledged commit",
+            Self::Bounded => "a power failure loses at most the last commit",
+            Self::Relaxed => "a power failure may lose the most recent commits",
+            Self::Volatile => "a process crash may lose the most recent commits",
+            Self::None => "a power failure may lose any commit and corrupt the store",
+        }
+    }
 }
 
 /// A driver option's value.

@@ -23,7 +23,7 @@ use super::layout::{Layout, Part, RowPart};
 use super::left_out;
 use super::machine;
 use super::model::{Align, Column, FindingLine, Label, Report, Row, Table, Topic};
-use super::notes::Notes;
+use super::notes::{self, Notes};
 use super::nothing_measured::nothing_measured;
 use super::preface;
 use super::processes;
@@ -93,6 +93,14 @@ fn tables(data: &RunData, options: &Options) -> Vec<Table> {
 
 /// The report of a run.
 pub fn build(data: &RunData, options: &Options) -> Report {
+    let mut report = assembled(data, options);
+    let Report { effects, floors, crashes, tables, .. } = &mut report;
+    notes::number_apart(effects.iter_mut().chain(floors).chain(crashes).chain(tables));
+    report
+}
+
+/// The report, in which each table numbers its footnotes from 1.
+fn assembled(data: &RunData, options: &Options) -> Report {
     let tables = tables(data, options);
     let mut verdicts = verdicts::of(data);
     // That one variant is compared with nothing is no news.
@@ -131,9 +139,11 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     basis::explain_once(&mut verdicts.lines);
     findings.splice(0..0, options.warnings.iter().cloned());
     let is_plain = options.brief && !options.names_figures() && !options.processes;
-    if let Some((headline, ended)) = nothing_measured(data, &options.commands).filter(|_| is_plain) {
+    if let Some((headline, ended)) =
+        nothing_measured(data, &options.commands, !options.warnings.is_empty()).filter(|_| is_plain)
+    {
         findings.retain(is_of_use);
-        findings.insert(0, headline);
+        findings.insert(options.warnings.len(), headline);
         let (title, preface, remarks) = (data.head.title.clone(), preface::brief(data), vec![ended]);
         let crashes = crash::tables(data, options.brief);
         return Report { title, preface, findings, crashes, remarks, closing, ..Report::default() };
@@ -178,13 +188,18 @@ fn more(data: &RunData, notes: usize, is_cut: bool, options: &Options) -> String
         phases.iter().partition(|phase| declared.iter().any(|metric| metric.phase == **phase));
     let option = |phase: &&String| format!("`--phase {}`", shell_words::quote(phase));
     let phase = match (not_compared.as_slice(), compared.first()) {
-        ([], Some(phase)) if phases.len() > 1 => format!("; one phase: {}", option(phase)),
+        ([], Some(phase)) if phases.len() > 1 => format!("{} (one phase), ", option(phase)),
         ([], _) => String::new(),
         (not_compared, _) => {
-            format!("; measured and not compared: {}", not_compared.iter().map(option).collect::<Vec<_>>().join(", "))
+            let options = not_compared.iter().map(option).collect::<Vec<_>>();
+            format!("{} (measured and not compared), ", options.join(", "))
         }
     };
-    format!("{resume}all tables{notes}: `prony show {run} --all{database}`{phase}; one metric: `--metric PHASE.METRIC`")
+    let metric = compared.first().or(not_compared.first()).map(|phase| format!("{phase}.cpu"));
+    let metric = metric.as_deref().map_or("PHASE.METRIC".into(), shell_words::quote);
+    format!(
+        "{resume}all tables{notes}: `prony show {run} --all{database}`; in place of `--all`: {phase}`--metric {metric}` (one metric)"
+    )
 }
 
 /// Test, correction and margin, as every verdict must name them; or why nothing is judged.
@@ -470,30 +485,30 @@ impl<'a> Maker<'a> {
     /// Footnotes of rows: durability classes where they differ, and effective settings that differ from the declared
     /// ones.
     fn row_marks(&self, rows: &mut [Working], notes: &mut Notes) {
-        let classes: Vec<Vec<String>> = rows.iter().map(|row| self.of_row(row, class)).collect();
+        let classes: Vec<Vec<Durability>> = rows.iter().map(|row| self.of_row(row, class)).collect();
         // Sibling tables are compared too.
         let differ = self.data.trials.iter().filter_map(class).collect::<BTreeSet<_>>().len() > 1;
         for (row, classes) in rows.iter_mut().zip(classes) {
             let declared = self.of_row(row, |trial| self.not_as_declared(trial));
             let Some(label) = row.row.labels.last_mut() else { continue };
             if differ {
-                label.marks.extend(classes.iter().map(|c| notes.mark(promise(c))));
+                label.marks.extend(classes.iter().map(|c| notes.mark(promise(*c))));
             }
             label.marks.extend(declared.into_iter().map(|text| notes.mark(text)));
         }
     }
 
     /// What the function says of a row's trials, each once.
-    fn of_row(&self, row: &Working, f: impl Fn(&TrialRecord) -> Option<String>) -> Vec<String> {
+    fn of_row<T: PartialEq>(&self, row: &Working, f: impl Fn(&TrialRecord) -> Option<T>) -> Vec<T> {
         let trials = row.variants.iter().flatten().filter_map(|v| self.trials.get(v)).flatten();
         once(trials.filter_map(|t| f(t)))
     }
 
     fn not_as_declared(&self, trial: &TrialRecord) -> Option<String> {
         let store = self.data.experiment.variants().get(trial.trial.variant)?.spec.subject.store()?;
-        let declared = store.durability?.name();
-        let effective = class(trial)?;
+        let (declared, effective) = (store.durability?, class(trial)?);
         (declared != effective).then(|| {
+            let (declared, effective) = (declared.name(), effective.name());
             format!("the declared durability is `{declared}`, but the effective settings amount to `{effective}`")
         })
     }
@@ -569,18 +584,10 @@ fn title(asked: Option<&str>, part: &Part) -> Option<String> {
 }
 
 /// The effective durability class, as the engine's driver reports it.
-fn class(trial: &TrialRecord) -> Option<String> {
-    Some(trial.store()?.durability.name().to_owned())
+fn class(trial: &TrialRecord) -> Option<Durability> {
+    Some(trial.store()?.durability)
 }
 
-fn promise(class: &str) -> String {
-    let loses = match Durability::ALL.into_iter().find(|d| d.name() == class) {
-        Some(Durability::Strict) => "a power failure loses no acknowledged commit",
-        Some(Durability::Bounded) => "a power failure loses at most the last commit",
-        Some(Durability::Relaxed) => "a power failure may lose the most recent commits",
-        Some(Durability::Volatile) => "a process crash may lose the most recent commits",
-        Some(Durability::None) => "a power failure may lose any commit and corrupt the store",
-        None => return format!("durability `{class}`"),
-    };
-    format!("durability `{class}`: {loses}")
+fn promise(class: Durability) -> String {
+    format!("durability `{}`: {}", class.name(), class.loss())
 }

@@ -1,6 +1,6 @@
 //! Chooses the verdicts that a brief report shows, and those whose basis it shows.
 
-use prony_analysis::verdicts::{Line, declared};
+use prony_analysis::verdicts::{Explained, Line, declared};
 use prony_experiment::design::Experiment;
 use prony_model::number::count;
 use prony_model::reading::{Reading, Why};
@@ -42,10 +42,10 @@ pub(super) fn elsewhere(
     ))
 }
 
-/// Explains the minimum detectable effect at the first verdict only.
+/// Explains each term at the first verdict only.
 pub(super) fn explain_once(lines: &mut [Line]) {
-    let explained = lines.iter_mut().filter(|line| line.detail.explains());
-    explained.skip(1).for_each(|line| line.detail.omit_explanation());
+    let mut explained = Explained::default();
+    lines.iter_mut().for_each(|line| line.detail.explain_once(&mut explained));
 }
 
 /// Leaves the minimum detectable effect out where a difference was found, of which it says nothing, and where the verdict

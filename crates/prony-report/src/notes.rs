@@ -1,6 +1,6 @@
-//! Collects the footnotes of one table: each text once, numbered in order of first use.
+//! Collects the footnotes of one table: each text once, numbered in order of first use; and numbers those of several tables.
 
-use super::model::Note;
+use super::model::{Note, Table};
 
 /// The footnotes so far.
 #[derive(Debug, Default)]
@@ -32,5 +32,58 @@ impl Notes {
     pub(super) fn finish(self) -> Vec<Note> {
         let marked = self.marked.into_iter().enumerate().map(|(at, text)| Note { mark: at + 1, text });
         marked.chain(self.general.into_iter().map(|text| Note { mark: 0, text })).collect()
+    }
+}
+
+/// Numbers the footnotes of tables that stand on one screen so that no number stands for two texts; a text that several
+/// tables have keeps its number.
+pub(super) fn number_apart<'t>(tables: impl IntoIterator<Item = &'t mut Table>) {
+    let mut known: Vec<String> = Vec::new();
+    for table in tables {
+        let mut number = |text: &String| {
+            let at = known.iter().position(|other| other == text).unwrap_or_else(|| {
+                known.push(text.clone());
+                known.len() - 1
+            });
+            at + 1
+        };
+        let marked = table.notes.iter().filter(|note| note.mark > 0);
+        let numbers: Vec<(usize, usize)> = marked.map(|note| (note.mark, number(&note.text))).collect();
+        let new = |mark: &mut usize| {
+            *mark = numbers.iter().find(|(old, _)| old == mark).map_or(*mark, |(_, new)| *new);
+        };
+        let labels = table.rows.iter_mut().flat_map(|row| &mut row.labels).map(|label| &mut label.marks);
+        labels.for_each(|marks| marks.iter_mut().for_each(new));
+        let cells = table.rows.iter_mut().flat_map(|row| &mut row.cells).map(|cell| &mut cell.marks);
+        cells
+            .chain(table.columns.iter_mut().map(|column| &mut column.marks))
+            .for_each(|marks| marks.iter_mut().for_each(new));
+        table.notes.iter_mut().for_each(|note| new(&mut note.mark));
+        // Those on the whole table stand last.
+        table.notes.sort_by_key(|note| (note.mark == 0, note.mark));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cell, Row};
+
+    /// Two tables of one screen had a footnote 1 each.
+    #[test]
+    fn footnotes_of_several_tables_have_numbers_of_their_own() {
+        let table = |texts: &[&str]| {
+            let mut notes = Notes::default();
+            let marks = texts.iter().map(|text| notes.mark(*text)).collect();
+            notes.general("of all");
+            let row = Row { labels: vec![], cells: vec![Cell { marks, ..Cell::default() }] };
+            Table { rows: vec![row], notes: notes.finish(), ..Table::default() }
+        };
+        let mut tables = [table(&["a", "b"]), table(&["c", "a"])];
+        number_apart(&mut tables);
+        let marks = |table: &Table| table.rows[0].cells[0].marks.clone();
+        assert_eq!((marks(&tables[0]), marks(&tables[1])), (vec![1, 2], vec![3, 1]));
+        let notes: Vec<(usize, &str)> = tables[1].notes.iter().map(|note| (note.mark, note.text.as_str())).collect();
+        assert_eq!(notes, [(1, "a"), (3, "c"), (0, "of all")]);
     }
 }

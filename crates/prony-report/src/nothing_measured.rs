@@ -16,8 +16,9 @@ const LISTED: usize = 8;
 const NOT_FOUND: i32 = 127;
 
 /// The headline with what to do, and how the trials of each variant ended; `None` where a phase of a trial has a value, or
-/// nothing has run. `commands` are the names of variants, where commands are compared.
-pub(super) fn nothing_measured(data: &RunData, commands: &[String]) -> Option<(FindingLine, Remarks)> {
+/// nothing has run. `commands` are the names of variants, where commands are compared; `warned` says that a warning about
+/// them stands above.
+pub(super) fn nothing_measured(data: &RunData, commands: &[String], warned: bool) -> Option<(FindingLine, Remarks)> {
     let RunData { experiment, trials, .. } = data;
     if trials.is_empty() || trials.iter().any(has_value) {
         return None;
@@ -38,7 +39,8 @@ pub(super) fn nothing_measured(data: &RunData, commands: &[String]) -> Option<(F
         1 => "nothing was measured: the only trial failed".to_owned(),
         n => format!("nothing was measured: none of the {n} trials succeeded"),
     };
-    let hint = next_step(experiment, trials, !commands.is_empty());
+    let step = next_step(experiment, trials, !commands.is_empty());
+    let hint = if warned { format!("see the warning above first; if that is not the cause: {step}") } else { step };
     let note = "the output shown is from one trial of each variant".to_owned();
     let finding = FindingLine { severity: "warning", text, hint };
     Some((finding, Remarks { title: "How the trials ended", lines, note }))

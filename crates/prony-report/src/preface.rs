@@ -1,5 +1,6 @@
 //! The sentences at the top of a report: what ran, when, where and how it ended.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::crash;
@@ -14,7 +15,7 @@ use serde_json::Value;
 use super::layout::varying;
 use super::machine;
 use super::model::FindingLine;
-use super::words::instant;
+use super::words::{evidence_text, instant};
 use prony_analysis::verdicts::{self, names};
 use prony_results::{RunData, RunStatus};
 
@@ -172,7 +173,12 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
     of_run.extend(machine::sessions_differ(&data.head, &data.trials));
     let mut lines: Vec<(Severity, FindingLine)> = gathered(&of_run);
     lines.extend(found.into_iter().map(|(_, f, trials)| (f.severity, line(f, &trials, data))));
-    lines.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
+    let failed: Vec<&TrialRecord> = data.trials.iter().filter(|trial| !trial.ending.outcome.is_ok()).collect();
+    let why = evidence_text(&failed).map(|(_, text)| format!("; one of them: {text}")).unwrap_or_default();
+    let of_failures = lines.iter_mut().filter(|(_, line)| line.is_of("trials_failed"));
+    of_failures.for_each(|(_, line)| line.text += &why);
+    // That trials failed comes before what else may be said of the others.
+    lines.sort_by_key(|(severity, line)| (Reverse(*severity), !line.is_of("trials_failed")));
     lines.into_iter().map(|(_, line)| line).collect()
 }
 

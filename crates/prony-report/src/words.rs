@@ -38,7 +38,7 @@ pub(super) fn short(outcome: Outcome) -> String {
     }
 }
 
-/// Why a cell has no value: `OOM in persist at 48.3 s, >= 16.0 GB`; several outcomes with their counts.
+/// Why a cell has no value: `OOM in persist at 48.3 s, memory >= 16.0 GB`; several outcomes with their counts.
 pub fn ended(trials: &[&TrialRecord]) -> String {
     let Some(first) = trials.first() else { return String::new() };
     let same = |t: &&&TrialRecord| t.ending.outcome == first.ending.outcome && t.ending.phase == first.ending.phase;
@@ -57,7 +57,7 @@ fn alike(first: &TrialRecord, trials: &[&TrialRecord]) -> String {
     if matches!(first.ending.outcome, Outcome::OutOfMemory { .. }) {
         let least = trials.iter().filter_map(|t| least_memory(t)).reduce(f64::max);
         if let Some(least) = least {
-            text += &format!(", >= {}", amount(least));
+            text += &format!(", memory >= {}", amount(least));
         }
     }
     text
@@ -111,6 +111,8 @@ pub(super) fn evidence_text(trials: &[&TrialRecord]) -> Option<(Outcome, String)
     Some((trial.ending.outcome, quoted(&trial.ending.evidence)))
 }
 
+const SHORTENED: &str = "(shortened; all of it is in `prony report --format json`)";
+
 /// The parts that fit, without cutting any: half a number is another number. A first part that is too long ends after a word.
 fn quoted(evidence: &[String]) -> String {
     let mut text = String::new();
@@ -121,10 +123,11 @@ fn quoted(evidence: &[String]) -> String {
             continue;
         }
         if !text.is_empty() {
-            return text + "; (shortened)";
+            return format!("{text}; {SHORTENED}");
         }
         let cut: String = part.chars().take(QUOTED).collect();
-        return cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words).to_owned() + " ... (shortened)";
+        let words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
+        return format!("{words} ... {SHORTENED}");
     }
     text
 }
@@ -147,9 +150,10 @@ mod tests {
         let texts = |parts: &[&str]| quoted(&parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
         let (long, words) = ("x".repeat(QUOTED - 10), "word ".repeat(QUOTED / 4));
         assert_eq!(texts(&["signal 9", "its limit: 32.0 MB"]), "signal 9; its limit: 32.0 MB");
-        assert_eq!(texts(&[&long, "its limit: 32.0 MB"]), format!("{long}; (shortened)"));
-        assert!(texts(&[&words]).ends_with("word ... (shortened)") && texts(&[&words]).len() <= QUOTED + 16);
-        assert_eq!(texts(&["x".repeat(300).as_str()]), format!("{} ... (shortened)", "x".repeat(QUOTED)));
+        assert_eq!(texts(&[&long, "its limit: 32.0 MB"]), format!("{long}; {SHORTENED}"));
+        let whole = texts(&[&words]);
+        assert!(whole.contains("word ... (shortened; ") && whole.len() <= QUOTED + 5 + SHORTENED.len(), "{whole}");
+        assert_eq!(texts(&["x".repeat(300).as_str()]), format!("{} ... {SHORTENED}", "x".repeat(QUOTED)));
     }
 
     #[test]

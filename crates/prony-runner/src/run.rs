@@ -8,7 +8,7 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
-use prony_experiment::design::{Blocks, Experiment, Variant};
+use prony_experiment::design::{Blocks, Experiment};
 use prony_experiment::plan::{self};
 use prony_model::event::{Event, Observer};
 use prony_model::metric::{Metric, MetricKey, MetricName};
@@ -227,8 +227,19 @@ impl Session<'_> {
     fn is_settled(&mut self, blocks: u32) -> Result<bool, Error> {
         let settled = verdicts::of(&self.campaign.database.load_run(self.campaign.run)?).are_final();
         if settled {
-            let why = "all comparisons were decided at a planned interim analysis";
-            self.notice(format!("stopped after {blocks} blocks: {why}"), None);
+            let compare = self.context.experiment.compare();
+            let level = number::percent(1.0 - compare.alpha.get());
+            // Readers asked whether a run that ends when it has decided is optional stopping.
+            self.notice(
+                format!(
+                    "stopped after {blocks} blocks: all comparisons were decided at a planned interim analysis; the {level} \
+                     level covers all planned analyses together, so that stopping early does not weaken it"
+                ),
+                Some(match compare.budget {
+                    None => format!("`--blocks {}` runs all blocks", most_blocks(self.context.experiment)),
+                    Some(_) => "`--blocks N` runs N blocks in any case".to_owned(),
+                }),
+            );
         }
         Ok(settled)
     }
@@ -289,12 +300,17 @@ impl Session<'_> {
 
 /// The blocks, fixed in advance, after which the run may stop early (METHOD 4.7); none where their number is fixed.
 fn analyses(experiment: &Experiment) -> Vec<u32> {
-    let bound = |bound: fn(&Variant) -> u32| experiment.variants().iter().map(bound).max().unwrap_or(0);
-    let (min, max) = (bound(|variant| variant.blocks.min), bound(|variant| variant.blocks.max));
+    let min = experiment.variants().iter().map(|variant| variant.blocks.min).max().unwrap_or(0);
+    let max = most_blocks(experiment);
     if min == max || experiment.compare().baseline.is_empty() {
         return Vec::new();
     }
     experiment.compare().analyses(Blocks { min, max }).at().iter().copied().filter(|at| *at < max).collect()
+}
+
+/// The blocks of a run that nothing stops.
+fn most_blocks(experiment: &Experiment) -> u32 {
+    experiment.variants().iter().map(|variant| variant.blocks.max).max().unwrap_or(0)
 }
 
 fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {

@@ -53,8 +53,8 @@ pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Strin
 
 /// The text of [`failures`] as a finding.
 pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
-    let hint = "the tables and the notes below them say how the trials ended, with the last lines of output if there were any; \
-        a phase that was not completed has no value";
+    let hint = "the tables and the notes below them say how the trials of each variant ended; a phase that was not completed has \
+        no value";
     let message = failures(experiment, trials)?;
     let failed = trials.iter().filter(|t| !t.ending.outcome.is_ok()).count();
     let data = json!({ "failed": failed, "trials": trials.len() });

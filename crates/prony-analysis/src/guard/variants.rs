@@ -384,9 +384,12 @@ fn unexplained(
         return None;
     }
     let name = metric.name();
+    let shown = |value: f64| number::quantity(value, metric.unit());
     let message = format!(
-        "`{}` has {a:.4} {name}, but `{}` has {b:.4}: a difference of {}",
+        "`{name}` is {} of `{}`, but {} of `{}`: a difference of {}",
+        shown(a),
         baseline.name,
+        shown(b),
         variant.name,
         percent(difference)
     );

@@ -4,7 +4,7 @@ use std::fmt;
 
 use prony_model::number::{count, effect_bound, ratio};
 use prony_model::reading::{Reading, Why};
-use prony_stats::{Comparison, Estimate, RatioInterval};
+use prony_stats::{Comparison, Estimate, MIN_BLOCKS, RatioInterval};
 
 use super::Undisturbed;
 use super::sentence::{ratio_text, small};
@@ -12,8 +12,9 @@ use super::sentence::{ratio_text, small};
 /// The basis of a verdict, as one line below it.
 ///
 /// ```text
-/// 12 blocks; minimum detectable effect: 4.1 % (4 of 5 runs like this one would find a true difference of this size, a
-/// smaller one is found less often); A/A check, the baseline against itself: ratio 1.010 (0.970 to 1.05), which includes 1
+/// 12 blocks; minimum detectable effect: 4.1 % (a forecast: of further runs with as many blocks, 4 of 5 would find a true
+/// difference of this size); A/A check, the baseline against itself: ratio 1.010 (95 % interval: 0.970 to 1.05), which
+/// includes 1
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Detail {
@@ -21,21 +22,35 @@ pub struct Detail {
     blocks: String,
     /// The minimum detectable effect.
     detectable: Option<Detectable>,
-    /// The A/A check, the blocks without a disturbed trial, and remarks of the comparison.
-    further: Vec<String>,
+    /// The A/A check.
+    aa: Option<String>,
+    /// The blocks without a disturbed trial.
+    undisturbed: Option<Without>,
+    /// Remarks of the comparison.
+    notes: Vec<String>,
+}
+
+/// What the details above one on a screen have explained.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Explained {
+    detectable: bool,
+    disturbed: bool,
+    uncorrected: bool,
 }
 
 impl Detail {
     pub(super) fn of(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> Self {
         let aa = comparison.aa.measured().map(|aa| {
-            let expected = if includes_one(aa) { "" } else { ", although nothing differs" };
-            format!("A/A check, the baseline against itself: {}{expected}", with_one(aa))
+            let is_expected = includes_one(aa) || comparison.complete < MIN_BLOCKS;
+            let expected = if is_expected { "" } else { ", although nothing differs" };
+            format!("A/A check, the baseline against itself: {}{expected}", with_one(aa, comparison.complete, LEVEL))
         });
-        let further = aa.into_iter().chain(undisturbed.map(without)).chain(comparison.notes.iter().cloned());
         Self {
             blocks: count(comparison.blocks, "block"),
             detectable: detectable(comparison),
-            further: further.collect(),
+            aa,
+            undisturbed: undisturbed.map(without),
+            notes: comparison.notes.clone(),
         }
     }
 
@@ -54,26 +69,36 @@ impl Detail {
         self.detectable = None;
     }
 
-    /// Leaves out what the minimum detectable effect means.
-    pub fn omit_explanation(&mut self) {
+    /// Leaves out what was explained before.
+    pub fn explain_once(&mut self, explained: &mut Explained) {
         if let Some(detectable) = &mut self.detectable {
-            detectable.explanation = "";
+            once(&mut detectable.explanation, &mut explained.detectable);
+        }
+        if let Some(without) = &mut self.undisturbed {
+            once(&mut without.disturbed, &mut explained.disturbed);
+            once(&mut without.uncorrected, &mut explained.uncorrected);
         }
     }
+}
 
-    /// Whether it says what the minimum detectable effect means.
-    pub fn explains(&self) -> bool {
-        self.detectable.as_ref().is_some_and(|detectable| !detectable.explanation.is_empty())
+/// Clears an explanation that was given before.
+fn once(explanation: &mut &'static str, given: &mut bool) {
+    if *given {
+        *explanation = "";
     }
+    *given |= !explanation.is_empty();
 }
 
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detectable = self.detectable.as_ref().map(ToString::to_string);
+        let undisturbed = self.undisturbed.as_ref().map(ToString::to_string);
         let parts: Vec<&str> = [self.blocks.as_str()]
             .into_iter()
             .chain(detectable.as_deref())
-            .chain(self.further.iter().map(String::as_str))
+            .chain(self.aa.as_deref())
+            .chain(undisturbed.as_deref())
+            .chain(self.notes.iter().map(String::as_str))
             .collect();
         f.write_str(&parts.join("; "))
     }
@@ -94,8 +119,9 @@ impl fmt::Display for Detectable {
     }
 }
 
-const EXPLANATION: &str =
-    " (4 of 5 runs like this one would find a true difference of this size, a smaller one is found less often)";
+/// Beside an interval of -22 to +7 %, an effect of 58 % was taken for a contradiction.
+const EXPLANATION: &str = " (a forecast: of further runs with as many blocks, 4 of 5 would find a true difference of this \
+                           size; the interval above says what this run found)";
 
 /// What a claimed difference below the minimum detectable effect means: readers take the two for a contradiction.
 const SMALLER: &str = "; the difference found is smaller than that: the verdict counts all the same, but fewer than 4 of 5 \
@@ -128,14 +154,20 @@ fn includes_one(found: &Estimate) -> bool {
     low <= 1.0 && high.is_none_or(|high| high >= 1.0)
 }
 
-/// `ratio 0.984 (0.957 to 1.001), which includes 1`
-fn with_one(found: &Estimate) -> String {
+const LEVEL: &str = "95 % interval: ";
+
+/// `ratio 0.984 (95 % interval: 0.957 to 1.001), which includes 1`. Of fewer blocks than a verdict needs no interval is
+/// shown: one that excludes 1 would be taken for a verdict.
+fn with_one(found: &Estimate, blocks: u32, level: &str) -> String {
     let RatioInterval { low, high } = found.interval;
-    if low <= 0.0 && high.is_none() {
-        let why = "the blocks are too few, or a trial did not finish in too many";
-        return format!("{}, without an interval: {why}", ratio_text(found.ratio, None, ""));
+    let without = |why: &str| format!("{}, without an interval: {why}", ratio_text(found.ratio, None, ""));
+    if blocks < MIN_BLOCKS {
+        return without(&format!("{} are too few, a verdict needs {MIN_BLOCKS}", count(blocks, "block")));
     }
-    let text = ratio_text(found.ratio, Some(found.interval), "");
+    if low <= 0.0 && high.is_none() {
+        return without("the blocks are too few, or a trial did not finish in too many");
+    }
+    let text = ratio_text(found.ratio, Some(found.interval), level);
     let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
     let what = match includes_one(found) {
         true => "includes 1",
@@ -145,23 +177,54 @@ fn with_one(found: &Estimate) -> String {
     format!("{text}, which {what}")
 }
 
-/// `3 of 12 blocks have a disturbed trial; without them: ratio 1.82 (1.61 to 2.02), which excludes 1`
-pub fn without(undisturbed: &Undisturbed) -> String {
-    let Undisturbed { blocks, of, estimate } = undisturbed;
-    let disturbed = of.saturating_sub(*blocks);
+/// A comparison without its disturbed trials in words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Without {
+    blocks: String,
+    /// What a disturbed trial is.
+    disturbed: &'static str,
+    ratio: String,
+    /// What the interval of the ratio is.
+    uncorrected: &'static str,
+}
+
+impl fmt::Display for Without {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { blocks, disturbed, ratio, uncorrected } = self;
+        write!(f, "{blocks}{disturbed}{ratio}{uncorrected}")
+    }
+}
+
+const DISTURBED: &str = " (other work, heat or lack of memory slowed the machine meanwhile)";
+
+/// A reader took the interval of fewer blocks that is narrower than that of the verdict for an error.
+const NARROWER: &str =
+    " (no verdict: corrected for no other comparison or analysis, the interval may be narrower than a verdict's)";
+
+/// `3 of 12 blocks have a disturbed trial; without them: ratio 1.82 (95 % interval, uncorrected: 1.61 to 2.02), which
+/// excludes 1`
+pub fn without(undisturbed: &Undisturbed) -> Without {
+    let Undisturbed { blocks: left, of, estimate } = undisturbed;
+    let disturbed = of.saturating_sub(*left);
     let have = if disturbed == 1 { "has" } else { "have" };
     let some = format!("{disturbed} of {} {have} a disturbed trial", count(*of, "block"));
-    match estimate {
-        _ if *blocks == 0 => "each block has a disturbed trial".to_owned(),
-        Reading::Measured(found) => format!("{some}; without them: {}", with_one(found)),
+    let (blocks, ratio, uncorrected) = match estimate {
+        _ if *left == 0 => ("each block has a disturbed trial".to_owned(), String::new(), ""),
+        Reading::Measured(found) => {
+            let ratio = format!("; without them: {}", with_one(found, *left, "95 % interval, uncorrected: "));
+            let uncorrected = if ratio.contains("uncorrected") { NARROWER } else { "" };
+            (some, ratio, uncorrected)
+        }
         Reading::Missing(Why::NotReached) => {
-            format!("{some}; no ratio without them: in at least half of the other {blocks}, a trial did not finish")
+            let why = format!("; no ratio without them: in at least half of the other {left}, a trial did not finish");
+            (some, why, "")
         }
         Reading::Missing(Why::TooFew { .. }) => {
-            format!("{some}; the {blocks} without one are too few for a ratio of their own")
+            (some, format!("; {left} without one {} too few for a ratio", if *left == 1 { "is" } else { "are" }), "")
         }
-        Reading::Missing(why) => format!("{some}; no ratio without them ({why})"),
-    }
+        Reading::Missing(why) => (some, format!("; no ratio without them ({why})"), ""),
+    };
+    Without { blocks, disturbed: DISTURBED, ratio, uncorrected }
 }
 
 #[cfg(test)]
@@ -171,30 +234,41 @@ mod tests {
     /// Whether the baseline differs from itself is not tested: an interval around 1 may be a wide one.
     #[test]
     fn a_check_of_the_baseline_says_only_whether_its_interval_includes_one() {
-        let text = |low, high| with_one(&Estimate { ratio: 1.019, interval: RatioInterval { low, high } });
-        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (0.213 to 1.25), which includes 1");
-        assert!(text(1.0003, Some(1.02)).ends_with("(1.000 to 1.020), which excludes 1 before rounding"));
+        let found = |low, high| Estimate { ratio: 1.019, interval: RatioInterval { low, high } };
+        let text = |low, high| with_one(&found(low, high), 6, LEVEL);
+        assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (95 % interval: 0.213 to 1.25), which includes 1");
+        assert!(text(1.0003, Some(1.02)).ends_with(": 1.000 to 1.020), which excludes 1 before rounding"));
         assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));
         let unbounded =
             "ratio 1.019, without an interval: the blocks are too few, or a trial did not finish in too many";
         assert_eq!(text(0.0, None), unbounded);
         assert!(text(0.0, Some(0.9)).ends_with("which excludes 1") && text(0.9, None).ends_with("which includes 1"));
+        // `excludes 1` of 4 blocks stood on a screen that said that a verdict needs 6.
+        let few = with_one(&found(1.4, Some(1.6)), 4, LEVEL);
+        assert_eq!(few, "ratio 1.019, without an interval: 4 blocks are too few, a verdict needs 6");
     }
 
     #[test]
-    fn blocks_with_a_disturbed_trial_are_counted() {
-        let text = |blocks, estimate| without(&Undisturbed { blocks, of: 6, estimate });
+    fn blocks_with_a_disturbed_trial_are_counted_and_explained_once() {
+        let text = |blocks, estimate| without(&Undisturbed { blocks, of: 8, estimate });
         let few = || Reading::Missing(Why::TooFew { have: 1, need: 2 });
-        assert_eq!(text(0, few()), "each block has a disturbed trial");
+        assert_eq!(text(0, few()).to_string(), format!("each block has a disturbed trial{DISTURBED}"));
         assert_eq!(
-            text(2, few()),
-            "4 of 6 blocks have a disturbed trial; the 2 without one are too few for a ratio of their own"
+            text(2, few()).to_string(),
+            format!("6 of 8 blocks have a disturbed trial{DISTURBED}; 2 without one are too few for a ratio")
         );
         let found = Estimate { ratio: 1.5, interval: RatioInterval { low: 1.4, high: Some(1.6) } };
-        assert_eq!(
-            text(5, Reading::Measured(found)),
-            "1 of 6 blocks has a disturbed trial; without them: ratio 1.50 (1.40 to 1.60), which excludes 1"
+        let without = text(7, Reading::Measured(found));
+        let detail = || Detail { undisturbed: Some(without.clone()), ..Detail::default() };
+        let (mut first, mut second, mut explained) = (detail(), detail(), Explained::default());
+        first.explain_once(&mut explained);
+        second.explain_once(&mut explained);
+        let (some, ratio) = (
+            "; 1 of 8 blocks has a disturbed trial",
+            "; without them: ratio 1.50 (95 % interval, uncorrected: 1.40 to 1.60), which excludes 1",
         );
+        assert_eq!(first.to_string(), format!("{some}{DISTURBED}{ratio}{NARROWER}"));
+        assert_eq!(second.to_string(), format!("{some}{ratio}"));
     }
 
     fn found(ratios: [f64; 6], less: bool) -> Comparison {

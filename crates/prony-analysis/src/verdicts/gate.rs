@@ -149,7 +149,7 @@ impl fmt::Display for Verdicted {
         let Gate { metric, word: asked, share } = &self.gate;
         write!(f, "gate `{metric} {asked} {}`: {word}", percent_up_to(*share, 4))?;
         if self.answer() == Answer::Passes {
-            write!(f, ", not {asked} by more than {}", percent_up_to(*share, 4))?;
+            write!(f, ", shown to be not {asked} by more than {}", percent_up_to(*share, 4))?;
         }
         for (answer, sentence) in &self.answers {
             if *answer == self.answer() && *answer != Answer::Passes {
@@ -187,7 +187,9 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
     };
     let (variant, baseline) = (line.pair.variant, line.pair.baseline);
     if let Some(how) = failures(Outcome::is_own_failure, variant) {
-        return (Answer::Fails, format!("`{}` failed in {how}; {}", line.pair.names.variant, line.sentence));
+        let name = &line.pair.names.variant;
+        let rule = "a variant of which a trial failed does not pass";
+        return (Answer::Fails, format!("`{name}` failed in {how}, and {rule}; {}", line.sentence));
     }
     let judged = judge(gate, line);
     let beside = [(variant, &line.pair.names.variant), (baseline, &line.pair.names.baseline)];
@@ -196,14 +198,24 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
         .find_map(|(id, name)| Some(format!("`{name}` failed in {}", failures(|outcome| !outcome.is_ok(), id)?)));
     match (judged, how) {
         (Answer::Passes | Answer::Unsure, Some(how)) => (Answer::CannotJudge, format!("{how}; {}", line.sentence)),
+        (Answer::Fails, _) if !ends_worse(line) && line.comparison.interval.measured().is_some() => {
+            let Gate { word, share, .. } = gate;
+            let rule = format!("the whole interval is {word} by more than {}", percent_up_to(*share, 4));
+            (judged, format!("{rule}: {}", line.sentence))
+        }
         _ => (judged, line.sentence.clone()),
     }
+}
+
+/// Whether the verdict is on trials that did not finish, not on values.
+const fn ends_worse(line: &Line) -> bool {
+    matches!(line.comparison.verdict, Verdict::DoesNotFinish | Verdict::FinishesLessOften)
 }
 
 /// The interval is of the ratio of what is measured; of a rate, less is worse.
 fn judge(gate: &Gate, line: &Line) -> Answer {
     match &line.comparison.verdict {
-        Verdict::DoesNotFinish | Verdict::FinishesLessOften => return Answer::Fails,
+        _ if ends_worse(line) => return Answer::Fails,
         Verdict::BaselineDoesNotFinish | Verdict::NeitherFinishes | Verdict::Refused { .. } => {
             return Answer::CannotJudge;
         }

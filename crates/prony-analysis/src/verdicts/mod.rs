@@ -21,9 +21,10 @@ use prony_model::metric::MetricName;
 use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
-use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, compare_family};
+use prony_model::spec::Durability;
+use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, Verdict, compare_family};
 
-pub use detail::{Detail, Detectable, detectable, without};
+pub use detail::{Detail, Detectable, Explained, Without, detectable, without};
 use names::Names;
 pub use observe::figure;
 use observe::{Index, Within};
@@ -265,6 +266,24 @@ fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
     sentence::Failed { variant: of(pair.variant), baseline: of(pair.baseline), by_itself, unfinished }
 }
 
+/// `` ; not equal: `store=memory` is `volatile` (a process crash may lose the most recent commits), `store=lmdb` is `strict` ``:
+/// below a table it was read after the verdict, if at all (METHOD 5.2).
+fn unequal_durability(data: &RunData, pair: &Pair) -> String {
+    let weakest = |variant: usize| {
+        let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+        trials.filter_map(|trial| Some(trial.store()?.durability)).max()
+    };
+    let (Some(variant), Some(baseline)) = (weakest(pair.variant), weakest(pair.baseline)) else { return String::new() };
+    let side = |name: &str, class: Durability| {
+        let loss = if class == variant.max(baseline) { format!(" ({})", class.loss()) } else { String::new() };
+        format!("`{name}` is `{}`{loss}", class.name())
+    };
+    if variant == baseline {
+        return String::new();
+    }
+    format!("; not equal: {}, {}", side(&pair.names.variant, variant), side(&pair.names.baseline, baseline))
+}
+
 /// Pairs that have too few blocks for any verdict do not count in the correction for multiple comparisons of the
 /// others.
 fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: bool) -> Vec<Line> {
@@ -286,7 +305,10 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
     let disturbed = disturbances::disturbed(&data.trials.iter().collect::<Vec<_>>());
     let line = |(pair, comparison): (Pair, Comparison)| {
         let undisturbed = index.without(&pair, &disturbed);
-        let sentence = sentence::of(&pair, &comparison, &failed(data, &pair), (alpha, margin));
+        let mut sentence = sentence::of(&pair, &comparison, &failed(data, &pair), (alpha, margin));
+        if comparison.verdict.is_difference() || comparison.verdict == Verdict::NoDifference {
+            sentence += &unequal_durability(data, &pair);
+        }
         let detail = Detail::of(&comparison, undisturbed.as_ref());
         Line { pair, comparison, sentence, detail, undisturbed }
     };

@@ -26,10 +26,10 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, 
     let undirected = || format!("{}{unfinished}", found());
     match &comparison.verdict {
         Verdict::Better | Verdict::Worse => {
-            format!("{}{place}{}{unfinished}", claim(pair, comparison), extent(comparison, &level))
+            format!("{}{place}{}{unfinished}", claim(pair, comparison), extent(pair, comparison, &level))
         }
         Verdict::BetterUncertain | Verdict::WorseUncertain => {
-            let interval = extent(comparison, &level);
+            let interval = extent(pair, comparison, &level);
             format!("{}{place}, by how much is uncertain{interval}{unfinished}", claim(pair, comparison))
         }
         Verdict::DiffersWithinMargin => {
@@ -163,8 +163,14 @@ fn claim(pair: &Pair, comparison: &Comparison) -> String {
         ("slower", true) => "more time",
         _ => words,
     };
-    let times = share.is_none().then(|| directed(comparison)).flatten().map(|(times, _)| ratio_texts(times, None).0);
+    let times = share.is_none().then(|| directed(pair, comparison)).flatten();
+    let times = times.map(|(times, interval)| ratio_texts(times, interval).0);
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
+    if metric.unit() == Unit::PerSecond
+        && let Some(rate) = rate(share.as_deref(), times.as_deref(), comparison.verdict.is_better())
+    {
+        return format!("`{variant}` has {rate} `{baseline}`");
+    }
     let verb = if matches!(words, "faster" | "slower" | "shorter" | "longer") { "is" } else { "takes" };
     // `2 times more` and `2 times slower` may be meant of twice or of thrice.
     if let (Some(times), Some((verb, how))) = (&times, as_many(words, metric.unit())) {
@@ -173,6 +179,18 @@ fn claim(pair: &Pair, comparison: &Comparison) -> String {
     let much =
         share.map(|share| format!("{share} % ")).or(times.map(|times| format!("{times} times "))).unwrap_or_default();
     format!("`{variant}` {verb} {much}{words} than `{baseline}`")
+}
+
+/// A rate beside that of the baseline: `2 times slower` may be meant of a half or of a third, and `5 % slower` of the rate or
+/// of the time.
+fn rate(share: Option<&str>, times: Option<&str>, higher: bool) -> Option<String> {
+    let than = if higher { "higher" } else { "lower" };
+    let share = share.map(|share| format!("a rate {share} % {than} than that of"));
+    let times = times.map(|times| match times.starts_with("1/") {
+        true => format!("{times} of the rate of"),
+        false => format!("{times} times the rate of"),
+    });
+    share.or(times)
 }
 
 /// Verb and comparison of what is a multiple of the baseline's; `None` where the sentence says how much better it is, or
@@ -196,9 +214,9 @@ pub(super) fn small(comparison: &Comparison) -> Option<Factor> {
 
 /// The interval of what is claimed: ` (95 % interval: 1.71 to 1.98)`, ` (95 % interval: 2.1 to 7 %)`; nothing where there is
 /// none.
-fn extent(comparison: &Comparison, level: &str) -> String {
+fn extent(pair: &Pair, comparison: &Comparison, level: &str) -> String {
     match small(comparison) {
-        None => bracketed(directed(comparison), level),
+        None => bracketed(directed(pair, comparison), level),
         Some((_, None)) => String::new(),
         Some((ratio, Some(interval))) => format!(" ({level}{})", percent_interval(interval, ratio >= 1.0)),
     }
@@ -218,11 +236,15 @@ fn percents(share: f64) -> String {
     if percent.abs() < 9.95 { format!("{percent:.1}") } else { thousands(&format!("{percent:.0}")) }
 }
 
-/// The ratio as a factor of at least 1, and its interval turned the same way.
+/// The ratio as a factor of at least 1, and its interval turned the same way; of a rate as they are.
 type Factor = (f64, Option<RatioInterval>);
 
-fn directed(comparison: &Comparison) -> Option<Factor> {
-    factor(*comparison.ratio.measured()?, comparison.interval.measured().copied())
+fn directed(pair: &Pair, comparison: &Comparison) -> Option<Factor> {
+    let (ratio, interval) = (*comparison.ratio.measured()?, comparison.interval.measured().copied());
+    match pair.metric.key.metric.unit() {
+        Unit::PerSecond => Some((ratio, interval)).filter(|_| ratio > 0.0 && ratio.is_finite()),
+        _ => factor(ratio, interval),
+    }
 }
 
 fn factor(ratio: f64, interval: Option<RatioInterval>) -> Option<Factor> {
@@ -302,6 +324,10 @@ fn more(blocks: &Reading<u32>, complete: u32) -> String {
             )
         }
         Reading::Missing(Why::Failed(why)) => format!("; {why}"),
+        // A reader asked why one run said how many blocks would tell and another did not.
+        Reading::Missing(Why::NotSupported(many)) => {
+            format!("; if all came out like these, it would take {many} to tell")
+        }
         Reading::Missing(_) => String::new(),
     }
 }
@@ -375,6 +401,8 @@ mod tests {
         let many =
             "; even if all came out like these, it would take about 670,230 blocks to tell, which is hardly practical";
         assert_eq!(more(&Reading::Measured(670_200), 30), many);
+        let beyond = more(&Reading::Missing(Why::NotSupported("more than 200 blocks".into())), 30);
+        assert_eq!(beyond, "; if all came out like these, it would take more than 200 blocks to tell");
     }
 
     #[test]

@@ -62,7 +62,7 @@ get = { transaction = { batch = true } }
     8:23 factor `engine` has no level `lmbd` | did you mean `lmdb`?
     9:10 `margin`: `percent` is not a unit of share; known: % | expected a share such as `"60%"` or a number from 0 to 1
     12:1 unknown key `durabilty` | did you mean `durability`?
-    14:12 unknown placeholder `{size}` | did you mean `sizes`?
+    14:12 unknown placeholder `{size}` | did you mean `{sizes}`?
     15:19 `bytes`: `kb` is not a unit of memory or storage; known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB | expected an amount such as `"40 kB"` or a number of bytes
     18:17 `order` cannot be `shufled` | did you mean `shuffled`?
     18:38 `threads` cannot be `0` | expected a whole number from 1 to 1024
@@ -116,7 +116,7 @@ put = { transaction = { batch = "{chunk.batch}" } }
     5:1 factor `bad name` is not used, so its levels make no difference | write `{bad name}` where its level belongs, or remove the factor
     6:1 factor `unused` is not used, so its levels make no difference | write `{unused}` where its level belongs, or remove the factor
     10:21 a level cannot hold the placeholder `{engine}` of a factor | write the text out in each level
-    12:11 unknown placeholder `{engin}` | did you mean `engine`?
+    12:11 unknown placeholder `{engin}` | did you mean `{engine}`?
     13:25 `}` closes nothing | write `{{` and `}}` for braces that are meant as text
     16:12 level `1` of factor `tmp` has no `id`
     17:10 `{i.x}` has no meaning here | `{i}`, the number of a record, can be used in keys and values of `[data]`, and in requests

@@ -239,7 +239,7 @@ fn statistics(sums: &[(Nanos, f64)], alive_at_end: bool) -> [(Stat, Reading<f64>
     } else {
         Reading::Missing(Why::Failed("no process was alive at the phase's end".into()))
     };
-    let no_peak = "the kernel keeps no peak except that of resident memory; `max` is the largest sample";
+    let no_peak = "the kernel keeps no peak except that of resident memory; its `max` is the largest sample";
     [
         (Stat::Mean, of(mean(sums))),
         (Stat::Max, of(values().max_by(f64::total_cmp))),
@@ -272,13 +272,14 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: With
     match (pids.len(), last) {
         (0, _) => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
         (1, None) => Reading::Missing(Why::Failed(
-            "the process ended before its peak could be read at the phase's end; `max` is the largest sample".into(),
+            "the process ended before its peak could be read at the phase's end; `rss.max` is the largest sample"
+                .into(),
         )),
         (1, Some(process)) => peak_of(begin, process),
         (several, _) => Reading::Missing(Why::NotSupported(
             format!(
-                "the kernel keeps a peak for each process, and {several} ran in the phase; `max` is the largest sample \
-             of their sum"
+                "the kernel keeps a peak for each process, and {several} ran in the phase; `rss.max` is the largest \
+                 sample of their sum"
             )
             .into(),
         )),

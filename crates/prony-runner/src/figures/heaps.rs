@@ -137,7 +137,7 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
     put(Stat::Max, of(values().max_by(f64::total_cmp)));
     put(Stat::Min, of(values().min_by(f64::total_cmp)));
     put(Stat::Mean, of(mean(&course, span.suspended)));
-    let no_peak = "a language runtime does not record the peak of its heap; `max` is the largest sample";
+    let no_peak = "a language runtime does not record the peak of its heap; its `max` is the largest sample";
     put(Stat::Peak, Reading::not_supported(no_peak));
 }
 

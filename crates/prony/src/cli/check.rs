@@ -57,13 +57,13 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
+    for (text, hint) in load::warnings(&experiment, &arguments.file) {
+        let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        output.print(&format!("{}\n{hint}\n", one_line(&text)))?;
+    }
     output.print("the plan; nothing is run\n\n")?;
     output.report(&plan_table::report(&experiment, &outline), None)?;
     output.print(&text(&experiment, &outline, &estimate))?;
-    for (text, hint) in load::warnings(&experiment, &arguments.file) {
-        let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
-        output.print(&format!("{}\n{hint}", one_line(&text)))?;
-    }
     let file = shell_words::quote(&arguments.file.to_string_lossy()).into_owned();
     output.print(&format!("the file is valid: `prony run {}` runs it\n", one_line(&file)))?;
     Ok(Answer::Yes)
@@ -149,12 +149,13 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let metrics: Vec<String> = compare.figures().into_iter().map(MetricName::to_string).collect();
     let compared = format!("compared with {} in {}", one_line(&baseline.join(", ")), metrics.join(", "));
+    let uncompared = not_compared(experiment);
     let analyses = compare.analyses(outline.blocks);
     let family = outline.family;
     if family == 0 {
         let hint = without_verdict(experiment, outline).and_then(|no_verdict| no_verdict.hint);
         let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
-        return format!("{compared}: no verdict is possible: see the notes above\n{hint}");
+        return format!("{compared}: no verdict is possible: see the notes above\n{uncompared}{hint}");
     }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
         Some(blocks) => {
@@ -172,11 +173,28 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         false => "",
     };
     format!(
-        "{compared}: {comparisons}\n{twice}a difference that is shown to be below {} is reported as being below it, and not as faster or slower; with probability {} \
+        "{compared}: {comparisons}\n{uncompared}{twice}a difference that is shown to be below {} is reported as being below it, and not as faster or slower; with probability {} \
          none of the verdicts is false\n{needed}\n",
         percent(compare.margin.get()),
         percent(1.0 - compare.alpha.get()),
     )
+}
+
+/// The phases that are timed and get no verdict.
+fn not_compared(experiment: &Experiment) -> String {
+    let compared = experiment.compare().figures();
+    let is_other = |name: &&str| !compared.iter().any(|metric| metric.phase == **name);
+    let mut names: Vec<&str> = Vec::new();
+    let phases = experiment.variants().iter().flat_map(|variant| &variant.spec.phases).filter(|phase| phase.timed);
+    for name in phases.map(|phase| phase.name.as_str()).filter(is_other) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.is_empty() {
+        true => String::new(),
+        false => format!("measured and not compared: {}\n", one_line(&names.join(", "))),
+    }
 }
 
 /// Which variants are compared with the floor, and where no floor runs.

@@ -84,6 +84,7 @@ fn table(experiment: &Experiment, outline: &Outline) -> Table {
 /// Trials and data of each variant.
 fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 4] {
     let texts = |heading, text: &dyn Fn(&VariantOutline) -> String| Texts::of(heading, outline, text);
+    let is_range = outline.trials_min < outline.trials_max;
     // Programs have no records of ours: nothing to count is not zero.
     let of_ours = |variant: &VariantOutline, text: String| if variant.records > 0 { text } else { NONE.to_owned() };
     let trials = |variant: &VariantOutline| match experiment.compare().budget {
@@ -92,11 +93,12 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 4] {
     };
     let on_disk = |variant: &VariantOutline| {
         let spec = experiment.variants().get(variant.variant).map(|variant| &variant.spec);
-        let least = spec.and_then(least_on_disk).filter(|least| least.as_bytes() > 0);
+        // A bound below the size of the records says nothing beside it, and was read as a contradiction.
+        let least = spec.and_then(least_on_disk).filter(|least| least.as_bytes() as f64 > variant.data_bytes);
         least.map_or_else(|| NONE.to_owned(), |least| size(least.as_bytes() as f64))
     };
     [
-        texts("trials", &trials),
+        texts(if is_range { "trials at most" } else { "trials" }, &trials),
         texts("records", &|variant| of_ours(variant, variant.records.to_string())),
         texts("size of all records", &|variant| of_ours(variant, size(variant.data_bytes))),
         texts("on the disk at least", &|variant| of_ours(variant, on_disk(variant))),

@@ -121,7 +121,7 @@ fn gate_at_the_command_line_exits_with_its_answer() {
     };
     let of = |code, word: &str| (Some(code), word.to_owned());
     // The program reports its time itself, so that no load on the machine changes what is compared.
-    assert_eq!(gate("true", "true"), of(0, "passes, not slower by more than 5 %"));
+    assert_eq!(gate("true", "true"), of(0, "passes, shown to be not slower by more than 5 %"));
     assert_eq!(gate("true", "kill -SEGV $$"), of(1, "fails"));
     assert_eq!(gate("kill -SEGV $$", "kill -SEGV $$"), of(1, "fails"));
     assert_eq!(gate("kill -SEGV $$", "true"), of(2, "cannot judge"));

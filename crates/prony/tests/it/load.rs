@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::bench::{Bench, PRONY};
 
-/// Answers each request whose path is not `/no`, until the test's process ends. Requests have a body only if they say so.
+/// Answers each request whose path is not `/no`, until the test's process ends, and closes the connection after `/close`.
+/// Requests have a body only if they say so.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -23,7 +24,10 @@ fn server() -> SocketAddr {
                 while let Ok(count @ 1..) = stream.read(&mut buffer) {
                     let refused = buffer[..count].starts_with(b"GET /no ");
                     let status = if refused { "404 Not Found" } else { "200 OK" };
-                    if write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                    let closes = buffer[..count].starts_with(b"GET /close ");
+                    let close = if closes { "Connection: close\r\n" } else { "" };
+                    let answer = write!(stream, "HTTP/1.1 {status}\r\n{close}Content-Length: 2\r\n\r\nok");
+                    if answer.is_err() || closes {
                         return;
                     }
                 }
@@ -54,12 +58,25 @@ fn load_prints_each_request_once_and_ends_with_0() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
     assert!(said.starts_with(&format!("GET {url}: closed loop, 4 connections, ")), "{said}");
+    assert!(value(&said, "time").ends_with(" s"), "nothing but the time until the last answer: {said}");
+    let timed = text(&load(&url, &["-d", "100 ms", "--warmup", "50 ms"]).stdout);
+    assert!(value(&timed, "time").starts_with("100.00 ms; with 50.00 ms of warm-up and the last answers "), "{timed}");
+    assert_eq!(value(&said, "timeout of a request"), "10.000 s", "{said}");
     for (name, expected) in [("requests", "1000"), ("ok", "1000"), ("errors", "0 (0 %)"), ("statuses", "200: 1000")] {
         assert_eq!(value(&said, name), expected, "{said}");
     }
     assert!(value(&said, "latency (service time)").ends_with("1000"), "{said}");
     assert!(said.contains("note: percentiles without a value (`-`) have too few samples: p50 needs 20, p90 100, p99 1000, p99.9 10000\n"), "{said}");
     assert_eq!(text(&output.stderr), "");
+}
+
+/// Latencies of a server that opened a connection for each request were taken for those of its answers.
+#[test]
+fn connections_that_the_server_closes_after_each_answer_are_noted() {
+    let said = |path: &str| text(&load(&format!("http://{}/{path}", server()), &["-n", "40", "-c", "4"]).stdout);
+    let note = "note: 40 connections were opened for 40 requests: the server does not keep them open (no keep-alive); ";
+    assert!(said("close").contains(note), "{}", said("close"));
+    assert!(!said("x").contains("keep-alive"), "{}", said("x"));
 }
 
 #[test]

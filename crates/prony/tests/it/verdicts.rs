@@ -8,6 +8,7 @@ use prony_model::metric::MetricName;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, Change, Completion, Conditions, Machine, TrialRecord};
+use prony_model::spec::Durability;
 use prony_model::trial::Label;
 use prony_results::{RunData, RunStatus};
 use prony_stats::Verdict;
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use crate::bench::Bench;
 use crate::compared::{against, edited, printing, trials};
-use crate::synthetic::{experiment, noise, not_reached, numbers, phase, run_data, texts};
+use crate::synthetic::{engine, experiment, noise, not_reached, numbers, phase, run_data, texts};
 
 fn two_stores(blocks: u32) -> Experiment {
     let plain = experiment("two stores", &[texts("store", &["lmdb", "redb"])], &[("write", true)], blocks);
@@ -81,14 +82,40 @@ fn maximum_that_samples_missed_by_the_kernels_account_is_no_difference() {
 }
 
 #[test]
-fn a_higher_rate_is_faster_and_the_ratio_is_the_rates() {
+fn rates_are_compared_as_so_many_times_the_rate() {
     let rates = edited(&two_stores(12), |json| json["compare"]["primary"] = json!("write.rate"));
-    let verdicts = judged(&rates, 12, |t| write(t, if t.trial.variant == 1 { 0.5 } else { 1.0 }));
-    let sentence = &only(&verdicts).sentence;
-    assert!(
-        sentence.starts_with("`store=redb` is 2.00 times faster than `store=lmdb` in `write.rate` ("),
-        "{sentence}"
-    );
+    let sentence = |time: f64| {
+        let verdicts = judged(&rates, 12, |t| write(t, if t.trial.variant == 1 { time } else { 1.0 }));
+        only(&verdicts).sentence.clone()
+    };
+    for (time, some, rate) in [
+        (0.5, "2.00", " times the rate of"),
+        (4.0, "0.250", " times the rate of"),
+        (50.0, "1/50.", " of the rate of"),
+        (0.8, "a rate 25 %", " higher than that of"),
+        (1.25, "a rate 20 %", " lower than that of"),
+    ] {
+        let said = sentence(time);
+        let rest = format!("{rate} `store=lmdb` in `write.rate` (95 % interval: ");
+        assert!(said.starts_with(&format!("`store=redb` has {some}")) && said.contains(&rest), "{said}");
+    }
+    assert!(sentence(4.0).contains("interval: 0.2"), "not turned round: {}", sentence(4.0));
+}
+
+#[test]
+fn verdict_states_unequal_durability() {
+    let sentence = |variant: Durability, time: f64| {
+        let verdicts = judged(&two_stores(12), 12, |t| {
+            write(t, if t.trial.variant == 1 { time } else { 1.0 });
+            t.effective = Some(engine("x", "1", if t.trial.variant == 1 { variant } else { Durability::Strict }));
+        });
+        only(&verdicts).sentence.clone()
+    };
+    let unequal = "; not equal: `store=redb` is `volatile` (a process crash may lose the most recent commits), \
+                   `store=lmdb` is `strict`";
+    let volatile = [0.5, 1.0].map(|time| sentence(Durability::Volatile, time));
+    assert!(volatile.iter().all(|sentence| sentence.ends_with(unequal)), "{volatile:?}");
+    assert!(!sentence(Durability::Strict, 0.5).contains("not equal"));
 }
 
 #[test]
@@ -340,7 +367,9 @@ fn variants_that_are_compared_with_nothing_are_named_beside_a_gate_and_in_the_re
     };
     let (said, all) = run("[design]\nskip = [{ command = \"a\", n = 2 }]\n");
     assert!(
-        said.contains("gate `run.time slower 5 %`: passes, not slower by more than 5 % 1 of 2 variants judged"),
+        said.contains(
+            "gate `run.time slower 5 %`: passes, shown to be not slower by more than 5 % 1 of 2 variants judged"
+        ),
         "{said}"
     );
     let finding = "the verdicts leave out 1 of 2 variants: `b, n=2`: the variant's stratum has no baseline";
@@ -411,7 +440,8 @@ fn a_verdict_is_shown_with_its_value_without_disturbed_trials() {
     let estimate = *left.estimate.measured().unwrap();
     assert!((estimate.ratio - 2.0).abs() < 0.02 && estimate.interval.high.unwrap() < 2.1, "{estimate:?}");
     let detail = line.detail.to_string();
-    assert!(detail.contains("3 of 12 blocks have a disturbed trial; without them: ratio "), "{detail}");
+    assert!(detail.contains("3 of 12 blocks have a disturbed trial ("), "{detail}");
+    assert!(detail.contains("; without them: ratio 2.0") && detail.contains(" (no verdict: "), "{detail}");
     data.trials.iter_mut().for_each(|t| t.conditions = Conditions::default());
     assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
 }
@@ -468,7 +498,8 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
     let half = run(8, false);
     assert_eq!(left(&half).estimate, Reading::Missing(Why::NotReached));
     let detail = only(&verdicts::of(&half)).detail.to_string();
-    let note = "1 of 12 blocks has a disturbed trial; no ratio without them: in at least half of the other 11, a trial did not finish";
+    assert!(detail.contains("; 1 of 12 blocks has a disturbed trial ("), "{detail}");
+    let note = "; no ratio without them: in at least half of the other 11, a trial did not finish";
     assert!(detail.contains(note), "{detail}");
 }
 

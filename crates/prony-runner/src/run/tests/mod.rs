@@ -167,7 +167,10 @@ fn run_stops_at_the_first_interim_analysis_that_decides() {
     let bench = Bench::new("blocks = { min = 6, max = 30 }", "");
     let session = bench.session(&Scripted::new(steady));
     let first = analyses(&bench.experiment)[0];
-    let stopped = format!("stopped after {first} blocks: all comparisons were decided at a planned interim analysis");
+    let stopped = format!(
+        "stopped after {first} blocks: all comparisons were decided at a planned interim analysis; the 95 % level covers \
+         all planned analyses together, so that stopping early does not weaken it"
+    );
     assert_eq!(session.notices, [stopped]);
     assert!(first < 30 && session.trials.iter().all(|trial| trial.trial.block < first));
     assert_eq!(session.trials.last().unwrap().trial.block + 1, first, "the block is complete");

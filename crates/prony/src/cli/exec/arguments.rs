@@ -23,7 +23,8 @@ fn count() -> clap::builder::RangedI64ValueParser<u32> {
 Commands:
   Options come before the first command. Where its first word contains a blank, every argument is one command:
     prony exec 'sleep 0.1' 'sleep 0.2'
-  Otherwise words form one command up to `--vs`. After `--`, options of prony are words of the command:
+  Otherwise words form one command up to `--vs`. After `--`, options of prony, except `--vs`, are words of
+  the command:
     prony exec -r 20 -- node build.js -n --vs node build-new.js -n
   All commands are compared with the first, or with that of `--reference`. Without `-S`, no shell runs the commands.
 

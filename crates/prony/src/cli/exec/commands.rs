@@ -48,7 +48,7 @@ pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Err
             message: format!("`{option}` stands after the first command, but options of prony must stand before it"),
             hint:
                 "move the option before the first command; if the option belongs to the command, put `--` before the \
-                   first command"
+                   first command: of the words after it only `--vs` is prony's"
                     .to_owned(),
         }),
     }

@@ -1,21 +1,21 @@
 //! The figures of a load as a table, and its remarks.
 
-use prony_http::{Errors, Failure, Latency, Report, StepReport};
+use prony_http::{Asked, Bound, Errors, Failure, Latency, Report, StepReport};
 use prony_model::number::{amount, count, digits, percent_up_to, quantity};
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::LatencyKind;
-use prony_model::units::Unit;
+use prony_model::units::{Nanos, Unit};
 use prony_report::shown;
 
 use super::super::Output;
 use crate::error::Error;
 
-/// Prints what the load was, the tables and the remarks.
-pub(super) fn print(report: &Report, output: &mut Output<'_>) -> Result<(), Error> {
+/// Prints what the load was, the tables and the remarks; `whole` is how long it took, warm-up and last answers included.
+pub(super) fn print(report: &Report, asked: &Asked, whole: Nanos, output: &mut Output<'_>) -> Result<(), Error> {
     output.print(&format!("{}\n", head(report)))?;
     // Headings without text are an empty line.
-    output.table(&["", ""], &counts(report))?;
+    output.table(&["", ""], &[times_of(report, asked, whole), counts(report)].concat())?;
     output.print("\n")?;
     output.table(&["", "p50", "p90", "p99", "p99.9", "max", "samples"], &times(report))?;
     if !report.steps.is_empty() {
@@ -47,6 +47,17 @@ fn head(report: &Report) -> String {
     format!("{method} {url}: {how}, {window}")
 }
 
+/// How long the load took, and how long a request may take.
+fn times_of(report: &Report, asked: &Asked, whole: Nanos) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut with = Vec::new();
+    with.extend((asked.warm_up > Nanos::ZERO).then(|| format!("{} of warm-up", asked.warm_up)));
+    with.extend(matches!(asked.bound, Bound::Duration(_)).then(|| "the last answers".to_owned()));
+    let whole = if with.is_empty() { String::new() } else { format!("; with {} {whole}", with.join(" and ")) };
+    let window = report.window.to_string() + &whole;
+    vec![row("time", window), row("timeout of a request", asked.timeout.to_string())]
+}
+
 /// The errors by kind, those that there are.
 fn by_kind(errors: Errors) -> impl Iterator<Item = (String, u64)> {
     let counted = Failure::ALL.into_iter().map(move |failure| (failure.text().to_owned(), errors.count(failure)));
@@ -72,8 +83,8 @@ fn counts(report: &Report) -> Vec<Vec<String>> {
         rows.push(row("statuses", statuses.join(", ")));
     }
     if report.warm_up_ok + report.warm_up_failed > 0 {
-        let warm_up = format!("{} ok, {}", report.warm_up_ok, count(report.warm_up_failed, "error"));
-        rows.push(row("warm-up, in no other figure", warm_up));
+        let errors = count(report.warm_up_failed, "error");
+        rows.push(row("warm-up", format!("{} ok, {errors}, in no other figure", report.warm_up_ok)));
     }
     rows.push(row("rate of ok answers", rate(report)));
     let sent = &report.sent;
@@ -85,12 +96,16 @@ fn counts(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// `1298/s`; `1298/s (3894 in 3.000 s)` where not all came in the window.
+/// `1298/s`; `1298/s (3894 came within 3.000 s, 14 later)` where not all came in the window.
 fn rate(report: &Report) -> String {
     let rate = shown(&report.rate, |rate| quantity(*rate, Unit::PerSecond));
     let within = report.rate.measured().map(|rate| (rate * report.window.as_secs_f64()).round() as u64);
     match within.filter(|answers| *answers != report.ok) {
-        Some(answers) => format!("{rate} ({answers} in {})", report.window),
+        // Of 14940 ok answers a rate of 5589 in the window was taken for an error.
+        Some(answers) if answers < report.ok => {
+            format!("{rate} ({answers} came within {}, {} later)", report.window, report.ok - answers)
+        }
+        Some(answers) => format!("{rate} ({answers} came within {}, those of the warm-up included)", report.window),
         None => rate,
     }
 }
@@ -171,9 +186,24 @@ fn notes(report: &Report) -> String {
         percentiles.into_iter().any(|reading| matches!(reading, Reading::Missing(Why::TooFew { have: 1.., .. })))
     });
     let needed = is_cut.then(|| NEEDED.to_owned());
+    let causes = causes.chain(no_keep_alive(report));
     let quoted = (report.latency.kind == Some(LatencyKind::Intended) && report.outcome != Outcome::Saturated)
         .then(|| QUOTED.to_owned());
     causes.chain(missing).chain(needed).chain(quoted).collect()
+}
+
+/// That most requests opened a connection of their own, which was read as what the server needs to answer.
+fn no_keep_alive(report: &Report) -> Option<String> {
+    let (opened, all) = (report.connect.samples, report.requests);
+    let is_one_each = opened.saturating_mul(2) > all && opened > u64::from(report.connections);
+    let failed = if report.errors.total() > 0 { ", or requests failed" } else { "" };
+    is_one_each.then(|| {
+        format!(
+            "note: {opened} connections were opened for {}: the server does not keep them open (no keep-alive){failed}; latencies \
+             include the time to connect\n",
+            count(all, "request")
+        )
+    })
 }
 
 /// Why cells of a row are empty, other than by too few samples, for which one note stands.
