@@ -11,6 +11,7 @@ use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
+use prony_model::service::ALL;
 use prony_model::spec::{Action, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
@@ -105,6 +106,36 @@ pub(crate) fn unequal_cache(
         number::count(of_a, "trial"),
         baseline.name
     ))
+}
+
+/// Why CPU time and memory of a store that is a server are not compared with those of one that works inside its client: the one is
+/// measured without its client and the other with it.
+pub(crate) fn client_in_one(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    name: &MetricName,
+) -> Option<String> {
+    use Metric::{
+        Cpu, CpuSystem, CpuUser, CpuWait, MajorFaults, MinorFaults, OnCpu, SwitchesForced, SwitchesVoluntary,
+    };
+    let metric = name.key.metric;
+    let has_client = metric.is_gauge()
+        || matches!(metric, Cpu | CpuUser | CpuSystem | OnCpu | CpuWait)
+        || matches!(metric, MajorFaults | MinorFaults | SwitchesVoluntary | SwitchesForced);
+    let is_server = |of: &VariantTrials<'_>| of.spec.measures_servers();
+    let (server, inside) = match (is_server(baseline), is_server(variant)) {
+        (true, false) => (baseline, variant),
+        (false, true) => (variant, baseline),
+        _ => return None,
+    };
+    (has_client && name.instance.is_none()).then(|| {
+        let together = MetricName { instance: Some(ALL.to_owned()), ..name.clone() };
+        format!(
+            "`{name}` of `{}` is that of a server without its client, and `{}` works inside its client: compare `{together}`, which has \
+             both",
+            server.name, inside.name
+        )
+    })
 }
 
 /// The phase after the last `evict` before this one, or this one.

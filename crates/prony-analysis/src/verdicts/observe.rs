@@ -139,7 +139,8 @@ impl<'a> Index<'a> {
         let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
         let unequal = || {
             let offer = variants::unequal_offer(baseline, variant, &pair.metric);
-            offer.or_else(|| variants::unequal_cache(baseline, variant, &pair.metric))
+            let cache = || variants::unequal_cache(baseline, variant, &pair.metric);
+            offer.or_else(cache).or_else(|| variants::client_in_one(baseline, variant, &pair.metric))
         };
         Contrast {
             analyses: analyses(self.experiment, pair),

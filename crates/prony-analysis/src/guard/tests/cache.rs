@@ -66,3 +66,21 @@ fn phases_after_a_warm_one_are_compared_once_the_cache_is_equal() {
     assert_eq!(unequal(Some(0.3), Some(1.0), "before.time"), None);
     assert_eq!(unequal(Some(0.3), Some(1.0), "last.time"), None, "evicted again, this time it worked");
 }
+
+#[test]
+fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
+    let (inside, mut server) = (spec("lmdb"), spec("postgresql"));
+    let Subject::Store(store) = &mut server.subject else { panic!() };
+    store.url = Some("postgresql://a@b/c".to_owned());
+    let record = record(Vec::new());
+    let (a, b) = (variant_trials("a", &inside, &record), variant_trials("b", &server, &record));
+    let why = |a, b, metric: &str| variants::client_in_one(a, b, &metric.parse().unwrap());
+    let expected = "`put.anon.max` of `b` is that of a server without its client, and `a` works inside its client: compare \
+                    `put.all.anon.max`, which has both";
+    assert_eq!(why(&a, &b, "put.anon.max").as_deref(), Some(expected));
+    assert_eq!(why(&b, &a, "put.cpu").map(|why| why.contains("compare `put.all.cpu`")), Some(true));
+    assert_eq!(why(&a, &b, "put.all.cpu"), None, "both have it");
+    assert_eq!(why(&a, &b, "put.time"), None, "the client measures it of both");
+    assert_eq!(why(&a, &b, "put.fsyncs"), None, "a client has none");
+    assert_eq!((why(&a, &a, "put.cpu"), why(&b, &b, "put.cpu")), (None, None));
+}

@@ -20,7 +20,10 @@ pub fn section(source: Source<'_>, columns: &mut Columns) -> Section {
     let phases: Vec<&str> = once(all.iter().map(|summary| summary.phase.as_str()));
     let mut section = Section::default();
     let options: Vec<Choice> = phases.iter().map(|phase| Choice::new(*phase)).collect();
-    let chosen = section.control(Control { label: "Crash phase", does: Does::Select, options, chosen: 0 });
+    // A process crash loses nothing of most modes.
+    let first = all.iter().find(|summary| summary.kind == CutKind::PowerCut).map(|summary| summary.phase.as_str());
+    let first = phases.iter().position(|phase| Some(*phase) == first).unwrap_or(0);
+    let chosen = section.control(Control { label: "Crash phase", does: Does::Select, options, chosen: first });
     for (at, phase) in phases.iter().enumerate() {
         let of: Vec<&CrashSummary> = all.iter().filter(|summary| summary.phase == *phase).collect();
         let found = chart(source, columns, &of);
