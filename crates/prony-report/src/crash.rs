@@ -18,8 +18,8 @@ use prony_analysis::crash;
 use prony_analysis::verdicts::names::varying;
 use prony_results::RunData;
 
-/// A table for each crash phase; none where the experiment has none or no cut is stored. A brief one leaves out how many commits
-/// came before the cuts and how long the store took to open.
+/// A table for each crash phase; none where the experiment has none or no cut is stored. A brief one leaves out flushes of the
+/// device, how many commits came before the cuts, and how long the store took to open.
 pub(super) fn tables(data: &RunData, brief: bool) -> Vec<Table> {
     let all = crash::of(&data.experiment, &data.cuts);
     let phases = once(all.iter().map(|summary| (summary.phase.as_str(), summary.kind)));
@@ -39,8 +39,11 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
         let labels = labels.iter().map(|factor| Label { text: label(factor), marks: Vec::new() }).collect();
         let mut cells = vec![finding(summary, &mut notes), promise(summary), rate];
         cells.extend(found(summary, &mut notes));
-        cells.push(per_transaction(data, summary, &mut notes));
-        cells.extend((!brief).then(|| cuts_and_opening(summary)).into_iter().flatten());
+        cells.push(per_transaction(data, summary, Metric::Fsyncs, &mut notes));
+        if !brief {
+            cells.push(per_transaction(data, summary, Metric::Flushes, &mut notes));
+            cells.extend([range(summary.acknowledged), range(summary.open.map(millis))]);
+        }
         rows.push(Row { labels, cells });
     }
     promises(summaries).into_iter().for_each(|promise| notes.general(promise));
@@ -60,7 +63,10 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
         right("holes", ""),
         right("fsyncs per transaction", ""),
     ];
-    columns.extend((!brief).then(|| [right("commits before a cut", ""), right("opening", "ms")]).into_iter().flatten());
+    if !brief {
+        columns.push(right("flushes per transaction", ""));
+        columns.extend([right("commits before a cut", ""), right("opening", "ms")]);
+    }
     Table {
         title: Some(format!("Crash trials: {phase}")),
         caption: caption(kind),
@@ -125,10 +131,10 @@ fn trials<'a>(data: &'a RunData, summary: &CrashSummary) -> Vec<&'a TrialRecord>
     data.trials.iter().filter(|trial| trial.trial.variant == summary.variant).collect()
 }
 
-/// Syncs of the timed phase by its transactions.
-fn per_transaction(data: &RunData, summary: &CrashSummary, notes: &mut Notes) -> Cell {
+/// An amount of the timed phase by its transactions.
+fn per_transaction(data: &RunData, summary: &CrashSummary, amount: Metric, notes: &mut Notes) -> Cell {
     let metric = |metric| Box::new(Expr::Metric(of_phase(&summary.during, metric)));
-    let expr = Expr::Binary(metric(Metric::Fsyncs), Operator::Div, metric(Metric::Transactions));
+    let expr = Expr::Binary(metric(amount), Operator::Div, metric(Metric::Transactions));
     let found = Summary::of(&expr, &trials(data, summary));
     match found.value(Statistic::Median) {
         Some(value) => {
@@ -145,7 +151,7 @@ fn per_transaction(data: &RunData, summary: &CrashSummary, notes: &mut Notes) ->
         }
         None => {
             let why = found.missing.first().map_or_else(|| "no trial has it".to_owned(), ToString::to_string);
-            none(vec![notes.mark(format!("fsyncs per transaction are not known: {why}"))])
+            none(vec![notes.mark(format!("{} per transaction are not known: {why}", amount.name()))])
         }
     }
 }
@@ -175,11 +181,6 @@ fn found(summary: &CrashSummary, notes: &mut Notes) -> Vec<Cell> {
 /// The durability class that promises.
 fn promise(summary: &CrashSummary) -> Cell {
     summary.durability.map_or_else(|| none(Vec::new()), |class| text(class.name().to_owned()))
-}
-
-/// The cells that a brief table leaves out.
-fn cuts_and_opening(summary: &CrashSummary) -> [Cell; 2] {
-    [range(summary.acknowledged), range(summary.open.map(millis))]
 }
 
 fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
