@@ -173,8 +173,11 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
     of_run.extend(machine::sessions_differ(&data.head, &data.trials));
     let mut lines: Vec<(Severity, FindingLine)> = gathered(&of_run);
     lines.extend(found.into_iter().map(|(_, f, trials)| (f.severity, line(f, &trials, data))));
-    let failed: Vec<&TrialRecord> = data.trials.iter().filter(|trial| !trial.ending.outcome.is_ok()).collect();
-    let why = evidence_text(&failed).map(|(_, text)| format!("; one of them: {text}")).unwrap_or_default();
+    // A footnote quotes the evidence of variants that failed in all trials.
+    let ok = |variant: usize| data.trials.iter().any(|t| t.trial.variant == variant && t.ending.outcome.is_ok());
+    let failed = data.trials.iter().filter(|t| !t.ending.outcome.is_ok() && ok(t.trial.variant));
+    let why = evidence_text(&failed.collect::<Vec<_>>());
+    let why = why.map(|(_, text)| format!("; one of them: {text}")).unwrap_or_default();
     let of_failures = lines.iter_mut().filter(|(_, line)| line.is_of("trials_failed"));
     of_failures.for_each(|(_, line)| line.text += &why);
     // That trials failed comes before what else may be said of the others.

@@ -110,7 +110,7 @@ fn faults_of_generators_name_their_place() {
     { texts = 10, inner = { cycle = 3 } }
         3:50 `cycle` cannot be `3` | expected a list, each item `true`, `false`, a number or a text
     "{factor}"
-        3:19 unknown placeholder `{factor}` | known: `i`
+        3:19 unknown placeholder `{factor}` | known: `{i}`
     { constant = { a = 1 } }
         3:31 `constant` cannot be a table | expected `true`, `false`, a number or a text
     2020-01-01

@@ -123,7 +123,11 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     }
     for line in &confirmed.verdicts.lines {
         lines.push(format!("verdict: {}", line.sentence));
-        lines.push(format!("  {}", line.detail));
+        let mut detail = line.detail.clone();
+        if line.comparison.verdict.is_difference() {
+            detail.omit_detectable();
+        }
+        lines.push(format!("  {detail}"));
     }
     lines.extend(confirmed.verdicts.silent.map(|why| format!("no verdict: {why}")));
     let ConstraintResults { bounds, trials, failed } = &confirmed.constraints;

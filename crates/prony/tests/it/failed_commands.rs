@@ -90,7 +90,7 @@ fn command_that_fails_in_four_of_six_trials_is_not_faster() {
     let count = Bench::new();
     let file = count.path("count");
     let script = format!(
-        "n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) > {0}; [ $n -lt 4 ] && exit 3; exit 0",
+        "n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) > {0}; [ $n -lt 4 ] && echo refused >&2 && exit 3; exit 0",
         file.display()
     );
     let (code, said) = against_sleep("0.05", &[], &script);
@@ -98,7 +98,8 @@ fn command_that_fails_in_four_of_six_trials_is_not_faster() {
     // Sentences are broken into lines where the command's name lets them be.
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("4 of 18 trials failed: `sh -c 'n=") && !said.contains("faster"), "{said}");
-    assert!(said.contains("exit 0'`: 4 failed (exit code 3)"), "{said}");
+    let failed = "exit 0'`: 4 failed (exit code 3); one of them: the process exited with code 3; last lines of output: `refused`";
+    assert!(said.contains(failed), "the cause stands above the tables: {said}");
     assert!(said.contains("2 of 6 trials succeeded (95 % interval of that share: 4 to 78 %)"), "{said}");
     assert!(said.contains("(2 of 6 ok)"), "the figures are those of the two that finished: {said}");
 }

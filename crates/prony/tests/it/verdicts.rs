@@ -540,6 +540,26 @@ fn metric_that_is_none_is_refused_as_other_mistakes_are() {
     }
 }
 
+#[test]
+fn gate_says_by_which_rule_it_fails() {
+    let said = |time: f64, failed: bool| {
+        let data = data(&two_stores(12), 12, |t| {
+            write(t, if t.trial.variant == 1 { time } else { 1.0 });
+            if failed && t.trial.variant == 1 && t.trial.block == 3 {
+                t.ending.outcome = Outcome::Crashed { signal: 11 };
+            }
+        });
+        let gate = "write.time slower 5%".parse().unwrap();
+        Verdicted::of(&gate, &verdicts::of(&data).lines, &data.trials).to_string()
+    };
+    let slower = "fails\n  the whole interval is slower by more than 5 %: `store=redb` takes 2.00 times as long";
+    assert!(said(2.0, false).contains(slower), "{}", said(2.0, false));
+    let failed = "fails\n  `store=redb` failed in 1 of 12 trials: 1 crashed (signal 11), and a variant of which a trial failed does \
+                  not pass; ";
+    assert!(said(1.0, true).contains(failed), "{}", said(1.0, true));
+    assert!(said(1.0, false).ends_with(": passes, shown to be not slower by more than 5 %"), "{}", said(1.0, false));
+}
+
 /// A gate of 0.1 % beside values that vary by 1 % was undecided in every run, and nothing said why.
 #[test]
 fn gate_that_is_finer_than_the_minimum_detectable_effect_warns_with_both() {
