@@ -195,20 +195,22 @@ fn verdict(
     (cuts, uncounted): (&[Checked<'_>], &[String]),
     allowed: Option<Allowed>,
 ) -> CrashVerdict {
+    let unsupported = records.iter().find_map(|record| match &record.ending {
+        CutEnding::Unsupported { why } => Some(why.clone()),
+        _ => None,
+    });
     if cuts.is_empty() {
-        let unsupported = records.iter().find_map(|record| match &record.ending {
-            CutEnding::Unsupported { why } => Some(why.clone()),
-            _ => None,
-        });
         let unknown = || not_counted(uncounted).unwrap_or_else(|| "no cut is stored".to_owned());
         return unsupported
             .map_or_else(|| CrashVerdict::Unknown { why: unknown() }, |why| CrashVerdict::Unsupported { why });
     }
     let Some(allowed) = allowed else { return CrashVerdict::NothingPromised };
     let broken: Vec<Reproduction> = cuts.iter().filter_map(|cut| smallest(cut, allowed)).collect();
-    match broken.iter().min_by_key(|found| (found.acknowledged, found.cut)) {
-        Some(smallest) => CrashVerdict::Broken { broken: broken.len() as u32, smallest: smallest.clone() },
-        None => CrashVerdict::Unbroken { below: binomial_interval(0, cuts.len() as u32, LEVEL).1 },
+    match (broken.iter().min_by_key(|found| (found.acknowledged, found.cut)), unsupported) {
+        (Some(smallest), _) => CrashVerdict::Broken { broken: broken.len() as u32, smallest: smallest.clone() },
+        // Cuts before the call that is not supported are early moments only.
+        (None, Some(why)) => CrashVerdict::Unsupported { why },
+        (None, None) => CrashVerdict::Unbroken { below: binomial_interval(0, cuts.len() as u32, LEVEL).1 },
     }
 }
 
@@ -468,7 +470,9 @@ mod tests {
         let none = CutRecord { ending: CutEnding::Unsupported { why: why.clone() }, ..cut(0, 0, found(|_| ())) };
         assert_eq!(summary_of(std::slice::from_ref(&none)).verdict, CrashVerdict::Unsupported { why });
         let broken = cut(1, 9, found(|survived| survived.lost = 1));
-        assert!(matches!(summary_of(&[none, broken]).verdict, CrashVerdict::Broken { broken: 1, .. }));
+        assert!(matches!(summary_of(&[none.clone(), broken]).verdict, CrashVerdict::Broken { broken: 1, .. }));
+        let early = summary_of(&[none, cut(1, 9, found(|_| ()))]);
+        assert!(matches!(early.verdict, CrashVerdict::Unsupported { .. }));
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub struct ImageRecord {
 pub enum Found {
     /// Every record was read.
     Survived(Box<Survived>),
-    /// The store does not open, or the process that opened it was ended by a signal or hung.
+    /// The store does not open, or the process that opened it was ended by a signal other than SIGKILL.
     DoesNotOpen {
         /// The error.
         message: String,

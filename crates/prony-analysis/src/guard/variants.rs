@@ -128,7 +128,8 @@ pub(crate) fn client_in_one(
         (false, true) => (variant, baseline),
         _ => return None,
     };
-    (has_client && name.instance.is_none()).then(|| {
+    // Without services nothing of the server is measured, which its readings say.
+    (has_client && name.instance.is_none() && !server.spec.services.is_empty()).then(|| {
         let together = MetricName { instance: Some(ALL.to_owned()), ..name.clone() };
         format!(
             "`{name}` of `{}` is that of a server without its client, and `{}` works inside its client: compare `{together}`, which has \

@@ -68,7 +68,7 @@ pub(crate) fn losses<E: Engine + Sync>(engine: &E, cuts: u64) -> Option<Vec<(Pol
     let stop = AtomicBool::new(false);
     let mut lost = Vec::new();
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let commits = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let n = progress.acknowledged.load(Ordering::SeqCst);
                 if n >= progress.allowed.load(Ordering::SeqCst) {
@@ -87,6 +87,7 @@ pub(crate) fn losses<E: Engine + Sync>(engine: &E, cuts: u64) -> Option<Vec<(Pol
             let is_under_way = cut >= cuts / 2;
             progress.allowed.store(if is_under_way { u64::MAX } else { next }, Ordering::SeqCst);
             while acknowledged() < next {
+                assert!(!commits.is_finished(), "a commit failed");
                 thread::yield_now();
             }
             let before = acknowledged() as i64;

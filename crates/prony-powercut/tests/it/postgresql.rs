@@ -26,7 +26,13 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // As a power failure would.
+        // At once and without a checkpoint; killed, it would leave its shared memory.
+        let process = rustix::process::Pid::from_child(&self.process);
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::QUIT);
+        let until = Instant::now() + PATIENCE;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
+            sleep(Duration::from_millis(5));
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -198,8 +198,10 @@ fn cut(
             }
             Heard::Message(FromWorker::Failed { failure, message, .. }) => break Some((failure, message)),
             Heard::Message(_) => {}
-            Heard::Ended(How::Signalled(signal)) if signal == sync_calls::SIGNAL.as_raw() => {
-                let why = "the engine calls `sync` or `syncfs`, of which a simulated disk hears nothing";
+            Heard::Ended(How::Signalled(signal))
+                if crash.cut == CutKind::PowerCut && signal == sync_calls::SIGNAL.as_raw() =>
+            {
+                let why = "the engine calls `sync` or `syncfs`, which a simulated disk cannot observe";
                 break Some((Failure::Unsupported, why.to_owned()));
             }
             Heard::Ended(how) => break Some((Failure::Failed, format!("the process that wrote {how}"))),

@@ -1,5 +1,7 @@
 //! Tests of guards on the page cache.
 
+use prony_model::service::{ReadySign, ReadySpec, ServiceSpec};
+
 use super::*;
 
 #[test]
@@ -72,6 +74,19 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
     let (inside, mut server) = (spec("lmdb"), spec("postgresql"));
     let Subject::Store(store) = &mut server.subject else { panic!() };
     store.url = Some("postgresql://a@b/c".to_owned());
+    let not_started = server.clone();
+    let Subject::Program(program) = super::super::program::tests::spec(None, None).subject else { panic!() };
+    let ready = ReadySpec { sign: ReadySign::Started, within: Nanos::ZERO };
+    server.services.push(ServiceSpec {
+        program: *program,
+        count: 1,
+        after: Vec::new(),
+        ready,
+        setup: None,
+        limits: Limits::default(),
+        counters: None,
+        user: None,
+    });
     let record = record(Vec::new());
     let (a, b) = (variant_trials("a", &inside, &record), variant_trials("b", &server, &record));
     let why = |a, b, metric: &str| variants::client_in_one(a, b, &metric.parse().unwrap());
@@ -83,4 +98,6 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
     assert_eq!(why(&a, &b, "put.time"), None, "the client measures it of both");
     assert_eq!(why(&a, &b, "put.fsyncs"), None, "a client has none");
     assert_eq!((why(&a, &a, "put.cpu"), why(&b, &b, "put.cpu")), (None, None));
+    let other = variant_trials("c", &not_started, &record);
+    assert_eq!(why(&a, &other, "put.cpu"), None, "nothing of it is measured, which its readings say");
 }

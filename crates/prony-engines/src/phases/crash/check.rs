@@ -60,25 +60,30 @@ fn checks<D: Driver>(
     if let Some(rows) = rows {
         rows.compare(&workload, &found, &mut survived);
     }
+    // What was found so far is evidence, also where the machine ends the check.
+    let faulty = survived.wrong + survived.partial + survived.holes + survived.lost > 0;
     survived.integrity = match store.check_integrity() {
         Ok(integrity) => integrity,
-        Err(error) => Some(vec![of_the_store(error)?]),
+        Err(error) => of_the_store(error, faulty)?.map(|fault| vec![fault]),
     };
     survived.refuses_writes = match further_commit(store, &workload) {
         Ok(()) => None,
-        Err(error) => Some(of_the_store(error)?),
+        Err(error) => of_the_store(error, faulty)?,
     };
     Ok(link.send(FromWorker::Survived { survived: Box::new(survived) })?)
 }
 
-/// What an error says of the store.
+/// What an error says of the store; nothing where it comes from the machine.
 ///
 /// # Errors
-/// The error, where it comes from the machine and says nothing of the store.
-pub(super) fn of_the_store(error: EngineError) -> Result<String, EngineError> {
+/// That of the machine, unless the store was found faulty before.
+pub(super) fn of_the_store(error: EngineError, faulty: bool) -> Result<Option<String>, EngineError> {
     match error {
+        EngineError::OutOfMemory { .. } | EngineError::DiskFull { .. } | EngineError::Unsupported { .. } if faulty => {
+            Ok(None)
+        }
         EngineError::OutOfMemory { .. } | EngineError::DiskFull { .. } | EngineError::Unsupported { .. } => Err(error),
-        _ => Ok(chain(&error)),
+        _ => Ok(Some(chain(&error))),
     }
 }
 

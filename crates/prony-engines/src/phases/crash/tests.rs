@@ -204,10 +204,12 @@ fn scan_and_reads_by_key_agree_record_by_record() {
 #[test]
 fn error_of_the_machine_is_not_said_of_the_store() {
     let full = EngineError::DiskFull { engine: "fake", doing: "committing", source: "full".into() };
-    assert!(of_the_store(full).is_err());
-    assert!(of_the_store(EngineError::OutOfMemory { engine: "fake", doing: "committing" }).is_err());
+    assert!(of_the_store(full, false).is_err());
+    let memory = || EngineError::OutOfMemory { engine: "fake", doing: "committing" };
+    assert!(of_the_store(memory(), false).is_err());
+    assert_eq!(of_the_store(memory(), true).unwrap(), None, "the faults that were found count");
     let wrong = EngineError::WrongData("page 3".to_owned());
-    assert_eq!(of_the_store(wrong).unwrap(), "the stored data are wrong: page 3");
+    assert_eq!(of_the_store(wrong, false).unwrap().unwrap(), "the stored data are wrong: page 3");
 }
 
 #[test]

@@ -18,17 +18,17 @@ use crate::words::once;
 pub fn section(source: Source<'_>, columns: &mut Columns) -> Section {
     let all = crash::of(&source.data.experiment, &source.data.cuts);
     let phases: Vec<&str> = once(all.iter().map(|summary| summary.phase.as_str()));
+    let of = |phase: &str| all.iter().filter(|summary| summary.phase == phase).collect::<Vec<_>>();
+    let charts = phases.into_iter().filter_map(|phase| Some((phase, chart(source, columns, &of(phase))?)));
+    let (phases, charts): (Vec<&str>, Vec<Chart>) = charts.unzip();
     let mut section = Section::default();
     let options: Vec<Choice> = phases.iter().map(|phase| Choice::new(*phase)).collect();
     // A process crash loses nothing of most modes.
-    let first = all.iter().find(|summary| summary.kind == CutKind::PowerCut).map(|summary| summary.phase.as_str());
-    let first = phases.iter().position(|phase| Some(*phase) == first).unwrap_or(0);
+    let is_power_cut = |phase: &&str| of(phase).iter().any(|summary| summary.kind == CutKind::PowerCut);
+    let first = phases.iter().position(is_power_cut).unwrap_or(0);
     let chosen = section.control(Control { label: "Crash phase", does: Does::Select, options, chosen: first });
-    for (at, phase) in phases.iter().enumerate() {
-        let of: Vec<&CrashSummary> = all.iter().filter(|summary| summary.phase == *phase).collect();
-        let found = chart(source, columns, &of);
-        section.charts.extend(found.map(|chart| Chart { when: vec![When(chosen, at, at)], ..chart }));
-    }
+    let chosen = |(at, chart)| Chart { when: vec![When(chosen, at, at)], ..chart };
+    section.charts = charts.into_iter().enumerate().map(chosen).collect();
     let drawn = all.iter().map(|summary| summary.variant);
     section.controls.extend(series::among(&source.data.experiment, drawn));
     section.legend = true;
@@ -99,10 +99,9 @@ fn chart(source: Source<'_>, columns: &mut Columns, all: &[&CrashSummary]) -> Op
 }
 
 fn tip(summary: &CrashSummary) -> String {
-    let lost = summary.lost.map_or(0.0, |lost| lost.most);
     format!(
         "{{x}}; lost {{y}} at most ({}); {} of {} corrupt; {}",
-        count(lost as u64, "commit"),
+        summary.lost.map_or_else(|| "commits not known".to_owned(), |lost| count(lost.most as u64, "commit")),
         summary.corrupt,
         count(summary.images, "image"),
         finding(summary)
