@@ -59,20 +59,21 @@ pub fn was_checked(cut: &CutRecord) -> bool {
 fn all_checked(cut: &CutRecord) -> bool {
     match &cut.ending {
         CutEnding::Cut { images, .. } => {
-            !images.is_empty() && images.iter().all(|image| !matches!(image.found, Found::Unchecked { .. }))
+            !images.is_empty() && images.iter().all(|image| image.found.unchecked().is_none())
         }
         CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => false,
     }
 }
 
-/// What the crash trials of a run show, by variant and crash phase; nothing of those of which no cut is stored.
+/// What the crash trials of a run show, by variant and crash phase; nothing of a phase of which no cut is stored.
 pub fn of(experiment: &Experiment, cuts: &[CutRecord]) -> Vec<CrashSummary> {
     let phases =
         experiment.variants().iter().flat_map(|variant| variant.spec.crashes.iter().map(|crash| (variant.id, crash)));
     let summary = |(variant, crash): (usize, &CrashSpec)| {
         let own: Vec<&CutRecord> =
             cuts.iter().filter(|cut| cut.variant == variant && cut.phase == crash.name).collect();
-        (!own.is_empty()).then(|| summarised(variant, crash, &own))
+        // A variant that an interrupted run has not reached is said to be unknown.
+        cuts.iter().any(|cut| cut.phase == crash.name).then(|| summarised(variant, crash, &own))
     };
     phases.filter_map(summary).collect()
 }
@@ -119,16 +120,13 @@ fn checked(record: &CutRecord, allowed: Option<Allowed>, creation: bool) -> Resu
         CutEnding::Unsupported { why } => return Err(why.clone()),
     };
     let breaks = allowed.is_some_and(|allowed| images.iter().any(|image| broken(&image.found, allowed).is_some()));
-    let unchecked = images.iter().find_map(|image| match &image.found {
-        Found::Unchecked { why } => Some(why.clone()),
-        _ => None,
-    });
+    let unchecked = images.iter().find_map(|image| image.found.unchecked());
     let most = allowed.map_or(u64::MAX, |allowed| allowed.lost);
     let fits_several =
         images.iter().filter_map(|image| survived(&image.found)).any(|survived| survived.lost_at_most > most);
     match unchecked {
         _ if breaks => {}
-        Some(why) => return Err(why),
+        Some(why) => return Err(why.to_owned()),
         None if acknowledged == 0 && !creation => {
             return Err("no commit was acknowledged before the cut".to_owned());
         }
@@ -167,7 +165,7 @@ fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> Cras
         cuts: cuts.len() as u32,
         planned: crash.cuts,
         uncounted: not_counted(&uncounted),
-        images: images().filter(|image| !matches!(image.found, Found::Unchecked { .. })).count() as u32,
+        images: images().filter(|image| image.found.unchecked().is_none()).count() as u32,
         acknowledged: spread(cuts.iter().map(|cut| cut.acknowledged as f64)),
         lost: spread(survived().map(|survived| survived.lost as f64)),
         lost_time: spread(survived().map(|survived| survived.oldest_lost.map_or(0.0, |time| time.as_nanos() as f64))),
@@ -429,6 +427,21 @@ mod tests {
         assert_eq!(none.verdict, CrashVerdict::Unknown { why: "1 cut (killed)".to_owned() });
         let failed = CutRecord { ending: CutEnding::Failed { message: "full".to_owned() }, ..cut(0, 0, found(|_| ())) };
         assert_eq!(summary_of(&[failed]).verdict, CrashVerdict::Unknown { why: "1 cut (full)".to_owned() });
+    }
+
+    #[test]
+    fn check_that_the_machine_ended_is_no_evidence_for_a_promise() {
+        let full = |lost| found(move |survived| (survived.lost, survived.unfinished) = (lost, Some("full".to_owned())));
+        let of = |lost, keeps| CutRecord { effective: Some(store(keeps)), ..cut(0, 9, full(lost)) };
+        let tail = of(5, ProcessCrash::LosesTail);
+        assert_eq!(
+            summary_of(std::slice::from_ref(&tail)).verdict,
+            CrashVerdict::Unknown { why: "1 cut (full)".to_owned() }
+        );
+        let summary = summary_of(&[of(5, ProcessCrash::Keeps)]);
+        assert!(matches!(summary.verdict, CrashVerdict::Broken { broken: 1, .. }), "what was found before counts");
+        assert_eq!(summary.images, 0, "whether it is corrupt was not checked");
+        assert!(!was_checked(&tail) && was_checked(&of(5, ProcessCrash::Keeps)));
     }
 
     #[test]

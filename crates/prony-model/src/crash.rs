@@ -129,6 +129,21 @@ pub struct Survived {
     pub integrity: Option<Vec<String>>,
     /// Why the store takes no further commit; `None` where it does.
     pub refuses_writes: Option<String>,
+    /// Why its own check or the further commit came to no end, which says nothing about the store; what else was found counts
+    /// where it breaks a promise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<String>,
+}
+
+impl Found {
+    /// Why not all was checked, which says nothing about the store; `None` where all was.
+    pub fn unchecked(&self) -> Option<&str> {
+        match self {
+            Self::Unchecked { why } => Some(why),
+            Self::Survived(survived) => survived.unfinished.as_deref(),
+            Self::DoesNotOpen { .. } | Self::Unreadable { .. } => None,
+        }
+    }
 }
 
 /// A fault of a store that was read.

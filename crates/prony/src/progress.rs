@@ -276,7 +276,8 @@ fn found_line(found: &Found) -> Option<String> {
             let fault = fault.or_else(|| survived.integrity.iter().flatten().next().cloned());
             let fault = fault.or_else(|| survived.refuses_writes.clone());
             let lost = (survived.lost > 0).then(|| format!("{} lost", survived.lost));
-            let all: Vec<String> = lost.into_iter().chain(fault).collect();
+            let unfinished = survived.unfinished.as_ref().map(|why| format!("not checked to the end: {why}"));
+            let all: Vec<String> = lost.into_iter().chain(fault).chain(unfinished).collect();
             (!all.is_empty()).then(|| all.join("; "))
         }
     }

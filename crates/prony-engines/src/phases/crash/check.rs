@@ -60,30 +60,27 @@ fn checks<D: Driver>(
     if let Some(rows) = rows {
         rows.compare(&workload, &found, &mut survived);
     }
-    // What was found so far is evidence, also where the machine ends the check.
-    let faulty = survived.wrong + survived.partial + survived.holes + survived.lost > 0;
-    survived.integrity = match store.check_integrity() {
-        Ok(integrity) => integrity,
-        Err(error) => of_the_store(error, faulty)?.map(|fault| vec![fault]),
-    };
-    survived.refuses_writes = match further_commit(store, &workload) {
-        Ok(()) => None,
-        Err(error) => of_the_store(error, faulty)?,
-    };
+    match store.check_integrity() {
+        Ok(integrity) => survived.integrity = integrity,
+        Err(error) => said_by(error, &mut survived, |survived, fault| survived.integrity = Some(vec![fault])),
+    }
+    if let Err(error) = further_commit(store, &workload) {
+        said_by(error, &mut survived, |survived, fault| survived.refuses_writes = Some(fault));
+    }
     Ok(link.send(FromWorker::Survived { survived: Box::new(survived) })?)
 }
 
-/// What an error says of the store; nothing where it comes from the machine.
-///
-/// # Errors
-/// That of the machine, unless the store was found faulty before.
-pub(super) fn of_the_store(error: EngineError, faulty: bool) -> Result<Option<String>, EngineError> {
-    match error {
-        EngineError::OutOfMemory { .. } | EngineError::DiskFull { .. } | EngineError::Unsupported { .. } if faulty => {
-            Ok(None)
-        }
-        EngineError::OutOfMemory { .. } | EngineError::DiskFull { .. } | EngineError::Unsupported { .. } => Err(error),
-        _ => Ok(Some(chain(&error))),
+/// Notes an error as a fault of the store; one of the machine says nothing about it, and what was found before counts.
+pub(super) fn said_by(error: EngineError, survived: &mut Survived, fault: impl FnOnce(&mut Survived, String)) {
+    let of_the_machine = matches!(
+        error,
+        EngineError::OutOfMemory { .. } | EngineError::DiskFull { .. } | EngineError::Unsupported { .. }
+    );
+    let text = chain(&error);
+    if of_the_machine {
+        survived.unfinished.get_or_insert(text);
+    } else {
+        fault(survived, text);
     }
 }
 

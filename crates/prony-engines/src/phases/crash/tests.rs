@@ -4,7 +4,7 @@ use prony_model::crash::{Fault, FaultKind, Survived};
 use prony_model::spec::{Action, CrashSpec, CutKind, Grouping, Order};
 use prony_model::units::Nanos;
 
-use super::check::{Rows, of_the_store};
+use super::check::{Rows, said_by};
 use super::judge::{Commits, Observed, judge};
 use super::workload::{State, Workload};
 use super::*;
@@ -203,13 +203,16 @@ fn scan_and_reads_by_key_agree_record_by_record() {
 
 #[test]
 fn error_of_the_machine_is_not_said_of_the_store() {
+    let said = |error| {
+        let mut survived = Survived { lost: 3, ..Survived::default() };
+        said_by(error, &mut survived, |survived, fault| survived.refuses_writes = Some(fault));
+        (survived.lost, survived.refuses_writes, survived.unfinished)
+    };
     let full = EngineError::DiskFull { engine: "fake", doing: "committing", source: "full".into() };
-    assert!(of_the_store(full, false).is_err());
-    let memory = || EngineError::OutOfMemory { engine: "fake", doing: "committing" };
-    assert!(of_the_store(memory(), false).is_err());
-    assert_eq!(of_the_store(memory(), true).unwrap(), None, "the faults that were found count");
+    assert_eq!(said(full), (3, None, Some("`fake` found the disk full while committing: full".to_owned())));
+    assert!(said(EngineError::OutOfMemory { engine: "fake", doing: "committing" }).2.is_some());
     let wrong = EngineError::WrongData("page 3".to_owned());
-    assert_eq!(of_the_store(wrong, false).unwrap().unwrap(), "the stored data are wrong: page 3");
+    assert_eq!(said(wrong), (3, Some("the stored data are wrong: page 3".to_owned()), None));
 }
 
 #[test]
