@@ -261,8 +261,7 @@ impl ReplayArguments {
         output.flush()?;
         let ended = std::process::Command::new(&shell).current_dir(&image.path).status();
         scratch.remove()?;
-        ended.map_err(|source| Error::Read { what: format!("the shell `{}`", shell.display()), source })?;
-        Ok(())
+        ended.map(drop).map_err(|source| Error::Setup { doing: "start the shell that `SHELL` names", source })
     }
 }
 

@@ -94,7 +94,7 @@ fn crashing(line: &mut Socket, plan: &CrashPlan, step: CrashStep) -> Option<From
     if let (CrashStep::Write, Some(CutKind::PowerCut)) = (&step, cut)
         && let Err(error) = sync_calls::forbid()
     {
-        let message = format!("whether the engine calls `sync` cannot be watched: {error}");
+        let message = format!("calls of `sync` by the engine cannot be noticed here: {error}");
         return Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message });
     }
     let stepping = || match dispatch(&store.engine, Crashing { line, plan, step }) {

@@ -114,7 +114,8 @@ fn every_command_has_a_manual_page() {
     pages.sort();
     let mut expected: Vec<String> = commands().iter().map(|name| format!("prony-{name}.1")).collect();
     expected.push("prony.1".to_owned());
-    expected.extend(["cut", "images", "mount", "replay", "sync", "unmount"].map(|name| format!("prony-powercut-{name}.1")));
+    expected
+        .extend(["cut", "images", "mount", "replay", "sync", "unmount"].map(|name| format!("prony-powercut-{name}.1")));
     expected.sort();
     assert_eq!(pages, expected);
     let mut renders = true;

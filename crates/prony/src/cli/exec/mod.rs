@@ -69,10 +69,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let chosen = arguments.env_all || !arguments.env.is_empty() || is_quiet(arguments);
     let variables = (!chosen && !arguments.database.database.exists()).then(few_variables);
     let warnings = warnings(&typed);
-    // A terminal that shows the report too would show them twice.
-    let is_early = arguments.style == Style::None || !(screen::shows_messages() && screen::shows_output());
-    let early = warnings.iter().filter(|_| is_early).map(notice);
-    let notices = early.chain(note).chain(variables);
+    // Before the run, which can be ended then, and again with the results.
+    let notices = warnings.iter().map(notice).chain(note).chain(variables);
     notices.for_each(|notice| observer.event(&notice));
     // Not in the folder where the commands run: they may list its files.
     let near = std::env::temp_dir();
