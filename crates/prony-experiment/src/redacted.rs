@@ -90,6 +90,7 @@ pub fn hidden(text: &str) -> String {
 fn leave_out_service(service: &mut ServiceSpec) {
     leave_out(&mut service.program);
     let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
+    service.data.iter_mut().for_each(|data| LEFT_OUT.clone_into(&mut data.from));
     service.setup.iter_mut().for_each(|setup| *setup = line());
     match service.counters.as_mut().map(|counters| &mut counters.source) {
         Some(CounterSource::Command(command)) => *command = line(),

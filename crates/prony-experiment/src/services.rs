@@ -55,11 +55,26 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
             }
         }
     }
+    for (service, node) in services.iter().zip(nodes) {
+        unused_data(service, node, services, problems);
+    }
     if let Err(circle) = started_in_order(services) {
         let node = &nodes[circle];
         let place = node.get("after").unwrap_or(node);
         let message = format!("service `{}` is to start after itself", services[circle].name());
         problems.add(via(place, Problem::new(place.span.clone(), message).hint("remove one of the names in `after`")));
+    }
+}
+
+/// A fault where the data of a service is copied and no text of a service asks for it.
+fn unused_data(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], problems: &mut Problems<'_>) {
+    let Some(data) = node.get("data").filter(|_| service.data.is_some()) else { return };
+    let of_it = |text: &String| text.contains(&format!("service.{}.", service.name())) && text.contains(".data\0");
+    let own = texts_of(service).iter().any(|text| text.contains(DATA));
+    if !own && !services.iter().flat_map(texts_of).any(|text| of_it(&text)) {
+        let message = format!("no text of a service asks for the data of `{}`", service.name());
+        let hint = "write `{data}` in `command` or `env`, or remove `data`";
+        problems.add(via(data, Problem::new(data.span.clone(), message).hint(hint)));
     }
 }
 

@@ -30,6 +30,16 @@ pub struct ServiceSpec {
     /// The user that its commands run as where prony runs as root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// What the data directory of each instance holds when a trial begins; `None` where it is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataSpec>,
+}
+
+/// What a data directory of a service is a copy of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataSpec {
+    /// The directory that is copied for each instance and trial.
+    pub from: String,
 }
 
 impl ServiceSpec {

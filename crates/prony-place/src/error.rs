@@ -132,6 +132,9 @@ impl Error {
             Self::ShutOut { .. } => {
                 Some("run prony in a directory that other users may enter, such as one below `/var/tmp`".to_owned())
             }
+            Self::Copy { source, .. } if source.kind() == io::ErrorKind::StorageFull => Some(
+                "free space on the file system of scratch, or put scratch elsewhere with `--scratch DIR`".to_owned(),
+            ),
             Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
             _ => None,
         }

@@ -4,6 +4,7 @@ mod build_cache;
 pub mod call_matches;
 pub mod change;
 mod copy;
+pub mod data;
 mod dependency;
 mod digest;
 pub mod error;

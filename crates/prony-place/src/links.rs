@@ -56,6 +56,8 @@ pub(crate) struct Plan {
     pub(crate) entries: Vec<Entry>,
     /// Links that lead out and could not be copied as links: where the link is, and what it leads to.
     pub(crate) outward: Vec<(PathBuf, PathBuf)>,
+    /// Sockets, FIFOs and devices, which are not copied.
+    pub(crate) special: Vec<PathBuf>,
 }
 
 impl Plan {
@@ -64,7 +66,12 @@ impl Plan {
     /// # Errors
     /// [`Error::Copy`] with the path at fault.
     pub(crate) fn of(top: &Path, rules: &Rules) -> Result<Self, Error> {
-        let mut lister = Lister { rules, roots: vec![(top.to_path_buf(), PathBuf::new())], entries: Vec::new() };
+        let mut lister = Lister {
+            rules,
+            roots: vec![(top.to_path_buf(), PathBuf::new())],
+            entries: Vec::new(),
+            special: Vec::new(),
+        };
         lister.roots.extend(rules.alias.iter().map(|alias| (alias.clone(), PathBuf::new())));
         let (mut open, mut links) = (VecDeque::from([(top.to_path_buf(), PathBuf::new(), 0)]), VecDeque::new());
         let mut outward = Vec::new();
@@ -83,7 +90,7 @@ impl Plan {
         }
         lister.entries.sort_by(|a, b| a.to.cmp(&b.to));
         outward.sort();
-        Ok(Self { entries: lister.entries, outward })
+        Ok(Self { entries: lister.entries, outward, special: lister.special })
     }
 
     /// Bytes of the files.
@@ -127,6 +134,7 @@ struct Lister<'a> {
     /// Trees that are copied, and their paths in the copy.
     roots: Vec<(PathBuf, PathBuf)>,
     entries: Vec<Entry>,
+    special: Vec<PathBuf>,
 }
 
 impl Lister<'_> {
@@ -166,6 +174,8 @@ impl Lister<'_> {
             }
             if is_copied(about.file_type()) {
                 self.entries.push(Entry { from, to, about, target: None });
+            } else {
+                self.special.push(from);
             }
         }
         Ok(())

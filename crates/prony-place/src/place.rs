@@ -18,6 +18,7 @@ use prony_os::launch::{Launch, LaunchSpec, Scratch, Status};
 use prony_os::limits::Group;
 
 use crate::copy::{Progress, close, copy_plan, copy_tree};
+use crate::data::DataSources;
 use crate::error::Error;
 use crate::launch_setting::Setting;
 use crate::links::Manifest;
@@ -34,6 +35,8 @@ type Key = (usize, String);
 pub struct Places {
     made: RefCell<BTreeMap<Key, Rc<Place>>>,
     sources: Sources,
+    /// What services' data are copies of.
+    pub data: DataSources,
     /// The time that making them took.
     took: Cell<Duration>,
 }
@@ -84,7 +87,11 @@ impl Places {
         for program in experiment.variants().iter().flat_map(|variant| variant.spec.programs()) {
             sources.survey(program)?;
         }
-        Ok(Self { sources, ..Self::default() })
+        let data = DataSources::new(sources.own());
+        for data_of in experiment.variants().iter().flat_map(|variant| &variant.spec.services) {
+            data_of.data.iter().try_for_each(|spec| data.survey(spec).map(drop))?;
+        }
+        Ok(Self { sources, data, ..Self::default() })
     }
 
     /// A finding for a trial if the directory of its program has changed since the run began; the directory is named
@@ -391,7 +398,17 @@ pub fn progress<'p>(
     program: &'p ProgramSpec,
     observer: &'p mut dyn Observer,
 ) -> impl FnMut(u64, u64) -> Result<(), Error> + use<'p> {
-    let mut copying = Copying::new(program.directory.as_deref().unwrap_or_default(), observer);
+    progress_of(means, program, program.directory.as_deref().unwrap_or_default(), observer)
+}
+
+/// The same of another directory than the program's own, which is copied for it.
+pub fn progress_of<'p>(
+    means: Means<'p>,
+    program: &'p ProgramSpec,
+    directory: &'p str,
+    observer: &'p mut dyn Observer,
+) -> impl FnMut(u64, u64) -> Result<(), Error> + use<'p> {
+    let mut copying = Copying::new(directory, observer);
     move |done, total| {
         copying.report(done, total);
         if means.interrupt.asked() {

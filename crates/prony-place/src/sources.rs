@@ -54,6 +54,11 @@ impl Sources {
         Self { own, observed: RefCell::default() }
     }
 
+    /// Files of prony's own, canonical.
+    pub(crate) fn own(&self) -> &[PathBuf] {
+        &self.own
+    }
+
     /// What a copy of a directory would hold.
     ///
     /// # Errors

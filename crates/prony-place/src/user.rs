@@ -8,7 +8,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{Gid, Uid, chown};
+use rustix::fs::{AtFlags, CWD, Gid, Uid, chown, chownat};
 use rustix::process::geteuid;
 
 use crate::error::Error;
@@ -67,6 +67,27 @@ impl User {
         let failed =
             |errno: rustix::io::Errno| Error::Setup { doing: "give a directory to a user", source: errno.into() };
         chown(directory, Some(uid), Some(gid)).map_err(failed)
+    }
+
+    /// Gives the user a directory of prony's own with everything in it; of a link the link itself, not what it leads to.
+    ///
+    /// # Errors
+    /// Where the system refuses it.
+    pub fn own_tree(&self, directory: &Path) -> Result<(), Error> {
+        let failed = |source| Error::Setup { doing: "give the copy of a service's data to a user", source };
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        let mut open = vec![directory.to_path_buf()];
+        while let Some(directory) = open.pop() {
+            for entry in fs::read_dir(&directory).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                chownat(CWD, entry.path(), Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+                    .map_err(|errno| failed(errno.into()))?;
+                if entry.file_type().map_err(failed)?.is_dir() {
+                    open.push(entry.path());
+                }
+            }
+        }
+        self.own(directory)
     }
 
     /// Lets the user enter a directory of prony's own, without listing or changing what is in it; whether the user can enter

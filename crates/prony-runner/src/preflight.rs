@@ -2,21 +2,24 @@
 //! `prony run` can start every experiment that `prony check` accepts.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use prony_engines::catalog::Catalog;
 use prony_engines::registry;
 use prony_engines::room::least_of_value;
+use prony_experiment::design::Experiment;
 use prony_experiment::plan::{data_bytes, index_bytes, least_value};
 use prony_model::catalog::{EngineCatalog, Lack, Surroundings};
 use prony_model::http::BodySpec;
 use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
+use prony_model::service::{DataSpec, ServiceSpec};
 use prony_model::spec::{Action, Amount, CollectionSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
 use prony_place::change;
+use prony_place::data::{DataSources, amount};
 use prony_place::launch_setting::open_whole;
 use prony_place::output_targets::{NAME_ANOTHER, Protected};
 use prony_place::paths::{FROM_FILE, for_scratch};
@@ -37,6 +40,8 @@ pub struct Here {
     limits: RefCell<BTreeMap<&'static str, Option<String>>>,
     /// The directories that would be copied, listed once a run.
     sources: Sources,
+    /// Those of which services' data would be copies.
+    data: DataSources,
     /// What no output of a program may be.
     protected: Protected,
 }
@@ -55,7 +60,13 @@ impl Here {
         }
         let found = for_scratch(near)?;
         let free = statvfs(&found).ok().map(|disk| free(&disk));
-        Ok(Self { free, limits: RefCell::default(), sources: Sources::default(), protected })
+        Ok(Self {
+            free,
+            limits: RefCell::default(),
+            sources: Sources::default(),
+            data: DataSources::default(),
+            protected,
+        })
     }
 
     fn unenforceable(&self, limit: Limit) -> Option<String> {
@@ -181,6 +192,7 @@ impl Surroundings for Here {
         for service in &spec.services {
             let found = of_program(&service.program, &self.sources, &self.protected);
             lacking.extend(found.into_iter().map(|lack| Lack { section: "service", ..lack }));
+            lacking.extend(service.data.as_ref().and_then(|data| self.of_data(data)));
             let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&service.limits));
             let missing = limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?)));
             lacking.extend(missing.map(|lack| Lack { section: "service", key: "limits", ..lack }));
@@ -193,6 +205,29 @@ impl Surroundings for Here {
             }
         }
         lacking
+    }
+}
+
+impl Here {
+    /// What is wrong with the directory of which a service's data are a copy.
+    fn of_data(&self, data: &DataSpec) -> Option<Lack> {
+        let unreadable = || {
+            let error = self.data.survey(data).err()?;
+            Some((error.to_string(), error.hint().unwrap_or_else(|| FROM_FILE.to_owned())))
+        };
+        let (message, hint) = not_a_directory(Path::new(&data.from)).or_else(unreadable)?;
+        Some(Lack { section: "service", key: "data", message, hint })
+    }
+
+    /// What the data of the services of an experiment are copies of, by service.
+    pub fn copied_data(&self, experiment: &Experiment) -> BTreeSet<(String, String)> {
+        let services = experiment.variants().iter().flat_map(|variant| &variant.spec.services);
+        let copied = |service: &ServiceSpec| {
+            let data = service.data.as_ref()?;
+            let what = format!("`{}` ({})", data.from, amount(&self.data.survey(data).ok()?));
+            Some((service.name().to_owned(), what))
+        };
+        services.filter_map(copied).collect()
     }
 }
 

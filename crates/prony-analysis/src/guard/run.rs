@@ -8,7 +8,7 @@ use super::{Finding, Severity, percent};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::number::{count, first_few};
 use prony_model::outcome::counted;
-use prony_model::record::TrialRecord;
+use prony_model::record::{Effective, TrialRecord};
 use prony_stats::{InterimAnalyses, autocorrelation, drift};
 
 /// At most so many variants are named in a finding; the others are counted.
@@ -149,10 +149,16 @@ pub fn identity(trial: &TrialRecord) -> BTreeMap<String, String> {
     store.or(program).unwrap_or_default()
 }
 
-/// The directory from which a program's copy was made, and its state, where both are known.
-pub fn source(trial: &TrialRecord) -> Option<(String, &str)> {
-    let source = trial.program()?.source.as_ref()?;
-    Some((format!("the directory `{}`", source.directory.display()), source.state.as_deref()?))
+/// The directories of which a program's copy, and the data of services, were made, and their states, where both are known.
+pub fn sources(trial: &TrialRecord) -> Vec<(String, &str)> {
+    let of_program = trial.program().and_then(|program| {
+        let source = program.source.as_ref()?;
+        Some((format!("the directory `{}`", source.directory.display()), source.state.as_deref()?))
+    });
+    let services = trial.effective.as_ref().map(Effective::services).unwrap_or_default();
+    let data = services.iter().filter_map(|service| service.data.as_ref());
+    let of_data = data.map(|data| (format!("the data `{}`", data.directory.display()), data.state.as_str()));
+    of_program.into_iter().chain(of_data).collect()
 }
 
 /// States of one thing by the variants in whose trials it was found.
@@ -168,7 +174,7 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
     };
     for trial in trials {
         let variant = trial.trial.variant;
-        source(trial).into_iter().for_each(|(what, state)| add(what, None, state, variant));
+        sources(trial).into_iter().for_each(|(what, state)| add(what, None, state, variant));
         identity(trial).into_iter().for_each(|(what, state)| add(what, Some(variant), &state, variant));
     }
     let mut differ: BTreeMap<(String, Vec<String>), BTreeSet<usize>> = BTreeMap::new();

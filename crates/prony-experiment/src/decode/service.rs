@@ -3,7 +3,7 @@
 use super::View;
 use super::counters::counters;
 use super::pattern::pattern;
-use super::program::program;
+use super::program::{Place, program};
 use super::store::limits;
 use super::view::{line, texts, unescaped};
 use crate::grammar;
@@ -11,7 +11,7 @@ use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::program::{REPLICAS, ROLES};
-use prony_model::service::{ALL, LOAD, PORT, ReadySign, ReadySpec, ServiceSpec};
+use prony_model::service::{ALL, DataSpec, LOAD, PORT, ReadySign, ReadySpec, ServiceSpec};
 use prony_model::spec::{BACKGROUND, WORKER};
 use prony_model::units::Nanos;
 
@@ -41,6 +41,10 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         limits: limits(view.get("limits")),
         counters: view.get("counters").and_then(|node| counters(node, problems)),
         user: view.text("user"),
+        data: view.get("data").and_then(|node| {
+            let from = View::new(Some(node), &grammar::COPIED).text("from")?;
+            Some(DataSpec { from: Place { file }.resolve(&from) })
+        }),
         program,
     })
 }

@@ -12,12 +12,12 @@ pub(crate) static SERVICE: TableShape = table(
     &[&OWN, &EXECUTED],
 );
 
-static OWN: [Field; 8] = [
+static OWN: [Field; 9] = [
     required(
         "name",
         Shape::Text,
         "Its name in metrics, such as `upload.api.cpu`: letters, digits, `-` and `_`. In its texts `{port}` is a free \
-         port of this machine, `{data}` an empty directory of the trial's own, `{service.NAME.port}`, \
+         port of this machine, `{data}` a directory of the trial's own, empty unless `data` says otherwise, `{service.NAME.port}`, \
          `{service.NAME.url}` and `{service.NAME.data}` those of any service, and `{service.NAME.2.port}` those of its \
          second instance.",
     ),
@@ -65,7 +65,27 @@ static OWN: [Field; 8] = [
         "The user that `command`, `prepare`, `ready`, `setup` and a `command` of `counters` run as where prony runs as \
          root; of any other user the key has no effect. `{data}` belongs to this user.",
     ),
+    optional(
+        "data",
+        Shape::Table(&COPIED),
+        "empty",
+        "What `{data}` of each instance holds when a trial begins, before `prepare`.",
+    ),
 ];
+
+/// `data = { ... }`.
+pub(crate) static COPIED: TableShape = table(
+    "data of a service",
+    "What the data directory of a service is a copy of.",
+    &[&[required(
+        "from",
+        Shape::Text,
+        "A directory, which is copied for each instance and trial, untimed, and is only read; a relative path starts at the \
+         folder of this file. The copy is on the disk, and not in the page cache, when `prepare` or the service begins. \
+         Nothing may write to the directory during a run. It contains no symbolic link that leads out, no socket, FIFO or \
+         device.",
+    )]],
+);
 
 /// `counters = { ... }`.
 pub(crate) static COUNTERS: TableShape = table(

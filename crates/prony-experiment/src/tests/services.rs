@@ -361,3 +361,26 @@ fn faults_of_a_store_at_a_url_say_what_to_do() {
         assert!(found.contains(expected), "{store} {more}\n  expected {expected}\n  found    {found}");
     }
 }
+
+/// A service that begins with data.
+fn with_data(data: &str, command: &str) -> String {
+    format!(
+        "[[service]]\nname = \"db\"\ndata = {data}\ncommand = \"{command}\"\n[[phase]]\nname = \"p\"\nrun = [\"true\"]\n"
+    )
+}
+
+#[test]
+fn data_of_a_service_is_copied_from_a_directory_beside_the_file() {
+    let experiment = sound(&with_data("{ from = \"loaded\" }", "db {data}"));
+    let data = experiment.variants()[0].spec.services[0].data.as_ref();
+    assert_eq!(data.map(|data| data.from.as_str()), Some("loaded"));
+    for (data, command, expected) in [
+        ("{ from = \"x\" }", "db", "no text of a service asks for the data of `db`"),
+        ("{}", "db {data}", "`from`"),
+        ("{ from = \"{port}\" }", "db {data}", "`{port}`"),
+        ("{ from = \"x\", once = true }", "db {data}", "unknown key `once`"),
+    ] {
+        let said = faults(&with_data(data, command));
+        assert!(said.starts_with("3:") && said.contains(expected), "{data}: {said}");
+    }
+}

@@ -12,7 +12,7 @@ use super::{Captured, DiskUsage, MetricKeyText, Status};
 use crate::metric::MetricName;
 use crate::program::{CopyOf, Runtime};
 use crate::spec::Durability;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// For a store: engine, version, settings read back from the engine, durability (METHOD 1.6). For a program: command,
 /// directory and output.
@@ -237,6 +237,9 @@ pub struct EffectiveProgram {
     pub files: BTreeMap<String, String>,
     /// The directory that was copied; `None` where the program works in the directory itself.
     pub source: Option<Source>,
+    /// What its data directory was a copy of, where it is a service that began with data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<CopiedData>,
     /// Variables of its environment that the experiment sets.
     pub env: BTreeMap<String, String>,
     /// Variables that it inherits from prony.
@@ -308,6 +311,19 @@ pub struct Source {
     pub directory: PathBuf,
     /// A digest of names, sizes and times in it; `None` where another revision of it was copied.
     pub state: Option<String>,
+}
+
+/// What the data directories of a service's instances were copies of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CopiedData {
+    /// The directory.
+    pub directory: PathBuf,
+    /// A digest of the names, sizes, modes and times in it, as it was before and after the copy.
+    pub state: String,
+    /// How many files it held.
+    pub files: u64,
+    /// The lengths of these files, added up.
+    pub bytes: Bytes,
 }
 
 /// What a process wrote, beginning and end.

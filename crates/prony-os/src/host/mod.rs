@@ -13,5 +13,5 @@ pub use conditions::moment;
 pub use facts::facts;
 pub use limits::machine_limits;
 pub use memory::warm_memory;
-pub use quiesce::quiesce;
+pub use quiesce::{quiesce, sync_file_system};
 pub use reference_workload::ReferenceWorkload;

@@ -19,11 +19,12 @@ const STEP: Nanos = Nanos::from_millis(20);
 /// longer than `cap`: other processes may write all the time.
 pub fn quiesce(directory: &Path, cap: Nanos, clock: &impl Clock) -> Quiesced {
     let began = clock.now();
-    let synced = sync(directory);
+    let synced = sync_file_system(directory);
     wait(began, synced, cap, clock, unwritten)
 }
 
-fn sync(directory: &Path) -> Reading<()> {
+/// Writes everything that is dirty on the file system of a directory to its disk.
+pub fn sync_file_system(directory: &Path) -> Reading<()> {
     let done = File::open(directory).and_then(|directory| rustix::fs::syncfs(directory).map_err(Into::into));
     match done {
         Ok(()) => Reading::Measured(()),

@@ -38,6 +38,9 @@ pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgr
         // A guard compares the states of one directory.
         source.directory = PathBuf::from(hidden(&source.directory.to_string_lossy()));
     }
+    if let Some(data) = &mut program.data {
+        data.directory = PathBuf::from(hidden(&data.directory.to_string_lossy()));
+    }
     if let Some(store) = &mut program.store {
         store.path = LEFT_OUT.into();
     }

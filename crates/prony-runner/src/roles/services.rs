@@ -170,13 +170,15 @@ impl<'a> Services<'a> {
         let place = context.places.of(means, variant, spec, program, observer)?;
         let directory = place.directory(program, &share.scratch, &mut progress(means, program, observer))?;
         let values = allotted.values(share);
+        let copied = share.fill(context, service, observer)?;
         let user = service.user.as_deref().map(User::named).transpose()?.flatten();
         if let Some(user) = &user {
             allotted.give(share, &directory, user)?;
         }
         let setting = Setting { values, user, ..Setting::new(program, &share.scratch, directory) };
         if share.number == 1 {
-            self.effective.push(declared(&context.files, &setting, &place, context.experiment.records_commands()));
+            let effective = declared(&context.files, &setting, &place, context.experiment.records_commands());
+            self.effective.push(EffectiveProgram { data: copied, ..effective });
         }
         place.prepare(means, &setting, &mut || context.interrupt.asked(), observer)?;
         Ok(Prepared { service, share, setting })

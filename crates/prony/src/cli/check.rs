@@ -52,7 +52,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let near = scratch::folder(arguments.scratch.as_deref(), &arguments.database.database);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let (file, database) = (&arguments.file, Some(arguments.database.database.as_path()));
-    let experiment = load::experiment(file, &overrides, &Here::new(&near, Protected::of(database, [file]))?)?;
+    let here = Here::new(&near, Protected::of(database, [file]))?;
+    let experiment = load::experiment(file, &overrides, &here)?;
     // An output of one variant may be what another reads.
     OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
@@ -64,6 +65,12 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     output.print("the plan; nothing is run\n\n")?;
     output.report(&plan_table::report(&experiment, &outline), None)?;
     output.print(&text(&experiment, &outline, &estimate))?;
+    for (service, what) in here.copied_data(&experiment) {
+        output.print(&format!(
+            "{}\n",
+            one_line(&format!("each trial copies {what} as the data of service `{service}`"))
+        ))?;
+    }
     let file = shell_words::quote(&arguments.file.to_string_lossy()).into_owned();
     output.print(&format!("the file is valid: `prony run {}` runs it\n", one_line(&file)))?;
     Ok(Answer::Yes)

@@ -417,8 +417,8 @@ fn what_ran_differs(a: &RunData, b: &RunData) -> String {
 fn what_ran(data: &RunData, variant: usize) -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for trial in data.trials.iter().filter(|trial| trial.trial.variant == variant) {
-        let source = guard::run::source(trial).map(|(what, state)| (what, state.to_owned()));
-        let all = guard::run::identity(trial).into_iter().chain(source);
+        let sources = guard::run::sources(trial).into_iter().map(|(what, state)| (what, state.to_owned()));
+        let all = guard::run::identity(trial).into_iter().chain(sources);
         all.for_each(|(what, state)| _ = known.entry(what).or_default().insert(state));
     }
     known

@@ -141,3 +141,22 @@ fn memory_in_which_nothing_starts_and_values_larger_than_memory_are_faults_of_th
     assert_eq!(exec.status.code(), Some(2), "{}", String::from_utf8_lossy(&exec.stderr));
     assert!(String::from_utf8_lossy(&exec.stderr).contains("a program needs at least 256.00 kB to start"));
 }
+
+#[test]
+fn data_of_a_service_that_do_not_fit_are_an_error_that_names_the_file() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let bench = Bench::new();
+    bench.write("loaded/large", vec![1; 9 << 20]);
+    bench.write(
+        "e.toml",
+        "[[service]]\nname = \"db\"\ndata = { from = \"loaded\" }\ncommand = [\"sleep\", \"100\"]\n\
+         env = { DATA = \"{data}\" }\n[[phase]]\nname = \"work\"\nrun = [\"true\"]\n",
+    );
+    let scratch = disk.0.path().to_str().unwrap();
+    let output = bench.prony(&["run", "e.toml", "--quiet", "--blocks", "1", "--scratch", scratch]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("loaded/large`") && text.contains("No space left on device"), "{text}");
+    assert!(text.contains("hint: free space on the file system of scratch"), "{text}");
+    assert_eq!(std::fs::read_dir(disk.0.path()).unwrap().count(), 0, "nothing is left there");
+}

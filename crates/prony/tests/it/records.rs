@@ -8,8 +8,8 @@ use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{CopyOf, Runtime};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{
-    Call, InForce, MemoryRead, Output, PowerCut, ProcessCrash, ProgramStore, Promise, Replica, ReplicaEnd, Replicas,
-    Setting, Source, named,
+    Call, CopiedData, InForce, MemoryRead, Output, PowerCut, ProcessCrash, ProgramStore, Promise, Replica, ReplicaEnd,
+    Replicas, Setting, Source, named,
 };
 use prony_model::record::host::{Disk, Facts, Processor};
 use prony_model::record::machine::CpuTicks;
@@ -231,6 +231,12 @@ pub(crate) fn program() -> Effective {
         remarks: texts("1 uncommitted changes"),
         files: BTreeMap::from([("node".into(), "00ff".into())]),
         source: Some(Source { directory: "/home/site".into(), state: Some("00ff".into()) }),
+        data: Some(CopiedData {
+            directory: "/home/snapshot".into(),
+            state: "00ff".into(),
+            files: 2,
+            bytes: Bytes::from_bytes(7),
+        }),
         env: BTreeMap::from([("NODE_ENV".into(), "production".into())]),
         inherit: texts("LANG"),
         runtime: Some(Runtime::Node),

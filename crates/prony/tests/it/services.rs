@@ -7,7 +7,7 @@ use prony_model::metric::{Metric, MetricKey};
 use prony_model::outcome::Outcome;
 use prony_model::record::{MetricKeyText, TrialRecord};
 
-use crate::bench::{Bench, PRONY, alive, amount, eventually, phase, reading, version};
+use crate::bench::{Bench, PRONY, alive, amount, eventually, phase, reading, scratches, version};
 
 /// A server that answers at once, works on after an answer to `/later`, and ends after `/end`.
 const SERVER: &str = r#"
@@ -310,4 +310,70 @@ fn program_is_not_started_where_a_service_does_not_get_ready() {
     assert!(trial.phases.iter().all(|phase| phase.begin.is_none()) && trial.phases.len() == 1);
     assert!(!bench.path("started").exists());
     assert_eq!(trial.effective.as_ref().unwrap().services().len(), 1);
+}
+
+/// A service without a port whose data are a copy; its `prepare` is a shell text.
+fn copied(prepare: &str, more: &str) -> String {
+    format!(
+        "[[service]]\nname = \"db\"\ndata = {{ from = \"loaded\" }}\nprepare = \"{prepare}\"\n\
+         command = [\"sleep\", \"100\"]\nenv = {{ DATA = \"{{data}}\" }}\n{more}\n\
+         [[phase]]\nname = \"work\"\nrun = [\"true\"]\n"
+    )
+}
+
+#[test]
+fn each_trial_and_instance_begins_with_a_copy_of_the_data() {
+    let bench = Bench::new();
+    bench.write("loaded/sub/x", "loaded\n");
+    let log = bench.path("log").display().to_string();
+    let prepare = format!("cat $DATA/sub/x >> {log}; echo more >> $DATA/sub/x");
+    let body = format!("[compare]\nblocks = 2\n{}", copied(&prepare, "count = 2"));
+    let trials = bench.run(&body).trials;
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "loaded\n".repeat(4));
+    assert_eq!(std::fs::read_to_string(bench.path("loaded/sub/x")).unwrap(), "loaded\n");
+    assert_eq!(scratches(&bench.path("")), Vec::<std::path::PathBuf>::new());
+    let data = trials.iter().map(|trial| trial.effective.as_ref().unwrap().services()[0].data.clone().unwrap());
+    let data: Vec<_> = data.collect();
+    assert_eq!((data.len(), data[0].files, data[0].bytes.as_bytes(), &data[0]), (2, 1, 7, &data[1]));
+    let checked = bench.prony(&["check", "e.toml"]);
+    let text = String::from_utf8(checked.stdout).unwrap();
+    assert!(text.contains("each trial copies `loaded` (1 file, 7 B) as the data of service `db`"), "{text}");
+}
+
+#[test]
+fn run_ends_where_the_data_change_during_it() {
+    let bench = Bench::new();
+    bench.write("loaded/x", "loaded\n");
+    let prepare = format!("echo >> {}", bench.path("loaded/new").display());
+    bench.write("e.toml", format!("[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n{}", copied(&prepare, "")));
+    let run = |arguments: &[&str], code| {
+        let output = bench.prony(arguments);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        text
+    };
+    let text = run(&["run", "e.toml", "--quiet"], 2);
+    let expected = "of which the data of service `db` is a copy, has changed since the run began: `new`";
+    assert!(text.contains(expected), "{text}");
+    assert_eq!(bench.data().trials.len(), 1, "the finished trial is saved");
+    assert_eq!(scratches(&bench.path("")), Vec::<std::path::PathBuf>::new());
+    let text = run(&["run", "--resume", "--quiet"], 0);
+    assert!(text.contains("sources_differ"), "{text}");
+}
+
+#[test]
+fn data_that_cannot_be_copied_are_refused_at_their_place_in_the_file() {
+    let bench = Bench::new();
+    bench.write("e.toml", copied("true", ""));
+    let said = || {
+        let output = bench.prony(&["check", "e.toml"]);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = said();
+    assert!(text.contains("e.toml:3:") && text.contains("cannot find the directory `loaded`"), "{text}");
+    bench.write("loaded/x", "");
+    std::os::unix::fs::symlink("/etc/hostname", bench.path("loaded/out")).unwrap();
+    let text = said();
+    assert!(text.contains("e.toml:3:") && text.contains("leads out of the data"), "{text}");
 }

@@ -282,3 +282,17 @@ fn a_folder_that_is_closed_to_the_user_says_so() {
     assert!(errors(&trial).contains("Permission denied"), "{}", errors(&trial));
     assert_eq!(guards(&trial), ["phase_never_began"]);
 }
+
+#[test]
+fn copied_data_of_a_service_belong_to_its_user() {
+    let Some(bench) = bench() else { return };
+    bench.write("loaded/sub/x", "");
+    fs::set_permissions(bench.path("loaded"), fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::symlink("sub/x", bench.path("loaded/link")).unwrap();
+    let trial = bench.trial(
+        "[[service]]\nname = \"db\"\nuser = \"nobody\"\ndata = { from = \"loaded\" }\ncommand = [\"sleep\", \"100\"]\n\
+         env = { DATA = \"{data}\" }\nprepare = \"test $(stat -c %U%a $DATA) = nobody700 && echo >> $DATA/sub/x && \
+         test $(stat -c %U $DATA/link) = nobody && touch $DATA/sub/y\"\n[[phase]]\nname = \"work\"\nrun = [\"true\"]\n",
+    );
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+}

@@ -86,6 +86,7 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
         limits: Limits::default(),
         counters: None,
         user: None,
+        data: None,
     });
     let record = record(Vec::new());
     let (a, b) = (variant_trials("a", &inside, &record), variant_trials("b", &server, &record));

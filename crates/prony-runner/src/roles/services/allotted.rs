@@ -6,15 +6,19 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
+use prony_model::event::Observer;
 use prony_model::http::BodySpec;
 use prony_model::program::{CommandLine, INSTANCE};
 use prony_model::reading::Reading;
+use prony_model::record::effective::CopiedData;
 use prony_model::service::{DATA, OfService, PORT, ServiceSpec, hole};
 use prony_model::spec::{Action, Subject, TrialSpec};
+use prony_place::place::progress_of;
 use prony_place::user::User;
 
 use crate::error::Error;
 use crate::roles::data::OnDisk;
+use crate::run_context::RunContext;
 
 /// The shares of all instances.
 #[derive(Debug, Default)]
@@ -34,10 +38,27 @@ pub(crate) struct Share {
     pub(crate) role: String,
     /// A port that was free.
     pub(crate) port: u16,
-    /// Its data directory, which was made empty.
+    /// Its data directory, empty unless its service begins with data.
     pub(crate) data: PathBuf,
     /// Its directory for all else.
     pub(crate) scratch: PathBuf,
+}
+
+impl Share {
+    /// Fills its data directory, where its service begins with data.
+    ///
+    /// # Errors
+    /// Where the data cannot be copied, or have changed since the run began.
+    pub(crate) fn fill(
+        &self,
+        context: &RunContext<'_>,
+        service: &ServiceSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<CopiedData>, Error> {
+        let Some(data) = &service.data else { return Ok(None) };
+        let mut progress = progress_of(context.means(), &service.program, &data.from, observer);
+        Ok(Some(context.places.data.copy(service, data, &self.data, &mut progress)?))
+    }
 }
 
 impl Allotted {
@@ -95,7 +116,7 @@ impl Allotted {
     pub(crate) fn give(&self, share: &Share, directory: &Path, user: &User) -> Result<(), Error> {
         let above = [self.data.parent(), Some(&self.data), share.scratch.parent(), Some(&share.scratch)];
         above.into_iter().flatten().try_for_each(|above| user.let_in(above))?;
-        user.own(&share.data)?;
+        user.own_tree(&share.data)?;
         // A copy that trials share stays as it is.
         if directory.starts_with(&share.scratch) { Ok(user.own(directory)?) } else { Ok(()) }
     }
