@@ -143,8 +143,8 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
 
-    use prony_model::limits::Limits;
     use prony_model::service::{ReadySign, ReadySpec};
+    use prony_model::spec::Limits;
     use prony_model::units::Nanos;
     use prony_os::cache::resident;
 

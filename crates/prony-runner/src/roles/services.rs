@@ -170,7 +170,7 @@ impl<'a> Services<'a> {
         let place = context.places.of(means, variant, spec, program, observer)?;
         let directory = place.directory(program, &share.scratch, &mut progress(means, program, observer))?;
         let values = allotted.values(share);
-        let copied = share.fill(context, service, observer)?;
+        let copied = share.fill((&context.places, means), service, observer)?;
         let user = service.user.as_deref().map(User::named).transpose()?.flatten();
         if let Some(user) = &user {
             allotted.give(share, &directory, user)?;

@@ -13,12 +13,11 @@ use prony_model::reading::Reading;
 use prony_model::record::effective::CopiedData;
 use prony_model::service::{DATA, OfService, PORT, ServiceSpec, hole};
 use prony_model::spec::{Action, Subject, TrialSpec};
-use prony_place::place::progress_of;
+use prony_place::place::{Means, Places, progress_of};
 use prony_place::user::User;
 
 use crate::error::Error;
 use crate::roles::data::OnDisk;
-use crate::run_context::RunContext;
 
 /// The shares of all instances.
 #[derive(Debug, Default)]
@@ -51,13 +50,13 @@ impl Share {
     /// Where the data cannot be copied, or have changed since the run began.
     pub(crate) fn fill(
         &self,
-        context: &RunContext<'_>,
+        (places, means): (&Places, Means<'_>),
         service: &ServiceSpec,
         observer: &mut dyn Observer,
     ) -> Result<Option<CopiedData>, Error> {
         let Some(data) = &service.data else { return Ok(None) };
-        let mut progress = progress_of(context.means(), &service.program, &data.from, observer);
-        Ok(Some(context.places.data.copy(service, data, &self.data, &mut progress)?))
+        let mut progress = progress_of(means, &service.program, &data.from, observer);
+        Ok(Some(places.data.copy(service, data, &self.data, &mut progress)?))
     }
 }
 
