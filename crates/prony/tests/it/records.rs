@@ -218,6 +218,10 @@ fn replica() -> Replica {
     }
 }
 
+fn copied_data() -> CopiedData {
+    CopiedData { directory: "/home/snapshot".into(), state: "00ff".into(), files: 2, bytes: Bytes::from_bytes(7) }
+}
+
 /// A program with every field set.
 pub(crate) fn program() -> Effective {
     let texts = |text: &str| vec![text.to_owned()];
@@ -231,12 +235,7 @@ pub(crate) fn program() -> Effective {
         remarks: texts("1 uncommitted changes"),
         files: BTreeMap::from([("node".into(), "00ff".into())]),
         source: Some(Source { directory: "/home/site".into(), state: Some("00ff".into()) }),
-        data: Some(CopiedData {
-            directory: "/home/snapshot".into(),
-            state: "00ff".into(),
-            files: 2,
-            bytes: Bytes::from_bytes(7),
-        }),
+        data: Some(copied_data()),
         env: BTreeMap::from([("NODE_ENV".into(), "production".into())]),
         inherit: texts("LANG"),
         runtime: Some(Runtime::Node),
