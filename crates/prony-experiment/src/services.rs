@@ -1,6 +1,7 @@
 //! Checks a variant that measures services, or has services beside a program or a store: what they ask of each other, and what
 //! requests, the program or the store ask of them.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::combine::Combination;
@@ -15,7 +16,7 @@ use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
 use prony_model::program::{CommandLine, ProgramSpec};
-use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec};
+use prony_model::service::{DATA, InitialData, PORT, ReadySign, ServiceSpec};
 use prony_model::spec::{Action, CollectionSpec, FieldPath, PhaseSpec, RunSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Nanos;
 
@@ -55,11 +56,37 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
             }
         }
     }
+    for (service, node) in services.iter().zip(nodes).filter(|(service, _)| service.data == InitialData::Setup) {
+        filled_once(service, node, services, problems);
+    }
     if let Err(circle) = started_in_order(services) {
         let node = &nodes[circle];
         let place = node.get("after").unwrap_or(node);
         let message = format!("service `{}` is to start after itself", services[circle].name());
         problems.add(via(place, Problem::new(place.span.clone(), message).hint("remove one of the names in `after`")));
+    }
+}
+
+/// Faults of a service, written as `node`, whose data are made once: nothing makes them, or they need a service that does not
+/// run then.
+fn filled_once(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], problems: &mut Problems<'_>) {
+    let at = node.entry("data").map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
+    if service.setup.is_none() && service.program.prepare.is_none() {
+        let problem =
+            Problem::new(at.clone(), "`from = \"setup\"` copies what `prepare` and `setup` left, and there is neither");
+        problems.add(problem.hint("add `prepare` or `setup`, or remove `data`"));
+    }
+    let asked = texts_of(service).into_iter().flat_map(|text| holes(&text)).map(|(name, _)| name);
+    let needed: BTreeSet<String> = asked.chain(service.after.iter().cloned()).collect();
+    let per_trial = |other: &&ServiceSpec| other.data == InitialData::Empty && needed.contains(other.name());
+    if let Some(other) = services.iter().find(per_trial) {
+        let message = format!(
+            "the data of `{}` are made once, when `{}`, which it needs, is not running",
+            service.name(),
+            other.name()
+        );
+        let hint = format!("write `data = {{ from = \"setup\" }}` for `{}` too, or remove it here", other.name());
+        problems.add(Problem::new(at, message).hint(hint));
     }
 }
 

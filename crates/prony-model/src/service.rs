@@ -20,7 +20,11 @@ pub struct ServiceSpec {
     pub after: Vec<String>,
     /// When an instance is ready.
     pub ready: ReadySpec,
-    /// Runs once in each trial when all of its instances are ready; before services that come after it are started.
+    /// What the data directory of an instance holds before `command`, and before `prepare` where it is empty.
+    #[serde(default)]
+    pub data: InitialData,
+    /// Runs when all of its instances are ready, before services that come after it are started: once in each trial, or as
+    /// `data` says.
     pub setup: Option<CommandLine>,
     /// Limits of each instance; times are none of them.
     pub limits: Limits,
@@ -50,6 +54,17 @@ impl ServiceSpec {
     pub fn roles(&self) -> BTreeSet<String> {
         (1..=self.count).map(|number| self.role(number)).collect()
     }
+}
+
+/// What the data directory of an instance of a service holds when a trial begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InitialData {
+    /// Nothing.
+    #[default]
+    Empty,
+    /// A copy of what its `prepare` and `setup` left, which run once for a variant, and in no trial.
+    Setup,
 }
 
 /// Numbers that an instance of a service counts itself, and where they are read.

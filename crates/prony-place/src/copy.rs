@@ -2,13 +2,14 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, lchown, symlink};
 use std::path::Path;
 
 use prony_model::program::{OutwardLinks, ProgramSpec};
 use prony_os::launch::remove_tree;
 use rustix::fs::{AtFlags, CWD, SeekFrom, Timespec, Timestamps, UTIME_OMIT, ioctl_ficlone, seek, utimensat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::error::Error;
 use crate::links::{Plan, Rules};
@@ -33,6 +34,25 @@ pub fn copy_tree(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> R
         copy,
         progress,
     )
+}
+
+/// Copies a directory of data into `copy`, which is replaced, and gives all of it the owners that it has where prony runs as root;
+/// how many bytes in how many files these are.
+///
+/// # Errors
+/// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
+pub fn copy_data(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> Result<(u64, usize), Error> {
+    let plan = Plan::of(original, &Rules { outward: OutwardLinks::Keep, ..Rules::default() })?;
+    remove_tree(copy)?;
+    copy_plan(original, &plan, copy, progress)?;
+    if geteuid().is_root() {
+        let about = fs::metadata(original).map_err(Error::copying(original))?;
+        let of_entries = plan.entries.iter().map(|entry| (copy.join(&entry.to), &entry.about));
+        for (path, about) in of_entries.chain([(copy.to_path_buf(), &about)]) {
+            lchown(&path, Some(about.uid()), Some(about.gid())).map_err(Error::copying(&path))?;
+        }
+    }
+    Ok((plan.bytes(), plan.entries.iter().filter(|entry| entry.about.is_file()).count()))
 }
 
 /// Makes a planned copy: files with their modes and times of modification, holes as holes, sharing their blocks with the

@@ -21,5 +21,5 @@ mod tests;
 pub mod to_end;
 pub mod user;
 
-pub use copy::{Progress, copy_tree};
+pub use copy::{Progress, copy_data, copy_tree};
 pub use error::Error;

@@ -11,7 +11,7 @@ use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::program::{REPLICAS, ROLES};
-use prony_model::service::{ALL, LOAD, PORT, ReadySign, ReadySpec, ServiceSpec};
+use prony_model::service::{ALL, InitialData, LOAD, PORT, ReadySign, ReadySpec, ServiceSpec};
 use prony_model::spec::{BACKGROUND, WORKER};
 use prony_model::units::Nanos;
 
@@ -37,12 +37,20 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         ready: ready(view.get("ready"), asks_port, problems)?,
         count: view.whole("count").unwrap_or(1) as u32,
         after: texts(view.get("after")),
+        data: initial_data(view.get("data")),
         setup: view.get("setup").and_then(line),
         limits: limits(view.get("limits")),
         counters: view.get("counters").and_then(|node| counters(node, problems)),
         user: view.text("user"),
         program,
     })
+}
+
+fn initial_data(node: Option<&Node>) -> InitialData {
+    match View::new(node, &grammar::INITIAL_DATA).text("from").as_deref() {
+        Some("setup") => InitialData::Setup,
+        _ => InitialData::Empty,
+    }
 }
 
 /// Whether metrics have instances of this name already.

@@ -12,7 +12,7 @@ pub(crate) static SERVICE: TableShape = table(
     &[&OWN, &EXECUTED],
 );
 
-static OWN: [Field; 8] = [
+static OWN: [Field; 9] = [
     required(
         "name",
         Shape::Text,
@@ -39,11 +39,13 @@ static OWN: [Field; 8] = [
         "it accepts connections on `{port}`; without `{port}`, it is running",
         "When an instance is ready.",
     ),
+    optional("data", Shape::Table(&INITIAL_DATA), "an empty directory", "What `{data}` holds when a trial begins."),
     optional(
         "setup",
         COMMAND_SHAPE,
         "none",
-        "Command that runs once in each trial when all instances are ready, untimed; a text runs with `sh -c`.",
+        "Command that runs once in each trial, or as `data` says, when all instances are ready, untimed; a text runs with \
+         `sh -c`.",
     ),
     optional(
         "limits",
@@ -110,6 +112,25 @@ pub(crate) static COUNTERS: TableShape = table(
             "The total that is also `phase.SERVICE.operations`, and with it `phase.SERVICE.operations.per.ok`.",
         ),
     ]],
+);
+
+/// `data = { ... }`.
+pub(crate) static INITIAL_DATA: TableShape = table(
+    "initial data of a service",
+    "What the data directory of each instance holds when a trial begins.",
+    &[&[required(
+        "from",
+        Shape::Word(&[
+            ("empty", "nothing; `prepare` and `setup` run in each trial"),
+            (
+                "setup",
+                "a copy of what `prepare` and `setup` left: these run once for each variant, before its first trial, in which the \
+                 service is started and then ended by SIGTERM, and they run in no trial. Each trial has other ports: what \
+                 they store must not hold `{port}`",
+            ),
+        ]),
+        "What it holds.",
+    )]],
 );
 
 /// `[service.limits]`.
