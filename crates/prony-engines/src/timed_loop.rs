@@ -182,7 +182,9 @@ impl Tally {
 
 #[inline(always)]
 fn get<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<bool, EngineError> {
-    let found = txn.get(op.key, |value| reads.numbered(op.number, op.key.len(), value))?;
+    // A closure that borrowed parts of `op` would have all of it stored in memory for each operation.
+    let (number, key) = (op.number, op.key.len());
+    let found = txn.get(op.key, |value| reads.numbered(number, key, value))?;
     reads.misses += u64::from(!found);
     Ok(found)
 }
@@ -217,9 +219,9 @@ fn read_modify_write<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Re
         get(txn, op, reads)?;
         return txn.put(op.key, op.value);
     };
-    let mut found = false;
+    let (mut found, number, key) = (false, op.number, op.key.len());
     indexed.change(txn, op.key, reads, |value, reads| {
-        reads.numbered(op.number, op.key.len(), value);
+        reads.numbered(number, key, value);
         found = true;
     })?;
     reads.misses += u64::from(!found);

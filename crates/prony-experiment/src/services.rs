@@ -1,6 +1,7 @@
 //! Checks a variant that measures services, or has services beside a program or a store: what they ask of each other, and what
 //! requests, the program or the store ask of them.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::combine::Combination;
@@ -15,7 +16,7 @@ use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
 use prony_model::program::{CommandLine, ProgramSpec};
-use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec};
+use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec, SetUp};
 use prony_model::spec::{Action, CollectionSpec, FieldPath, PhaseSpec, RunSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Nanos;
 
@@ -57,6 +58,9 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
     }
     for (service, node) in services.iter().zip(nodes) {
         unused_data(service, node, services, problems);
+        if service.set_up == SetUp::Once {
+            set_up_once(service, node, services, problems);
+        }
     }
     if let Err(circle) = started_in_order(services) {
         let node = &nodes[circle];
@@ -75,6 +79,28 @@ fn unused_data(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], pro
         let message = format!("no text of a service asks for the data of `{}`", service.name());
         let hint = "write `{data}` in `command` or `env`, or remove `data`";
         problems.add(via(data, Problem::new(data.span.clone(), message).hint(hint)));
+    }
+}
+
+/// Faults of a service, written as `node`, whose data are made once: nothing makes them, or they need a service that does not
+/// run then.
+fn set_up_once(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], problems: &mut Problems<'_>) {
+    let at = node.entry("data").map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
+    if service.setup.is_none() && service.program.prepare.is_none() {
+        let message = "`setup = \"once\"` copies what `prepare` and `setup` left, and there is neither";
+        problems.add(Problem::new(at.clone(), message).hint("add `prepare` or `setup`, or remove `data`"));
+    }
+    let asked = texts_of(service).into_iter().flat_map(|text| holes(&text)).map(|(name, _)| name);
+    let needed: BTreeSet<String> = asked.chain(service.after.iter().cloned()).collect();
+    let per_trial = |other: &&ServiceSpec| other.set_up == SetUp::Each && needed.contains(other.name());
+    if let Some(other) = services.iter().find(per_trial) {
+        let message = format!(
+            "the data of `{}` are made once, when `{}`, which it needs, is not running",
+            service.name(),
+            other.name()
+        );
+        let hint = format!("write `data = {{ setup = \"once\" }}` for `{}` too, or remove it here", other.name());
+        problems.add(Problem::new(at, message).hint(hint));
     }
 }
 

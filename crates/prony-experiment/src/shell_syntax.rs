@@ -1,11 +1,11 @@
-//! Detects shell syntax in commands that no shell reads.
+//! Detects shell syntax in commands that do not run in a shell.
 //!
 //! A text without `shell` is cut into words as a shell does it, and nothing more: in `echo hi > f` the program `echo` gets the
 //! words `>` and `f`. That is no fault, since a program may want such words, but hardly ever what was meant.
 
 use std::fmt;
 
-/// Syntax of a shell in a command that no shell reads; as text, what becomes of it.
+/// Syntax of a shell in a command that does not run in a shell; as text, what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShellSyntax {
     /// A sign, such as `|`.
@@ -17,7 +17,7 @@ pub enum ShellSyntax {
 impl fmt::Display for ShellSyntax {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sign(sign) => write!(f, "`{sign}` is passed to the program literally"),
+            Self::Sign(sign) => write!(f, "the program gets `{sign}` as an argument"),
             Self::Variable => {
                 f.write_str("its first word, which sets a variable in a shell, is taken for the program's name")
             }

@@ -55,7 +55,7 @@ pub(crate) fn choose(
     let store = root.get("store");
     let Some(subject) = root.get("subject") else {
         return match (store, programs) {
-            (Some(store), []) => merge_use(&fill(store, problems), "store", problems).map(Chosen::Store),
+            (Some(store), []) => merge_use(&fill(store, problems), ("store", root), problems).map(Chosen::Store),
             (None, [only]) => Some(program(only, None, fill, problems)),
             (None, []) => None,
             _ => {
@@ -69,17 +69,17 @@ pub(crate) fn choose(
             }
         };
     };
-    let subject = sound(merge_use(&named(fill(subject, problems)), "subject", problems)?, problems)?;
+    let subject = sound(merge_use(&named(fill(subject, problems)), ("subject", root), problems)?, problems)?;
     match (subject.entry("program"), subject.entry("store")) {
         (Some(wanted), None) => by_name(wanted, programs, subject.get("change"), fill, problems),
-        (None, Some(wanted)) => joined(store, &wanted.node, fill, problems).map(Chosen::Store),
+        (None, Some(wanted)) => joined(root, &wanted.node, fill, problems).map(Chosen::Store),
         (Some(wanted), Some(_)) => {
             problems.add(Problem::new(wanted.key_span.clone(), "a variant measures a program or a store, not both"));
             None
         }
         (None, None) => match (store, programs) {
             (None, [only]) => Some(program(only, subject.get("change"), fill, problems)),
-            (Some(store), []) => merge_use(&fill(store, problems), "store", problems).map(Chosen::Store),
+            (Some(store), []) => merge_use(&fill(store, problems), ("store", root), problems).map(Chosen::Store),
             _ => {
                 let problem = Problem::new(subject.span.clone(), "`[subject]` names neither a program nor a store");
                 problems
@@ -127,15 +127,15 @@ fn program(
 
 /// `[store]` with the keys that the subject adds.
 fn joined(
-    store: Option<&Node>,
+    root: &Node,
     brought: &Node,
     fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
     problems: &mut Problems<'_>,
 ) -> Option<Node> {
-    let Some(store) = store else { return Some(brought.clone()) };
-    let mut filled = merge_use(&fill(store, problems), "store", problems)?;
+    let Some(store) = root.get("store") else { return Some(brought.clone()) };
+    let mut filled = merge_use(&fill(store, problems), ("store", root), problems)?;
     if let Value::Table(entries) = &mut filled.value {
         entries.push(Entry { key: "use".to_owned(), key_span: brought.span.clone(), node: brought.clone() });
     }
-    merge_use(&filled, "store", problems)
+    merge_use(&filled, ("store", root), problems)
 }

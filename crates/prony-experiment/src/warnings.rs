@@ -34,7 +34,7 @@ fn commands(root: &Node, experiment: &Experiment, is_beside: &dyn Fn(&str) -> bo
         let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
         for command in commands.into_iter().flatten().filter(|_| without) {
             if let Some(syntax) = command.text().and_then(shell_syntax) {
-                let message = format!("no shell reads this command: {syntax}");
+                let message = format!("this command does not run in a shell: {syntax}");
                 let hint = match syntax {
                     ShellSyntax::Variable => "write `env = { NAME = \"value\" }`, or add `shell = true`",
                     ShellSyntax::Sign(_) => "add `shell = true`, or write the command as a list of words",

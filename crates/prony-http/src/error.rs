@@ -33,7 +33,7 @@ pub enum Error {
     },
     /// The server is on another machine.
     #[error(
-        "`{host}` ({address}) is no loopback address: load on other machines needs permission, and nothing was sent"
+        "`{host}` ({address}) is not a loopback address: prony sends load to another machine only with your consent; nothing was sent"
     )]
     OtherMachine {
         /// The host.
@@ -101,7 +101,9 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Lookup { .. } => Some("check the host's name; an address, such as 127.0.0.1, needs no lookup".into()),
-            Self::OtherMachine { .. } => Some("`--yes` permits it: use it where the server is yours to load".into()),
+            Self::OtherMachine { .. } => {
+                Some("add `--yes` if the server is yours, or its owner permits a load test".into())
+            }
             Self::Connect { .. } => Some("check that the server runs and listens on this port".into()),
             Self::Certificates { .. } => {
                 Some("`--cacert FILE` names a file with certificates in PEM form; `--insecure` checks none".into())

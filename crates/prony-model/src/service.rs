@@ -20,7 +20,10 @@ pub struct ServiceSpec {
     pub after: Vec<String>,
     /// When an instance is ready.
     pub ready: ReadySpec,
-    /// Runs once in each trial when all of its instances are ready; before services that come after it are started.
+    /// How often its `prepare` and `setup` run.
+    #[serde(default)]
+    pub set_up: SetUp,
+    /// Runs when all of its instances are ready, before services that come after it are started.
     pub setup: Option<CommandLine>,
     /// Limits of each instance; times are none of them.
     pub limits: Limits,
@@ -60,6 +63,17 @@ impl ServiceSpec {
     pub fn roles(&self) -> BTreeSet<String> {
         (1..=self.count).map(|number| self.role(number)).collect()
     }
+}
+
+/// How often what a service needs before trials is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SetUp {
+    /// In each trial.
+    #[default]
+    Each,
+    /// Once for a variant: each trial begins with a copy of the data that this left.
+    Once,
 }
 
 /// Numbers that an instance of a service counts itself, and where they are read.

@@ -9,15 +9,19 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 
 use prony_model::number::{self, count, first_few};
+use prony_model::program::OutwardLinks;
 use prony_model::reading::Reading;
 use prony_model::record::effective::CopiedData;
 use prony_model::service::{DataSpec, ServiceSpec};
 use prony_model::units::Bytes;
 use prony_os::cache::evict;
 use prony_os::host::sync_file_system;
+use prony_os::launch::remove_tree;
+use rustix::process::geteuid;
 
 use crate::copy::{Progress, copy_plan};
 use crate::error::Error;
@@ -102,13 +106,7 @@ impl DataSources {
         fs::remove_dir(to).map_err(Error::copying(to))?;
         copy_plan(&copied.directory, &plan, to, progress)?;
         self.unchanged(service, &copied.directory, &self.plan(&copied.directory)?)?;
-        let failed = |why: String| Error::copying(to)(io::Error::other(why));
-        // Each file is synced by itself when it is evicted, which is slow where many are dirty.
-        for done in [sync_file_system(to), evict(to).map(drop)] {
-            if let Reading::Missing(why) = done {
-                return Err(failed(format!("it cannot be written to the disk: {why}")));
-            }
-        }
+        on_disk(to)?;
         Ok(copied)
     }
 
@@ -131,6 +129,38 @@ impl DataSources {
             hint: "let nothing write there during a run, and start a new run".to_owned(),
         })
     }
+}
+
+/// Copies the data with which a service was set up into a directory, which is replaced, with their owners where prony runs as root;
+/// the copy is on the disk and not in the page cache then. How many bytes in how many files these are.
+///
+/// # Errors
+/// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
+pub fn copy_data(original: &Path, to: &Path, progress: &mut Progress<'_>) -> Result<(u64, usize), Error> {
+    let plan = Plan::of(original, &Rules { outward: OutwardLinks::Keep, ..Rules::default() })?;
+    remove_tree(to)?;
+    copy_plan(original, &plan, to, progress)?;
+    if geteuid().is_root() {
+        let about = fs::metadata(original).map_err(Error::copying(original))?;
+        let of_entries = plan.entries.iter().map(|entry| (to.join(&entry.to), &entry.about));
+        for (path, about) in of_entries.chain([(to.to_path_buf(), &about)]) {
+            lchown(&path, Some(about.uid()), Some(about.gid())).map_err(Error::copying(&path))?;
+        }
+    }
+    on_disk(to)?;
+    Ok((plan.bytes(), plan.entries.iter().filter(|entry| entry.about.is_file()).count()))
+}
+
+/// Writes a copy to the disk and evicts it from the page cache.
+fn on_disk(copy: &Path) -> Result<(), Error> {
+    let failed = |why: String| Error::copying(copy)(io::Error::other(why));
+    // Each file is synced by itself when it is evicted, which is slow where many are dirty.
+    for done in [sync_file_system(copy), evict(copy).map(drop)] {
+        if let Reading::Missing(why) = done {
+            return Err(failed(format!("it cannot be written to the disk: {why}")));
+        }
+    }
+    Ok(())
 }
 
 /// `12 files, 34 MB`, for a text.

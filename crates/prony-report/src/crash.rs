@@ -83,7 +83,7 @@ fn promises(summaries: &[&CrashSummary]) -> Vec<String> {
     let all: Vec<(&String, &str)> = once(words);
     let of = |promise: &String| {
         let classes = all.iter().filter(|(words, _)| *words == promise).map(|(_, class)| format!("`{class}`"));
-        format!("{} {promise}", classes.collect::<Vec<_>>().join(", "))
+        format!("promise of {}: {promise}", classes.collect::<Vec<_>>().join(", "))
     };
     once(all.iter().map(|(promise, _)| *promise)).into_iter().map(of).collect()
 }

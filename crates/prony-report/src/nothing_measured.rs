@@ -40,8 +40,9 @@ pub(super) fn nothing_measured(data: &RunData, commands: &[String], warned: bool
         n => format!("nothing was measured: none of the {n} trials succeeded"),
     };
     let step = next_step(experiment, trials, !commands.is_empty());
-    let hint = if warned { format!("see the warning above first; if that is not the cause: {step}") } else { step };
-    let note = "the output shown is from one trial of each variant".to_owned();
+    let hint = if warned { "see the warning above".to_owned() } else { step };
+    let of = if experiment.variants().len() > 1 { " of each variant" } else { "" };
+    let note = format!("the output shown is from one trial{of}");
     let finding = FindingLine { severity: "warning", text, hint };
     Some((finding, Remarks { title: "How the trials ended", lines, note }))
 }

@@ -31,6 +31,12 @@ impl BeforeAfter {
         Self(Some((quiet, moment(None), reference)))
     }
 
+    /// The same when its services are ready: what was written until then, by copies of data, `prepare` and `setup`, is no work of a
+    /// phase.
+    pub(crate) fn with_services(self, context: &RunContext<'_>) -> Self {
+        Self(self.0.map(|(_, before, reference)| (quiesce(&context.near, QUIET_CAP, &SystemClock), before, reference)))
+    }
+
     /// The machine before and after the trial, which has just ended.
     pub(crate) fn after(self, context: &RunContext<'_>, spec: &TrialSpec) -> Reading<Machine> {
         match self.0 {

@@ -114,7 +114,7 @@ impl fmt::Display for Bought {
         let (budget, trials) = (span(self.budget), self.trials);
         let by = match self.basis {
             Basis::Trials(n) => format!(", estimated from {} of earlier runs", count(n, "trial")),
-            Basis::Crude => ", by a crude model that may be wrong by a factor of 5 either way".to_owned(),
+            Basis::Crude => ", by a forecast without earlier runs, which may be wrong by a factor of 5".to_owned(),
             Basis::Run | Basis::Unknown => String::new(),
         };
         match self.blocks {

@@ -79,7 +79,9 @@ impl fmt::Display for Estimate {
         let (least, most) = (span(self.least), span(self.most));
         let range = if least == most { most } else { format!("{least} to {most}") };
         match self.basis {
-            Basis::Crude => write!(f, "about {range}, by a crude model that may be wrong by a factor of 5 either way"),
+            Basis::Crude => {
+                write!(f, "about {range}: a forecast without earlier runs, which may be wrong by a factor of 5")
+            }
             Basis::Trials(n) => {
                 write!(f, "about {range}, estimated from {} of earlier runs", number::count(n, "trial"))
             }

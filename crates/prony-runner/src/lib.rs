@@ -6,6 +6,7 @@ pub mod campaign;
 pub mod error;
 pub mod estimate;
 pub mod figures;
+pub mod initial_data;
 pub mod load;
 pub mod new_warnings;
 pub mod preflight;

@@ -255,7 +255,7 @@ impl Session<'_> {
             return Ok(false);
         }
         record.conditions.session = self.campaign.session;
-        let once = self.context.places.made_in();
+        let once = self.context.places.made_in() + self.context.initial_data.made_in();
         record.conditions.spent = Some(self.course.trial_ended(trial.variant, monotonic(), once));
         self.campaign.done = trial.position + 1;
         match record.ending.outcome {

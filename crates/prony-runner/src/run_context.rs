@@ -23,6 +23,7 @@ use prony_place::place::{Means, Places};
 use prony_place::startable::{Written, startable};
 
 use crate::error::Error;
+use crate::initial_data::InitialData;
 use crate::reused::{Environments, Tracing};
 use crate::scratch::sweep;
 
@@ -54,6 +55,8 @@ pub struct RunContext<'a> {
     pub clock_cost: Nanos,
     /// The directories in which programs work, by variant.
     pub places: Places,
+    /// What data directories of services begin with, by variant.
+    pub initial_data: InitialData,
     /// What programs execute and read beside that.
     pub files: Files,
     /// Facts about the machine.
@@ -135,6 +138,7 @@ impl<'a> RunContext<'a> {
             near: near.to_path_buf(),
             interrupt,
             places,
+            initial_data: InitialData::default(),
             files: Files::default(),
             clock_cost,
             host,

@@ -123,10 +123,11 @@ fn attempt(
     if !has_services {
         prepare(&mut || context.interrupt.asked(), observer)?;
     }
-    let before_after = BeforeAfter::before(context);
+    let mut before_after = BeforeAfter::before(context);
     let mut services = Services::start(context, trial.variant, spec, &allotted, observer)?;
     if has_services {
         services.meanwhile(context, |stop| prepare(stop, observer))?;
+        before_after = before_after.with_services(context);
     }
     services.ports(last)?;
     let began = monotonic();

@@ -43,6 +43,7 @@ pub struct Row<'d> {
 }
 
 /// Answers the queries of the operation on the record with this number.
+#[inline(never)] // in the timed loop it takes registers from operations of other kinds
 pub(crate) fn find<R: Read>(txn: &mut R, number: u64, queries: &[Query], reads: &mut Reads) -> Result<(), EngineError> {
     for (index, query) in queries.iter().enumerate() {
         let identity = mix(mix(number).wrapping_add(index as u64));

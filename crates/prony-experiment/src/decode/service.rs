@@ -11,7 +11,7 @@ use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::program::{REPLICAS, ROLES};
-use prony_model::service::{ALL, DataSpec, LOAD, PORT, ReadySign, ReadySpec, ServiceSpec};
+use prony_model::service::{ALL, DataSpec, LOAD, PORT, ReadySign, ReadySpec, ServiceSpec, SetUp};
 use prony_model::spec::{BACKGROUND, WORKER};
 use prony_model::units::Nanos;
 
@@ -37,16 +37,24 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         ready: ready(view.get("ready"), asks_port, problems)?,
         count: view.whole("count").unwrap_or(1) as u32,
         after: texts(view.get("after")),
+        set_up: set_up(view.get("data")),
         setup: view.get("setup").and_then(line),
         limits: limits(view.get("limits")),
         counters: view.get("counters").and_then(|node| counters(node, problems)),
         user: view.text("user"),
         data: view.get("data").and_then(|node| {
-            let from = View::new(Some(node), &grammar::COPIED).text("from")?;
+            let from = View::new(Some(node), &grammar::INITIAL_DATA).text("from")?;
             Some(DataSpec { from: Place { file }.resolve(&from) })
         }),
         program,
     })
+}
+
+fn set_up(data: Option<&Node>) -> SetUp {
+    match View::new(data, &grammar::INITIAL_DATA).text("setup").as_deref() {
+        Some("once") => SetUp::Once,
+        _ => SetUp::Each,
+    }
 }
 
 /// Whether metrics have instances of this name already.

@@ -11,10 +11,11 @@ use crate::problem::{Problem, Problems, known_hint, quoted};
 use crate::validate::via;
 use prony_model::catalog::{EngineCatalog, EngineFacts};
 use prony_model::spec::{Durability, Limits, OptionValue, StoreSpec};
+use prony_model::spelling::nearest;
 use prony_model::units::Bytes;
 
-/// Moves the keys of `use = { ... }` into the table `[owner]` beside it; `None` where `use` has a fault.
-pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) -> Option<Node> {
+/// Moves the keys of `use = { ... }` into the table `[owner]` of the file `root` beside it; `None` where `use` has a fault.
+pub(crate) fn merge_use(store: &Node, (owner, root): (&str, &Node), problems: &mut Problems<'_>) -> Option<Node> {
     let (Some(level), Some(entries)) = (store.entry("use"), store.table()) else { return Some(store.clone()) };
     let Some(brought) = level.node.table() else {
         // What names a factor was replaced by its level before.
@@ -23,13 +24,13 @@ pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) 
             Some(hole) => format!("`{hole}` names no factor of `[factors]`"),
             None => format!("`use` cannot be {}", level.node.kind()),
         };
-        let problem = Problem::new(level.node.span.clone(), message);
-        problems.add(via(
-            &level.node,
-            problem.hint(format!(
-                "write a table with keys of `[{owner}]`, or `\"{{NAME}}\"` for the levels of the factor NAME"
-            )),
-        ));
+        let factors = root.get("factors").and_then(Node::table).into_iter().flatten().map(|factor| factor.key.as_str());
+        let near = hole.and_then(|hole| nearest(hole.trim_matches(['{', '}']), factors));
+        let hint = near.map_or_else(
+            || format!("write a table with keys of `[{owner}]`, or `\"{{NAME}}\"` for the levels of the factor NAME"),
+            |near| format!("did you mean `{{{near}}}`?"),
+        );
+        problems.add(via(&level.node, Problem::new(level.node.span.clone(), message).hint(hint)));
         return None;
     };
     let mut merged = without_use(store, entries);

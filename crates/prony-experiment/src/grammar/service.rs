@@ -39,11 +39,13 @@ static OWN: [Field; 9] = [
         "it accepts connections on `{port}`; without `{port}`, it is running",
         "When an instance is ready.",
     ),
+    optional("data", Shape::Table(&INITIAL_DATA), "an empty directory", "What `{data}` holds when a trial begins."),
     optional(
         "setup",
         COMMAND_SHAPE,
         "none",
-        "Command that runs once in each trial when all instances are ready, untimed; a text runs with `sh -c`.",
+        "Command that runs once in each trial, or as `data` says, when all instances are ready, untimed; a text runs with \
+         `sh -c`.",
     ),
     optional(
         "limits",
@@ -65,27 +67,7 @@ static OWN: [Field; 9] = [
         "The user that `command`, `prepare`, `ready`, `setup` and a `command` of `counters` run as where prony runs as \
          root; of any other user the key has no effect. `{data}` belongs to this user.",
     ),
-    optional(
-        "data",
-        Shape::Table(&COPIED),
-        "empty",
-        "What `{data}` of each instance holds when a trial begins, before `prepare`.",
-    ),
 ];
-
-/// `data = { ... }`.
-pub(crate) static COPIED: TableShape = table(
-    "data of a service",
-    "What the data directory of a service is a copy of.",
-    &[&[required(
-        "from",
-        Shape::Text,
-        "A directory, which is copied for each instance and trial, untimed, and is only read; a relative path starts at the \
-         folder of this file. The copy is on the disk, and not in the page cache, when `prepare` or the service begins. \
-         Nothing may write to the directory during a run. It contains no symbolic link that leads out, no socket, FIFO or \
-         device.",
-    )]],
-);
 
 /// `counters = { ... }`.
 pub(crate) static COUNTERS: TableShape = table(
@@ -128,6 +110,37 @@ pub(crate) static COUNTERS: TableShape = table(
             Shape::Plain,
             "of PostgreSQL `statements`, of Redis `total_commands_processed`, otherwise none",
             "The total that is also `phase.SERVICE.operations`, and with it `phase.SERVICE.operations.per.ok`.",
+        ),
+    ]],
+);
+
+/// `data = { ... }`.
+pub(crate) static INITIAL_DATA: TableShape = table(
+    "initial data of a service",
+    "What the data directory of each instance holds when a trial begins.",
+    &[&[
+        optional(
+            "from",
+            Shape::Text,
+            "nothing",
+            "A directory, which is copied for each instance and trial, untimed, and is only read; a relative path starts at the \
+             folder of this file. The copy is on the disk, and not in the page cache, when `prepare` or the service begins. \
+             Nothing may write to the directory during a run. It contains no symbolic link that leads out, no socket, FIFO or \
+             device.",
+        ),
+        optional(
+            "setup",
+            Shape::Word(&[
+                ("each", "`prepare` and `setup` run in each trial"),
+                (
+                    "once",
+                    "they run once for each variant, before its first trial, in which the service is started and then ended by \
+                     SIGTERM; each trial begins with a copy of the data that they left, and runs neither. Each trial has other \
+                     ports: the data must not hold `{port}`",
+                ),
+            ]),
+            "`\"each\"`",
+            "How often `prepare` and `setup` run.",
         ),
     ]],
 );

@@ -186,6 +186,10 @@ fn stores_are_checked_by_their_engine() {
     insta::assert_snapshot!(store("engine = \"lmdb\"\noptions = { no_sync = [1] }"), @"3:23 `no_sync` cannot be a list | expected `true`, `false`, a number or a text");
     insta::assert_snapshot!(store("use = \"lmdb\""), @r#"2:7 `use` cannot be a text | write a table with keys of `[store]`, or `"{NAME}"` for the levels of the factor NAME"#);
     insta::assert_snapshot!(store("use = \"{engin}\""), @r#"2:7 `{engin}` names no factor of `[factors]` | write a table with keys of `[store]`, or `"{NAME}"` for the levels of the factor NAME"#);
+    let near = faults(
+        "[factors.store]\na = { engine = \"memory\" }\n[store]\nuse = \"{stor}\"\n[data]\nrecords = 1\n[[phase]]\nput = {}",
+    );
+    assert!(near.contains("4:7 `{stor}` names no factor of `[factors]` | did you mean `{store}`?"), "{near}");
     insta::assert_snapshot!(store("engine = \"redb\"\nuse = { engine = \"lmdb\" }"), @"2:1 `engine` is set here and in the table of `use`");
 }
 

@@ -171,9 +171,30 @@ fn faults_of_retries_are_named() {
     }
 }
 
+const GET: &str = "http = { service = \"api\", path = \"/\" }";
+
+#[test]
+fn data_that_are_set_up_once_need_what_sets_them_up() {
+    for (service, phase, expected) in [
+        (
+            "data = { setup = \"once\" }",
+            GET,
+            "4:1 `setup = \"once\"` copies what `prepare` and `setup` left, and there is neither",
+        ),
+        ("data = { setup = \"dump\" }", GET, "`dump`"),
+        (
+            "data = { setup = \"once\" }\nsetup = \"true\"\nafter = [\"db\"]\n[[service]]\nname = \"db\"\ncommand = \"db\"",
+            GET,
+            "4:1 the data of `api` are made once, when `db`, which it needs, is not running",
+        ),
+    ] {
+        let found = with(service, phase);
+        assert!(found.contains(expected), "{service}\n  expected {expected}\n  found    {found}");
+    }
+}
+
 #[test]
 fn faults_of_services_name_the_place_and_what_to_do() {
-    const GET: &str = "http = { service = \"api\", path = \"/\" }";
     assert_eq!(with("", GET), "no faults");
     for (service, phase, expected) in [
         ("after = [\"apo\"]", GET, "4:9 unknown service `apo` | did you mean `api`?"),

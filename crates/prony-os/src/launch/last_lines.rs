@@ -11,7 +11,7 @@ pub fn last_lines(output: &[Captured; 2]) -> Option<String> {
     Some(format!("last lines of output: `{}`", last_words(&text)))
 }
 
-/// The last lines of a text. Runtimes end a message with where it happened, so that the last line before them which
+/// The last lines of a text, as what stands between the first and the last backtick. Runtimes end a message with where it happened, so that the last line before them which
 /// names an error stands first, where none of them does.
 fn last_words(text: &str) -> String {
     let names_error = |line: &&str| line.to_ascii_lowercase().contains("error");
@@ -19,7 +19,7 @@ fn last_words(text: &str) -> String {
     let (earlier, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
     let error = if last.iter().any(names_error) { None } else { earlier.iter().copied().rfind(names_error) };
     let cut = |line: &str| line.trim().chars().take(200).collect::<String>();
-    error.into_iter().chain(last.iter().copied()).map(cut).collect::<Vec<_>>().join(" | ")
+    error.into_iter().chain(last.iter().copied()).map(cut).collect::<Vec<_>>().join("`; `")
 }
 
 #[cfg(test)]
@@ -29,9 +29,9 @@ mod tests {
     #[test]
     fn last_output_includes_the_preceding_error() {
         let trace = "loading\n\nError: Cannot find module 'lmdb'\nRequire stack:\n- nodes.js\n- main.js\n- index.js\n";
-        assert_eq!(last_words(trace), "Error: Cannot find module 'lmdb' | - nodes.js | - main.js | - index.js");
-        assert_eq!(last_words("error: first\na\nb\nlast error\n"), "a | b | last error");
-        assert_eq!(last_words("one\ntwo\n"), "one | two");
+        assert_eq!(last_words(trace), "Error: Cannot find module 'lmdb'`; `- nodes.js`; `- main.js`; `- index.js");
+        assert_eq!(last_words("error: first\na\nb\nlast error\n"), "a`; `b`; `last error");
+        assert_eq!(last_words("one\ntwo\n"), "one`; `two");
     }
 
     #[test]

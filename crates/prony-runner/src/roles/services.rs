@@ -17,15 +17,18 @@ use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::stream::{Stream, Taken};
 use prony_experiment::services::started_in_order;
 use prony_model::event::Observer;
+use prony_model::number::{count, quantity};
 use prony_model::program::CommandLine;
 use prony_model::record::EffectiveProgram;
-use prony_model::service::{ReadySign, ServiceSpec};
+use prony_model::service::{ReadySign, ServiceSpec, SetUp};
 use prony_model::spec::{PhaseSpec, TrialSpec};
+use prony_model::units::Unit;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::monotonic;
-use prony_os::launch::{End, Process, Started, Status};
+use prony_os::launch::{End, Process, Scratch, Started, Status, remove_tree};
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, SyncCounters};
+use prony_place::data::copy_data;
 use prony_place::launch_setting::{Ends, Setting, why_not_executed};
 use prony_place::place::{self, progress};
 use prony_place::user::User;
@@ -38,11 +41,14 @@ use crate::roles::declared::declared;
 use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
 use crate::watched::services::{Fault, Served};
-use allotted::{Allotted, Share};
+use allotted::{Allotted, Share, beside_data, data_of};
 use counting::Counting;
 
 /// How long a service that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How long one whose data are set up once may take: it may have much to write.
+const SET_UP_GRACE: Duration = Duration::from_secs(600);
 
 /// How long a `setup` may take.
 const SETUP: Duration = Duration::from_secs(600);
@@ -109,6 +115,12 @@ impl<'a> Services<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         let mut all = Self { are_measured: spec.measures_servers(), client: spec.subject.role(), ..Self::default() };
+        let once = spec.services.iter().any(is_set_up_once);
+        let mut make = || set_up_once(context, (variant, spec), observer);
+        let made = match once.then(|| context.initial_data.of(variant, &mut make)).transpose()? {
+            Some(Err(fault)) => return Ok(Self { fault: Some(fault), ..all }),
+            made => made.and_then(Result::ok),
+        };
         // The checker has found an order.
         let order = started_in_order(&spec.services).unwrap_or_default();
         // Nothing runs while copies are made and commands prepare them: those take long in the first trial of a variant only,
@@ -117,7 +129,8 @@ impl<'a> Services<'a> {
         for service in order.into_iter().map(|at| &spec.services[at]) {
             let mut instances = Vec::new();
             for share in allotted.of(service.name()) {
-                instances.push(all.prepare(context, (variant, spec), service, (share, allotted), observer)?);
+                let made = made.as_deref();
+                instances.push(all.prepare(context, (variant, spec), (service, made), (share, allotted), observer)?);
             }
             prepared.push((service, instances));
         }
@@ -157,12 +170,12 @@ impl<'a> Services<'a> {
         if taken && !last { Err(Error::PortInUse) } else { Ok(()) }
     }
 
-    /// Makes the place of an instance, and runs its `prepare`.
+    /// Makes the place of an instance, and runs its `prepare`, or copies the data that were `made` for it.
     fn prepare(
         &mut self,
         context: &RunContext<'_>,
         (variant, spec): (usize, &'a TrialSpec),
-        service: &'a ServiceSpec,
+        (service, made): (&'a ServiceSpec, Option<&Scratch>),
         (share, allotted): (&'a Share, &Allotted),
         observer: &mut dyn Observer,
     ) -> Result<Prepared<'a>, Error> {
@@ -170,17 +183,33 @@ impl<'a> Services<'a> {
         let place = context.places.of(means, variant, spec, program, observer)?;
         let directory = place.directory(program, &share.scratch, &mut progress(means, program, observer))?;
         let values = allotted.values(share);
-        let copied = share.fill((&context.places, means), service, observer)?;
+        let made = made.filter(|_| is_set_up_once(service));
+        let (copied, remark) = match made {
+            Some(made) => {
+                let original = data_of(made.path(), &share.role);
+                let (length, files) = copy_data(&original, &share.data, &mut progress(means, program, observer))?;
+                let (size, files) = (quantity(length as f64, Unit::Bytes), count(files, "file"));
+                (
+                    None,
+                    Some(format!("`{{data}}` began as a copy of what `prepare` and `setup` left: {size} in {files}")),
+                )
+            }
+            None => (share.fill((&context.places, means), service, observer)?, None),
+        };
         let user = service.user.as_deref().map(User::named).transpose()?.flatten();
         if let Some(user) = &user {
             allotted.give(share, &directory, user)?;
         }
         let setting = Setting { values, user, ..Setting::new(program, &share.scratch, directory) };
-        if share.number == 1 {
-            let effective = declared(&context.files, &setting, &place, context.experiment.records_commands());
-            self.effective.push(EffectiveProgram { data: copied, ..effective });
+        let declared = declared(&context.files, &setting, &place, context.experiment.records_commands());
+        let mut effective = EffectiveProgram { data: copied, ..declared };
+        effective.remarks.extend(remark);
+        if made.is_none() {
+            place.prepare(means, &setting, &mut || context.interrupt.asked(), observer)?;
         }
-        place.prepare(means, &setting, &mut || context.interrupt.asked(), observer)?;
+        if share.number == 1 {
+            self.effective.push(effective);
+        }
         Ok(Prepared { service, share, setting })
     }
 
@@ -274,7 +303,9 @@ impl<'a> Services<'a> {
 
     /// Runs the `setup` of a service whose instances begin at `first`; whether it succeeded and all run.
     fn set_up(&mut self, context: &RunContext<'_>, service: &ServiceSpec, first: usize) -> Result<bool, Error> {
-        let Some(setup) = &service.setup else { return Ok(true) };
+        let Some(setup) = service.setup.as_ref().filter(|_| !is_set_up_once(service)) else {
+            return Ok(true);
+        };
         let done = self.step(context, first, ("setup", setup), Instant::now() + SETUP)?;
         let mut buffer = vec![0; 64 << 10];
         // A service that ended comes before the command that needed it.
@@ -399,7 +430,12 @@ impl<'a> Services<'a> {
     ///
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
-    pub(crate) fn stop(mut self, failed: bool) -> Result<Served, Error> {
+    pub(crate) fn stop(self, failed: bool) -> Result<Served, Error> {
+        self.end(failed, GRACE)
+    }
+
+    /// The same with another time.
+    fn end(mut self, failed: bool, grace: Duration) -> Result<Served, Error> {
         let mut buffer = vec![0; 64 << 10];
         self.await_ends(failed, &mut buffer)?;
         let counting = self.instances.iter_mut().filter_map(|one| Some((one.share.role.clone(), one.counting.take()?)));
@@ -416,7 +452,7 @@ impl<'a> Services<'a> {
             let Some(mut process) = instance.process.take() else { continue };
             if instance.end.is_none() {
                 process.signal(Signal::TERM.as_raw())?;
-                let until = Instant::now() + GRACE;
+                let until = Instant::now() + grace;
                 while process.wait(Some(POLL_INTERVAL))?.is_none() && Instant::now() < until {
                     instance.read(&mut buffer);
                     for other in &mut self.instances {
@@ -427,7 +463,8 @@ impl<'a> Services<'a> {
                 let was_killed = end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until;
                 if was_killed {
                     let role = &instance.share.role;
-                    let text = format!("service `{role}` did not end within 10 s after SIGTERM and was killed");
+                    let within = grace.as_secs();
+                    let text = format!("service `{role}` did not end within {within} s after SIGTERM and was killed");
                     served.finished.problems.push(text);
                 }
                 // The kernel may have killed a process of it while the service itself went on.
@@ -449,6 +486,40 @@ impl<'a> Services<'a> {
         }
         Ok(served)
     }
+}
+
+const fn is_set_up_once(service: &ServiceSpec) -> bool {
+    matches!(service.set_up, SetUp::Once)
+}
+
+/// Starts the services that are set up once for a variant, with empty data, and ends them when they are set up; the directory with
+/// their data. Why one of them did not get ready is the result of a trial.
+///
+/// # Errors
+/// Where one does not end by itself, so that its data may be incomplete; and as [`Services::start`].
+fn set_up_once(
+    context: &RunContext<'_>,
+    (variant, spec): (usize, &TrialSpec),
+    observer: &mut dyn Observer,
+) -> Result<Result<Scratch, Fault>, Error> {
+    let once = spec.services.iter().filter(|service| is_set_up_once(service));
+    let services = once.map(|service| ServiceSpec { set_up: SetUp::Each, ..service.clone() }).collect();
+    let spec = TrialSpec { services, ..spec.clone() };
+    let scratch = Scratch::create(&context.near)?;
+    let allotted = Allotted::new(&spec, scratch.path())?;
+    let services = Services::start(context, variant, &spec, &allotted, observer)?;
+    let failed = services.fault().is_some();
+    let mut served = services.end(failed, SET_UP_GRACE)?;
+    if let Some(fault) = served.fault.take() {
+        return Ok(Err(fault));
+    }
+    if let Some(message) = served.finished.problems.into_iter().next() {
+        let program = spec.services[0].name().to_owned();
+        return Err(prony_place::Error::Step { program, step: "data", message }.into());
+    }
+    // Copies of the directories in which they worked, among others.
+    remove_tree(&beside_data(scratch.path()))?;
+    Ok(Ok(scratch))
 }
 
 /// The user asked to stop while services were started.

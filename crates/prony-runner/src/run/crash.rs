@@ -87,7 +87,7 @@ pub(super) fn all(
 
 /// Where saved cuts are kept that broke a promise: beside the database.
 fn folder(database: &Path, run: RunId) -> PathBuf {
-    let mut name = database.file_stem().unwrap_or_default().to_owned();
+    let mut name = database.file_name().unwrap_or_default().to_owned();
     name.push("-cuts");
     database.with_file_name(name).join(format!("run-{run}"))
 }

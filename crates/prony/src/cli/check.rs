@@ -58,9 +58,10 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
-    for (text, hint) in load::warnings(&experiment, &arguments.file) {
-        let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
-        output.print(&format!("{}\n{hint}\n", one_line(&text)))?;
+    let warnings = load::warnings(&experiment, &arguments.file);
+    for (text, hint) in &warnings {
+        let hint = hint.as_ref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        output.print(&format!("{}\n{hint}\n", one_line(text)))?;
     }
     output.print("the plan; nothing is run\n\n")?;
     output.report(&plan_table::report(&experiment, &outline), None)?;
@@ -72,7 +73,11 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         ))?;
     }
     let file = shell_words::quote(&arguments.file.to_string_lossy()).into_owned();
-    output.print(&format!("the file is valid: `prony run {}` runs it\n", one_line(&file)))?;
+    let warned = match warnings.len() {
+        0 => String::new(),
+        n => format!(", with {} above", count(n, "warning")),
+    };
+    output.print(&format!("the file is valid{warned}: `prony run {}` runs it\n", one_line(&file)))?;
     Ok(Answer::Yes)
 }
 
@@ -155,7 +160,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     }
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let metrics: Vec<String> = compare.figures().into_iter().map(MetricName::to_string).collect();
-    let compared = format!("compared with {} in {}", one_line(&baseline.join(", ")), metrics.join(", "));
+    let compared = format!("compared with {} by {}", one_line(&baseline.join(", ")), metrics.join(", "));
     let uncompared = not_compared(experiment);
     let analyses = compare.analyses(outline.blocks);
     let family = outline.family;
@@ -166,7 +171,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
         Some(blocks) => {
-            format!("expect no verdict in fewer than {blocks} blocks; noisy values need more")
+            format!("a verdict needs at least {blocks} blocks, and more where values are noisy")
         }
         None => {
             let blocks = count(outline.blocks.max, "block");
@@ -176,12 +181,12 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let comparisons = count(family, "comparison");
     // Readers asked why the baseline has twice the trials of others.
     let twice = match compare.twice {
-        true => "a baseline runs twice in each block, so that it is compared with itself too (A/A check)\n",
+        true => "the baseline runs twice in each block, and is compared with itself too (A/A check)\n",
         false => "",
     };
     format!(
-        "{compared}: {comparisons}\n{uncompared}{twice}a difference that is shown to be below {} is reported as being below it, and not as faster or slower; with probability {} \
-         none of the verdicts is false\n{needed}\n",
+        "{compared}: {comparisons}\n{uncompared}{twice}where the interval shows that a difference is smaller than {}, the verdict says so, without a direction; the level of {} holds \
+         for all verdicts together\n{needed}\n",
         percent(compare.margin.get()),
         percent(1.0 - compare.alpha.get()),
     )

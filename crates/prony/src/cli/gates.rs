@@ -70,7 +70,7 @@ impl GateArguments {
         let declared = verdicts::declared(experiment);
         if let Some(gate) = self.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
             return Err(Error::Arguments {
-                message: format!("`--fail-if`: this experiment does not compare `{}`", gate.metric),
+                message: format!("`--fail-if`: there is no verdict on `{}`; nothing was run", gate.metric),
                 hint: to_compare(written, &declared, &gate.metric),
             });
         }

@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 fn from(line: &str, files: &mut OutputFiles) -> Result<String, Error> {
     if let Some(syntax) = shell_syntax(line) {
         return Err(wrong(
-            format!("no shell reads the words of `--from`: {syntax}"),
+            format!("the command of `--from` does not run in a shell: {syntax}"),
             "quote the command and name its shell: `--from \"-S sh 'sort a | uniq'\"`",
         ));
     }

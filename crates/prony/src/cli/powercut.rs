@@ -122,7 +122,7 @@ pub struct ImagesArguments {
 /// An image of a crash trial, as the finding of `prony run` names it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  prony powercut replay prony-cuts/run-1/variant-0-crash-0-cut-3 --image 2 --seed 7")]
+  prony powercut replay prony.db-cuts/run-1/variant-0-crash-0-cut-3 --image 2 --seed 7")]
 pub struct ReplayArguments {
     /// Directory of the saved cut
     #[arg(value_name = "DIR")]

@@ -44,10 +44,10 @@ fn options_behind_the_command_run_nothing() {
     assert!(text.starts_with("error: `--vs` needs a command before it and one after it\nhint: "), "{text}");
     let text = refused(&bench, &["sleep", "0.06", "--vs", "sleep", "0.06", "--export-markdown", "x.md"]);
     assert!(
-        text.contains("`--export-markdown` stands after the first command, but options of prony must stand before it"),
+        text.contains("`--export-markdown` comes after a command; options of prony come before the first one"),
         "{text}"
     );
-    assert!(text.contains("hint: move the option before the first command"), "{text}");
+    assert!(text.contains("hint: write `prony exec --export-markdown ...`"), "{text}");
     let text = refused(&bench, &["--exprot-json", "x", "true"]);
     assert_eq!(
         text,
@@ -108,25 +108,25 @@ fn texts_for_a_shell_without_one_are_warned_about() {
     let bench = Bench::new();
     let (output, data) = bench.exec(&["-r", "1", "echo hi > f"]);
     assert!(
-        err(&output).contains("warning: no shell reads `echo hi > f`: `>` is passed to the program"),
+        err(&output).contains("warning: `echo hi > f` does not run in a shell: the program gets `>`"),
         "{}",
         err(&output)
     );
-    assert!(err(&output).contains("hint: `-S sh` before the commands"), "{}", err(&output));
+    assert!(err(&output).contains("hint: to run the commands in a shell: `prony exec -S sh"), "{}", err(&output));
     let report = out(&output);
-    let (warning, heads) = (report.find("warning: no shell reads `echo hi > f`"), report.find("time, "));
+    let (warning, heads) = (report.find("warning: `echo hi > f` does not run"), report.find("time, "));
     assert!(warning.is_some() && warning < heads, "again with the results, which scroll the first away: {report}");
     assert_eq!(said(&data.trials[0]), "hi > f\n");
     for args in
         [&["-r", "1", "-S", "sh", "echo hi > f"][..], &["-r", "1", "echo 'a > b'"], &["-r", "1", "--", "echo", ">"]]
     {
         let (output, _) = bench.exec(args);
-        assert!(!err(&output).contains("no shell reads"), "{}", err(&output));
+        assert!(!err(&output).contains("does not run in a shell"), "{}", err(&output));
     }
     assert_eq!(fs::read_to_string(bench.path("f")).unwrap(), "hi\n");
     let file = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"echo a | cat\"\n";
     bench.write("e.toml", file);
-    let warning = "warning: e.toml:6:11: no shell reads this command: `|` is passed to the program literally\nhint: add `shell = true`";
+    let warning = "warning: e.toml:6:11: this command does not run in a shell: the program gets `|` as an argument\nhint: add `shell = true`";
     let checked = bench.prony(&["check", "e.toml"]);
     assert!(checked.status.success() && out(&checked).contains(warning), "{}", out(&checked));
     let run = bench.prony(&["run", "e.toml", "--quiet"]);

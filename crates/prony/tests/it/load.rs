@@ -112,7 +112,7 @@ fn load_that_cannot_run_ends_with_2_and_a_hint() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (url, options, expected) in [
         (format!("http://{closed}/"), &[][..], "error: cannot connect to `127.0.0.1:"),
-        ("http://192.0.2.7/".to_owned(), &[], "error: `192.0.2.7` (192.0.2.7:80) is no loopback address"),
+        ("http://192.0.2.7/".to_owned(), &[], "error: `192.0.2.7` (192.0.2.7:80) is not a loopback address"),
         ("ftp://a/".to_owned(), &["-H", "x"], "error: `ftp://a/` is no URL that can be loaded: its scheme"),
         ("http://127.0.0.1/".to_owned(), &["-H", "x"], "error: `x` is no header field: it has no colon\nhint: "),
         ("http://127.0.0.1/".to_owned(), &["-n", "0"], "error: no request is asked for\nhint: "),

@@ -140,13 +140,13 @@ fn options_that_a_resumed_run_would_ignore_are_refused() {
     let gate = ["--fail-if", "run.anon.max more memory 5%"];
     for run in [&["run", "e.toml", "-q"][..], &["run", "--resume", "1", "-q"]] {
         let output = bench.prony(&[run, &gate].concat());
-        let expected = "this experiment does not compare `run.anon.max`";
+        let expected = "there is no verdict on `run.anon.max`";
         assert!(output.status.code() == Some(2) && said(&output).contains(expected), "{}", said(&output));
     }
     assert_eq!(bench.data().trials.len(), 3, "nothing ran");
     assert_eq!(bench.prony(&["run", "--resume", "-q"]).status.code(), Some(0));
     let output = bench.prony(&[&["run", "--resume", "1", "-q"][..], &gate].concat());
-    assert!(said(&output).contains("this experiment does not compare"), "where it is done too: {}", said(&output));
+    assert!(said(&output).contains("there is no verdict on"), "where it is done too: {}", said(&output));
 }
 
 #[test]

@@ -78,6 +78,48 @@ fn services_start_in_order_and_end_in_reverse() {
 }
 
 #[test]
+fn data_are_set_up_once_for_each_variant_and_copied_for_each_trial() {
+    let Some(bench) = bench() else { return };
+    let log = bench.path("log").display().to_string();
+    let once = format!(
+        "data = {{ setup = \"once\" }}\nprepare = \"echo prepared {{level}} >> {log}; mkdir {{data}}/a; echo 1234 > {{data}}/a/b\"\n\
+         setup = \"echo set up {{level}} >> {log}; echo {{level}} > {{service.api.data}}/level; ln -s a/b {{data}}/link\""
+    );
+    let factors = "[factors]\nlevel = [1, 2]\n[compare]\nblocks = 2\n";
+    let phases = requests("write", "service = \"api\", path = \"/write/{i}\", requests = 10");
+    let data = bench.run(&format!("{factors}{}{phases}", service("api", &format!(", \"{log}\", \"api\""), &once)));
+    let failed: Vec<_> = data.trials.iter().filter(|trial| trial.ending.outcome != Outcome::Ok).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let text = std::fs::read_to_string(bench.path("log")).unwrap();
+    for level in ["1", "2"] {
+        for step in ["prepared", "set up"] {
+            let line = format!("{step} {level}");
+            assert_eq!(text.lines().filter(|found| **found == line).count(), 1, "{line}: {text}");
+        }
+    }
+    let started = text.lines().filter(|line| line.starts_with("api ") && !line.ends_with("ends"));
+    let files: Vec<&str> = started.filter_map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(files.iter().filter(|files| **files == "1").count(), 2, "what `prepare` left: {text}");
+    assert_eq!(files.iter().filter(|files| **files == "3").count(), data.trials.len(), "the copies: {text}");
+    assert_eq!(files.len(), data.trials.len() + 2, "{text}");
+    let remarks = &data.trials[0].effective.as_ref().unwrap().services()[0].remarks;
+    assert_eq!(*remarks, ["`{data}` began as a copy of what `prepare` and `setup` left: 7 B in 2 files"]);
+}
+
+/// What is copied must be whole: data of a server that did not end are no beginning for trials.
+#[test]
+fn setup_that_fails_is_the_result_of_every_trial_and_nothing_is_copied() {
+    let Some(bench) = bench() else { return };
+    let once = "data = { setup = \"once\" }\nsetup = \"echo no such table >&2; exit 3\"";
+    let data =
+        bench.run(&format!("{}{}", service("api", "", once), requests("get", "service = \"api\", path = \"/\"")));
+    for trial in &data.trials {
+        assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
+        assert!(trial.ending.evidence.join("; ").contains("no such table"), "{:?}", trial.ending);
+    }
+}
+
+#[test]
 fn each_service_has_metrics_of_its_own_without_the_load_generator() {
     let Some(bench) = bench() else { return };
     let phases = [

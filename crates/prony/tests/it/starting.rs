@@ -19,7 +19,7 @@ fn runs_without_a_finding_about_the_file(bench: &Bench, kind: &str) {
     };
     prony(&["new", "my.toml", "--for", kind]);
     let plan = text(&prony(&["check", "my.toml"]).stdout);
-    assert!(plan.contains(", 6 blocks, ") && plan.contains("expect no verdict in fewer than 6 blocks"), "{plan}");
+    assert!(plan.contains(", 6 blocks, ") && plan.contains("a verdict needs at least 6 blocks"), "{plan}");
     prony(&["run", "my.toml", "--blocks", "1", "--quiet"]);
     let shown = text(&prony(&["show", "--all"]).stdout);
     let findings = shown.lines().filter_map(|line| {
@@ -100,7 +100,7 @@ fn file_of_commands_is_the_one_that_exec_saves() {
 fn lines_of_commands_that_are_at_fault_write_nothing() {
     let bench = Bench::new();
     for (line, message) in [
-        ("sort a | uniq", "no shell reads the words of `--from`: `|` is passed to the program literally"),
+        ("sort a | uniq", "the command of `--from` does not run in a shell: the program gets `|` as an argument"),
         ("a 'b", "`--from`: missing closing quote"),
         ("--memory x a", "`--memory`: `x` does not begin with a number"),
         ("--export-json x.json a", "`--from`: `--export-json` has no effect on an experiment file"),
@@ -111,10 +111,10 @@ fn lines_of_commands_that_are_at_fault_write_nothing() {
         ("--nosuch a", "`--from`: unexpected argument '--nosuch' found"),
         ("--help", "`--from`: unexpected argument '--help' found"),
         ("a --vs", "`--vs` needs a command before it and one after it"),
-        ("a -r 3", "`-r` stands after the first command, but options of prony must stand before it"),
+        ("a -r 3", "`-r` comes after a command; options of prony come before the first one"),
         (
             "--memory 3 a --vs b --output ./x.toml",
-            "`--output` stands after the first command, but options of prony must stand before it",
+            "`--output` comes after a command; options of prony come before the first one",
         ),
         ("--output ./x.toml a", "cannot write `x.toml`: this command writes another output to the same file"),
     ] {

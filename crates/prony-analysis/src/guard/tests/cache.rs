@@ -82,6 +82,7 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
         count: 1,
         after: Vec::new(),
         ready,
+        set_up: Default::default(),
         setup: None,
         limits: Limits::default(),
         counters: None,

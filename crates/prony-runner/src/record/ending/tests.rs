@@ -57,7 +57,7 @@ fn failure_of_a_replica_is_that_of_the_trial() {
     assert_eq!((ending.phase.as_deref(), ending.after), (Some("read"), ms(250)));
     let expected = [
         "`replica.2`: the process exited with code 3",
-        "`replica.2`: last lines of output: `reading | Error: no such key`",
+        "`replica.2`: last lines of output: `reading`; `Error: no such key`",
     ];
     assert_eq!(ending.evidence, expected);
     one.replicas.all[1].end = ReplicaEnd::NotBegun("no such file".into());

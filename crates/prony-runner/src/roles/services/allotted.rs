@@ -19,6 +19,19 @@ use prony_place::user::User;
 use crate::error::Error;
 use crate::roles::data::OnDisk;
 
+/// The directory with the data of all instances, in the scratch directory of a trial.
+const DATA_OF_ALL: &str = "data";
+
+/// Where an instance of this role has its data.
+pub(super) fn data_of(scratch: &Path, role: &str) -> PathBuf {
+    scratch.join(DATA_OF_ALL).join(role)
+}
+
+/// Where instances have all else.
+pub(super) fn beside_data(scratch: &Path) -> PathBuf {
+    scratch.join("services")
+}
+
 /// The shares of all instances.
 #[derive(Debug, Default)]
 pub(crate) struct Allotted {
@@ -66,7 +79,7 @@ impl Allotted {
     /// # Errors
     /// Where a directory cannot be made, or there is no free port.
     pub(crate) fn new(spec: &TrialSpec, scratch: &Path) -> Result<Self, Error> {
-        let data = scratch.join("data");
+        let data = scratch.join(DATA_OF_ALL);
         let (mut all, mut listeners) = (Vec::new(), Vec::new());
         for (service, number) in spec.services.iter().flat_map(|one| (1..=one.count).map(move |number| (one, number))) {
             let role = service.role(number);
@@ -75,7 +88,7 @@ impl Allotted {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
             let port = listener.local_addr().map_err(failed)?.port();
             listeners.push(listener);
-            let (data, scratch) = (data.join(&role), scratch.join("services").join(&role));
+            let (data, scratch) = (data_of(scratch, &role), beside_data(scratch).join(&role));
             for directory in [&data, &scratch] {
                 let failed = |source| Error::Setup { doing: "make a directory of a service", source };
                 fs::create_dir_all(directory).map_err(failed)?;

@@ -45,11 +45,11 @@ pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Err
     match words.iter().find(|word| !literal && options.has(word)) {
         None => Ok(commands),
         Some(option) => Err(Error::Arguments {
-            message: format!("`{option}` stands after the first command, but options of prony must stand before it"),
-            hint:
-                "move the option before the first command; if the option belongs to the command, put `--` before the \
-                   first command: of the words after it only `--vs` is prony's"
-                    .to_owned(),
+            message: format!("`{option}` comes after a command; options of prony come before the first one"),
+            hint: format!(
+                "write `prony exec {option} ...`, with the commands at the end; if `{option}` is an option of a command, write \
+                 `prony exec ... -- COMMAND {option} ...`: after `--` only `--vs` has a meaning for prony"
+            ),
         }),
     }
 }
@@ -123,13 +123,13 @@ mod tests {
             let line = format!("sleep|0.06|{option}|x.md");
             assert_eq!(
                 refused(&line),
-                format!("`{option}` stands after the first command, but options of prony must stand before it")
+                format!("`{option}` comes after a command; options of prony come before the first one")
             );
             assert_eq!(cut(&line, true), [line]);
         }
         assert_eq!(
             refused("sleep 1|--runs|3"),
-            "`--runs` stands after the first command, but options of prony must stand before it"
+            "`--runs` comes after a command; options of prony come before the first one"
         );
         for own in ["-rf", "--runsx", "-", "--", "--help", "-3", "-l", "x"] {
             assert_eq!(cut(&format!("a|{own}"), false), [format!("a|{own}")]);

@@ -142,7 +142,7 @@ fn notice(warning: &FindingLine) -> Event {
     Event::Notice { text: format!("{severity}: {text}"), hint: Some(hint.clone()) }
 }
 
-/// What to say of a command in words of a shell that no shell reads.
+/// What to say of a command in words of a shell that does not run in one.
 fn warnings(typed: &Typed) -> Vec<FindingLine> {
     let all = typed.commands.iter();
     let line = |text: String, hint: &str| FindingLine { severity: "warning", text, hint: hint.to_owned() };
@@ -155,11 +155,11 @@ fn warnings(typed: &Typed) -> Vec<FindingLine> {
         let syntax = shell_syntax(text)?;
         let hint = match syntax {
             ShellSyntax::Variable => {
-                "`--env NAME=VALUE` sets a variable; `-S sh` before the commands runs them in a shell"
+                "`--env NAME=VALUE` sets a variable; to run the commands in a shell: `prony exec -S sh ...`"
             }
-            ShellSyntax::Sign(_) => "`-S sh` before the commands runs them in a shell",
+            ShellSyntax::Sign(_) => "to run the commands in a shell: `prony exec -S sh ...`",
         };
-        Some(line(format!("no shell reads `{text}`: {syntax}"), hint))
+        Some(line(format!("`{text}` does not run in a shell: {syntax}"), hint))
     };
     texts.flat_map(|command| &command.words).filter_map(warning).chain(unset).collect()
 }
