@@ -70,9 +70,10 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
     }
 }
 
-/// A fault where the data of a service is copied and no text of a service asks for it.
+/// A fault where the data of a service is copied and no text of a service asks for it: what `setup` did would be lost.
 fn unused_data(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], problems: &mut Problems<'_>) {
-    let Some(data) = node.get("data").filter(|_| service.data.is_some()) else { return };
+    let is_copied = service.data.is_some() || service.set_up == SetUp::Once;
+    let Some(data) = node.get("data").filter(|_| is_copied) else { return };
     let of_it = |text: &String| text.contains(&format!("service.{}.", service.name())) && text.contains(".data\0");
     let own = texts_of(service).iter().any(|text| text.contains(DATA));
     if !own && !services.iter().flat_map(texts_of).any(|text| of_it(&text)) {

@@ -186,6 +186,7 @@ mod tests {
             count: 1,
             after: Vec::new(),
             ready: ReadySpec { sign: ReadySign::Started, within: Nanos::ZERO },
+            set_up: Default::default(),
             setup: None,
             limits: Limits::default(),
             counters: None,

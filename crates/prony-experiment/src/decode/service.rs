@@ -37,7 +37,7 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         ready: ready(view.get("ready"), asks_port, problems)?,
         count: view.whole("count").unwrap_or(1) as u32,
         after: texts(view.get("after")),
-        set_up: set_up(view.get("data")),
+        set_up: set_up(view.get("data"), problems),
         setup: view.get("setup").and_then(line),
         limits: limits(view.get("limits")),
         counters: view.get("counters").and_then(|node| counters(node, problems)),
@@ -50,8 +50,15 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
     })
 }
 
-fn set_up(data: Option<&Node>) -> SetUp {
-    match View::new(data, &grammar::INITIAL_DATA).text("setup").as_deref() {
+fn set_up(data: Option<&Node>, problems: &mut Problems<'_>) -> SetUp {
+    let view = View::new(data, &grammar::INITIAL_DATA);
+    if let Some(data) = data
+        && data.table().is_some_and(<[Entry]>::is_empty)
+    {
+        let problem = Problem::new(data.span.clone(), "`data` says nothing of what `{data}` holds");
+        problems.add(via(data, problem.hint("write `from` or `setup`, or remove `data`")));
+    }
+    match view.text("setup").as_deref() {
         Some("once") => SetUp::Once,
         _ => SetUp::Each,
     }
