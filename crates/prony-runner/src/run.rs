@@ -235,9 +235,9 @@ impl Session<'_> {
                     "stopped after {blocks} blocks: all comparisons were decided at a planned interim analysis; the {level} \
                      level covers all planned analyses together, so that stopping early does not weaken it"
                 ),
-                Some(match compare.budget {
-                    None => format!("`--blocks {}` runs all blocks", most_blocks(self.context.experiment)),
-                    Some(_) => "`--blocks N` runs N blocks in any case".to_owned(),
+                Some(match (compare.budget, most_blocks(self.context.experiment)) {
+                    (None, most) => format!("for a narrower interval: a new run with `--blocks {most}` runs all of them"),
+                    (Some(_), _) => "`--blocks N` runs N blocks in any case".to_owned(),
                 }),
             );
         }
