@@ -128,12 +128,23 @@ pub(crate) fn client_in_one(
         (false, true) => (variant, baseline),
         _ => return None,
     };
+    // Services run in the trials of every variant, also of one that does not use them.
+    if has_client && name.instance.as_deref() == Some(ALL) && !inside.spec.services.is_empty() {
+        let inside = &inside.name;
+        return Some(format!(
+            "`{name}` of `{inside}` includes services that run in its trials too, and that it does not use"
+        ));
+    }
     // Without services nothing of the server is measured, which its readings say.
     (has_client && name.instance.is_none() && !server.spec.services.is_empty()).then(|| {
         let together = MetricName { instance: Some(ALL.to_owned()), ..name.clone() };
+        let instead = if inside.spec.services.is_empty() {
+            format!("compare `{together}`, which has both")
+        } else {
+            "no metric of these trials has both of the one and nothing else of the other".to_owned()
+        };
         format!(
-            "`{name}` of `{}` is that of a server without its client, and `{}` works inside its client: compare `{together}`, which has \
-             both",
+            "`{name}` of `{}` is that of a server without its client, and `{}` works inside its client: {instead}",
             server.name, inside.name
         )
     })

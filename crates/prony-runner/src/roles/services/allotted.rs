@@ -116,6 +116,10 @@ impl Allotted {
                 OnDisk { store: missing("no service uses `{data}`"), device }
             }
             true => OnDisk { store: Reading::Measured(self.data.clone()), device },
+            false if spec.services.iter().any(uses_data) => {
+                let why = "services of the trial keep their data in the same directory";
+                OnDisk { store: missing(why), device }
+            }
             false => OnDisk::at(scratch),
         }
     }
