@@ -166,6 +166,14 @@ pub trait Session {
     /// Whatever the engine says.
     fn read(&mut self) -> Result<Self::Read<'_>, EngineError>;
 
+    /// Begins a read transaction of one `get` or one scan.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn read_once(&mut self) -> Result<Self::Read<'_>, EngineError> {
+        self.read()
+    }
+
     /// Begins a write transaction.
     ///
     /// # Errors
@@ -186,6 +194,19 @@ pub trait Read: Sized {
     /// # Errors
     /// As [`Read::get`].
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError>;
+
+    /// As [`Read::scan`], with a `row` that breaks off after so many rows or before: for an engine that fetches them in advance.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn scan_at_most(
+        &mut self,
+        from: &[u8],
+        _rows: u64,
+        row: impl FnMut(&[u8], &[u8]) -> Then,
+    ) -> Result<(), EngineError> {
+        self.scan(from, row)
+    }
 
     /// Runs a query in the engine's own language, with what it binds: hands keys and values to `row` in their order, or
     /// returns how many there are if the query counts them.
@@ -224,11 +245,19 @@ pub trait Write: Read {
         self.put(key, value)
     }
 
-    /// Removes a value; whether there was one, where the engine reports that at no extra cost (else `true`).
+    /// Removes a value; whether there was one, with [`Capabilities::reports_removals`] (else `true`).
     ///
     /// # Errors
     /// Whatever the engine says.
     fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError>;
+
+    /// The engine has carried out every write so far when this returns, in a transaction that stays open.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn deliver(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
 
     /// Commits with the durability of the store's settings.
     ///
@@ -277,6 +306,11 @@ pub struct Capabilities {
     pub concurrent_writers: bool,
     /// A commit waits until the read transactions that are open have ended.
     pub commits_wait_for_readers: bool,
+    /// The driver collects the writes of a transaction and hands them to the engine later, at the latest with the commit, so that
+    /// the time of one of them is not known.
+    pub collects_writes: bool,
+    /// [`Write::delete`] says whether there was a record; without this it always says so.
+    pub reports_removals: bool,
     /// It answers queries over JSON documents itself, and has indexes of its own.
     pub own_documents: bool,
     /// It may store fewer bytes than it is given.

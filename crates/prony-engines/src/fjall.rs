@@ -170,6 +170,8 @@ impl Driver for Fjall {
                 processes: false,
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
+                collects_writes: false,
+                reports_removals: false,
                 own_documents: false,
                 compresses: true,
                 server: false,

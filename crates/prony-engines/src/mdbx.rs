@@ -177,6 +177,8 @@ impl Driver for Mdbx {
                 processes: true,
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
+                collects_writes: false,
+                reports_removals: true,
                 own_documents: false,
                 compresses: false,
                 server: false,

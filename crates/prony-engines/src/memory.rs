@@ -88,6 +88,8 @@ impl Driver for Memory {
                 processes: false,
                 concurrent_writers: false,
                 commits_wait_for_readers: true,
+                collects_writes: false,
+                reports_removals: true,
                 own_documents: false,
                 compresses: false,
                 server: false,

@@ -112,6 +112,8 @@ impl Driver for Redb {
                 processes: false,
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
+                collects_writes: false,
+                reports_removals: true,
                 own_documents: false,
                 compresses: false,
                 server: false,

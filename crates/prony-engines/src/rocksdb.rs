@@ -163,6 +163,8 @@ impl Driver for RocksDb {
                 processes: false,
                 concurrent_writers: true,
                 commits_wait_for_readers: false,
+                collects_writes: false,
+                reports_removals: false,
                 own_documents: false,
                 compresses: true,
                 server: false,

@@ -109,6 +109,8 @@ impl Driver for Sled {
                 processes: false,
                 concurrent_writers: true,
                 commits_wait_for_readers: false,
+                collects_writes: true,
+                reports_removals: false,
                 own_documents: false,
                 compresses: true,
                 server: false,

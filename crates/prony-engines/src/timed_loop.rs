@@ -197,7 +197,7 @@ fn scan<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), Engin
     }
     // A scan ends with the collection.
     let before = &op.key[..reads.before_keys];
-    txn.scan(op.key, |key, value| {
+    txn.scan_at_most(op.key, left, |key, value| {
         if !key.starts_with(before) {
             return Then::Break(());
         }
@@ -339,7 +339,7 @@ fn read_and_write<S: Session>(
 
 #[inline(always)]
 fn read_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<bool, EngineError> {
-    let mut txn = session.read()?;
+    let mut txn = if op.kind == Kind::Find { session.read()? } else { session.read_once()? };
     let found = match op.kind {
         Kind::Scan => scan(&mut txn, op, reads).map(|()| true)?,
         Kind::Find => find(&mut txn, op.number, op.queries, reads).map(|()| true)?,
@@ -513,7 +513,7 @@ pub(crate) fn batched_writes<S: Session, T: Timing>(
     Ok(())
 }
 
-/// Operations inside a write transaction that is open already and stays open.
+/// Operations inside a write transaction that is open already and stays open; the engine has carried them out at the end.
 ///
 /// # Errors
 /// The first one: the transaction is of no use after it.
@@ -525,7 +525,7 @@ pub fn within<W: Write, T: Timing>(
 ) -> Result<(), EngineError> {
     let (ran, stopped) = span::<Writing, _, _>(txn, feed, timing, &mut tally.reads, u64::MAX);
     tally.succeeded(ran, 0);
-    stopped.map_or(Ok(()), Err)
+    stopped.map_or_else(|| txn.deliver(), Err)
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ pub struct PhaseReport {
     /// Which queries have found something; `None` where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queries: Option<QueriesFound>,
-    /// Reads that found nothing; `None` where nothing is read.
+    /// Reads and removals that found nothing; `None` where nothing is read, or the engine does not report what it removes.
     pub misses: Option<u64>,
     /// Distinct records touched, exact up to a bound, else estimated.
     pub distinct: Option<u64>,
@@ -205,6 +205,9 @@ pub struct PhaseReport {
     pub skipped: u64,
     /// Largest lag behind the schedule; `None` in a closed loop.
     pub lag: Option<Nanos>,
+    /// Why operations have no latencies, where they were to be timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_latency: Option<String>,
     /// Latencies.
     pub histograms: Vec<HistogramRecord>,
     /// Groups of operations.

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, RwLock};
 
+use prony_model::latency::COMMIT;
 use prony_model::number::percent_with;
 use prony_model::protocol::{PhaseReport, QueriesFound};
 use prony_model::record::Answer;
@@ -24,12 +25,16 @@ use super::stop::Stop;
 use super::timestamps::Samples;
 use super::undoing::Failures;
 use crate::documents::Planned;
-use crate::driver::{EngineError, Session, Store};
+use crate::driver::{Capabilities, EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
 
 /// The note on an open loop's CPU time, a part of which the engine does not use.
 const SPUN: &str = "open loop: `cpu` includes busy waiting before each intended start, up to 0.1 ms per operation, \
                     so it is more than the engine's CPU time";
+
+/// Why operations have no latency.
+const COLLECTED: &str =
+    "the driver collects the writes of a transaction and sends them together, so that the time of one is not known";
 
 /// A phase of operations.
 pub(super) struct Job<'a> {
@@ -43,8 +48,8 @@ pub(super) struct Job<'a> {
     /// Seeds orders and schedules.
     pub(super) seed: u64,
     pub(super) throughput: Nanos,
-    /// The engine's write transactions see their own writes.
-    pub(super) own_reads: bool,
+    /// What the engine can do.
+    pub(super) capabilities: Capabilities,
     pub(super) engine: &'a str,
     pub(super) shared: &'a Shared<'a>,
     /// Which of the workers that share the store this is, from 1 on.
@@ -169,7 +174,7 @@ impl Job<'_> {
             session,
             grouping: self.ops.transaction.clone(),
             writes: self.action.writes(),
-            own_reads: self.own_reads,
+            own_reads: self.capabilities.reads_own_writes,
         };
         let plan = self.plan(|own| store.explain(own).unwrap_or_else(|error| format!("not known: {error}")));
         let mut ended = if self.ops.threads <= 1 {
@@ -273,14 +278,18 @@ impl Job<'_> {
             );
         }
         let reads = matches!(self.action, Action::Compute(_)) || matches!(self.action, Action::Mix(m) if mix_reads(m));
-        let shared = self.ops.transaction != Grouping::Each && self.action.writes();
-        if shared && reads && !self.own_reads {
+        if self.is_shared_write() && reads && !self.capabilities.reads_own_writes {
             return unsupported(format!(
                 "`{}` in shared transactions: its write transactions do not see their own writes",
                 self.action.name()
             ));
         }
         Ok(())
+    }
+
+    /// Whether write transactions have several operations.
+    fn is_shared_write(&self) -> bool {
+        self.ops.transaction != Grouping::Each && self.action.writes()
     }
 
     /// Whether a pass visits each record of a client's share once.
@@ -451,6 +460,11 @@ impl Job<'_> {
         let asks = self.asked().next().is_some();
         let decodes = asks || (self.action.writes() && indexed);
         let own = self.asked().any(|query| query.own_text().is_some());
+        let removes = matches!(self.action, Action::Delete(_));
+        let mut histograms = all.samples.histograms()?;
+        // What is left are the commits.
+        let collects = self.capabilities.collects_writes && self.is_shared_write() && !histograms.is_empty();
+        histograms.retain(|one| !collects || one.operation == COMMIT);
         let races = self.ops.threads > 1 && self.action.writes();
         let answer = Answer {
             rows: read.then_some(reads.rows),
@@ -483,11 +497,12 @@ impl Job<'_> {
             transactions: all.tally.transactions,
             rows: read.then_some(reads.rows),
             queries: queries.then_some(QueriesFound { asked: self.queries.len() as u32, found: reads.found }),
-            misses: (read && !queries || matches!(self.action, Action::Delete(_))).then_some(reads.misses),
+            misses: (read && !queries || removes && self.capabilities.reports_removals).then_some(reads.misses),
             user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,
             lag: all.lag.map(Nanos::from_nanos),
-            histograms: all.samples.histograms()?,
+            histograms,
+            no_latency: collects.then(|| COLLECTED.to_owned()),
             groups: all.samples.groups.map(GroupSeries::into_groups),
             throughput: Some(all.series.into_throughput()),
             answer: (read || self.is_guarded()).then_some(answer),

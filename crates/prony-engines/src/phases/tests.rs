@@ -177,6 +177,37 @@ fn a_transaction_stays_open_over_phases_until_the_commit() {
 }
 
 #[test]
+fn writes_of_a_transaction_that_stays_open_are_carried_out_in_their_phase() {
+    let open = Ops { transaction: Grouping::Open, ..ops(Order::Record) };
+    let plan = option(plan(N, [Action::Put(open), Action::Commit]), "lie", OptionValue::Text("deliver".to_owned()));
+    let (done, ended) = run::<true>(&plan);
+    assert_eq!((done.len(), failure(&ended).0), (0, Some(0)));
+}
+
+#[test]
+fn collected_writes_have_no_latency_but_their_commits_have() {
+    let every = |transaction| Ops { transaction, sample: Sampling::Every, ..ops(Order::Record) };
+    let actions = || [Grouping::Each, Grouping::Batch(7)].map(|grouping| Action::Put(every(grouping)));
+    let timed = |done: &[PhaseReport]| {
+        let names = |report: &PhaseReport| report.histograms.iter().map(|one| one.operation.clone()).collect();
+        done.iter().map(|report| (names(report), report.no_latency.is_some())).collect::<Vec<(Vec<_>, _)>>()
+    };
+    let of = |names: &[&str], reason| (names.iter().map(|name| (*name).to_owned()).collect(), reason);
+    let (done, _) = run::<false>(&plan(N, actions()));
+    assert_eq!(timed(&done), [of(&["put"], false), of(&["commit"], true)]);
+    let (done, _) = run::<true>(&plan(N, actions()));
+    assert_eq!(timed(&done), [of(&["put"], false), of(&["put", "commit"], false)]);
+}
+
+#[test]
+fn removals_that_found_nothing_are_counted_where_the_engine_reports_them() {
+    let actions = || [put(), Action::Delete(ops(Order::Record)), Action::Delete(ops(Order::Record))];
+    let misses = |done: &[PhaseReport]| done[1..].iter().map(|report| report.misses).collect::<Vec<_>>();
+    assert_eq!(misses(&run::<true>(&plan(N, actions())).0), [Some(0), Some(N)]);
+    assert_eq!(misses(&run::<false>(&plan(N, actions())).0), [None, None]);
+}
+
+#[test]
 fn uncommitted_records_are_lost() {
     let open = Ops { transaction: Grouping::Open, ..ops(Order::Record) };
     let plan = plan(N, [Action::Put(open)]);

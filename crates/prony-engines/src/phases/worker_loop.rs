@@ -260,7 +260,7 @@ impl<'h> Host<'h> {
             queries,
             seed: phase_seed(self.plan.seed, &spec.name),
             throughput: self.plan.throughput,
-            own_reads: self.engine.capabilities.reads_own_writes,
+            capabilities: self.engine.capabilities,
             engine: &self.engine.name,
             shared: &shared,
             replica: self.plan.replica,

@@ -160,6 +160,18 @@ impl Connection {
 
     /// Adds a run of a prepared statement; all values are in binary form.
     pub(super) fn run(&mut self, name: &str, values: &[&[u8]]) {
+        self.run_for_rows(name, values, 0);
+    }
+
+    /// Adds a run of a prepared statement before everything that was added and not sent.
+    pub(super) fn run_first(&mut self, name: &str) {
+        let waiting = self.out.len();
+        self.run(name, &[]);
+        self.out.rotate_left(waiting);
+    }
+
+    /// As [`Connection::run`], for at most so many rows; 0 for all.
+    pub(super) fn run_for_rows(&mut self, name: &str, values: &[&[u8]], rows: u32) {
         self.message(b'B', |out| {
             ["", name].into_iter().for_each(|text| cstr(out, text));
             out.extend([0, 1, 0, 1]);
@@ -167,8 +179,11 @@ impl Connection {
             values.iter().for_each(|value| sized(out, value));
             out.extend([0, 1, 0, 1]);
         });
-        // The unnamed portal, all rows.
-        self.message(b'E', |out| out.extend([0; 5]));
+        // The unnamed portal.
+        self.message(b'E', |out| {
+            out.push(0);
+            out.extend(rows.to_be_bytes());
+        });
     }
 
     /// How many bytes were added and not sent.

@@ -1,10 +1,11 @@
 //! The driver of PostgreSQL: a server, at the URL of the store.
 //!
 //! One table `prony_records(k bytea PRIMARY KEY, v bytea)` in the first schema of the session's search path. A trial begins with
-//! new tables: those of an earlier one are dropped. Every session is a connection of its own, with its statements prepared once.
-//! `BEGIN` is sent with the first statement of a transaction. Writes are collected and sent with the commit, or with the next
-//! read of the transaction, or when there are many: one round trip for a transaction that only writes. The end of a read
-//! transaction is sent without waiting for its answer, so that a read of one record is one round trip too.
+//! a new one: that of an earlier trial is dropped. Every session is a connection of its own, with its statements prepared once.
+//! Writes are collected and sent with the commit, or with the next read of the transaction, or when there are many. What is
+//! sent as a whole needs no `BEGIN` and `COMMIT`: statements that are sent together are one transaction ("pipelining" in the
+//! chapter on the protocol). So a transaction that only writes is one round trip, and a read of one record is a single statement.
+//! In other read transactions `BEGIN` is sent with the first statement, and the end without waiting for its answer.
 //!
 //! [`settings`] holds the options and what settings of the server amount to, [`connection`] the protocol.
 
@@ -12,7 +13,7 @@ mod address;
 mod connection;
 mod settings;
 
-use std::fs::File;
+use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -32,13 +33,16 @@ use crate::versions;
 
 const ENGINE: &str = "postgresql";
 
-/// In the trial's directory: its tables have been made.
+/// In the trial's directory: the comment on its table.
 const MARKER: &str = "postgresql-tables";
 
 /// The table.
 const TABLE: &str = "prony_records";
 
-/// The advisory lock of whoever has tables in a schema.
+/// The comment on a table that prony has made, before what distinguishes it from others.
+const COMMENT: &str = "of a trial of prony: ";
+
+/// The advisory lock of whoever has a table in a schema.
 const LOCK: &str = "hashtext('prony'), hashtext(current_schema())";
 
 /// How long the sessions of an earlier trial may take to end.
@@ -50,8 +54,15 @@ const MAX_KEY: usize = 2692;
 /// Writes that are collected before they are sent.
 const COLLECTED: usize = 256 << 10;
 
-/// How many rows are asked for at first, and then at once. A statement without a bound may be planned as if all rows were read.
-const PAGES: [usize; 2] = [100, 1000];
+/// The most rows that are fetched at once: two to this power.
+const PAGE: usize = 10;
+
+/// The statements of scans, from a key on and after a key, with a bound of two to the power of their place: a statement without
+/// a bound would be planned as if all rows were read, and one with its bound as a parameter would be planned for each run.
+const SCANS: [[&str; PAGE + 1]; 2] = [
+    ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10"],
+    ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10"],
+];
 
 /// PostgreSQL.
 pub struct Postgresql;
@@ -75,12 +86,20 @@ pub struct PostgresqlSession<'s> {
 pub struct PostgresqlTransaction<'t> {
     connection: &'t mut Connection,
     store: &'t PostgresqlStore,
-    /// The statement that begins it.
-    begin: &'static str,
-    begun: bool,
-    /// Something of it was sent and its end was not.
+    kind: Kind,
+    /// Its begin was sent and its end was not.
     open: bool,
     failed: bool,
+}
+
+/// What a transaction is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Reads that see one state.
+    Reads,
+    /// One `get` or one scan.
+    Once,
+    Writes,
 }
 
 impl Driver for Postgresql {
@@ -102,6 +121,8 @@ impl Driver for Postgresql {
                 processes: false,
                 concurrent_writers: true,
                 commits_wait_for_readers: false,
+                collects_writes: true,
+                reports_removals: false,
                 own_documents: false,
                 compresses: true,
                 server: true,
@@ -109,9 +130,10 @@ impl Driver for Postgresql {
             },
             promises: settings::promises(),
             options: settings::option_specs(),
-            idiom: "one table with a primary key of bytea; a connection per session, its statements prepared once; writes of \
-                    a transaction are sent with its commit in one round trip (pipelining), reads in one each; an upsert \
-                    for puts; scans in pages of 100 and 1000 rows by key; no separate path for appends"
+            idiom: "one table with a primary key of bytea; a connection per session, its statements prepared once; the writes of \
+                    a transaction are sent together in one round trip (pipelining), reads in one each; a single read or \
+                    write is one statement without BEGIN and COMMIT; an upsert for puts; scans fetch as many rows as are \
+                    read, at most 1024 at once; no separate path for appends"
                 .to_owned(),
         }
     }
@@ -146,7 +168,7 @@ impl Driver for Postgresql {
         let mut control = connect(&address, &config).map_err(&opening)?;
         let read_back = read_back(&mut control).map_err(&opening)?;
         fits(&config, &read_back)?;
-        make_tables(&mut control, &dir.join(MARKER))?;
+        make_table(&mut control, &dir.join(MARKER))?;
         let version = match read_back.get("server_version") {
             Some(prony_model::record::effective::Setting::Text(version)) => version.clone(),
             _ => String::new(),
@@ -192,37 +214,52 @@ fn fits(config: &Config, read_back: &NamedSettings) -> Result<(), EngineError> {
     Err(EngineError::Unsupported { engine: ENGINE, what })
 }
 
-/// Makes the table, in place of those of an earlier trial if this is the first opening in the trial's directory. Nobody else may
-/// have tables there at the same time.
-fn make_tables(control: &mut Connection, marker: &Path) -> Result<(), EngineError> {
+/// Makes the table, in place of that of an earlier trial if this is the first opening in the trial's directory; `marker` has the
+/// comment on the table, which no other table has. As long as the connection lives, nobody else makes one here.
+fn make_table(control: &mut Connection, marker: &Path) -> Result<(), EngineError> {
     let making = while_("making the table");
-    if !marker.exists() {
-        let until = Instant::now() + PATIENCE;
-        let locked = format!("SELECT pg_try_advisory_lock({LOCK})");
-        while control.query(&locked).map_err(&making)?.concat() != [Some("t".to_owned())] {
-            if Instant::now() >= until {
-                let what = "another run uses the tables of prony in this schema".to_owned();
-                return Err(failed(ENGINE, "opening the store", what));
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        let earlier = format!(
-            "SELECT format('DROP TABLE %I.%I CASCADE', schemaname, tablename) FROM pg_tables \
-             WHERE schemaname = current_schema() AND tablename LIKE '{}%'",
-            TABLE.replace('_', "\\_")
-        );
-        for statement in control.query(&earlier).map_err(&making)?.into_iter().flatten().flatten() {
-            control.query(&statement).map_err(&making)?;
-        }
-        let create = format!(
-            "CREATE TABLE {TABLE}(k bytea NOT NULL PRIMARY KEY, v bytea NOT NULL); \
-             ALTER TABLE {TABLE} ALTER k SET STORAGE PLAIN"
-        );
-        control.query(&create).map_err(&making)?;
-        control.query(&format!("SELECT pg_advisory_unlock({LOCK})")).map_err(&making)?;
-        File::create(marker).map_err(|error| failed(ENGINE, "opening the store", error))?;
+    let of_this_trial = fs::read_to_string(marker).ok();
+    let kind = if of_this_trial.is_some() { "_shared" } else { "" };
+    await_lock(control, kind)?;
+    let comment = format!(
+        "SELECT coalesce(obj_description(to_regclass('{TABLE}'), 'pg_class'), ''), to_regclass('{TABLE}') IS NULL"
+    );
+    let found = control.query(&comment).map_err(&making)?.concat();
+    let [Some(comment), Some(absent)] = found.as_slice() else {
+        return Err(failed(ENGINE, "making the table", "the server does not say whether there is one"));
+    };
+    if let Some(own) = of_this_trial {
+        let what = "the table of this trial was replaced, by another run of prony at the same database and schema";
+        return if own == *comment { Ok(()) } else { Err(failed(ENGINE, "opening the store", what)) };
     }
-    control.query(&format!("SELECT pg_advisory_lock_shared({LOCK})")).map_err(&making)?;
+    if absent == "f" && !comment.starts_with(COMMENT) {
+        let what = format!("there is a table `{TABLE}` that prony did not make: use another schema or database");
+        return Err(failed(ENGINE, "opening the store", what));
+    }
+    let tag = control.query("SELECT gen_random_uuid()").map_err(&making)?.concat();
+    let comment = format!("{COMMENT}{}", tag.into_iter().flatten().collect::<String>());
+    let create = format!(
+        "DROP TABLE IF EXISTS {TABLE}; CREATE TABLE {TABLE}(k bytea NOT NULL PRIMARY KEY, v bytea NOT NULL); \
+         ALTER TABLE {TABLE} ALTER k SET STORAGE PLAIN; COMMENT ON TABLE {TABLE} IS '{comment}'"
+    );
+    control.query(&create).map_err(&making)?;
+    fs::write(marker, comment).map_err(|error| failed(ENGINE, "opening the store", error))?;
+    // Without a moment in which nobody has the lock.
+    await_lock(control, "_shared")?;
+    control.query(&format!("SELECT pg_advisory_unlock({LOCK})")).map(drop).map_err(&making)
+}
+
+/// Takes a lock of the schema, when the sessions of an earlier trial have ended.
+fn await_lock(control: &mut Connection, kind: &str) -> Result<(), EngineError> {
+    let until = Instant::now() + PATIENCE;
+    let lock = format!("SELECT pg_try_advisory_lock{kind}({LOCK})");
+    while control.query(&lock).map_err(while_("making the table"))?.concat() != [Some("t".to_owned())] {
+        if Instant::now() >= until {
+            let what = "another run uses the table of prony in this schema".to_owned();
+            return Err(failed(ENGINE, "opening the store", what));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
     Ok(())
 }
 
@@ -253,15 +290,22 @@ impl Store for PostgresqlStore {
     fn session(&self) -> Result<PostgresqlSession<'_>, EngineError> {
         let open = || {
             let mut connection = connect(&self.address, &self.config)?;
-            let level = settings::isolation(&self.config);
+            let (level, alone) = settings::isolation(&self.config);
+            let alone = format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {alone}");
+            connection.query(&alone)?;
+            for (names, above) in SCANS.iter().zip([">=", ">"]) {
+                for (name, power) in names.iter().zip(0..) {
+                    let limit = 1 << power;
+                    let scan = format!("SELECT k, v FROM {TABLE} WHERE k {above} $1 ORDER BY k LIMIT {limit}");
+                    connection.prepare(name, &scan);
+                }
+            }
             for (name, sql) in [
                 (BEGIN_READ, format!("BEGIN ISOLATION LEVEL {level} READ ONLY")),
                 (BEGIN_WRITE, format!("BEGIN ISOLATION LEVEL {level}")),
                 (COMMIT, "COMMIT".to_owned()),
                 (ROLLBACK, "ROLLBACK".to_owned()),
                 (GET, format!("SELECT v FROM {TABLE} WHERE k = $1")),
-                (SCAN[0], format!("SELECT k, v FROM {TABLE} WHERE k >= $1 ORDER BY k LIMIT {}", PAGES[0])),
-                (SCAN[1], format!("SELECT k, v FROM {TABLE} WHERE k > $1 ORDER BY k LIMIT {}", PAGES[1])),
                 (PUT, format!("INSERT INTO {TABLE}(k, v) VALUES($1, $2) ON CONFLICT(k) DO UPDATE SET v = excluded.v")),
                 (DELETE, format!("DELETE FROM {TABLE} WHERE k = $1")),
             ] {
@@ -305,14 +349,13 @@ const BEGIN_WRITE: &str = "w";
 const COMMIT: &str = "c";
 const ROLLBACK: &str = "x";
 const GET: &str = "g";
-const SCAN: [&str; 2] = ["s", "n"];
 const PUT: &str = "p";
 const DELETE: &str = "d";
 
 impl PostgresqlSession<'_> {
-    fn transaction(&mut self, begin: &'static str) -> PostgresqlTransaction<'_> {
+    fn transaction(&mut self, kind: Kind) -> PostgresqlTransaction<'_> {
         let (connection, store) = (&mut self.connection, self.store);
-        PostgresqlTransaction { connection, store, begin, begun: false, open: false, failed: false }
+        PostgresqlTransaction { connection, store, kind, open: false, failed: false }
     }
 }
 
@@ -327,27 +370,25 @@ impl Session for PostgresqlSession<'_> {
         Self: 't;
 
     fn read(&mut self) -> Result<PostgresqlTransaction<'_>, EngineError> {
-        Ok(self.transaction(BEGIN_READ))
+        Ok(self.transaction(Kind::Reads))
+    }
+
+    fn read_once(&mut self) -> Result<PostgresqlTransaction<'_>, EngineError> {
+        Ok(self.transaction(Kind::Once))
     }
 
     fn write(&mut self) -> Result<PostgresqlTransaction<'_>, EngineError> {
-        Ok(self.transaction(BEGIN_WRITE))
+        Ok(self.transaction(Kind::Writes))
     }
 }
 
 impl PostgresqlTransaction<'_> {
-    /// Adds a statement, after the begin of the transaction where it is the first.
-    fn add(&mut self, statement: &str, values: &[&[u8]]) {
-        if !self.begun {
-            self.connection.run(self.begin, &[]);
-            self.begun = true;
-        }
-        self.connection.run(statement, values);
-    }
-
-    /// Sends what was added, and reads the answers.
+    /// Sends what was added, and reads the answers; the transaction stays open.
     fn exchange(&mut self, doing: &'static str, row: impl FnMut(&[u8])) -> Result<(), EngineError> {
-        self.open = true;
+        let begin = if self.kind == Kind::Writes { BEGIN_WRITE } else { BEGIN_READ };
+        if self.kind != Kind::Once && !std::mem::replace(&mut self.open, true) {
+            self.connection.run_first(begin);
+        }
         let answered = self.connection.exchange(row);
         self.failed |= answered.is_err();
         answered.map(drop).map_err(while_(doing))
@@ -355,8 +396,29 @@ impl PostgresqlTransaction<'_> {
 
     /// Adds a write; many are sent before the commit.
     fn write(&mut self, doing: &'static str, statement: &str, values: &[&[u8]]) -> Result<(), EngineError> {
-        self.add(statement, values);
+        self.connection.run(statement, values);
         if self.connection.waiting() > COLLECTED { self.exchange(doing, |_| ()) } else { Ok(()) }
+    }
+
+    /// Ends it with its commit.
+    fn end(&mut self) -> Result<(), EngineError> {
+        if self.open {
+            self.connection.run(COMMIT, &[]);
+        } else if self.connection.waiting() == 0 {
+            return Ok(());
+        }
+        let answered = self.connection.exchange(|_| ());
+        match answered.map_err(while_("committing")) {
+            Ok(answered) => {
+                self.open = false;
+                if answered.rolled_back { Err(failed_before()) } else { Ok(()) }
+            }
+            // The server has skipped the commit, or refused it; its error is what counts.
+            Err(error) => {
+                let _ = self.roll_back();
+                Err(error)
+            }
+        }
     }
 
     /// Discards what was added, and on the server what was sent.
@@ -370,6 +432,10 @@ impl PostgresqlTransaction<'_> {
     }
 }
 
+fn failed_before() -> EngineError {
+    failed(ENGINE, "committing", "the transaction has failed before")
+}
+
 impl Drop for PostgresqlTransaction<'_> {
     fn drop(&mut self) {
         // No caller is left to report an error to; the next `BEGIN` would report a transaction that is still open.
@@ -380,7 +446,7 @@ impl Drop for PostgresqlTransaction<'_> {
 impl Read for PostgresqlTransaction<'_> {
     fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
         let mut there = false;
-        self.add(GET, &[key]);
+        self.connection.run(GET, &[key]);
         self.exchange("reading a value", |row| {
             if let Some(Some(value)) = columns(row).next() {
                 there = true;
@@ -390,31 +456,51 @@ impl Read for PostgresqlTransaction<'_> {
         Ok(there)
     }
 
-    fn scan(&mut self, from: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        let (mut from, mut page) = (from.to_vec(), 0);
-        loop {
-            let (mut rows, mut over) = (0, false);
-            self.add(SCAN[page], &[from.as_slice()]);
+    fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
+        self.scan_at_most(from, u64::MAX, row)
+    }
+
+    fn scan_at_most(
+        &mut self,
+        from: &[u8],
+        rows: u64,
+        mut row: impl FnMut(&[u8], &[u8]) -> Then,
+    ) -> Result<(), EngineError> {
+        let (mut from, mut left, mut scans) = (from.to_vec(), rows, &SCANS[0]);
+        if left > 1 << PAGE && self.kind == Kind::Once {
+            // Its parts see one state.
+            self.kind = Kind::Reads;
+        }
+        while left > 0 {
+            let page = left.min(1 << PAGE);
+            let (mut fetched, mut over) = (0, false);
+            let power = page.next_power_of_two().trailing_zeros() as usize;
+            self.connection.run_for_rows(scans[power], &[from.as_slice()], page as u32);
+            let mut last = Vec::new();
             self.exchange("scanning", |found| {
                 let mut columns = columns(found);
                 if let (false, Some(Some(key)), Some(Some(value))) = (over, columns.next(), columns.next()) {
-                    rows += 1;
+                    fetched += 1;
                     over = row(key, value).is_break();
-                    if rows == PAGES[page] {
-                        key.clone_into(&mut from);
+                    if fetched == page {
+                        key.clone_into(&mut last);
                     }
                 }
             })?;
-            if over || rows < PAGES[page] {
+            if over || fetched < page {
                 return Ok(());
             }
-            page = 1;
+            (left, from, scans) = (left - page, last, &SCANS[1]);
         }
+        Ok(())
     }
 
     fn finish(mut self) -> Result<(), EngineError> {
-        if self.begin == BEGIN_WRITE || self.failed || settings::may_be_refused(&self.store.config) {
+        if self.kind == Kind::Writes || self.failed {
             return self.roll_back();
+        }
+        if settings::may_be_refused(&self.store.config) {
+            return self.end();
         }
         if std::mem::take(&mut self.open) {
             self.connection.run(COMMIT, &[]);
@@ -436,32 +522,15 @@ impl Write for PostgresqlTransaction<'_> {
         self.write("removing a value", DELETE, &[key]).map(|()| true)
     }
 
+    fn deliver(&mut self) -> Result<(), EngineError> {
+        if self.connection.waiting() == 0 { Ok(()) } else { self.exchange("storing values", |_| ()) }
+    }
+
     fn commit(mut self) -> Result<(), EngineError> {
-        let refused = || failed(ENGINE, "committing", "the transaction has failed before");
         if self.failed {
             self.roll_back()?;
-            return Err(refused());
+            return Err(failed_before());
         }
-        if !self.begun {
-            return Ok(());
-        }
-        self.connection.run(COMMIT, &[]);
-        self.open = true;
-        let answered = self.connection.exchange(|_| ());
-        match answered.map_err(while_("committing")) {
-            Ok(answered) if answered.rolled_back => {
-                self.open = false;
-                Err(refused())
-            }
-            Ok(_) => {
-                self.open = false;
-                Ok(())
-            }
-            // The server has skipped the commit, or refused it; its error is what counts.
-            Err(error) => {
-                let _ = self.roll_back();
-                Err(error)
-            }
-        }
+        self.end()
     }
 }

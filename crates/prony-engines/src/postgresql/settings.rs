@@ -45,7 +45,9 @@ pub(super) fn promises() -> Vec<Promise> {
 
 pub(super) fn option_specs() -> Vec<OptionSpec> {
     let doc = "Isolation level of transactions. `read committed`, the default of PostgreSQL, gives no snapshot: a transaction that \
-               reads several records may see commits between them, and updates of records that it has read may be lost.";
+               reads several records may see commits between them, and updates of records that it has read may be lost. At \
+               `repeatable read`, a transaction that only writes, of at most 256 KiB, is at `read committed`, since it depends \
+               on nothing that it has read.";
     vec![option("isolation", one_of(&LEVELS), LEVELS[0], doc)]
 }
 
@@ -53,9 +55,13 @@ pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
     options::configure(spec, &option_specs(), &promises(), |_, _, _| ())
 }
 
-/// The isolation level as in SQL.
-pub(super) fn isolation(config: &Config) -> String {
-    config.options.word("isolation").to_uppercase()
+/// The isolation levels as in SQL, of transactions that read and of single statements and transactions that only write. At
+/// `repeatable read` these would fail where another transaction has changed the same record, although they depend on nothing
+/// that they have read: at `read committed` they wait for it.
+pub(super) fn isolation(config: &Config) -> (String, String) {
+    let level = config.options.word("isolation");
+    let alone = if level == LEVELS[0] { LEVELS[2] } else { level };
+    (level.to_uppercase(), alone.to_uppercase())
 }
 
 /// Whether a read transaction sees one consistent state.

@@ -119,6 +119,8 @@ impl Driver for Sqlite {
                 processes: true,
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
+                collects_writes: false,
+                reports_removals: true,
                 own_documents: true,
                 compresses: false,
                 server: false,

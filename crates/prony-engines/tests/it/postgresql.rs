@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_engines::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Then, Write,
 };
 use prony_engines::postgresql::{Postgresql, PostgresqlStore};
 use prony_model::record::effective::Setting;
-use prony_model::spec::{Durability, StoreSpec};
+use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
 use crate::contract::{fast, plain, scratch};
 
@@ -139,7 +139,7 @@ fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
     let store = Started::open(first.path(), &at).unwrap();
     put(&store, b"a", b"1").unwrap();
     let busy = Started::open(second.path(), &at).map(drop).unwrap_err();
-    assert!(prony_engines::timed_loop::chain(&busy).contains("another run uses the tables"), "{busy:?}");
+    assert!(prony_engines::timed_loop::chain(&busy).contains("another run uses the table"), "{busy:?}");
     assert!(has(&store, b"a"), "what is refused changes nothing");
     store.close().unwrap();
     let store = Started::open(first.path(), &at).unwrap();
@@ -147,6 +147,142 @@ fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
     store.close().unwrap();
     let store = Started::open(second.path(), &at).unwrap();
     assert!(!has(&store, b"a"), "of another trial");
+    store.close().unwrap();
+}
+
+#[test]
+fn table_that_prony_did_not_make_is_left_alone_and_one_that_was_replaced_is_noticed() {
+    if !is_there() {
+        return;
+    }
+    let (first, second) = (scratch(), scratch());
+    let at = StoreSpec { url: Some(url(first.path(), Some(Durability::None))), ..fast::<Started>() };
+    let sql = |text: &str| psql(at.url.as_deref().unwrap(), text).unwrap_or_else(|| panic!("{text}"));
+    sql("CREATE TABLE prony_records(mine text); CREATE TABLE prony_records_kept(mine text)");
+    let text = |dir: &Path| prony_engines::timed_loop::chain(&Started::open(dir, &at).map(drop).unwrap_err());
+    assert!(text(first.path()).contains("that prony did not make"));
+    sql("DROP TABLE prony_records");
+    Started::open(first.path(), &at).unwrap().close().unwrap();
+    assert_eq!(sql("SELECT count(*) FROM prony_records_kept"), "0", "another table of a similar name");
+    sql("CREATE VIEW seen AS SELECT * FROM prony_records");
+    assert!(text(second.path()).contains("other objects depend on it"), "nothing else is dropped with it");
+    sql("DROP VIEW seen");
+    Started::open(second.path(), &at).unwrap().close().unwrap();
+    assert!(text(first.path()).contains("was replaced"));
+}
+
+#[test]
+fn server_has_the_writes_of_an_open_transaction_when_they_are_delivered() {
+    if !is_there() {
+        return;
+    }
+    let dir = scratch();
+    let store = Started::open(dir.path(), &fast::<Started>()).unwrap();
+    let schema = url(dir.path(), Some(Durability::None)).rsplit_once("%3D").unwrap().1.to_owned();
+    let locks = format!(
+        "SELECT count(*) FROM pg_locks WHERE relation = '{schema}.prony_records'::regclass AND mode = 'RowExclusiveLock'"
+    );
+    let locks = || psql(server(false), &locks).unwrap();
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    txn.put(b"a", b"1").unwrap();
+    assert_eq!(locks(), "0", "collected");
+    txn.deliver().unwrap();
+    assert_eq!(locks(), "1");
+    txn.put(b"b", b"2").unwrap();
+    txn.commit().unwrap();
+    drop(session);
+    assert!(has(&store, b"a") && has(&store, b"b"));
+    store.close().unwrap();
+}
+
+#[test]
+fn transactions_that_only_write_wait_for_each_other_and_those_that_read_conflict() {
+    if !is_there() {
+        return;
+    }
+    for (isolation, conflicts) in [("repeatable read", true), ("serializable", true), ("read committed", false)] {
+        let dir = scratch();
+        let options = [("isolation".to_owned(), OptionValue::Text(isolation.to_owned()))].into();
+        let store = Started::open(dir.path(), &StoreSpec { options, ..fast::<Started>() }).unwrap();
+        put(&store, b"a", b"0").unwrap();
+        let mut session = store.session().unwrap();
+        let mut open = session.write().unwrap();
+        open.put(b"a", b"1").unwrap();
+        open.deliver().unwrap();
+        let (blind, reading) = std::thread::scope(|scope| {
+            let blind = scope.spawn(|| put(&store, b"a", b"2"));
+            let reading = scope.spawn(|| {
+                let mut session = store.session()?;
+                let mut txn = session.write()?;
+                txn.get(b"a", |_| ())?;
+                txn.put(b"a", b"3")?;
+                txn.commit()
+            });
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+            let until = Instant::now() + Duration::from_secs(60);
+            while psql(server(false), waiting).unwrap().parse::<u32>().unwrap() < 2 && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            open.commit().unwrap();
+            (blind.join().unwrap(), reading.join().unwrap())
+        });
+        let conflict = |done: &Result<(), EngineError>| matches!(done, Err(EngineError::Conflict { .. }));
+        assert_eq!((conflict(&reading), reading.is_err()), (conflicts, conflicts), "{isolation}: {reading:?}");
+        let alone = isolation == "serializable";
+        assert_eq!((conflict(&blind), blind.is_err()), (alone, alone), "{isolation}: {blind:?}");
+        drop(session);
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn scan_fetches_as_many_rows_as_are_read() {
+    if !is_there() {
+        return;
+    }
+    let dir = scratch();
+    let store = Started::open(dir.path(), &fast::<Started>()).unwrap();
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    (0..3000_u32).for_each(|n| txn.put(&n.to_be_bytes(), &[7; 100]).unwrap());
+    txn.commit().unwrap();
+    let at = url(dir.path(), Some(Durability::None));
+    psql(&at, "VACUUM ANALYZE prony_records").unwrap();
+    let fetched = || {
+        let sql = "SELECT coalesce(sum(idx_tup_fetch), 0) FROM pg_stat_user_tables WHERE relname = 'prony_records' AND \
+                   schemaname = current_schema()";
+        psql(&at, sql).unwrap().parse::<u64>().unwrap()
+    };
+    drop(session);
+    // The numbers of a session are there soon after its end.
+    let settled = || {
+        let (mut before, mut same) = (fetched(), 0);
+        while same < 5 {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = fetched();
+            same = if now == before { same + 1 } else { 0 };
+            before = now;
+        }
+        before
+    };
+    let before = settled();
+    let mut session = store.session().unwrap();
+    for (rows, from) in [(1_u64, 5_u32), (3, 10), (100, 200), (1024, 0), (1500, 100), (10, 2995)] {
+        let (mut found, first) = (Vec::new(), from.to_be_bytes());
+        let mut txn = session.read_once().unwrap();
+        txn.scan_at_most(&first, rows, |key, _| {
+            found.push(u32::from_be_bytes(key.try_into().unwrap()));
+            if found.len() as u64 == rows { Then::Break(()) } else { Then::Continue(()) }
+        })
+        .unwrap();
+        txn.finish().unwrap();
+        assert_eq!(found, (from..3000).take(rows as usize).collect::<Vec<_>>());
+    }
+    drop(session);
+    let until = Instant::now() + Duration::from_secs(60);
+    while settled() == before && Instant::now() < until {}
+    assert_eq!(settled() - before, 1 + 3 + 100 + 1024 + 1500 + 5);
     store.close().unwrap();
 }
 

@@ -151,6 +151,10 @@ fn latencies(report: &PhaseReport, readings: &mut Readings) {
     let open = report.histograms.iter().any(|h| h.kind == LatencyKind::Intended);
     let kind = if open { LatencyKind::Intended } else { LatencyKind::Service };
     percentiles(report.histograms.iter().filter(|h| h.kind == kind && h.operation != COMMIT), readings);
+    let reason = report.no_latency.as_deref().map(Reading::not_supported);
+    reason.iter().for_each(|reason| {
+        Recorder::new().metrics().iter().for_each(|(metric, _)| set(readings, *metric, reason.clone()))
+    });
 }
 
 /// Percentiles over the operations of all these histograms.

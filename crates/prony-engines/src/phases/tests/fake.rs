@@ -23,7 +23,8 @@ use crate::phases::{HostError, Machine, Plan, host};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// `FULL`: ordered, reads its own writes, transactions may stay open. Else none of it.
+/// `FULL`: ordered, reads its own writes, transactions may stay open, removals are reported. Else none of it, and writes are
+/// collected.
 pub(super) struct Fake<const FULL: bool>;
 
 /// What `persist` does to the rows, and which puts and commits fail: the options `lie`, `fail_every`, `fail_from`,
@@ -75,6 +76,8 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             processes: false,
             concurrent_writers: false,
             commits_wait_for_readers: false,
+            collects_writes: !FULL,
+            reports_removals: FULL,
             own_documents: false,
             compresses: false,
             server: false,
@@ -258,6 +261,10 @@ impl Write for FakeTxn<'_> {
         let there = self.get(key, |_| ())?;
         self.write(key, None);
         Ok(there)
+    }
+
+    fn deliver(&mut self) -> Result<(), EngineError> {
+        if self.store.lie.as_deref() == Some("deliver") { Err(refused()) } else { Ok(()) }
     }
 
     fn commit(self) -> Result<(), EngineError> {

@@ -65,6 +65,7 @@ fn added(all: PhaseReport, one: &PhaseReport) -> PhaseReport {
         user_bytes: all.user_bytes + one.user_bytes,
         skipped: all.skipped + one.skipped,
         lag: all.lag.max(one.lag),
+        no_latency: all.no_latency.or_else(|| one.no_latency.clone()),
         saturated: all.saturated || one.saturated,
         error_texts,
         notes: notes.into_iter().collect(),
