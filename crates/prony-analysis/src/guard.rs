@@ -26,6 +26,7 @@ pub mod replicas;
 pub mod reported_values;
 mod requests;
 pub mod run;
+pub(crate) mod shared_pages;
 #[cfg(test)]
 mod tests;
 pub mod trial;

@@ -2,7 +2,7 @@
 
 use super::decode::phase::Placed;
 use super::problem::{Problem, Problems};
-use prony_model::catalog::EngineFacts;
+use prony_model::catalog::{EngineFacts, NO_QUERIES};
 use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sharing, StoreSpec};
 
 /// The hint where one variant of several has a fault.
@@ -174,6 +174,9 @@ impl Sequence<'_, '_, '_> {
             transaction.clone(),
             "cannot read inside a write transaction",
         );
+        let queries =
+            matches!(action, Action::Find(_)) || action.ops().is_some_and(|ops| !ops.references.are_ignored());
+        self.need(queries, self.facts.queries(), at.clone(), NO_QUERIES);
         self.need(survives, self.facts.persistent, at.clone(), "keeps no data when it is closed");
     }
 

@@ -96,6 +96,17 @@ pub struct EngineFacts {
     pub classes: Vec<Durability>,
 }
 
+/// Why a store answers no queries over documents, after its engine's name.
+pub const NO_QUERIES: &str = "answers no queries over documents here: prony does not use those of the server yet, and with prony's own each document and \
+                              each entry of an index would take a request";
+
+impl EngineFacts {
+    /// Whether queries over documents can be measured: by the engine's own means, or by prony's indexes inside the client's process.
+    pub const fn queries(&self) -> bool {
+        self.own_documents || !self.server
+    }
+}
+
 /// A fault of a store's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreFault {

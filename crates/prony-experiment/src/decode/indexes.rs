@@ -7,7 +7,7 @@ use super::size::longest;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
-use prony_model::catalog::EngineFacts;
+use prony_model::catalog::{EngineFacts, NO_QUERIES};
 use prony_model::spec::{
     CollectionSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, IndexSpec, KeySpec, StoreSpec,
 };
@@ -112,6 +112,11 @@ fn of_collection(
         problems.add(via(node, problem.hint(hint)));
         return;
     };
+    if !facts.queries() {
+        let problem = Problem::new(node.span.clone(), format!("`{engine}` {NO_QUERIES}"));
+        problems.add(via(node, problem.hint("leave the indexes or the variant out")));
+        return;
+    }
     if facts.own_documents && document.encoding != Encoding::Json {
         let message = format!("`{engine}` can index documents only if they are encoded as JSON");
         let hint = format!("write `encoding = \"json\"` in {of}");

@@ -25,8 +25,8 @@ pub(crate) static STORE: TableShape = table(
             Shape::Text,
             "required of an engine that is a server; other engines have none",
             "Where the server listens: `postgresql://USER@127.0.0.1:{service.NAME.port}/DATABASE` of a service of the file, or \
-             the URL of another server, whose processes are then not measured. Tables that prony made there for an earlier \
-             trial are dropped.",
+             the URL of another server, whose processes are then not measured. The table that prony made there for an \
+             earlier trial is dropped.",
         ),
         optional(
             "durability",

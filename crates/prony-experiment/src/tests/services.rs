@@ -377,6 +377,16 @@ fn faults_of_a_store_at_a_url_say_what_to_do() {
         ),
         (AT, "[limits]\nmemory = \"1 GB\"", "`memory` limits one process tree, and each service has one of its own"),
         (AT, "[compare]\nmetric = \"load.load.cpu\"", "there is no instance `load` | instances: `db`, `worker`, `all`"),
+        (
+            AT,
+            "[data.document]\nx = 1\n[[phase]]\nname = \"ask\"\nfind = { query = {} }",
+            "`server` answers no queries over documents here",
+        ),
+        (
+            "engine = \"server\"\nurl = \"x:{service.db.port}\"\nindexes = [[\"x\"]]",
+            "[data.document]\nx = 1\n",
+            "`server` answers no queries over documents here",
+        ),
     ] {
         let found = faults(&served(store, more));
         assert!(found.contains(expected), "{store} {more}\n  expected {expected}\n  found    {found}");

@@ -189,8 +189,10 @@ impl<'a> Services<'a> {
                 let original = data_of(made.path(), &share.role);
                 let (length, files) = copy_data(&original, &share.data, &mut progress(means, program, observer))?;
                 let (size, files) = (quantity(length as f64, Unit::Bytes), count(files, "file"));
+                // What they were set up from.
+                let from = service.data.as_ref().map(|data| context.places.data.survey(data)).transpose()?;
                 (
-                    None,
+                    from,
                     Some(format!("`{{data}}` began as a copy of what `prepare` and `setup` left: {size} in {files}")),
                 )
             }

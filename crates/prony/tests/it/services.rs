@@ -81,9 +81,13 @@ fn services_start_in_order_and_end_in_reverse() {
 fn data_are_set_up_once_for_each_variant_and_copied_for_each_trial() {
     let Some(bench) = bench() else { return };
     let log = bench.path("log").display().to_string();
+    let seed = bench.path("seed");
+    std::fs::create_dir(&seed).unwrap();
+    std::fs::write(seed.join("first"), "12").unwrap();
     let once = format!(
-        "data = {{ setup = \"once\" }}\nprepare = \"echo prepared {{level}} >> {log}; mkdir {{data}}/a; echo 1234 > {{data}}/a/b\"\n\
-         setup = \"echo set up {{level}} >> {log}; echo {{level}} > {{service.api.data}}/level; ln -s a/b {{data}}/link\""
+        "data = {{ from = \"{}\", setup = \"once\" }}\nprepare = \"echo prepared {{level}} >> {log}; mkdir {{data}}/a; echo 1234 > {{data}}/a/b\"\n\
+         setup = \"echo set up {{level}} >> {log}; echo {{level}} > {{service.api.data}}/level; ln -s a/b {{data}}/link\"",
+        seed.display()
     );
     let factors = "[factors]\nlevel = [1, 2]\n[compare]\nblocks = 2\n";
     let phases = requests("write", "service = \"api\", path = \"/write/{i}\", requests = 10");
@@ -99,11 +103,13 @@ fn data_are_set_up_once_for_each_variant_and_copied_for_each_trial() {
     }
     let started = text.lines().filter(|line| line.starts_with("api ") && !line.ends_with("ends"));
     let files: Vec<&str> = started.filter_map(|line| line.split(' ').nth(2)).collect();
-    assert_eq!(files.iter().filter(|files| **files == "1").count(), 2, "what `prepare` left: {text}");
-    assert_eq!(files.iter().filter(|files| **files == "3").count(), data.trials.len(), "the copies: {text}");
+    assert_eq!(files.iter().filter(|files| **files == "2").count(), 2, "what `prepare` left: {text}");
+    assert_eq!(files.iter().filter(|files| **files == "4").count(), data.trials.len(), "the copies: {text}");
     assert_eq!(files.len(), data.trials.len() + 2, "{text}");
-    let remarks = &data.trials[0].effective.as_ref().unwrap().services()[0].remarks;
-    assert_eq!(*remarks, ["`{data}` began as a copy of what `prepare` and `setup` left: 7 B in 2 files"]);
+    let effective = &data.trials[0].effective.as_ref().unwrap().services()[0];
+    assert_eq!(effective.remarks, ["`{data}` began as a copy of what `prepare` and `setup` left: 9 B in 3 files"]);
+    let from = effective.data.as_ref().unwrap();
+    assert_eq!((from.directory.as_path(), from.files), (seed.as_path(), 1), "so that a change of it is noticed");
 }
 
 /// What is copied must be whole: data of a server that did not end are no beginning for trials.
