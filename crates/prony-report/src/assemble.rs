@@ -138,6 +138,7 @@ fn assembled(data: &RunData, options: &Options) -> Report {
     }
     basis::explain_once(&mut verdicts.lines);
     findings.splice(0..0, options.warnings.iter().cloned());
+    let question = data.experiment.question().map(str::to_owned);
     let is_plain = options.brief && !options.names_figures() && !options.processes;
     if let Some((headline, ended)) =
         nothing_measured(data, &options.commands, !options.warnings.is_empty()).filter(|_| is_plain)
@@ -146,10 +147,11 @@ fn assembled(data: &RunData, options: &Options) -> Report {
         findings.insert(options.warnings.len(), headline);
         let (title, preface, remarks) = (data.head.title.clone(), preface::brief(data), vec![ended]);
         let crashes = crash::tables(data, options.brief);
-        return Report { title, preface, findings, crashes, remarks, closing, ..Report::default() };
+        return Report { title, question, preface, findings, crashes, remarks, closing, ..Report::default() };
     }
     Report {
         title: data.head.title.clone(),
+        question,
         preface: if options.brief { preface::brief(data) } else { preface::preface(data, options.programs) },
         judged: too_early
             .or(judged_elsewhere)
@@ -466,6 +468,11 @@ impl<'a> Maker<'a> {
             Statistic::Max => return "The largest value of any trial.".to_owned(),
         };
         let counts = || self.trials.values().map(Vec::len);
+        // A baseline runs twice in a block.
+        let by_kind = |least, most| {
+            let variants = self.data.experiment.variants();
+            self.trials.iter().all(|(id, trials)| trials.len() == if variants[*id].baseline { most } else { least })
+        };
         // Readers divide the medians and miss the ratio of the verdict.
         let judged = match self.data.experiment.compare().baseline.is_empty() {
             true => "",
@@ -478,7 +485,13 @@ impl<'a> Maker<'a> {
             (least, most) if least == most => {
                 format!("{what} of {most} trials, in brackets the least and the greatest.{judged}")
             }
-            (_, most) => format!("{what} of up to {most} trials, in brackets the least and the greatest.{judged}"),
+            (least, most) if by_kind(least, most) => format!(
+                "{what} of {}, of the baseline of {most}, in brackets the least and the greatest.{judged}",
+                count(least, "trial")
+            ),
+            (least, most) => {
+                format!("{what} of {least} to {most} trials, in brackets the least and the greatest.{judged}")
+            }
         }
     }
 

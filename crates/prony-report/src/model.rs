@@ -9,6 +9,8 @@ use prony_model::units::Unit;
 pub struct Report {
     /// The experiment's title.
     pub title: String,
+    /// What the experiment asks.
+    pub question: Option<String>,
     /// What ran, when, where; one sentence each.
     pub preface: Vec<String>,
     /// What the comparison says.

@@ -31,11 +31,13 @@ pub struct Detail {
 }
 
 /// What the details above one on a screen have explained.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Explained {
     detectable: bool,
     disturbed: bool,
     uncorrected: bool,
+    /// The A/A check above.
+    aa: Option<String>,
 }
 
 impl Detail {
@@ -73,6 +75,11 @@ impl Detail {
     pub fn explain_once(&mut self, explained: &mut Explained) {
         if let Some(detectable) = &mut self.detectable {
             once(&mut detectable.explanation, &mut explained.detectable);
+        }
+        if self.aa.is_some() && self.aa == explained.aa {
+            self.aa = Some("A/A check: as above".to_owned());
+        } else if self.aa.is_some() {
+            explained.aa.clone_from(&self.aa);
         }
         if let Some(without) = &mut self.undisturbed {
             once(&mut without.disturbed, &mut explained.disturbed);

@@ -79,7 +79,7 @@ fn body(parts: &Parts<'_>) -> String {
          class=\"body\"></div></section>\n</main>\n<footer><p>Made by prony {}. Nothing on this page was loaded from \
          elsewhere.</p></footer>",
         html(&report.title),
-        question(parts.data),
+        report.question.iter().map(|asked| format!("<p class=\"question\">{}</p>", html(asked))).collect::<String>(),
         sections::warnings(&report.findings),
         sections::verdicts(&report.verdicts),
         sections::all_tables(&report.effects),
@@ -95,11 +95,6 @@ fn body(parts: &Parts<'_>) -> String {
 
 fn section(id: &str, heading: &str, body: &str) -> String {
     format!("<section id=\"{id}\"><h2>{heading}</h2>{body}</section>\n")
-}
-
-/// What the experiment asks, where it says so.
-fn question(data: &RunData) -> String {
-    data.experiment.question().map_or_else(String::new, |q| format!("<p class=\"question\">{}</p>", html(q)))
 }
 
 fn experiment_line(data: &RunData) -> String {

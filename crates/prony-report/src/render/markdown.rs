@@ -13,6 +13,9 @@ pub struct Markdown;
 impl Render for Markdown {
     fn render(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "# {}\n", markdown(&report.title))?;
+        if let Some(asked) = &report.question {
+            writeln!(out, "Question: {}\n", markdown(asked))?;
+        }
         for line in &report.preface {
             writeln!(out, "{}", markdown_sentence(line))?;
         }

@@ -22,6 +22,7 @@ impl Render for Markup {
             // Without emphasis, subscripts and dashes made of hyphens no sign of a command has a meaning.
             Self::Orgmode => writeln!(out, "#+TITLE: {}\n#+OPTIONS: ^:nil *:nil -:nil", self.text(&report.title))?,
         }
+        report.question.iter().try_for_each(|asked| writeln!(out, "\nQuestion: {}\n", self.text(asked)))?;
         self.list(&report.preface, out)?;
         for line in &report.verdicts.lines {
             writeln!(out, "\n{}\n\n{}", self.text(&line.sentence), self.text(&line.detail.to_string()))?;

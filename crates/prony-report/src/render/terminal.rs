@@ -31,6 +31,7 @@ impl Render for Terminal {
     fn render(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let out = &mut Screen::new(out, self.colour);
         styled(Style::Strong, &safe(&report.title), out)?;
+        report.question.iter().try_for_each(|asked| self.paragraph("", &format!("Question: {asked}"), out))?;
         report.preface.iter().try_for_each(|line| self.paragraph("", line, out))?;
         self.findings(&report.findings, out)?;
         self.verdicts(&report.verdicts.lines, out)?;
