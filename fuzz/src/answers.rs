@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use prony_http::{Trial, host};
-use prony_model::http::{HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
+use prony_model::http::{HttpAmount, HttpSpec, Part, RequestKind, SaveSpec, SavedFrom, Template};
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::spec::{Action, Limits, Order, PhaseSpec, Subject, TrialSpec};
@@ -97,10 +97,14 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
     let path = Template([Part::Text("/".to_owned())].into_iter().chain(saved).collect());
     let first = HttpSpec {
         server: format!("http://{address}"),
-        path: Template(vec![Part::Text("/".to_owned()), Part::Number]),
-        method: if asks(0) { "HEAD" } else { "GET" }.to_owned(),
-        headers: Vec::new(),
-        body: None,
+        kinds: vec![RequestKind {
+            name: None,
+            weight: 1.0,
+            path: Template(vec![Part::Text("/".to_owned()), Part::Number]),
+            method: if asks(0) { "HEAD" } else { "GET" }.to_owned(),
+            headers: Vec::new(),
+            body: None,
+        }],
         connections: 1,
         threads: 1,
         rate: None,
@@ -115,7 +119,8 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         other_machines: false,
     };
     let amount = HttpAmount::Requests(REQUESTS[1]);
-    let second = HttpSpec { path, method: "GET".to_owned(), save: BTreeMap::new(), amount, ..first.clone() };
+    let kinds = vec![RequestKind { path, method: "GET".to_owned(), ..first.kinds[0].clone() }];
+    let second = HttpSpec { save: BTreeMap::new(), amount, kinds, ..first.clone() };
     let phase = |(name, http): (&str, HttpSpec)| PhaseSpec {
         name: name.to_owned(),
         timed: true,

@@ -242,13 +242,14 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
     let replicas = context.replicas(root, combinations, narrowed);
     let services = context.services(root, combinations);
-    let steps = context.steps(root, combinations);
+    let (steps, kinds) = (context.steps(root, combinations), context.kinds(root, combinations));
     let beside = match (programs, root.get("store")) {
         ([], None) => vec![LOAD],
         ([], Some(_)) => vec![WORKER, ALL],
         _ => vec![ALL],
     };
-    let mut names = PhaseNames { beside_services: beside, roles, replicas, services, steps, ..PhaseNames::default() };
+    let mut names =
+        PhaseNames { beside_services: beside, roles, replicas, services, steps, kinds, ..PhaseNames::default() };
     let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
     // Crash trials have no metrics.
     for phase in phases.iter().filter(|phase| of_crash(phase).is_none()) {

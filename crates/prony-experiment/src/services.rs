@@ -14,7 +14,7 @@ use super::node::Node;
 use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
+use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, RequestKind};
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec, SetUp};
 use prony_model::spec::{Action, CollectionSpec, FieldPath, PhaseSpec, RunSpec, StoreSpec, Subject, TrialSpec};
@@ -205,7 +205,8 @@ impl Requests<'_> {
             problems.add(problem.hint(hint));
         }
         self.saved.extend(spec.save.keys().cloned());
-        let documents = spec.body == Some(BodySpec::Document) || !fields.is_empty();
+        let whole = spec.kinds.iter().any(|kind| kind.body == Some(BodySpec::Document));
+        let documents = whole || !fields.is_empty();
         if self.data.is_empty() {
             if documents {
                 let message = "these requests need documents, and the file has no `[data]`";
@@ -240,14 +241,8 @@ impl Requests<'_> {
 
 /// The saved values and the fields of documents that requests use.
 fn used(spec: &HttpSpec) -> (Vec<String>, Vec<FieldPath>) {
-    let of_body: Vec<&Template> = match &spec.body {
-        Some(BodySpec::Text(text)) => vec![text],
-        Some(BodySpec::File { fill, .. }) => fill.values().collect(),
-        Some(BodySpec::Document) | None => Vec::new(),
-    };
-    let texts = [&spec.path].into_iter().chain(spec.headers.iter().map(|(_, value)| value)).chain(of_body);
     let (mut saved, mut fields) = (Vec::new(), Vec::new());
-    for part in texts.flat_map(|text| &text.0) {
+    for part in spec.kinds.iter().flat_map(RequestKind::texts).flat_map(|text| &text.0) {
         match part {
             Part::Saved(name) => saved.push(name.clone()),
             Part::Field(field) => fields.push(field.clone()),
@@ -404,8 +399,10 @@ fn check_phases(
         match &mut placed.spec.action {
             Action::Http(http) => {
                 requests.check(http, &placed.action, problems);
-                if let Some(BodySpec::File { path, .. }) = &mut http.body {
-                    *path = Place { file }.resolve(path);
+                for kind in &mut http.kinds {
+                    if let Some(BodySpec::File { path, .. }) = &mut kind.body {
+                        *path = Place { file }.resolve(path);
+                    }
                 }
             }
             Action::Run(run) => {

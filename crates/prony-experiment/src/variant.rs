@@ -106,6 +106,21 @@ impl<'a> Context<'a> {
         phases.iter().flat_map(|phase| combinations.iter().filter_map(move |levels| of_phase(phase, levels))).collect()
     }
 
+    /// The kinds of requests of phases that have a mix of them, over these variants.
+    pub(crate) fn kinds(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, String)> {
+        let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
+        let of_phase = |phase: &Node, levels: &Combination| -> Option<Vec<(String, String)>> {
+            let http = self.quietly(phase.get("http")?, levels);
+            let (name, mix) = (self.name(phase, levels)?, http.get("mix")?.table()?);
+            Some(mix.iter().map(|kind| (name.clone(), kind.key.clone())).collect())
+        };
+        phases
+            .iter()
+            .flat_map(|phase| combinations.iter().filter_map(move |levels| of_phase(phase, levels)))
+            .flatten()
+            .collect()
+    }
+
     /// The services over these variants, with the most instances of each and all numbers that it counts.
     pub(crate) fn services(&self, root: &Node, combinations: &[Combination]) -> Vec<NamedService> {
         let mut all: Vec<NamedService> = Vec::new();

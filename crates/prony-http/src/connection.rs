@@ -35,7 +35,6 @@ const TO_RECEIVE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 pub(crate) struct Wire<'a> {
     /// The request where all are the same.
     pub(crate) same: Option<&'a [u8]>,
-    pub(crate) is_head: bool,
     /// What of answers is wanted.
     pub(crate) wanted: Wanted,
     pub(crate) address: SocketAddr,
@@ -170,7 +169,7 @@ impl Connection {
     fn attempt(&mut self, wire: Wire<'_>, slot: u32, now: Nanos, buffer: &mut [u8]) -> Option<End> {
         (self.received, self.first_byte, self.opened_in) = (0, None, None);
         (self.broken, self.malformed) = (None, None);
-        self.answer.begin(wire.is_head, wire.wanted);
+        self.answer.begin(self.outgoing.about.is_head, wire.wanted);
         if let Some(fault) = self.outgoing.fault.take() {
             return Some(End::Failed(Failure::NotMade, fault));
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prony_model::spec::{FieldValue, Order};
 use prony_workload::{Positions, Records, Share};
 
+use crate::kinds::Kinds;
 use crate::outgoing::{About, Outgoing};
 use crate::request::Template;
 use crate::saved::List;
@@ -47,7 +48,7 @@ impl Needs {
 /// The requests of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
-    pub(crate) template: Template,
+    pub(crate) kinds: Kinds,
     pub(crate) records: Option<Records>,
     pub(crate) lists: Vec<Arc<List>>,
     pub(crate) over: Over,
@@ -69,7 +70,8 @@ impl Content {
     /// Requests that differ by their numbers only.
     pub(crate) fn numbered(template: Template) -> Self {
         let (records, lists, needs) = (None, Vec::new(), Needs::default());
-        Self { template, records, lists, over: Over::Requests, order: Order::Record, seed: 0, needs }
+        let kinds = Kinds::one(template);
+        Self { kinds, records, lists, over: Over::Requests, order: Order::Record, seed: 0, needs }
     }
 
     /// How many records or values there are; `None` where there are none.
@@ -101,7 +103,7 @@ impl Content {
         let document = self.document(number);
         let values = Values { number, lists: &self.lists, entry, document: document.as_ref() };
         out.about = About { number, place: at.place, ..About::default() };
-        out.fault = self.template.write(&values, out, scratch).err();
+        out.fault = self.kinds.template(at.request).write(&values, out, scratch).err();
     }
 
     /// What requests need of a record's document.

@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::load::Load;
 use crate::pace::{Pace, Request};
 use crate::ran::Usage;
+use crate::request::Template;
 use crate::retry::{self, Ended, Waiting};
 use crate::saved::Found;
 use crate::source::Source;
@@ -411,10 +412,8 @@ impl<'a> EventLoop<'a> {
 
 fn wire<'a>(job: &Job<'a>, epoll: &'a OwnedFd) -> Wire<'a> {
     let load = job.load;
-    let template = &load.content().template;
     Wire {
-        same: template.same(),
-        is_head: template.is_head(),
+        same: load.content().kinds.same().and_then(Template::same),
         wanted: load.wanted(),
         address: job.destination.address(),
         tls: job.tls,

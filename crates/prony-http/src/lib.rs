@@ -28,6 +28,7 @@ mod error;
 mod event_loop;
 mod file_body;
 mod host;
+mod kinds;
 mod load;
 mod of_trial;
 mod outgoing;

@@ -90,9 +90,9 @@ impl Load {
         &self.asked.url
     }
 
-    /// The method.
-    pub fn method(&self) -> &str {
-        self.content.template.method()
+    /// The method; of a mix all of them.
+    pub fn method(&self) -> String {
+        self.content.kinds.methods()
     }
 
     /// The load as it was asked for.
@@ -118,13 +118,14 @@ impl Load {
 
     /// What is counted of its requests.
     pub(crate) fn shape(&self) -> Shape {
-        let Content { template, over, .. } = &self.content;
+        let Content { kinds, over, .. } = &self.content;
         Shape {
             is_open: self.is_open(),
             steps: self.steps().to_vec(),
             throughput: self.throughput,
-            paths: template.paths(),
-            bodies: template.bodies(),
+            kinds: kinds.names().count(),
+            paths: kinds.paths(),
+            bodies: kinds.bodies(),
             has_places: !matches!(over, Over::Requests),
         }
     }

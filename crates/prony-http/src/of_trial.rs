@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, Template};
+use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, RequestKind, Template};
 use prony_model::spec::{CollectionSpec, PhaseSpec, TrialSpec};
 use prony_model::units::Nanos;
 use prony_workload::{Records, phase_seed};
@@ -13,6 +13,7 @@ use crate::asked::{Asked, Bound, Loop};
 use crate::capture::Capture;
 use crate::content::{Content, Needs, Over};
 use crate::error::Fault;
+use crate::kinds::{Kind, Kinds};
 use crate::load::{Load, of_file};
 use crate::request::{self, Body, Parts};
 use crate::saved::{List, Saved};
@@ -57,30 +58,30 @@ impl<'d> Draft<'d> {
     fn load(mut self, data_seed: u64, seed: u64, throughput: Nanos) -> Result<Load, Vec<Fault>> {
         let spec = self.spec;
         let target = Target::parse(&spec.server).map_err(|fault| self.faults.push(fault)).ok();
-        let path = self.text(&spec.path);
-        self.check_path(&path);
-        let fields: Vec<(String, Text)> =
-            spec.headers.iter().map(|(name, value)| (name.clone(), self.text(value))).collect();
-        let body = self.body();
+        let drafts: Vec<Parts> = spec.kinds.iter().map(|kind| self.parts(kind)).collect();
         let captures = spec
             .save
             .iter()
             .filter_map(|(name, save)| Capture::new(name, save).map_err(|fault| self.faults.push(fault)).ok());
         let captures: Vec<Capture> = captures.collect();
         if let Some(target) = &target {
-            self.make_paths(target, &path);
+            drafts.iter().for_each(|parts| self.make_paths(target, &parts.path));
         }
-        self.check_values(&fields);
-        let (needs, works_on_numbers) = needs(&path, &fields, &body);
+        drafts.iter().for_each(|parts| self.check_values(&parts.fields));
+        let (needs, works_on_numbers) = needs(&drafts);
         let over = self.over(&needs, works_on_numbers);
         let records = self.records(&over, &needs, data_seed);
-        let parts = Parts { method: Some(spec.method.clone()), path, fields, body };
-        let template = target.as_ref().and_then(|target| {
-            request::Template::new(&target.authority, parts).map_err(|found| self.faults.extend(found)).ok()
+        let kinds = target.as_ref().and_then(|target| {
+            let kind = |(parts, kind): (Parts, &RequestKind)| {
+                let template = request::Template::new(&target.authority, parts);
+                let template = template.map_err(|found| self.faults.extend(found)).ok()?;
+                Some(Kind { name: kind.name.clone(), weight: kind.weight, template })
+            };
+            let all: Option<Vec<Kind>> = drafts.into_iter().zip(&spec.kinds).map(kind).collect();
+            all.map(|all| Kinds::of(all, seed))
         });
         let Self { lists, mut faults, .. } = self;
-        let content =
-            template.map(|template| Content { template, records, lists, over, order: spec.order, seed, needs });
+        let content = kinds.map(|kinds| Content { kinds, records, lists, over, order: spec.order, seed, needs });
         let bound = content.as_ref().map_or(Ok(Bound::Requests(1)), |content| bound(spec, self.data, content));
         let bound = bound.unwrap_or_else(|fault| {
             faults.push(fault);
@@ -88,6 +89,14 @@ impl<'d> Draft<'d> {
         });
         let load = Load::new(asked(spec, bound, seed), target, content, faults)?;
         Ok(load.of_trial(captures, throughput))
+    }
+
+    /// The parts of a kind of request.
+    fn parts(&mut self, kind: &'d RequestKind) -> Parts {
+        let path = self.text(&kind.path);
+        self.check_path(&path);
+        let fields = kind.headers.iter().map(|(name, value)| (name.clone(), self.text(value))).collect();
+        Parts { method: Some(kind.method.clone()), path, fields, body: self.body(kind) }
     }
 
     /// A text, in which values that are the same for all requests are no parts of their own.
@@ -122,8 +131,8 @@ impl<'d> Draft<'d> {
         }
     }
 
-    fn body(&mut self) -> Body {
-        match &self.spec.body {
+    fn body(&mut self, kind: &'d RequestKind) -> Body {
+        match &kind.body {
             None => Body::None,
             Some(BodySpec::Text(template)) => Body::Text(self.text(template)),
             Some(BodySpec::Document) => Body::Document,
@@ -237,17 +246,19 @@ impl<'d> Draft<'d> {
 }
 
 /// What requests need of documents, and whether they contain a number.
-fn needs(path: &Text, fields: &[(String, Text)], body: &Body) -> (Needs, bool) {
-    let mut needs = Needs { whole: matches!(body, Body::Document), ..Needs::default() };
-    let of_body: Vec<&Text> = match body {
-        Body::Text(text) => vec![text],
-        Body::File(file) => file.withs().collect(),
-        Body::None | Body::Document => Vec::new(),
-    };
+fn needs(kinds: &[Parts]) -> (Needs, bool) {
+    let mut needs = Needs { whole: kinds.iter().any(|parts| matches!(parts.body, Body::Document)), ..Needs::default() };
     let mut has_number = false;
-    for text in [path].into_iter().chain(fields.iter().map(|(_, value)| value)).chain(of_body) {
-        needs.add(text);
-        has_number |= text.pieces().contains(&Piece::Number);
+    for Parts { path, fields, body, .. } in kinds {
+        let of_body: Vec<&Text> = match body {
+            Body::Text(text) => vec![text],
+            Body::File(file) => file.withs().collect(),
+            Body::None | Body::Document => Vec::new(),
+        };
+        for text in [path].into_iter().chain(fields.iter().map(|(_, value)| value)).chain(of_body) {
+            needs.add(text);
+            has_number |= text.pieces().contains(&Piece::Number);
+        }
     }
     (needs, has_number)
 }
@@ -268,15 +279,7 @@ fn bound(spec: &HttpSpec, data: Option<&CollectionSpec>, content: &Content) -> R
 }
 
 fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
-    let shown = |part: &Part| match part {
-        Part::Text(text) => text.clone(),
-        Part::Number => "{i}".to_owned(),
-        Part::Saved(name) => format!("{{saved.{name}}}"),
-        Part::Field(path) => format!("{{doc.{path}}}"),
-    };
-    let path: String = spec.path.0.iter().map(shown).collect();
     Asked {
-        method: Some(spec.method.clone()),
         connections: spec.connections,
         threads: spec.threads,
         pace: spec.rate.clone().map_or(Loop::Closed, Loop::Open),
@@ -287,6 +290,6 @@ fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
         expect: spec.expect.clone(),
         seed,
         other_machines: spec.other_machines,
-        ..Asked::of(&format!("{}{path}", spec.server))
+        ..Asked::of(&spec.server)
     }
 }

@@ -14,6 +14,10 @@ pub(crate) struct About {
     /// Hashes, where they are needed to count different ones.
     pub(crate) path: u64,
     pub(crate) body: u64,
+    /// Whether it has a body.
+    pub(crate) has_body: bool,
+    /// Whether its answer has none.
+    pub(crate) is_head: bool,
     /// Bytes of the head.
     pub(crate) head: u64,
     /// Bytes of the body.

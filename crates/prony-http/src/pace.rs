@@ -5,6 +5,7 @@ use prony_model::units::Nanos;
 use prony_workload::{Schedule, Share};
 
 use crate::asked::{Asked, Bound, Loop};
+use crate::kinds::Draw;
 use crate::steps::Ends;
 
 /// One request.
@@ -20,6 +21,8 @@ pub(crate) struct Request {
     pub(crate) measured: bool,
     /// The number of its step of the schedule, from 0.
     pub(crate) step: u32,
+    /// The place of its kind in the mix, from 0.
+    pub(crate) kind: u32,
 }
 
 /// The requests of one thread that did not start yet.
@@ -34,6 +37,7 @@ pub(crate) struct Pace {
     end: Nanos,
     /// Requests in the figures that may still start.
     left: u64,
+    draw: Draw,
     open: Option<Open>,
 }
 
@@ -47,7 +51,7 @@ struct Open {
 
 impl Pace {
     /// A thread's share of what is asked for, from `begin` on.
-    pub(crate) fn new(asked: &Asked, share: Share, begin: Nanos) -> Self {
+    pub(crate) fn new(asked: &Asked, share: Share, draw: Draw, begin: Nanos) -> Self {
         let warm_up_end = begin + asked.warm_up;
         let (end, left) = match asked.bound {
             Bound::Requests(requests) => (Nanos::from_nanos(u64::MAX), share.count(requests)),
@@ -66,7 +70,7 @@ impl Pace {
                 Some(Open { schedule, next, steps: Ends::new(arrivals.steps(), warm_up_end) })
             }
         };
-        Self { share, first: asked.first, nth: 0, begin, warm_up_end, end, left, open }
+        Self { share, first: asked.first, nth: 0, begin, warm_up_end, end, left, draw, open }
     }
 
     /// When the warm-up ends.
@@ -100,7 +104,7 @@ impl Pace {
         if measured {
             self.left -= 1;
         }
-        Some(Request { number, intended, started: now, measured, step })
+        Some(Request { number, intended, started: now, measured, step, kind: self.draw.of(number) })
     }
 
     /// Lets no further request become due.
@@ -130,12 +134,18 @@ mod tests {
     #[test]
     fn open_loop_follows_its_schedule_and_not_the_clock() {
         let asked = open(100.0, Bound::Duration(Nanos::from_millis(50)), Nanos::from_millis(20));
-        let mut pace = Pace::new(&asked, Share::WHOLE, BEGIN);
+        let mut pace = Pace::new(&asked, Share::WHOLE, Draw::default(), BEGIN);
         assert_eq!(pace.take(BEGIN - Nanos::from_nanos(1)), None);
         // All of it is late.
         let taken: Vec<Request> = std::iter::from_fn(|| pace.take(at(1_000))).collect();
         let expected: Vec<Request> = (0..7u64)
-            .map(|n| Request { number: n, intended: at(10 * n), started: at(1_000), measured: n >= 2, step: 0 })
+            .map(|n| Request {
+                number: n,
+                intended: at(10 * n),
+                started: at(1_000),
+                measured: n >= 2,
+                ..Request::default()
+            })
             .collect();
         assert_eq!(taken, expected);
         assert_eq!(pace.next(at(1_000)), None);
@@ -147,7 +157,7 @@ mod tests {
             let asked = open(100.0, bound, Nanos::ZERO);
             let mut all: Vec<Request> = (0..3)
                 .flat_map(|index| {
-                    let mut pace = Pace::new(&asked, Share { index, of: 3 }, BEGIN);
+                    let mut pace = Pace::new(&asked, Share { index, of: 3 }, Draw::default(), BEGIN);
                     std::iter::from_fn(move || pace.take(at(1_000))).collect::<Vec<_>>()
                 })
                 .collect();
@@ -160,19 +170,19 @@ mod tests {
     #[test]
     fn closed_loop_is_due_until_its_bound() {
         let asked = Asked { bound: Bound::Requests(2), warm_up: Nanos::from_millis(10), ..Asked::of("http://a") };
-        let mut pace = Pace::new(&asked, Share::WHOLE, BEGIN);
+        let mut pace = Pace::new(&asked, Share::WHOLE, Draw::default(), BEGIN);
         assert_eq!(pace.next(Nanos::ZERO), Some(BEGIN));
         let measured: Vec<bool> = [0, 9, 10, 11].iter().map(|ms| pace.take(at(*ms)).unwrap().measured).collect();
         assert_eq!((measured, pace.take(at(12))), (vec![false, false, true, true], None));
         let asked = Asked { bound: Bound::Duration(Nanos::from_millis(10)), ..Asked::of("http://a") };
-        let mut pace = Pace::new(&asked, Share::WHOLE, BEGIN);
+        let mut pace = Pace::new(&asked, Share::WHOLE, Draw::default(), BEGIN);
         assert!(pace.take(at(9)).is_some() && pace.take(at(10)).is_none());
     }
 
     #[test]
     fn stop_leaves_only_what_was_due_before() {
         let asked = open(100.0, Bound::Requests(1_000), Nanos::ZERO);
-        let mut pace = Pace::new(&asked, Share::WHOLE, BEGIN);
+        let mut pace = Pace::new(&asked, Share::WHOLE, Draw::default(), BEGIN);
         pace.stop(at(25));
         assert_eq!(std::iter::from_fn(|| pace.take(at(9_999))).count(), 3);
     }

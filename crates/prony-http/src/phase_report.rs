@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::http::step_instance;
+use prony_model::http::{kind_instance, step_instance};
 use prony_model::latency::LatencyError;
 use prony_model::number::percent_with;
 use prony_model::protocol::{PhaseReport, RequestsPart, RequestsReport};
+use prony_model::reading::Reading;
 use prony_model::record::LatencyKind;
 use prony_model::throughput::Series;
 use prony_model::units::Nanos;
@@ -16,7 +17,7 @@ use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
 use crate::report::{Errors, Report, StepReport};
-use crate::step_tally::OfStep;
+use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
 use crate::variety::Variety;
 
@@ -35,7 +36,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
     let kind = if open.is_some() { LatencyKind::Intended } else { LatencyKind::Service };
     let latency = tally.latency.to_record(REQUEST, kind)?;
     let actual = open.map(|open| open.actual.to_record(REQUEST, LatencyKind::Actual)).transpose()?;
-    let parts = steps(&report, tally)?;
+    let parts = [steps(&report, tally)?, kinds(load, ran, kind)?].concat();
     let notes = report
         .remarks
         .iter()
@@ -76,7 +77,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
 /// The steps of the schedule as parts of the requests.
 fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyError> {
     let counted = tally.steps.iter().flat_map(|steps| &steps.all);
-    let part = |(number, (step, of)): (usize, (&StepReport, &OfStep))| {
+    let part = |(number, (step, of)): (usize, (&StepReport, &Part))| {
         Ok(RequestsPart {
             name: step_instance(number),
             ok: step.ok,
@@ -87,6 +88,27 @@ fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyErr
         })
     };
     (1..).zip(report.steps.iter().zip(counted)).map(part).collect()
+}
+
+/// The kinds of a mix as parts of the requests.
+fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPart>, LatencyError> {
+    let part = |(name, of): (&str, &Part)| {
+        // As the rate of all requests.
+        let answers = if load.is_open() && !ran.is_saturated() { of.ok } else { of.answers };
+        let rate = match ran.window.as_secs_f64() {
+            window if window > 0.0 => Reading::Measured(answers as f64 / window),
+            _ => Reading::failed("the clock did not advance"),
+        };
+        Ok(RequestsPart {
+            name: kind_instance(name),
+            ok: of.ok,
+            errors: of.failed - of.not_started,
+            skipped: of.not_started,
+            rate,
+            latency: of.latency.to_record(REQUEST, latency)?,
+        })
+    };
+    load.content().kinds.names().zip(&ran.tally.kinds).map(part).collect()
 }
 
 /// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record.

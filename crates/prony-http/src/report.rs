@@ -16,7 +16,7 @@ use crate::asked::Loop;
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
-use crate::step_tally::OfStep;
+use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
 use crate::variety::Variety;
 
@@ -209,7 +209,7 @@ impl StepReport {
     fn all(load: &Load, ran: &Ran) -> Vec<Self> {
         let Some(steps) = &ran.tally.steps else { return Vec::new() };
         let since = ran.begin + load.asked().warm_up;
-        let one = |(number, (asked, of)): (usize, (&RateStep, &OfStep))| {
+        let one = |(number, (asked, of)): (usize, (&RateStep, &Part))| {
             let left = ran.window.since(steps.begin(number).since(since));
             let time = asked.time.min(left);
             let rate = match time {

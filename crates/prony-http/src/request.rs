@@ -46,6 +46,8 @@ pub(crate) struct Template {
     says_length: bool,
     /// The request where all are the same.
     same: Option<(Vec<u8>, About)>,
+    /// Whether other requests may differ where their numbers are the same.
+    is_of_mix: bool,
 }
 
 /// A part of the head.
@@ -85,7 +87,7 @@ impl Template {
         let head = head(authority, &fields, &body);
         // A server may wait for a body of these methods that does not come (RFC 9110, section 8.6).
         let says_length = !matches!(body, Body::None) || matches!(method.as_str(), "POST" | "PUT" | "PATCH");
-        let mut template = Self { method, path, head, body, says_length, same: None };
+        let mut template = Self { method, path, head, body, says_length, same: None, is_of_mix: false };
         if template.is_same() {
             let mut out = Outgoing::default();
             let none = Values { number: 0, lists: &[], entry: 0, document: None };
@@ -119,19 +121,29 @@ impl Template {
         matches!(self.body, Body::File(_))
     }
 
+    /// Makes it one of several kinds, whose paths and bodies are told apart by what they are.
+    pub(crate) fn tell_apart(&mut self) {
+        (self.is_of_mix, self.same) = (true, None);
+    }
+
+    fn variation(&self, own: Variation) -> Variation {
+        if self.is_of_mix { Variation::Any } else { own }
+    }
+
     /// How the paths of two requests differ.
     pub(crate) fn paths(&self) -> Variation {
-        self.path.variation()
+        self.variation(self.path.variation())
     }
 
     /// How their bodies differ; `None` where they have none.
     pub(crate) fn bodies(&self) -> Option<Variation> {
-        match &self.body {
+        let own = match &self.body {
             Body::None => None,
             Body::Text(text) => (!text.is_empty()).then(|| text.variation()),
             Body::Document => Some(Variation::Any),
             Body::File(file) => Some(file.variation()),
-        }
+        };
+        own.map(|own| self.variation(own))
     }
 
     /// The request where all are the same.
@@ -187,6 +199,8 @@ impl Template {
                 out.reading = Some(Box::new(reading));
             }
         }
+        out.about.has_body = self.bodies().is_some();
+        out.about.is_head = self.is_head();
         out.about.body = hash(self.bodies().unwrap_or_default(), scratch);
         out.about.length = out.reading.as_ref().map_or(scratch.len() as u64, |reading| reading.left());
         if self.says_length {
@@ -279,7 +293,7 @@ mod tests {
     fn template(url: &str, change: impl FnOnce(&mut Asked)) -> Template {
         let mut asked = Asked::of(url);
         change(&mut asked);
-        Load::check(asked).unwrap().content().template.clone()
+        Load::check(asked).unwrap().content().kinds.template(0).clone()
     }
 
     fn bytes(template: &Template, values: &Values<'_>) -> Result<Vec<u8>, String> {

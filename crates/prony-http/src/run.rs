@@ -54,7 +54,7 @@ impl<'l> Start<'l> {
     /// Where certificates cannot be used, or the process may not open as many sockets.
     pub(crate) fn new(load: &'l Load, destination: Destination) -> Result<Self, Error> {
         let asked = load.asked();
-        let each = if load.content().template.reads_files() { 2 } else { 1 };
+        let each = if load.content().kinds.read_files() { 2 } else { 1 };
         permit_files(asked.connections, each)?;
         let tls = Tls::of(load)?;
         let source = |index| {
@@ -88,7 +88,8 @@ impl<'l> Start<'l> {
             index,
             connections: Share { index, of: asked.threads }.count(u64::from(asked.connections)) as u32,
         };
-        let pace = |index| Pace::new(asked, Share { index, of: asked.threads }, begin);
+        let draw = load.content().kinds.draw();
+        let pace = |index| Pace::new(asked, Share { index, of: asked.threads }, draw.clone(), begin);
         let done = thread::scope(|scope| {
             let spawn = |(index, source)| {
                 let (job, pace) = (job(index), pace(index));

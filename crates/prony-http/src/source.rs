@@ -8,6 +8,7 @@ use prony_workload::{Positions, Share};
 
 use crate::content::{At, Content};
 use crate::outgoing::Outgoing;
+use crate::request::Template;
 
 /// Bytes of requests that are made before the load, over all threads.
 const BEFORE: usize = 16 << 20;
@@ -35,7 +36,7 @@ impl<'l> Source<'l> {
         let (positions, ready) = (content.positions(share), VecDeque::new());
         let (spare, scratch) = (Outgoing::default(), Vec::new());
         let mut source = Self { content, share, first, positions, nth: 0, ready, spare, scratch };
-        if content.needs.any() && !content.template.reads_files() {
+        if content.needs.any() && !content.kinds.read_files() {
             let mut left = BEFORE / share.of.max(1) as usize;
             while source.nth < most && left > 0 {
                 source.make();
@@ -49,7 +50,7 @@ impl<'l> Source<'l> {
     /// Makes the next request where it was not made before; whether that took time.
     #[inline]
     pub(crate) fn prepare(&mut self) -> bool {
-        if !self.ready.is_empty() || self.content.template.same().is_some() {
+        if !self.ready.is_empty() || self.content.kinds.same().is_some() {
             return false;
         }
         self.make();
@@ -76,14 +77,14 @@ impl<'l> Source<'l> {
             Some(made) => self.spare = mem::replace(out, made),
             None => {
                 out.clear();
-                out.about = self.content.template.about_same();
+                out.about = self.content.kinds.same().map(Template::about_same).unwrap_or_default();
             }
         }
     }
 
     /// Makes a request ready to be sent again.
     pub(crate) fn again(&mut self, request: u64, out: &mut Outgoing) {
-        if self.content.template.reads_files() {
+        if self.content.kinds.template(request).reads_files() {
             let at = At { request, place: out.about.place };
             self.content.write(at, out, &mut self.scratch);
         } else {

@@ -1,4 +1,4 @@
-//! What is counted of the requests of each step of a schedule.
+//! What is counted of a part of the requests: of each step of a schedule, of each kind of a mix.
 
 use prony_model::latency::Recorder;
 use prony_model::spec::RateStep;
@@ -8,14 +8,14 @@ use prony_workload::is_saturated;
 use crate::pace::Request;
 use crate::steps::Ends;
 
-/// What is counted of a step. Latencies, errors and lag are of the requests that were due in it.
+/// What is counted of a part. Latencies, errors and lag of a step are those of the requests that were due in it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OfStep {
+pub(crate) struct Part {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     /// Of those that failed.
     pub(crate) not_started: u64,
-    /// Expected answers that came within its time, also to requests that were due before it.
+    /// Expected answers that came within its time, of a step also to requests that were due before it.
     pub(crate) answers: u64,
     /// From the intended start.
     pub(crate) latency: Recorder,
@@ -28,24 +28,21 @@ pub(crate) struct OfStep {
 pub(crate) struct Steps {
     begin: Nanos,
     ends: Vec<Nanos>,
-    pub(crate) all: Vec<OfStep>,
+    pub(crate) all: Vec<Part>,
 }
 
 impl Steps {
     /// Of no requests yet; `None` where there are no steps.
     pub(crate) fn new(steps: &[RateStep], begin: Nanos) -> Option<Self> {
         let ends = Ends::new(steps, begin).all();
-        let all = vec![OfStep::default(); steps.len()];
+        let all = vec![Part::default(); steps.len()];
         (!all.is_empty()).then_some(Self { begin, ends, all })
     }
 
     /// An expected answer to a measured request came.
     #[inline]
     pub(crate) fn ok(&mut self, request: &Request, now: Nanos) {
-        let step = &mut self.all[request.step as usize];
-        step.ok += 1;
-        step.latency.record(now.since(request.intended));
-        step.lagged(request);
+        self.of(request).ok(request, now);
     }
 
     /// An expected answer came, to a request of the warm-up or not.
@@ -59,25 +56,15 @@ impl Steps {
         }
     }
 
-    /// A measured request failed.
-    pub(crate) fn failed(&mut self, request: &Request, is_started: bool) {
-        let step = &mut self.all[request.step as usize];
-        step.failed += 1;
-        step.not_started += u64::from(!is_started);
-        step.latency.record_failed();
-        step.lagged(request);
+    /// The step in which a request was due.
+    #[inline]
+    pub(crate) fn of(&mut self, request: &Request) -> &mut Part {
+        &mut self.all[request.step as usize]
     }
 
     /// Adds the account of another thread.
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.all.iter_mut().zip(&other.all) {
-            mine.ok += theirs.ok;
-            mine.failed += theirs.failed;
-            mine.not_started += theirs.not_started;
-            mine.answers += theirs.answers;
-            mine.latency.merge(&theirs.latency);
-            mine.last = [mine.last, theirs.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
-        }
+        self.all.iter_mut().zip(&other.all).for_each(|(mine, theirs)| mine.merge(theirs));
     }
 
     /// When a step began.
@@ -87,7 +74,7 @@ impl Steps {
 
     /// Whether the rate of a step was not sustained.
     pub(crate) fn is_saturated(&self, step: usize) -> bool {
-        let OfStep { ok, failed, not_started, last, .. } = &self.all[step];
+        let Part { ok, failed, not_started, last, .. } = &self.all[step];
         let begin = self.begin(step);
         let sustained = |(lag, intended): (Nanos, Nanos)| {
             !is_saturated(lag, intended.since(begin), *not_started, ok + failed - not_started)
@@ -96,7 +83,33 @@ impl Steps {
     }
 }
 
-impl OfStep {
+impl Part {
+    /// An expected answer to a measured request came.
+    #[inline]
+    pub(crate) fn ok(&mut self, request: &Request, now: Nanos) {
+        self.ok += 1;
+        self.latency.record(now.since(request.intended));
+        self.lagged(request);
+    }
+
+    /// A measured request failed.
+    pub(crate) fn failed(&mut self, request: &Request, is_started: bool) {
+        self.failed += 1;
+        self.not_started += u64::from(!is_started);
+        self.latency.record_failed();
+        self.lagged(request);
+    }
+
+    /// Adds the account of another thread.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.ok += other.ok;
+        self.failed += other.failed;
+        self.not_started += other.not_started;
+        self.answers += other.answers;
+        self.latency.merge(&other.latency);
+        self.last = [self.last, other.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
+    }
+
     fn lagged(&mut self, request: &Request) {
         if self.last.is_none_or(|(_, intended)| intended < request.intended) {
             self.last = Some((request.started.since(request.intended), request.intended));
@@ -125,11 +138,11 @@ mod tests {
             tally.ok(&request(due, step), at(came));
             tally.answered(at(came));
         }
-        other.failed(&request(950, 0), false);
+        other.of(&request(950, 0)).failed(&request(950, 0), false);
         other.answered(BEGIN.since(Nanos::from_nanos(1)));
         all.merge(&other);
         let of = |step: usize| {
-            let OfStep { ok, failed, not_started, answers, latency, .. } = &all.all[step];
+            let Part { ok, failed, not_started, answers, latency, .. } = &all.all[step];
             (*ok, *failed, *not_started, *answers, latency.succeeded(), latency.failed())
         };
         assert_eq!(of(0), (1, 1, 1, 0, 1, 1));

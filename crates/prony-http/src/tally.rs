@@ -10,7 +10,7 @@ use prony_workload::Distinct;
 
 use crate::outgoing::About;
 use crate::pace::Request;
-use crate::step_tally::Steps;
+use crate::step_tally::{Part, Steps};
 use crate::text::Variation;
 use crate::variety::Variety;
 
@@ -131,6 +131,8 @@ pub(crate) struct Shape {
     pub(crate) steps: Vec<RateStep>,
     /// Interval of the throughput series, where there is one.
     pub(crate) throughput: Option<Nanos>,
+    /// The kinds of requests of a mix; 0 where all are of one kind.
+    pub(crate) kinds: usize,
     pub(crate) paths: Variation,
     /// `None` where requests have no body.
     pub(crate) bodies: Option<Variation>,
@@ -156,6 +158,8 @@ pub(crate) struct Tally {
     pub(crate) latency: Recorder,
     pub(crate) open: Option<OfOpen>,
     pub(crate) steps: Option<Steps>,
+    /// Of each kind of a mix.
+    pub(crate) kinds: Vec<Part>,
     /// From the real start to the first byte of the answer.
     pub(crate) first_byte: Recorder,
     pub(crate) connect: Recorder,
@@ -203,6 +207,7 @@ impl Tally {
             latency: Recorder::new(),
             open: shape.is_open.then(OfOpen::default),
             steps: Steps::new(&shape.steps, since),
+            kinds: vec![Part::default(); shape.kinds],
             first_byte: Recorder::new(),
             connect: Recorder::new(),
             sent_requests: 0,
@@ -241,7 +246,11 @@ impl Tally {
         is_expected: bool,
         (now, window): (Nanos, (Nanos, Nanos)),
     ) {
-        self.ok_in_window += u64::from(is_expected && (window.0..=window.1).contains(&now));
+        let counts = is_expected && (window.0..=window.1).contains(&now);
+        self.ok_in_window += u64::from(counts);
+        if let Some(kind) = self.kinds.get_mut(request.kind as usize) {
+            kind.answers += u64::from(counts);
+        }
         self.connections += u64::from(exchange.opened_in.is_some());
         if let Some(steps) = self.steps.as_mut().filter(|_| is_expected) {
             steps.answered(now);
@@ -266,6 +275,9 @@ impl Tally {
         self.latency.record(now.since(request.intended));
         if let Some(steps) = &mut self.steps {
             steps.ok(request, now);
+        }
+        if let Some(kind) = self.kinds.get_mut(request.kind as usize) {
+            kind.ok(request, now);
         }
         if let Some(open) = &mut self.open {
             open.actual.record(now.since(request.started));
@@ -318,9 +330,7 @@ impl Tally {
         }
         *self.failures.entry(Failure::NotStarted).or_default() += 1;
         self.latency.record_failed();
-        if let Some(steps) = &mut self.steps {
-            steps.failed(request, false);
-        }
+        self.part_failed(request, false);
         if let Some(open) = &mut self.open {
             // It has no real start, so that no latency from there counts it.
             open.lag.record_failed();
@@ -330,10 +340,10 @@ impl Tally {
 
     fn exchanged(&mut self, exchange: &Exchange) {
         if exchange.sent > 0 && !exchange.was_sent {
-            let About { number, place, path, body, .. } = exchange.about;
+            let About { number, place, path, body, has_body, .. } = exchange.about;
             self.sent_requests += 1;
             self.paths.add(number, path);
-            if let Some(bodies) = &mut self.bodies {
+            if let Some(bodies) = self.bodies.as_mut().filter(|_| has_body) {
                 bodies.add(number, body);
             }
             if let Some(places) = &mut self.places {
@@ -368,15 +378,20 @@ impl Tally {
 
     /// Counts a failure of a request that started; its latency is infinite.
     fn count(&mut self, request: &Request, failure: Failure) {
-        if let Some(steps) = &mut self.steps {
-            steps.failed(request, true);
-        }
+        self.part_failed(request, true);
         *self.failures.entry(failure).or_default() += 1;
         self.latency.record_failed();
         self.first_byte.record_failed();
         if let Some(open) = &mut self.open {
             open.actual.record_failed();
         }
+    }
+
+    fn part_failed(&mut self, request: &Request, is_started: bool) {
+        let step = self.steps.as_mut().map(|steps| steps.of(request));
+        step.into_iter()
+            .chain(self.kinds.get_mut(request.kind as usize))
+            .for_each(|part| part.failed(request, is_started));
     }
 
     fn cause(&mut self, failure: Failure, mut cause: String, count: u64) {
@@ -413,6 +428,7 @@ impl Tally {
         if let (Some(mine), Some(theirs)) = (&mut self.steps, &other.steps) {
             mine.merge(theirs);
         }
+        self.kinds.iter_mut().zip(&other.kinds).for_each(|(mine, theirs)| mine.merge(theirs));
         self.sent_requests += other.sent_requests;
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
@@ -452,7 +468,7 @@ mod tests {
 
     fn request(measured: bool, late: u64) -> Request {
         let intended = Nanos::from_secs(1);
-        Request { number: 0, intended, started: intended + Nanos::from_millis(late), measured, step: 0 }
+        Request { number: 0, intended, started: intended + Nanos::from_millis(late), measured, ..Request::default() }
     }
 
     #[test]

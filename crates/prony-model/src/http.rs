@@ -13,14 +13,8 @@ use crate::units::{Nanos, PerSecond};
 pub struct HttpSpec {
     /// Scheme and authority, `http://127.0.0.1:8080`; [`crate::service::hole`] stands for what is known in a trial only.
     pub server: String,
-    /// Path and query, beginning with `/`.
-    pub path: Template,
-    /// The method.
-    pub method: String,
-    /// Names and values of header fields, in the order of the file.
-    pub headers: Vec<(String, Template)>,
-    /// The body; `None` for none.
-    pub body: Option<BodySpec>,
+    /// The kinds of its requests, of which there is at least one.
+    pub kinds: Vec<RequestKind>,
     /// Connections; in a closed loop each sends one request after another.
     pub connections: u32,
     /// Threads of the load generator.
@@ -47,6 +41,48 @@ pub struct HttpSpec {
     /// Whether the server may be on another machine.
     pub other_machines: bool,
 }
+
+/// One kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestKind {
+    /// Its name in a mix; `None` where all requests are of one kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How often it is sent, beside the weights of the others.
+    pub weight: f64,
+    /// Path and query, beginning with `/`.
+    pub path: Template,
+    /// The method.
+    pub method: String,
+    /// Names and values of header fields, in the order of the file.
+    pub headers: Vec<(String, Template)>,
+    /// The body; `None` for none.
+    pub body: Option<BodySpec>,
+}
+
+impl RequestKind {
+    /// All its texts.
+    pub fn texts(&self) -> impl Iterator<Item = &Template> {
+        let of_body: Vec<&Template> = match &self.body {
+            Some(BodySpec::Text(text)) => vec![text],
+            Some(BodySpec::File { fill, .. }) => fill.values().collect(),
+            Some(BodySpec::Document) | None => Vec::new(),
+        };
+        [&self.path].into_iter().chain(self.headers.iter().map(|(_, value)| value)).chain(of_body)
+    }
+}
+
+/// The instance under which the metrics of a kind of request are named.
+pub fn kind_instance(name: &str) -> String {
+    format!("{KIND}{name}")
+}
+
+/// The name of the kind of request whose metrics an instance names.
+pub fn kind_of(instance: &str) -> Option<&str> {
+    instance.strip_prefix(KIND)
+}
+
+const KIND: &str = "kind.";
 
 /// The schedule of an open loop of requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -111,14 +111,8 @@ fn assembled(data: &RunData, options: &Options) -> Report {
     if too_early.is_some() {
         verdicts.lines.clear();
     }
-    let mut judged_elsewhere = None;
-    if let Some(phases) = options.phases().filter(|_| options.brief) {
-        let column = tables.first().and_then(|table| table.columns.first()).map(Column::name);
-        let metric = column.filter(|name| name.parse::<MetricName>().is_ok());
-        let metric = metric.unwrap_or_else(|| format!("{}.METRIC", phases[0]));
-        let show = format!("prony show {}{}", data.head.id, options.database);
-        judged_elsewhere = basis::elsewhere(&mut verdicts.lines, &phases, (&data.experiment, &metric, &show));
-    }
+    let phases = options.phases().filter(|_| options.brief);
+    let judged_elsewhere = phases.and_then(|phases| judged_elsewhere(data, options, (&tables, &phases), &mut verdicts));
     if options.brief {
         basis::omit_detectable(&mut verdicts.lines);
         let all = findings.len();
@@ -166,6 +160,20 @@ fn assembled(data: &RunData, options: &Options) -> Report {
         machine: machine::rows(&data.head),
         closing,
     }
+}
+
+/// Leaves the verdicts on other phases than these out; where none is left, which phases have some.
+fn judged_elsewhere(
+    data: &RunData,
+    options: &Options,
+    (tables, phases): (&[Table], &[&str]),
+    verdicts: &mut Verdicts,
+) -> Option<String> {
+    let column = tables.first().and_then(|table| table.columns.first()).map(Column::name);
+    let metric = column.filter(|name| name.parse::<MetricName>().is_ok());
+    let metric = metric.unwrap_or_else(|| format!("{}.METRIC", phases[0]));
+    let show = format!("prony show {}{}", data.head.id, options.database);
+    basis::elsewhere(&mut verdicts.lines, phases, (&data.experiment, &metric, &show))
 }
 
 /// The tables of a brief report.
@@ -486,7 +494,7 @@ impl<'a> Maker<'a> {
                 format!("{what} of {most} trials, in brackets the least and the greatest.{judged}")
             }
             (least, most) if by_kind(least, most) => format!(
-                "{what} of {}, of the baseline of {most}, in brackets the least and the greatest.{judged}",
+                "{what} of {} ({most} of the baseline), in brackets the least and the greatest.{judged}",
                 count(least, "trial")
             ),
             (least, most) => {

@@ -47,6 +47,9 @@ pub(super) fn nothing_measured(data: &RunData, commands: &[String], warned: bool
     Some((finding, Remarks { title: "How the trials ended", lines, note }))
 }
 
+/// Evidence is all that such a report has: it is quoted up to so many characters.
+const WHOLE: usize = 2_000;
+
 /// Whether some metric of the trial may count.
 fn has_value(trial: &TrialRecord) -> bool {
     let none = [Completion::NotReached, Completion::Partial, Completion::AfterFailure];
@@ -54,7 +57,7 @@ fn has_value(trial: &TrialRecord) -> bool {
 }
 
 fn line(name: &str, trials: &[&TrialRecord]) -> String {
-    let why = evidence_text(trials).map(|(_, text)| format!(": {text}")).unwrap_or_default();
+    let why = evidence_text(trials, WHOLE).map(|(_, text)| format!(": {text}")).unwrap_or_default();
     // A single variant of a file has no name.
     let name = if name.is_empty() { String::new() } else { format!("`{name}`, ") };
     format!("{name}{}: {}{why}", count(trials.len(), "trial"), ended(trials))

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::layout::varying;
 use super::machine;
 use super::model::FindingLine;
-use super::words::{evidence_text, instant};
+use super::words::{QUOTED, evidence_text, instant};
 use prony_analysis::verdicts::{self, names};
 use prony_results::{RunData, RunStatus};
 
@@ -176,7 +176,7 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
     // A footnote quotes the evidence of variants that failed in all trials.
     let ok = |variant: usize| data.trials.iter().any(|t| t.trial.variant == variant && t.ending.outcome.is_ok());
     let failed = data.trials.iter().filter(|t| !t.ending.outcome.is_ok() && ok(t.trial.variant));
-    let why = evidence_text(&failed.collect::<Vec<_>>());
+    let why = evidence_text(&failed.collect::<Vec<_>>(), QUOTED);
     let why = why.map(|(_, text)| format!("; one of them: {text}")).unwrap_or_default();
     let of_failures = lines.iter_mut().filter(|(_, line)| line.is_of("trials_failed"));
     of_failures.for_each(|(_, line)| line.text += &why);

@@ -97,35 +97,35 @@ fn counted(trials: &[&TrialRecord]) -> String {
     kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Evidence is quoted up to so many characters, as far as its parts are whole within them.
-const QUOTED: usize = 200;
+/// Beside a figure, evidence is quoted up to so many characters, as far as its parts are whole within them.
+pub(super) const QUOTED: usize = 200;
 
 /// What shows how the trials ended: the first that has any evidence.
 pub(super) fn evidence(trials: &[&TrialRecord]) -> Option<String> {
-    evidence_text(trials).map(|(outcome, text)| format!("{}: {text}", short(outcome)))
+    evidence_text(trials, QUOTED).map(|(outcome, text)| format!("{}: {text}", short(outcome)))
 }
 
-/// The outcome of the first trial that has any evidence, and the evidence.
-pub(super) fn evidence_text(trials: &[&TrialRecord]) -> Option<(Outcome, String)> {
+/// The outcome of the first trial that has any evidence, and the evidence up to so many characters.
+pub(super) fn evidence_text(trials: &[&TrialRecord], most: usize) -> Option<(Outcome, String)> {
     let trial = trials.iter().find(|t| !t.ending.evidence.is_empty())?;
-    Some((trial.ending.outcome, quoted(&trial.ending.evidence)))
+    Some((trial.ending.outcome, quoted(&trial.ending.evidence, most)))
 }
 
 const SHORTENED: &str = "(shortened; all of it is in `prony report --format json`)";
 
 /// The parts that fit, without cutting any: half a number is another number. A first part that is too long ends after a word.
-fn quoted(evidence: &[String]) -> String {
+fn quoted(evidence: &[String], most: usize) -> String {
     let mut text = String::new();
     for part in evidence {
         let joined = if text.is_empty() { part.clone() } else { format!("{text}; {part}") };
-        if joined.chars().count() <= QUOTED {
+        if joined.chars().count() <= most {
             text = joined;
             continue;
         }
         if !text.is_empty() {
             return format!("{text}; {SHORTENED}");
         }
-        let cut: String = part.chars().take(QUOTED).collect();
+        let cut: String = part.chars().take(most).collect();
         let words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
         return format!("{words} ... {SHORTENED}");
     }
@@ -147,7 +147,7 @@ mod tests {
     /// `memory limit of the process tree: 3 ...` was read as a limit of 3 bytes.
     #[test]
     fn quoted_evidence_ends_after_a_whole_part_or_word() {
-        let texts = |parts: &[&str]| quoted(&parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
+        let texts = |parts: &[&str]| quoted(&parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>(), QUOTED);
         let (long, words) = ("x".repeat(QUOTED - 10), "word ".repeat(QUOTED / 4));
         assert_eq!(texts(&["signal 9", "its limit: 32.0 MB"]), "signal 9; its limit: 32.0 MB");
         assert_eq!(texts(&[&long, "its limit: 32.0 MB"]), format!("{long}; {SHORTENED}"));

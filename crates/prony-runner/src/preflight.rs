@@ -197,7 +197,8 @@ impl Surroundings for Here {
             let missing = limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?)));
             lacking.extend(missing.map(|lack| Lack { section: "service", key: "limits", ..lack }));
         }
-        let bodies = spec.phases.iter().filter_map(|phase| phase.action.http()?.body.as_ref());
+        let bodies = spec.phases.iter().filter_map(|phase| phase.action.http()).flat_map(|http| &http.kinds);
+        let bodies = bodies.filter_map(|kind| kind.body.as_ref());
         for path in bodies.filter_map(|body| if let BodySpec::File { path, .. } = body { Some(path) } else { None }) {
             if let Err(error) = open_whole(Path::new(path)) {
                 let (message, hint) = (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned());

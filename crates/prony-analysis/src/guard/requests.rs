@@ -1,6 +1,7 @@
 //! Guards of requests to servers: bodies that were sent more than once, and numbers of services that could not be read.
 
 use super::{Finding, Severity};
+use prony_model::http::{RequestKind, kind_instance};
 use prony_model::metric::{Metric, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
@@ -27,9 +28,12 @@ pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl It
 /// Fewer distinct bodies than requests: they contend for the same records, or are answered from a cache, as the real requests of
 /// many clients are not (METHOD 8.9).
 fn repeated_bodies(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
-    asked.action.http()?.body.as_ref()?;
+    let with_body: Vec<&RequestKind> = asked.action.http()?.kinds.iter().filter(|kind| kind.body.is_some()).collect();
     // A request that failed may not have sent its body.
-    let (ok, distinct) = (phase.amount_of("", Metric::Ok)?, phase.amount_of("", Metric::SentDistinct)?);
+    let of_kind =
+        |kind: &&RequestKind| phase.amount_of(&kind.name.as_deref().map(kind_instance).unwrap_or_default(), Metric::Ok);
+    let ok = with_body.iter().map(of_kind).sum::<Option<f64>>().filter(|_| !with_body.is_empty())?;
+    let distinct = phase.amount_of("", Metric::SentDistinct)?;
     let most = if distinct < EXACT { distinct } else { distinct * (1.0 + TOO_LOW) };
     let message = format!(
         "{} had an expected answer, but the number of distinct bodies sent is {distinct}",

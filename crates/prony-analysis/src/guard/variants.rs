@@ -266,8 +266,9 @@ fn unequal_state(
     }
     let earlier = baseline.spec.phases.iter().take_while(|earlier| earlier.name != phase.name);
     let writes = |earlier: &&PhaseSpec| {
-        let method = earlier.action.http().map(|http| http.method.to_ascii_uppercase());
-        method.is_some_and(|method| !["GET", "HEAD", "OPTIONS", "TRACE"].contains(&method.as_str()))
+        let safe = ["GET", "HEAD", "OPTIONS", "TRACE"];
+        let kinds = earlier.action.http().map(|http| http.kinds.as_slice()).unwrap_or_default();
+        kinds.iter().any(|kind| !safe.contains(&kind.method.to_ascii_uppercase().as_str()))
     };
     let pairs = same_work(baseline, variant);
     earlier.filter(writes).find_map(|earlier| {

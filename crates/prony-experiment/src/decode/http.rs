@@ -9,12 +9,12 @@ use super::ops::{arrivals, order};
 use super::pattern::pattern;
 use super::view::whole;
 use crate::grammar;
-use crate::node::{Node, Value};
+use crate::node::{Entry, Node, Value};
 use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::http::{
-    BodySpec, HttpAmount, HttpSpec, Part, RateSteps, RequestRate, RetrySpec, SaveSpec, SavedFrom, Template,
+    BodySpec, HttpAmount, HttpSpec, Part, RateSteps, RequestKind, RequestRate, RetrySpec, SaveSpec, SavedFrom, Template,
 };
 use prony_model::service::{OfService, hole};
 use prony_model::spec::RateStep;
@@ -29,13 +29,91 @@ const TIMEOUT: Nanos = Nanos::from_secs(10);
 /// The requests of a phase, whose form was checked.
 pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec> {
     let view = View::new(Some(node), &grammar::HTTP);
-    let mut headers: Vec<(String, Template)> = view
-        .get("headers")
-        .and_then(Node::table)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|entry| Some((entry.key.clone(), template(&entry.node)?)))
-        .collect();
+    let rate = view.get("rate").and_then(|node| rate(node, problems));
+    Some(HttpSpec {
+        server: server(&view, problems)?,
+        kinds: kinds(&view, node, problems)?,
+        connections: view.whole("connections").unwrap_or(1) as u32,
+        threads: view.whole("threads").unwrap_or(1) as u32,
+        amount: amount(&view, rate.as_ref(), problems),
+        rate,
+        warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
+        timeout: view.time("timeout").unwrap_or(TIMEOUT),
+        retry: retry(&view, problems),
+        expect: statuses(view.get("expect")),
+        order: match view.get("order") {
+            Some(node) => order(node, problems)?,
+            None => Order::Record,
+        },
+        collection: view.text("collection"),
+        save: saves(&view, problems),
+        other_machines: view.flag("other_machines").unwrap_or(false),
+    })
+}
+
+/// The kinds of its requests: one, or those of its mix.
+fn kinds(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Option<Vec<RequestKind>> {
+    let Some(mix) = view.get("mix") else {
+        if view.get("path").is_none() {
+            let problem = Problem::new(node.span.clone(), "these requests have no `path`");
+            problems.add(via(node, problem.hint("write `path`, or `mix` with several kinds of requests")));
+            return None;
+        }
+        return Some(vec![kind(node, view, Vec::new(), problems)?]);
+    };
+    for key in ["path", "method", "body", "json"] {
+        if let Some(entry) = node.entry(key) {
+            let problem = Problem::new(entry.key_span.clone(), format!("`{key}` and `mix` exclude each other"));
+            problems.add(problem.hint(format!("write `{key}` in each kind of request of `mix`")));
+        }
+    }
+    if let Some(save) = node.entry("save") {
+        let problem = Problem::new(save.key_span.clone(), "values cannot be saved from the answers of a mix");
+        problems.add(problem.hint("save them in a phase of one kind of request"));
+    }
+    let entries = mix.table().unwrap_or_default();
+    if entries.is_empty() {
+        problems.add(via(mix, Problem::new(mix.span.clone(), "`mix` is empty").hint(EXAMPLE_OF_MIX)));
+        return None;
+    }
+    let of_all = headers(view);
+    let one = |entry: &Entry| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if entry.key.is_empty() || !entry.key.chars().all(is_name) {
+            let message = format!("`{}` is no name of a kind of request", entry.key);
+            let problem = Problem::new(entry.key_span.clone(), message);
+            problems.add(problem.hint("use letters, digits, `-` and `_`"));
+        }
+        let view = View::new(Some(&entry.node), &grammar::REQUEST_KIND);
+        Some(RequestKind {
+            name: Some(entry.key.clone()),
+            weight: view.number("weight").unwrap_or(1.0),
+            ..kind(&entry.node, &view, of_all.clone(), problems)?
+        })
+    };
+    entries.iter().map(one).collect()
+}
+
+/// How a mix is written.
+const EXAMPLE_OF_MIX: &str =
+    "write `mix = { read = { weight = 9, path = \"/a/{i}\" }, write = { path = \"/a\", json = \"{doc}\" } }`";
+
+fn headers(view: &View<'_>) -> Vec<(String, Template)> {
+    let entries = view.get("headers").and_then(Node::table).unwrap_or_default();
+    entries.iter().filter_map(|entry| Some((entry.key.clone(), template(&entry.node)?))).collect()
+}
+
+/// One kind of request, with the header fields of all kinds before its own.
+fn kind(
+    node: &Node,
+    view: &View<'_>,
+    of_all: Vec<(String, Template)>,
+    problems: &mut Problems<'_>,
+) -> Option<RequestKind> {
+    let own = headers(view);
+    let replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    let mut headers: Vec<_> = of_all.into_iter().filter(|(name, _)| !replaced(name)).collect();
+    headers.extend(own);
     if let (Some(_), Some(json)) = (view.get("body"), node.entry("json")) {
         let problem =
             Problem::new(json.key_span.clone(), "a request has one body: `body` and `json` exclude each other");
@@ -59,30 +137,9 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         let problem = Problem::new(at.span.clone(), "`path` does not begin with `/`");
         problems.add(via(at, problem.hint("write it as `/schools/{i}`, or begin it with `{saved.NAME}`")));
     }
-    let rate = view.get("rate").and_then(|node| rate(node, problems));
     let default_method = if body.is_some() { "POST" } else { "GET" };
-    Some(HttpSpec {
-        server: server(&view, problems)?,
-        path,
-        method: view.text("method").unwrap_or_else(|| default_method.to_owned()),
-        headers,
-        body,
-        connections: view.whole("connections").unwrap_or(1) as u32,
-        threads: view.whole("threads").unwrap_or(1) as u32,
-        amount: amount(&view, rate.as_ref(), problems),
-        rate,
-        warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
-        timeout: view.time("timeout").unwrap_or(TIMEOUT),
-        retry: retry(&view, problems),
-        expect: statuses(view.get("expect")),
-        order: match view.get("order") {
-            Some(node) => order(node, problems)?,
-            None => Order::Record,
-        },
-        collection: view.text("collection"),
-        save: saves(&view, problems),
-        other_machines: view.flag("other_machines").unwrap_or(false),
-    })
+    let method = view.text("method").unwrap_or_else(|| default_method.to_owned());
+    Some(RequestKind { name: None, weight: 1.0, path, method, headers, body })
 }
 
 /// Scheme and authority.

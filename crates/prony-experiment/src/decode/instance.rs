@@ -3,7 +3,7 @@
 use super::counters::{Counted, unknown};
 use crate::node::Node;
 use crate::problem::quoted;
-use prony_model::http::step_of;
+use prony_model::http::{kind_of, step_of};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::program::{OfReplicas, ROLES, of_replicas};
 use prony_model::spec::BACKGROUND;
@@ -22,6 +22,8 @@ pub(crate) struct PhaseNames {
     pub(crate) backgrounds: Vec<String>,
     /// The phases of requests whose rate has steps, with the most of them in any variant.
     pub(crate) steps: Vec<(String, u32)>,
+    /// The phases with a mix of requests, each with the name of one kind.
+    pub(crate) kinds: Vec<(String, String)>,
     /// The services over all variants.
     pub(crate) services: Vec<NamedService>,
 }
@@ -85,6 +87,9 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
     if let Some(number) = step_of(instance) {
         return no_step(name, number, &phases.steps);
     }
+    if let Some(kind) = kind_of(instance) {
+        return no_kind(name, kind, &phases.kinds);
+    }
     if !phases.services.is_empty() {
         let found = of_services(name, instance, phases);
         let is_of_replicas = of_replicas(instance, roles).is_some() && !phases.replicas.is_empty();
@@ -124,12 +129,33 @@ fn no_step(name: &MetricName, number: u32, steps: &[(String, u32)]) -> Option<(S
         };
         return Some((message, Some("steps are those of `rate = { steps = [...] }` or `{ ramp = {...} }`".to_owned())));
     }
+    of_all_requests(name, "step")
+}
+
+/// The fault of a kind of request.
+fn no_kind(name: &MetricName, kind: &str, kinds: &[(String, String)]) -> Option<(String, Option<String>)> {
+    let known: Vec<&str> =
+        kinds.iter().filter(|(phase, _)| *phase == name.phase).map(|(_, kind)| kind.as_str()).collect();
+    match known.as_slice() {
+        [] => {
+            let message = format!("`{name}`: the requests of phase `{}` are of one kind", name.phase);
+            Some((message, Some("kinds are those of `mix = { ... }` in `http`".to_owned())))
+        }
+        some if !some.contains(&kind) => {
+            Some((format!("`{name}`: there is no kind `{kind}`"), Some(format!("kinds: {}", quoted(some)))))
+        }
+        _ => of_all_requests(name, "kind"),
+    }
+}
+
+/// The fault of a metric that is not known of a part of a phase's requests.
+fn of_all_requests(name: &MetricName, part: &str) -> Option<(String, Option<String>)> {
     let hint = format!("write `{}.{}`", name.phase, name.key);
     let has = matches!(
         name.key.metric,
         Metric::Ok | Metric::Operations | Metric::Errors | Metric::Skipped | Metric::Rate | Metric::LatencyMax
     ) || name.key.metric.name().starts_with("latency.p");
-    let message = format!("`{name}` is not known by step: a step has `ok errors skipped rate latency`");
+    let message = format!("`{name}` is not known by {part}: a {part} has `ok errors skipped rate latency`");
     (!has || name.key.stat.is_some()).then_some((message, Some(hint)))
 }
 

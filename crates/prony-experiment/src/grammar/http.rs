@@ -1,7 +1,35 @@
 //! Declares the requests of a phase.
 
 use super::repeat::{ARRIVALS, ORDER};
-use crate::shape::{Shape, TableShape, action, optional, required, table};
+use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
+
+const METHOD: Field = optional("method", Shape::Text, "`GET`; `POST` with a body", "The method.");
+
+static BODIES: [Shape; 2] = [Shape::Request, Shape::Table(&BODY)];
+
+const REQUEST_BODY: Field =
+    optional("body", Shape::Either(&BODIES), "no body", "The body: a text, or a file as `{ file = \"...\" }`.");
+
+const JSON: Field = optional(
+    "json",
+    Shape::Word(&[("{doc}", "the document of the record")]),
+    "no body",
+    "The body as JSON, with the header field `content-type: application/json`.",
+);
+
+/// One of `mix`.
+pub(crate) static REQUEST_KIND: TableShape = table(
+    "mix of requests",
+    "A kind of request.",
+    &[&[
+        optional("weight", Shape::Positive, "1", "How often it is sent, beside the weights of the others."),
+        METHOD,
+        required("path", Shape::Request, "Path and query, such as `/schools/{i}`."),
+        optional("headers", Shape::Map(&Shape::Request), "none", "Header fields beside those of all kinds."),
+        REQUEST_BODY,
+        JSON,
+    ]],
+);
 
 /// `http = { ... }`.
 pub(crate) static HTTP: TableShape = table(
@@ -13,21 +41,18 @@ pub(crate) static HTTP: TableShape = table(
         action("service", Shape::Text, "The name of the service that gets the requests."),
         action("url", Shape::Text, "The server, if it is none of the file's services: `http://127.0.0.1:8080`."),
         optional("instance", Shape::Whole(1, 64), "1", "Which instance of the service gets the requests."),
-        optional("method", Shape::Text, "`GET`; `POST` with a body", "The method."),
-        required("path", Shape::Request, "Path and query, such as `/schools/{i}`."),
+        METHOD,
+        optional("path", Shape::Request, "required without `mix`", "Path and query, such as `/schools/{i}`."),
+        optional(
+            "mix",
+            Shape::Map(&Shape::Table(&REQUEST_KIND)),
+            "all requests are of one kind",
+            "Kinds of requests by name, in place of `path`, `method`, `body` and `json`. Of each request the kind is drawn at random by \
+             the weights. `PHASE.kind.NAME.rate` and other metrics are those of one kind.",
+        ),
         optional("headers", Shape::Map(&Shape::Request), "none", "Header fields."),
-        optional(
-            "body",
-            Shape::Either(&[Shape::Request, Shape::Table(&BODY)]),
-            "no body",
-            "The body: a text, or a file as `{ file = \"...\" }`.",
-        ),
-        optional(
-            "json",
-            Shape::Word(&[("{doc}", "the document of the record")]),
-            "no body",
-            "The body as JSON, with the header field `content-type: application/json`.",
-        ),
+        REQUEST_BODY,
+        JSON,
         optional(
             "collection",
             Shape::Text,

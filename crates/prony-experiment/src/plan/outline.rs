@@ -133,7 +133,8 @@ pub fn without_verdict(experiment: &Experiment, outline: &Outline) -> Option<NoV
         return None;
     }
     if outline.family == 0 {
-        let why = outline.variants.iter().find_map(|variant| variant.no_verdict.as_ref())?;
+        let why = outline.variants.iter().find_map(|variant| variant.no_verdict.as_deref());
+        let why = why.unwrap_or("there is no variant beside the baseline");
         let hint = (outline.blocks.max < MIN_BLOCKS).then(|| MORE_BLOCKS.to_owned());
         return Some(NoVerdict { why: format!("no verdict is possible: {why}"), hint });
     }

@@ -7,7 +7,9 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 
 use prony_http::{HostError, Trial, host};
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, RequestRate, SaveSpec, SavedFrom, Template};
+use prony_model::http::{
+    BodySpec, HttpAmount, HttpSpec, Part, RequestKind, RequestRate, SaveSpec, SavedFrom, Template,
+};
 use prony_model::latency::Recorder;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
@@ -121,10 +123,14 @@ pub(crate) fn requests(server: &Server, path: Template, requests: u64) -> HttpSp
 pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpSpec {
     HttpSpec {
         server: format!("http://{address}"),
-        path,
-        method: "GET".to_owned(),
-        headers: Vec::new(),
-        body: None,
+        kinds: vec![RequestKind {
+            name: None,
+            weight: 1.0,
+            path: path,
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: None,
+        }],
         connections: 4,
         threads: 2,
         rate: None,
@@ -137,6 +143,18 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         collection: None,
         save: BTreeMap::new(),
         other_machines: false,
+    }
+}
+
+/// Changes of the only kind of request of a load.
+pub(crate) trait With {
+    fn with(self, change: impl FnOnce(&mut RequestKind)) -> Self;
+}
+
+impl With for HttpSpec {
+    fn with(mut self, change: impl FnOnce(&mut RequestKind)) -> Self {
+        change(&mut self.kinds[0]);
+        self
     }
 }
 
@@ -179,12 +197,11 @@ fn phases_are_announced_and_reported() {
         Act::text(OK)
     });
     let number = Template(vec![Part::Text("/x/".to_owned()), Part::Number]);
-    let post = HttpSpec {
-        method: "POST".to_owned(),
-        body: Some(BodySpec::Text(text("hello"))),
-        headers: vec![("X-A".to_owned(), text("b"))],
-        ..requests(&server, text("/"), 50)
-    };
+    let post = requests(&server, text("/"), 50).with(|kind| {
+        kind.method = "POST".to_owned();
+        kind.body = Some(BodySpec::Text(text("hello")));
+        kind.headers = vec![("X-A".to_owned(), text("b"))];
+    });
     let spec = trial(vec![
         ("read", http(requests(&server, number, 200))),
         ("pause", Action::Pause(Nanos::from_millis(5))),

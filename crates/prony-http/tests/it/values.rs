@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::sync::{Arc, Mutex};
 
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, SaveSpec, SavedFrom, Template};
+use prony_model::http::{
+    BodySpec, HttpAmount, HttpSpec, Part, RequestKind, RequestRate, SaveSpec, SavedFrom, Template,
+};
 use prony_model::latency::Recorder;
 use prony_model::spec::{
-    CollectionSpec, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Order, TrialSpec, ValueSpec,
+    Arrivals, CollectionSpec, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Order, TrialSpec,
+    ValueSpec,
 };
-use prony_model::units::{Fraction, Nanos};
+use prony_model::units::{Fraction, Nanos, PerSecond};
 use prony_workload::Records;
 
-use crate::host::{Runner, SEED, assert_whole, http, requests, requests_of, text, trial};
+use crate::host::{Runner, SEED, With, assert_whole, http, requests, requests_of, text, trial};
 use crate::open_loop::in_one_of_ten;
 use crate::server::{Act, OK, Server};
 
@@ -80,8 +83,6 @@ fn each_record_is_sent_once_as_its_document() {
         (0..300).map(|n| serde_json::to_string(&records.document(n, 0).unwrap()).unwrap()).collect()
     };
     let spec = HttpSpec {
-        method: "POST".to_owned(),
-        body: Some(BodySpec::Document),
         amount: HttpAmount::Records,
         order: Order::Shuffled,
         collection: Some("schools".to_owned()),
@@ -90,7 +91,11 @@ fn each_record_is_sent_once_as_its_document() {
             template(&[plain("/x/"), Part::Number, plain("?k="), Part::Field("kind".parse().unwrap())]),
             0,
         )
-    };
+    }
+    .with(|kind| {
+        kind.method = "POST".to_owned();
+        kind.body = Some(BodySpec::Document);
+    });
     let mut runner = Runner::new(with_data(trial(vec![("insert", http(spec))]), vec![data]));
     let report = runner.phase(0).unwrap();
     runner.stop().unwrap();
@@ -116,12 +121,10 @@ fn each_record_is_sent_once_as_its_document() {
 fn orders_draw_records_and_different_ones_are_counted() {
     for order in [Order::Uniform, Order::Zipfian { theta: 0.99 }, Order::Record] {
         let (server, sent) = recording(|_, _| OK.to_owned());
-        let spec = HttpSpec {
-            order,
-            method: "POST".to_owned(),
-            body: Some(BodySpec::Text(template(&[plain("kind "), Part::Field("kind".parse().unwrap())]))),
-            ..requests(&server, template(&[plain("/"), Part::Number]), 500)
-        };
+        let spec = HttpSpec { order, ..requests(&server, template(&[plain("/"), Part::Number]), 500) }.with(|kind| {
+            kind.method = "POST".to_owned();
+            kind.body = Some(BodySpec::Text(template(&[plain("kind "), Part::Field("kind".parse().unwrap())])));
+        });
         let mut runner = Runner::new(with_data(trial(vec![("read", http(spec))]), vec![collection(None, 100)]));
         let report = runner.phase(0).unwrap();
         runner.stop().unwrap();
@@ -159,13 +162,65 @@ fn store(_: &str, body: &str) -> String {
 }
 
 fn insert(server: &Server, save: BTreeMap<String, SaveSpec>) -> HttpSpec {
-    HttpSpec {
-        method: "POST".to_owned(),
-        body: Some(BodySpec::Document),
-        amount: HttpAmount::Records,
-        order: Order::Shuffled,
-        save,
-        ..requests(server, text("/items"), 0)
+    HttpSpec { amount: HttpAmount::Records, order: Order::Shuffled, save, ..requests(server, text("/items"), 0) }.with(
+        |kind| {
+            kind.method = "POST".to_owned();
+            kind.body = Some(BodySpec::Document);
+        },
+    )
+}
+
+/// In a closed and in an open loop: every request is of one kind, and each kind has its own counts and latencies.
+#[test]
+fn mix_sends_each_kind_by_its_weight_and_accounts_for_it() {
+    const ALL: u64 = 2_000;
+    for rate in [None, Some(4_000.0)] {
+        let (server, sent) = recording(|path, _| match path {
+            "/head" => "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n".to_owned(),
+            path if path.ends_with('7') => "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            _ => OK.to_owned(),
+        });
+        let single = requests(&server, template(&[plain("/read/"), Part::Number]), ALL);
+        let arrivals = |rate| Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false };
+        let kind = |name: &str, weight, change: &dyn Fn(&mut RequestKind)| {
+            let mut kind = RequestKind { name: Some(name.to_owned()), weight, ..single.kinds[0].clone() };
+            change(&mut kind);
+            kind
+        };
+        let write = kind("write", 3.0, &|kind| {
+            (kind.method, kind.path) = ("POST".to_owned(), text("/write"));
+            kind.body = Some(BodySpec::Text(template(&[plain("body "), Part::Number])));
+        });
+        let head = kind("head", 1.0, &|kind| (kind.method, kind.path) = ("HEAD".to_owned(), text("/head")));
+        let kinds = vec![kind("read", 6.0, &|_| ()), write, head];
+        let spec = HttpSpec { kinds, rate: rate.map(|rate| RequestRate::Constant(arrivals(rate))), ..single.clone() };
+        let mut runner = Runner::new(trial(vec![("mix", http(spec))]));
+        let report = runner.phase(0).unwrap();
+        runner.stop().unwrap();
+        assert_whole(&report, ALL);
+        let received = drain(&sent);
+        let sent_to = |begin: &str| received.iter().filter(|(path, _)| path.starts_with(begin)).count() as u64;
+        let counts = report.requests.as_ref().unwrap();
+        let mut sums = (0, 0, 0.0);
+        for (name, share, begin) in [("read", 0.6, "/read/"), ("write", 0.3, "/write"), ("head", 0.1, "/head")] {
+            let part = counts.parts.iter().find(|part| part.name == format!("kind.{name}")).unwrap();
+            assert_eq!(part.ok + part.errors, sent_to(begin), "{name}");
+            let expected = share * ALL as f64;
+            // Five standard deviations; the seed is fixed.
+            assert!(((part.ok + part.errors) as f64 - expected).abs() < 5.0 * expected.sqrt(), "{part:?}");
+            let failing = received.iter().filter(|(path, _)| path.starts_with(begin) && path.ends_with('7')).count();
+            assert_eq!(part.errors, failing as u64, "{name}");
+            let latency = Recorder::from_record(&part.latency).unwrap();
+            assert_eq!((latency.succeeded(), latency.failed()), (part.ok, part.errors));
+            sums = (sums.0 + part.ok, sums.1 + part.errors, sums.2 + part.rate.measured().unwrap());
+        }
+        assert_eq!((sums.0, sums.1), (report.operations, report.errors));
+        assert!((sums.2 / (report.operations as f64 / report.time.as_secs_f64()) - 1.0).abs() < 0.01, "{}", sums.2);
+        let bodies: BTreeSet<&String> =
+            received.iter().filter(|(path, _)| path == "/write").map(|(_, body)| body).collect();
+        assert_eq!(counts.bodies, Some(bodies.len() as u64), "only requests with a body");
+        let paths: BTreeSet<&String> = received.iter().map(|(path, _)| path).collect();
+        assert_eq!(counts.paths, paths.len() as u64);
     }
 }
 
@@ -175,20 +230,23 @@ fn saved_values_are_used_with_the_record_they_are_of() {
     let mut saves = save("item", SavedFrom::Header("Location".to_owned()), true);
     saves.extend(save("id", SavedFrom::Json("/data/id".to_owned()), true));
     saves.extend(save("session", SavedFrom::Pattern("\"session\":\"([^\"]*)\"".to_owned()), false));
-    let read = |order, amount| HttpSpec {
-        order,
-        amount,
-        headers: vec![
-            ("X-Session".to_owned(), template(&[Part::Saved("session".to_owned())])),
-            ("X-Id".to_owned(), template(&[Part::Saved("id".to_owned())])),
-        ],
-        ..requests(&server, template(&[Part::Saved("item".to_owned()), plain("?n="), Part::Number]), 0)
+    let read = |order, amount| {
+        HttpSpec {
+            order,
+            amount,
+            ..requests(&server, template(&[Part::Saved("item".to_owned()), plain("?n="), Part::Number]), 0)
+        }
+        .with(|kind| {
+            kind.headers = vec![
+                ("X-Session".to_owned(), template(&[Part::Saved("session".to_owned())])),
+                ("X-Id".to_owned(), template(&[Part::Saved("id".to_owned())])),
+            ];
+        })
     };
-    let put = HttpSpec {
-        method: "PUT".to_owned(),
-        body: Some(BodySpec::Text(template(&[plain("token "), Part::Field("token".parse().unwrap())]))),
-        ..read(Order::Shuffled, HttpAmount::Records)
-    };
+    let put = read(Order::Shuffled, HttpAmount::Records).with(|kind| {
+        kind.method = "PUT".to_owned();
+        kind.body = Some(BodySpec::Text(template(&[plain("token "), Part::Field("token".parse().unwrap())])));
+    });
     let spec = trial(vec![
         ("insert", http(insert(&server, saves))),
         ("read", http(read(Order::Record, HttpAmount::Records))),
@@ -285,37 +343,48 @@ fn loads_that_cannot_be_are_refused_with_all_faults() {
     let good = requests(&server, text("/"), 10);
     let field = || template(&[plain("/"), Part::Field("id".parse().unwrap())]);
     for (spec, texts) in [
-        (HttpSpec { path: text("a b"), server: "ftp://x".to_owned(), ..good.clone() }, vec!["ftp", "a space", "begin"]),
-        (HttpSpec { path: field(), ..good.clone() }, vec!["no collection"]),
-        (HttpSpec { path: field(), collection: Some("c".to_owned()), ..good.clone() }, vec!["no collection `c`"]),
+        (
+            HttpSpec { server: "ftp://x".to_owned(), ..good.clone() }.with(|kind| {
+                kind.path = text("a b");
+            }),
+            vec!["ftp", "a space", "begin"],
+        ),
+        (
+            good.clone().with(|kind| {
+                kind.path = field();
+            }),
+            vec!["no collection"],
+        ),
+        (
+            HttpSpec { collection: Some("c".to_owned()), ..good.clone() }.with(|kind| {
+                kind.path = field();
+            }),
+            vec!["no collection `c`"],
+        ),
         (HttpSpec { amount: HttpAmount::Records, ..good.clone() }, vec!["no records"]),
         (HttpSpec { save: save("x", SavedFrom::Pattern("(".to_owned()), true), ..good.clone() }, vec!["`x`"]),
         (
-            HttpSpec {
-                body: Some(BodySpec::File { path: "/nonesuch".to_owned(), fill: BTreeMap::new() }),
-                connections: 0,
-                ..good.clone()
-            },
+            HttpSpec { connections: 0, ..good.clone() }.with(|kind| {
+                kind.body = Some(BodySpec::File { path: "/nonesuch".to_owned(), fill: BTreeMap::new() });
+            }),
             vec!["/nonesuch", "connections"],
         ),
         (
-            HttpSpec {
-                body: Some(BodySpec::File {
+            good.clone().with(|kind| {
+                kind.body = Some(BodySpec::File {
                     path: "/proc/version".to_owned(),
                     fill: BTreeMap::from([("CHANGESET".to_owned(), text("1")), (String::new(), text("2"))]),
-                }),
-                ..good.clone()
-            },
+                });
+            }),
             vec!["a text to replace is empty"],
         ),
         (
-            HttpSpec {
-                body: Some(BodySpec::File {
+            good.clone().with(|kind| {
+                kind.body = Some(BodySpec::File {
                     path: "Cargo.toml".to_owned(),
                     fill: BTreeMap::from([("NOT THERE".to_owned(), text("1"))]),
-                }),
-                ..good.clone()
-            },
+                });
+            }),
             vec!["does not contain `NOT THERE`"],
         ),
     ] {
@@ -356,11 +425,10 @@ fn files_are_sent_with_texts_replaced() {
             ("CHANGESET".to_owned(), template(&[Part::Saved("changeset".to_owned())])),
             ("NUMBER".to_owned(), template(&[Part::Number])),
         ]);
-        let upload = HttpSpec {
-            method: "POST".to_owned(),
-            body: Some(BodySpec::File { path: file.path().display().to_string(), fill }),
-            ..requests(&server, template(&[plain("/"), Part::Number]), 11)
-        };
+        let upload = requests(&server, template(&[plain("/"), Part::Number]), 11).with(|kind| {
+            kind.method = "POST".to_owned();
+            kind.body = Some(BodySpec::File { path: file.path().display().to_string(), fill });
+        });
         let mut runner = Runner::new(trial(vec![("open", http(open)), ("upload", http(upload))]));
         assert_whole(&runner.phase(0).unwrap(), 1);
         let report = runner.phase(1).unwrap();
@@ -414,7 +482,9 @@ fn lists_of_different_lengths_are_used_up_to_the_shortest() {
         amount: HttpAmount::Records,
         ..requests(&server, template(&[part("a"), part("b"), plain("?"), Part::Number]), 0)
     };
-    let broken = HttpSpec { headers: vec![("X-A".to_owned(), template(&[part("line")]))], ..both.clone() };
+    let broken = both.clone().with(|kind| {
+        kind.headers = vec![("X-A".to_owned(), template(&[part("line")]))];
+    });
     let mut runner = Runner::new(trial(vec![
         ("first", http(numbered("/a", saves, 10))),
         ("second", http(numbered("/b", save("b", pattern(), true), 6))),
@@ -525,16 +595,11 @@ fn large_file_is_sent_in_bounded_memory() {
 #[ignore = "runs in a process of its own, from the test before"]
 fn upload_of_a_process() {
     let [Ok(address), Ok(path)] = UPLOAD.map(std::env::var) else { return };
-    let spec = HttpSpec {
-        method: "PUT".to_owned(),
-        body: Some(BodySpec::File {
-            path,
-            fill: BTreeMap::from([("CHANGESET".to_owned(), template(&[Part::Number]))]),
-        }),
-        connections: 1,
-        threads: 1,
-        ..requests_of(&address, text("/"), 2)
-    };
+    let spec = HttpSpec { connections: 1, threads: 1, ..requests_of(&address, text("/"), 2) }.with(|kind| {
+        kind.method = "PUT".to_owned();
+        kind.body =
+            Some(BodySpec::File { path, fill: BTreeMap::from([("CHANGESET".to_owned(), template(&[Part::Number]))]) });
+    });
     let last = HttpSpec { connections: 1, threads: 1, ..requests_of(&address, text("/"), 1) };
     let mut runner = Runner::new(trial(vec![("upload", http(spec)), ("last", http(last))]));
     let report = runner.phase(0).unwrap();

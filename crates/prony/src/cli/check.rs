@@ -165,9 +165,11 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let analyses = compare.analyses(outline.blocks);
     let family = outline.family;
     if family == 0 {
-        let hint = without_verdict(experiment, outline).and_then(|no_verdict| no_verdict.hint);
+        let Some(prony_model::event::NoVerdict { why, hint }) = without_verdict(experiment, outline) else {
+            return format!("{compared}\n{uncompared}");
+        };
         let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
-        return format!("{compared}: no verdict is possible: see the notes above\n{uncompared}{hint}");
+        return format!("{compared}: {why}\n{uncompared}{hint}");
     }
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
         Some(blocks) => {

@@ -179,8 +179,10 @@ impl Allotted {
             match &mut phase.action {
                 Action::Http(http) => {
                     self.fill_in(&mut http.server);
-                    if let Some(BodySpec::File { path, .. }) = &mut http.body {
-                        make_absolute(path);
+                    for kind in &mut http.kinds {
+                        if let Some(BodySpec::File { path, .. }) = &mut kind.body {
+                            make_absolute(path);
+                        }
                     }
                 }
                 Action::Run(run) => {

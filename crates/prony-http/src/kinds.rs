@@ -1,0 +1,139 @@
+//! The kinds of requests of a load, and which of them each request is.
+
+use prony_model::random::mix;
+
+use crate::request::Template;
+use crate::text::Variation;
+
+/// A kind of request.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    /// Its name in a mix.
+    pub(crate) name: Option<String>,
+    /// How often it is sent, beside the weights of the others.
+    pub(crate) weight: f64,
+    pub(crate) template: Template,
+}
+
+/// All kinds of a load, of which there is at least one.
+#[derive(Clone, Debug)]
+pub(crate) struct Kinds {
+    all: Vec<Kind>,
+    draw: Draw,
+}
+
+/// Which kind a request is: drawn at random from its number, so that it depends neither on threads nor on speed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Draw {
+    /// Sums of the weights up to each kind, as shares of all; none of a single kind.
+    ends: Vec<f64>,
+    seed: u64,
+}
+
+impl Draw {
+    fn new(weights: &[f64], seed: u64) -> Self {
+        let all: f64 = weights.iter().sum();
+        let ends = weights.iter().scan(0.0, |sum, weight| {
+            *sum += weight / all;
+            Some(*sum)
+        });
+        Self { ends: if weights.len() > 1 { ends.collect() } else { Vec::new() }, seed }
+    }
+
+    /// The place of the kind of the request with this number.
+    #[inline]
+    pub(crate) fn of(&self, number: u64) -> u32 {
+        if self.ends.is_empty() {
+            return 0;
+        }
+        // 53 bits: evenly spread over [0, 1).
+        let drawn = (mix(self.seed ^ mix(number)) >> 11) as f64 / (1u64 << 53) as f64;
+        // The last sum may be below 1 by rounding.
+        self.ends.iter().position(|end| drawn < *end).unwrap_or(self.ends.len() - 1) as u32
+    }
+}
+
+impl Kinds {
+    /// Requests of one kind.
+    pub(crate) fn one(template: Template) -> Self {
+        Self { all: vec![Kind { name: None, weight: 1.0, template }], draw: Draw::default() }
+    }
+
+    /// A mix of requests.
+    pub(crate) fn of(mut all: Vec<Kind>, seed: u64) -> Self {
+        let weights: Vec<f64> = all.iter().map(|kind| kind.weight).collect();
+        if all.len() > 1 {
+            // Two kinds may differ where their numbers are the same.
+            all.iter_mut().for_each(|kind| kind.template.tell_apart());
+        }
+        Self { all, draw: Draw::new(&weights, seed) }
+    }
+
+    pub(crate) fn draw(&self) -> Draw {
+        self.draw.clone()
+    }
+
+    /// The template of the request with this number.
+    #[inline]
+    pub(crate) fn template(&self, number: u64) -> &Template {
+        &self.all[self.draw.of(number) as usize].template
+    }
+
+    /// The request where all are the same, with what is known of it.
+    #[inline]
+    pub(crate) fn same(&self) -> Option<&Template> {
+        self.all.first().map(|kind| &kind.template).filter(|template| self.all.len() == 1 && template.same().is_some())
+    }
+
+    /// The names of the kinds of a mix.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().filter_map(|kind| kind.name.as_deref())
+    }
+
+    /// The method where all have the same; else all of them.
+    pub(crate) fn methods(&self) -> String {
+        let mut methods: Vec<&str> = self.all.iter().map(|kind| kind.template.method()).collect();
+        methods.sort_unstable();
+        methods.dedup();
+        methods.join(", ")
+    }
+
+    /// Whether some request has a file open.
+    pub(crate) fn read_files(&self) -> bool {
+        self.all.iter().any(|kind| kind.template.reads_files())
+    }
+
+    /// How the paths of two requests differ.
+    pub(crate) fn paths(&self) -> Variation {
+        self.all.iter().map(|kind| kind.template.paths()).max().unwrap_or_default()
+    }
+
+    /// How their bodies differ; `None` where none has one.
+    pub(crate) fn bodies(&self) -> Option<Variation> {
+        self.all.iter().filter_map(|kind| kind.template.bodies()).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_drawn_by_their_weights() {
+        const REQUESTS: u64 = 100_000;
+        for (weights, seed) in [(vec![8.0, 1.0, 1.0], 1), (vec![0.5, 0.25, 0.25], 2), (vec![1.0; 7], 3)] {
+            let draw = Draw::new(&weights, seed);
+            let mut counts = vec![0u64; weights.len()];
+            (0..REQUESTS).for_each(|number| counts[draw.of(number) as usize] += 1);
+            let all: f64 = weights.iter().sum();
+            for (count, weight) in counts.iter().zip(&weights) {
+                let expected = REQUESTS as f64 * weight / all;
+                // Five standard deviations; the seeds are fixed.
+                assert!((*count as f64 - expected).abs() < 5.0 * expected.sqrt(), "{counts:?} of {weights:?}");
+            }
+            let other = Draw::new(&weights, seed + 10);
+            assert!((0..100).any(|number| draw.of(number) != other.of(number)), "the seed counts");
+        }
+        assert_eq!(Draw::new(&[3.0], 1).of(7), 0);
+    }
+}
