@@ -1,6 +1,7 @@
 //! Chooses the columns of tables where the experiment defines none.
 
 use prony_experiment::design::{CellPart, Experiment, Expr};
+use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::number::time;
 use prony_model::processes;
@@ -43,7 +44,7 @@ const TIME: &[MetricKey] = &[
     MetricKey::amount(Metric::Cpu),
     MetricKey::amount(Metric::SettleDirty),
 ];
-/// Those of a phase's background, after its own times.
+/// Those of a phase's background and of each kind of its requests, after its own times.
 const BESIDE: &[MetricKey] = &[
     MetricKey::amount(Metric::Rate),
     MetricKey::amount(Metric::Errors),
@@ -223,18 +224,19 @@ fn planned(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) ->
                 }
             }
             if topic == Topic::Time {
-                columns.extend(
-                    BESIDE.iter().filter(|key| figures.has_beside(phase, **key)).map(|key| beside(phase, *key)),
-                );
+                for instance in figures.beside(phase) {
+                    let keys = BESIDE.iter().filter(|key| figures.has_beside(phase, &instance, **key));
+                    columns.extend(keys.map(|key| beside(phase, &instance, *key)));
+                }
             }
         }
     }
     (columns, absent)
 }
 
-/// The column of a metric of a phase's background.
-fn beside(phase: &str, key: MetricKey) -> ColumnPlan {
-    let name = MetricName { phase: phase.to_owned(), instance: Some(BACKGROUND.to_owned()), key };
+/// The column of a metric of a phase's background, or of a kind of its requests.
+fn beside(phase: &str, instance: &str, key: MetricKey) -> ColumnPlan {
+    let name = MetricName { phase: phase.to_owned(), instance: Some(instance.to_owned()), key };
     ColumnPlan { topic: Topic::Time, ..of_metric(name) }
 }
 
@@ -252,10 +254,12 @@ pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec
         }
     }
     // A phase brings metrics that the ones before it lack: back into the usual order.
-    let of_background = BESIDE.iter().map(|key| beside("", *key).heading);
+    let figures = Figures { trials };
+    let instances = once(timed_phases(experiment, trials).iter().flat_map(|phase| figures.beside(phase)));
+    let of_beside = instances.iter().flat_map(|instance| BESIDE.iter().map(|key| beside("", instance, *key).heading));
     let names = |keys: &[MetricKey]| keys.iter().map(MetricKey::to_string).collect::<Vec<_>>();
     let order: Vec<String> =
-        names(TIME).into_iter().chain(of_background).chain(names(MEMORY)).chain(names(STORAGE)).collect();
+        names(TIME).into_iter().chain(of_beside).chain(names(MEMORY)).chain(names(STORAGE)).collect();
     plans.sort_by_key(|plan| order.iter().position(|key| *key == plan.heading));
     absent.iter_mut().for_each(|(_, keys)| keys.retain(|key| plans.iter().all(|plan| plan.heading != key.to_string())));
     absent.retain(|(_, keys)| !keys.is_empty());
@@ -369,10 +373,17 @@ impl Figures<'_> {
         }
     }
 
-    /// Whether a phase has a background with this metric; errors, refused and skipped operations only where there are any.
-    fn has_beside(&self, phase: &str, key: MetricKey) -> bool {
+    /// The instances whose times are shown beside those of a phase: its background, the kinds of its requests.
+    fn beside(&self, phase: &str) -> Vec<String> {
+        let records = self.trials.iter().flat_map(|trial| &trial.phases).filter(|record| record.name == phase);
+        let is_beside = |instance: &&String| *instance == BACKGROUND || kind_of(instance).is_some();
+        once(records.flat_map(|record| record.readings.keys()).filter(is_beside).cloned())
+    }
+
+    /// Whether such an instance has this metric; errors, refused and skipped operations only where there are any.
+    fn has_beside(&self, phase: &str, instance: &str, key: MetricKey) -> bool {
         let any = matches!(key.metric, Metric::Errors | Metric::Refused | Metric::Skipped);
-        let mut values = self.readings_of(phase, BACKGROUND, key).filter_map(Reading::measured);
+        let mut values = self.readings_of(phase, instance, key).filter_map(Reading::measured);
         values.any(|value| !any || *value > 0.0)
     }
 

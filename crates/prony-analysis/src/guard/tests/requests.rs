@@ -1,6 +1,6 @@
 //! Tests which figures of requests are compared, where not as many of them succeeded in two trials of a block.
 
-use prony_model::http::HttpAmount;
+use prony_model::http::{HttpAmount, RequestKind};
 
 use super::*;
 
@@ -111,4 +111,23 @@ fn fewer_bodies_than_requests_are_a_finding() {
     assert_eq!(found(", body = \"{i}\"", 9.0, 10.0), [""; 0], "a request that failed has sent one too");
     assert_eq!(found("", 10.0, 1.0), [""; 0], "requests without a body");
     assert_eq!(found(", body = \"{i}\"", 2_000_000.0, 1_950_000.0), [""; 0], "an estimate may be too low");
+}
+
+#[test]
+fn bodies_of_a_mix_are_compared_with_its_requests_that_have_one() {
+    let mut spec = served("POST", "requests = 10, body = \"{i}\"");
+    let Action::Http(http) = &mut spec.phases[0].action else { panic!("requests") };
+    let one = http.kinds[0].clone();
+    let write = RequestKind { name: Some("write".to_owned()), ..one.clone() };
+    http.kinds = vec![write, RequestKind { name: Some("read".to_owned()), body: None, ..one }];
+    let found = |distinct: f64| {
+        let mut ran = record(vec![phase("insert", &[(Metric::Ok, 10.0), (Metric::SentDistinct, distinct)])]);
+        for (kind, ok) in [("kind.write", 3.0), ("kind.read", 7.0)] {
+            let key = MetricKeyText(MetricKey::amount(Metric::Ok));
+            ran.phases[0].readings.insert(kind.to_owned(), [(key, Reading::Measured(ok))].into_iter().collect());
+        }
+        crate::guard::requests::check(&spec, &ran).map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    assert_eq!(found(3.0), [""; 0]);
+    assert_eq!(found(2.0), ["3 requests had an expected answer, but the number of distinct bodies sent is 2"]);
 }
