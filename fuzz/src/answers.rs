@@ -108,6 +108,7 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         connections: 1,
         threads: 1,
         rate: None,
+        think: Nanos::ZERO,
         amount: HttpAmount::Requests(REQUESTS[0]),
         warm_up: Nanos::ZERO,
         timeout: TIMEOUT,

@@ -66,6 +66,8 @@ pub struct Asked {
     pub threads: u32,
     /// Closed or open loop.
     pub pace: Loop,
+    /// Closed loop: the mean of the exponential times between an answer and the next request of its connection; zero for none.
+    pub think: Nanos,
     /// What ends it.
     pub bound: Bound,
     /// Requests that start so soon after the begin are in no figure.
@@ -97,6 +99,7 @@ impl Asked {
             connections: 10,
             threads: 1,
             pace: Loop::Closed,
+            think: Nanos::ZERO,
             bound: Bound::Duration(Nanos::from_secs(10)),
             warm_up: Nanos::ZERO,
             timeout: Nanos::from_secs(10),

@@ -29,6 +29,7 @@ use crate::retry::{self, Ended, Waiting};
 use crate::saved::Found;
 use crate::source::Source;
 use crate::tally::{Exchange, Failure, Tally};
+use crate::thinking::Thinking;
 use crate::tls::Tls;
 
 /// Bytes that are received at once.
@@ -93,6 +94,7 @@ pub(crate) struct EventLoop<'a> {
     /// Connections without a request; the one that had one last is used first.
     free: Vec<u32>,
     waiting: Waiting,
+    thinking: Thinking,
     pace: Pace,
     source: Source<'a>,
     tally: Tally,
@@ -117,6 +119,7 @@ impl<'a> EventLoop<'a> {
             connections: (0..job.connections).map(|_| Connection::new()).collect(),
             free: (0..job.connections).rev().collect(),
             waiting: Waiting::default(),
+            thinking: Thinking::new(job.load.asked().think, job.load.asked().seed, job.index),
             source,
             tally: Tally::new(&job.load.shape(), pace.warm_up_end()),
             found: Found::default(),
@@ -133,6 +136,10 @@ impl<'a> EventLoop<'a> {
     pub(crate) fn run(mut self) -> Result<Done, Error> {
         let mut events = Vec::with_capacity(MOST_EVENTS);
         let (mut measured_since, mut usage) = (None, None);
+        if self.thinking.is_on() {
+            // They do not all begin at once.
+            std::mem::take(&mut self.free).into_iter().for_each(|slot| self.thinking.rest(slot, self.pace.begin()));
+        }
         loop {
             let now = monotonic();
             if measured_since.is_none() && now >= self.pace.warm_up_end() {
@@ -177,6 +184,9 @@ impl<'a> EventLoop<'a> {
     fn dispatch(&mut self, now: Nanos) {
         while let Some((slot, ended)) = self.waiting.next(Some(now)) {
             self.repeat(slot, &ended, now);
+        }
+        while let Some(slot) = self.thinking.next(now) {
+            self.free.push(slot);
         }
         // A server that refuses connections at once frees them at once, so that this could go on without end.
         for _ in 0..self.connections.len() {
@@ -262,6 +272,9 @@ impl<'a> EventLoop<'a> {
         let mut is_start = false;
         if let Some(next) = self.waiting.due() {
             (is_start, until) = (next <= until, until.min(next));
+        }
+        if let Some(next) = self.thinking.due() {
+            (is_start, until) = (is_start || next <= until, until.min(next));
         }
         if let Some(next) = self.pace.next(now) {
             is_start |= !self.free.is_empty() && next <= until;
@@ -355,7 +368,11 @@ impl<'a> EventLoop<'a> {
         let request = self.connections[slot as usize].request;
         self.record(&request, &exchange, end, now);
         self.progress.running -= 1;
-        self.free.push(slot);
+        if self.thinking.is_on() {
+            self.thinking.rest(slot, now);
+        } else {
+            self.free.push(slot);
+        }
     }
 
     /// Saves what later requests use of an expected answer, or says why that cannot be.

@@ -1,6 +1,6 @@
 //! The kinds of requests of a load, and which of them each request is.
 
-use prony_model::random::mix;
+use prony_model::random::{GOLDEN, Purpose, derive, mix, unit};
 
 use crate::request::Template;
 use crate::text::Variation;
@@ -37,7 +37,10 @@ impl Draw {
             *sum += weight / all;
             Some(*sum)
         });
-        Self { ends: if weights.len() > 1 { ends.collect() } else { Vec::new() }, seed }
+        Self {
+            ends: if weights.len() > 1 { ends.collect() } else { Vec::new() },
+            seed: derive(seed, Purpose::Choice, 0),
+        }
     }
 
     /// The place of the kind of the request with this number.
@@ -46,8 +49,8 @@ impl Draw {
         if self.ends.is_empty() {
             return 0;
         }
-        // 53 bits: evenly spread over [0, 1).
-        let drawn = (mix(self.seed ^ mix(number)) >> 11) as f64 / (1u64 << 53) as f64;
+        // The word of this number in the stream of the seed.
+        let drawn = unit(mix(self.seed.wrapping_add(number.wrapping_mul(GOLDEN))));
         // The last sum may be below 1 by rounding.
         self.ends.iter().position(|end| drawn < *end).unwrap_or(self.ends.len() - 1) as u32
     }

@@ -48,6 +48,7 @@ mod steps;
 mod tally;
 mod target;
 mod text;
+mod thinking;
 mod tls;
 mod variety;
 

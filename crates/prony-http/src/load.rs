@@ -208,7 +208,7 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
             faults.push(Fault::new(message, hint));
         }
     };
-    let Asked { connections, threads, bound, warm_up, timeout, expect, retry, pace, .. } = asked;
+    let Asked { connections, threads, bound, warm_up, timeout, expect, retry, pace, think, .. } = asked;
     check((1..=MOST_CONNECTIONS).contains(connections), "the connections are not 1 to 60000", "the default is 10");
     check((1..=MOST_THREADS).contains(threads), "the threads are not 1 to 1024", "the default is 1");
     check(threads <= connections, "there are more threads than connections", "each thread needs a connection");
@@ -216,7 +216,12 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
     check(*bound != Bound::Duration(Nanos::ZERO), "the duration is zero", "write it as `10 s`");
     check(*timeout > Nanos::ZERO, "the timeout is zero", "write it as `10 s`");
     let duration = if let Bound::Duration(duration) = bound { *duration } else { Nanos::ZERO };
-    let short = [duration, *warm_up, *timeout].into_iter().all(|time| time <= LONGEST);
+    check(
+        *think == Nanos::ZERO || *pace == Loop::Closed,
+        "requests at a rate leave no time to think",
+        "leave one of the two out",
+    );
+    let short = [duration, *warm_up, *timeout, *think].into_iter().all(|time| time <= LONGEST);
     check(short, "a time is longer than a year", "write it as `10 s`");
     let statuses = expect.iter().all(|status| (200..1_000).contains(status));
     if let Loop::Open(RequestRate::Steps(steps)) = pace {

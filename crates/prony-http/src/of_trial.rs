@@ -283,6 +283,7 @@ fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
         connections: spec.connections,
         threads: spec.threads,
         pace: spec.rate.clone().map_or(Loop::Closed, Loop::Open),
+        think: spec.think,
         bound,
         warm_up: spec.warm_up,
         timeout: spec.timeout,

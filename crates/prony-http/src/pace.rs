@@ -73,6 +73,11 @@ impl Pace {
         Self { share, first: asked.first, nth: 0, begin, warm_up_end, end, left, draw, open }
     }
 
+    /// When the load begins.
+    pub(crate) fn begin(&self) -> Nanos {
+        self.begin
+    }
+
     /// When the warm-up ends.
     pub(crate) fn warm_up_end(&self) -> Nanos {
         self.warm_up_end

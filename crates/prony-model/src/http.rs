@@ -21,6 +21,9 @@ pub struct HttpSpec {
     pub threads: u32,
     /// Open loop at this rate over all connections; `None` is closed loop.
     pub rate: Option<RequestRate>,
+    /// Closed loop: the mean of the exponential times between an answer and the next request of its connection; zero for none.
+    #[serde(default)]
+    pub think: Nanos,
     /// What ends it.
     pub amount: HttpAmount,
     /// Requests that start so soon after the begin are in no figure.

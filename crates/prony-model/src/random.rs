@@ -58,6 +58,8 @@ pub enum Purpose {
     ScanLength,
     /// Times of arrivals.
     Arrival,
+    /// Times between an answer and the next request.
+    Think,
 }
 
 /// A separate seed for one purpose and one part of the work.

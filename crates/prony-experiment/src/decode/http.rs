@@ -36,6 +36,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         connections: view.whole("connections").unwrap_or(1) as u32,
         threads: view.whole("threads").unwrap_or(1) as u32,
         amount: amount(&view, rate.as_ref(), problems),
+        think: think(&view, problems),
         rate,
         warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
         timeout: view.time("timeout").unwrap_or(TIMEOUT),
@@ -208,6 +209,15 @@ fn amount(view: &View<'_>, rate: Option<&RequestRate>, problems: &mut Problems<'
         (None, Some(time)) => HttpAmount::Duration(time),
         (None, None) => HttpAmount::Records,
     }
+}
+
+/// The time between an answer and the next request of its connection.
+fn think(view: &View<'_>, problems: &mut Problems<'_>) -> Nanos {
+    if let (Some(_), true) = (view.get("think"), view.get("rate").is_some()) {
+        let problem = Problem::new(view.key_span("think"), "`think` and `rate` both say when a request starts");
+        problems.add(problem.hint("leave out `rate` for a closed loop of connections, or `think` for an open one"));
+    }
+    view.time("think").unwrap_or(Nanos::ZERO)
 }
 
 fn retry(view: &View<'_>, problems: &mut Problems<'_>) -> Option<RetrySpec> {

@@ -75,6 +75,13 @@ pub(crate) static HTTP: TableShape = table(
             "closed loop",
             "Open loop: requests start at this rate, or at rates that follow one another.",
         ),
+        optional(
+            "think",
+            Shape::Span,
+            "none",
+            "Closed loop: how long a connection waits on average between an answer and its next request, as a user does who reads. The \
+             times are exponential, so that connections do not send in step.",
+        ),
         optional("warm_up", Shape::Span, "none", "Requests that start so soon after the begin are in no result."),
         optional(
             "timeout",

@@ -181,6 +181,8 @@ fn mix_has_kinds_of_requests_with_weights_and_metrics_of_their_own() {
     for (mix, more, metric, expected) in [
         (MIX, "", "p.kind.read.latency.p99", "no faults"),
         (MIX, "", "p.kind.write.rate", "no faults"),
+        (MIX, ", think = \"1 s\"", "p.rate", "no faults"),
+        (MIX, ", think = \"1 s\", rate = 9", "p.rate", "`think` and `rate` both say when a request starts"),
         (MIX, "", "p.kind.delete.rate", "there is no kind `delete` | kinds: `read`, `write`"),
         (MIX, "", "p.kind.read.timeouts", "is not known by kind"),
         (MIX, ", path = \"/\"", "p.rate", "`path` and `mix` exclude each other"),

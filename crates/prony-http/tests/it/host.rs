@@ -134,6 +134,7 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         connections: 4,
         threads: 2,
         rate: None,
+        think: Nanos::ZERO,
         amount: HttpAmount::Requests(requests),
         warm_up: Nanos::ZERO,
         timeout: PATIENT,

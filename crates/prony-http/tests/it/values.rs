@@ -224,6 +224,26 @@ fn mix_sends_each_kind_by_its_weight_and_accounts_for_it() {
     }
 }
 
+/// The response time law of closed systems: requests a second are the connections over the time that each takes for a request, the
+/// answer and the thinking. Whatever the machine does, connections cannot send more.
+#[test]
+fn connections_think_between_an_answer_and_the_next_request() {
+    let (server, sent) = recording(|_, _| OK.to_owned());
+    let think = Nanos::from_millis(20);
+    let amount = HttpAmount::Duration(Nanos::from_secs(2));
+    let spec = HttpSpec { think, amount, connections: 30, ..requests(&server, text("/"), 0) };
+    let mut runner = Runner::new(trial(vec![("think", http(spec))]));
+    let report = runner.phase(0).unwrap();
+    runner.stop().unwrap();
+    assert_whole(&report, drain(&sent).len() as u64);
+    // 3,000 requests, and five standard deviations.
+    let most = 30.0 * 2.0 / think.as_secs_f64();
+    assert!((report.operations as f64) < most + 5.0 * most.sqrt(), "{}", report.operations);
+    assert!(report.operations > 100, "{}", report.operations);
+    let waited = Recorder::from_record(&report.histograms[0]).unwrap();
+    assert!(waited.succeeded() == report.operations, "the thinking is in no latency");
+}
+
 #[test]
 fn saved_values_are_used_with_the_record_they_are_of() {
     let (server, sent) = recording(store);

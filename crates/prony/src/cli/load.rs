@@ -67,6 +67,9 @@ pub struct Arguments {
     /// Seed of random gaps
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Let each connection wait between an answer and its next request, for exponential times of this mean, such as '100 ms'
+    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["rate", "find_max"])]
+    think: Option<Nanos>,
     /// Stop after so many requests
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
     requests: Option<u64>,
@@ -318,6 +321,7 @@ fn asked(arguments: &Arguments) -> Asked {
         connections: arguments.connections.unwrap_or(usual),
         threads: arguments.threads,
         pace,
+        think: arguments.think.unwrap_or(defaults.think),
         bound,
         warm_up: arguments.warmup.unwrap_or(Nanos::ZERO),
         timeout: arguments.timeout,
