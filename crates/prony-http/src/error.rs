@@ -4,6 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// The address of a host, where that is another text.
+fn resolved(host: &str, address: SocketAddr) -> String {
+    if host == address.to_string() { String::new() } else { format!(" ({address})") }
+}
+
 /// What is wrong with what somebody asked for, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -42,7 +47,7 @@ pub enum Error {
         address: SocketAddr,
     },
     /// No connection could be made before the load.
-    #[error("cannot connect to `{host}` ({address})")]
+    #[error("cannot connect to `{host}`{}", resolved(host, *address))]
     Connect {
         /// The host.
         host: String,

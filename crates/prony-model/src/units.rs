@@ -234,6 +234,12 @@ impl Dimension {
     }
 }
 
+/// The unit that differs from this one by the case of its letters only.
+fn meant(unit: &str, known: &str) -> String {
+    let meant = known.split(", ").find(|known| known.eq_ignore_ascii_case(unit));
+    meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default()
+}
+
 /// Why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
@@ -241,7 +247,7 @@ pub enum QuantityError {
     #[error("`{0}` does not begin with a number")]
     Number(String),
     /// The unit is not known.
-    #[error("`{unit}` is not a unit of {kind}; known: {known}")]
+    #[error("`{unit}` is not a unit of {kind}{}; known: {known}", meant(unit, known))]
     Unit {
         /// The unit as written.
         unit: String,
@@ -367,7 +373,10 @@ mod tests {
         let text = parse_time("3 sec").unwrap_err().to_string();
         assert_eq!(text, "`sec` is not a unit of time; known: ns, us, ms, s, min, h");
         let text = parse_bytes("3 kiB").unwrap_err().to_string();
-        assert_eq!(text, "`kiB` is not a unit of memory or storage; known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB");
+        assert_eq!(
+            text,
+            "`kiB` is not a unit of memory or storage, did you mean `KiB`?; known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
+        );
         assert!(matches!(parse_bytes("-1 B"), Err(QuantityError::Range(_))));
         assert!(parse_bytes("1e9 GB").is_err());
         assert!(parse_fraction("120%").is_err());

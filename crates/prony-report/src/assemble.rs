@@ -24,7 +24,7 @@ use super::left_out;
 use super::machine;
 use super::model::{Align, Column, FindingLine, Label, Report, Row, Table, Topic};
 use super::notes::{self, Notes};
-use super::nothing_measured::nothing_measured;
+use super::nothing_measured::{nothing_measured, to_ignore};
 use super::preface;
 use super::processes;
 use super::remarks::remarks;
@@ -106,6 +106,9 @@ fn assembled(data: &RunData, options: &Options) -> Report {
     // That one variant is compared with nothing is no news.
     let is_single = data.experiment.variants().len() == 1;
     let mut findings = preface::findings(data);
+    let ignored = to_ignore(&data.experiment, &data.trials, !options.commands.is_empty());
+    let failures = findings.iter_mut().filter(|finding| finding.is_of("trials_failed"));
+    failures.for_each(|finding| finding.hint.extend(ignored.iter().flat_map(|text| ["; ", text])));
     let mut closing = None;
     let too_early = basis::too_early(&verdicts.lines).filter(|_| options.brief);
     if too_early.is_some() {
@@ -141,6 +144,7 @@ fn assembled(data: &RunData, options: &Options) -> Report {
         findings.insert(options.warnings.len(), headline);
         let (title, preface, remarks) = (data.head.title.clone(), preface::brief(data), vec![ended]);
         let crashes = crash::tables(data, options.brief);
+        let closing = options.resume.as_ref().map(|command| format!("to run the other trials: `{command}`"));
         return Report { title, question, preface, findings, crashes, remarks, closing, ..Report::default() };
     }
     Report {
@@ -208,14 +212,15 @@ fn more(data: &RunData, notes: usize, is_cut: bool, options: &Options) -> String
     let metric = compared.first().or(not_compared.first()).map(|phase| format!("{phase}.cpu"));
     let metric = metric.as_deref().map_or("PHASE.METRIC".into(), shell_words::quote);
     format!(
-        "{resume}all tables{notes}: `prony show {run} --all{database}`; in place of `--all`: {phase}`--metric {metric}` (one metric)"
+        "{resume}all tables{notes}: `prony show {run} --all{database}`; less than all, in place of `--all`: {phase}`--metric {metric}` \
+         (one metric)"
     )
 }
 
 /// Test, correction and margin, as every verdict must name them; or why nothing is judged.
 fn judged(verdicts: &Verdicts) -> Option<String> {
     if verdicts.lines.is_empty() {
-        return verdicts.silent.map(|why| format!("No verdict: {why}."));
+        return verdicts.silent.as_ref().map(|why| format!("No verdict: {why}."));
     }
     // Comparisons may have reached different analyses; those that reached none name no test, unless that is all of them.
     let reached = verdicts.lines.iter().any(|line| line.comparison.p.measured().is_some());
@@ -485,7 +490,8 @@ impl<'a> Maker<'a> {
         let judged = match self.data.experiment.compare().baseline.is_empty() {
             true => "",
             false => {
-                " The ratio of a verdict is taken within each block and differs from the ratio of these numbers: quote the verdict's."
+                " The ratio in a verdict, the sentence above, is taken within each block and differs from the ratio of these numbers: \
+                 it is the one to report."
             }
         };
         match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {

@@ -52,7 +52,10 @@ pub(super) fn explain_once(lines: &mut [Line]) {
 /// says that blocks are too few.
 pub(super) fn omit_detectable(lines: &mut [Line]) {
     let of_no_use = |line: &&mut Line| {
-        line.comparison.verdict.is_difference() || matches!(line.comparison.p, Reading::Missing(Why::TooFew { .. }))
+        let verdict = &line.comparison.verdict;
+        verdict.is_difference()
+            || matches!(verdict, Verdict::CantTell { .. })
+            || matches!(line.comparison.p, Reading::Missing(Why::TooFew { .. }))
     };
     lines.iter_mut().filter(of_no_use).for_each(|line| line.detail.omit_detectable());
 }

@@ -63,6 +63,20 @@ fn line(name: &str, trials: &[&TrialRecord]) -> String {
     format!("{name}{}: {}{why}", count(trials.len(), "trial"), ended(trials))
 }
 
+/// What to do about an exit code with which a trial of a program failed; `typed` where options of `prony exec` stand for keys of a
+/// file.
+pub(super) fn to_ignore(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> Option<String> {
+    let is_program = experiment.variants().iter().all(|variant| variant.spec.subject.program().is_some());
+    let code = trials.iter().find_map(|trial| match trial.ending.outcome {
+        Outcome::Failed { code } => code.filter(|code| *code != NOT_FOUND),
+        _ => None,
+    });
+    code.filter(|_| is_program).map(|code| {
+        let ignored = if typed { format!("-i={code}") } else { format!("success = [0, {code}]") };
+        format!("if exit code {code} is no failure, ignore it with `{ignored}`")
+    })
+}
+
 /// What to do about the first trial's outcome; `typed` where options of `prony exec` stand for keys of a file.
 fn next_step(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> String {
     let by_itself = "run the command by itself to see all that it prints";
@@ -72,9 +86,9 @@ fn next_step(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> St
         Some(Outcome::Failed { code: Some(NOT_FOUND) }) if is_program => {
             "exit code 127 is that of a shell that finds no program: see what it printed, and check `PATH`".to_owned()
         }
-        Some(Outcome::Failed { code: Some(code) }) if is_program => {
-            let ignored = either(&format!("-i={code}"), &format!("success = [0, {code}]"));
-            format!("{by_itself}; if exit code {code} is no failure, ignore it with {ignored}")
+        Some(Outcome::Failed { code: Some(_) }) if is_program => {
+            let ignored = to_ignore(experiment, trials, typed).map(|ignored| format!("; {ignored}"));
+            format!("{by_itself}{}", ignored.unwrap_or_default())
         }
         Some(Outcome::TimedOut) => {
             format!("raise the time limit, {}, or shorten the work", either("--time", "[limits] time"))

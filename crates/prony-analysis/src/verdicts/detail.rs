@@ -4,7 +4,7 @@ use std::fmt;
 
 use prony_model::number::{count, effect_bound, ratio};
 use prony_model::reading::{Reading, Why};
-use prony_stats::{Comparison, Estimate, MIN_BLOCKS, RatioInterval};
+use prony_stats::{Comparison, Estimate, MIN_BLOCKS, RatioInterval, Verdict};
 
 use super::Undisturbed;
 use super::sentence::{ratio_text, small};
@@ -14,7 +14,7 @@ use super::sentence::{ratio_text, small};
 /// ```text
 /// 12 blocks; minimum detectable effect: 4.1 % (a forecast: of further runs with as many blocks, 4 of 5 would find a true
 /// difference of this size); A/A check, the baseline against itself: ratio 1.010 (95 % interval: 0.970 to 1.05), which
-/// includes 1
+/// includes 1, as it should
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Detail {
@@ -42,9 +42,15 @@ pub struct Explained {
 
 impl Detail {
     pub(super) fn of(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> Self {
-        let aa = comparison.aa.measured().map(|aa| {
-            let is_expected = includes_one(aa) || comparison.complete < MIN_BLOCKS;
-            let expected = if is_expected { "" } else { ", although nothing differs" };
+        // A verdict on how trials ended rests on no ratio.
+        let is_of_values = !matches!(comparison.verdict, Verdict::DoesNotFinish | Verdict::FinishesLessOften);
+        let aa = comparison.aa.measured().filter(|_| is_of_values).map(|aa| {
+            // Below that number of blocks no interval is shown.
+            let expected = match (comparison.complete < MIN_BLOCKS, includes_one(aa)) {
+                (true, _) => "",
+                (false, true) => ", as it should",
+                (false, false) => ", although nothing differs",
+            };
             format!("A/A check, the baseline against itself: {}{expected}", with_one(aa, comparison.complete, LEVEL))
         });
         Self {
@@ -205,8 +211,7 @@ impl fmt::Display for Without {
 const DISTURBED: &str = " (other work, heat or lack of memory slowed the machine meanwhile)";
 
 /// A reader took the interval of fewer blocks that is narrower than that of the verdict for an error.
-const NARROWER: &str =
-    " (no verdict: corrected for no other comparison or analysis, the interval may be narrower than a verdict's)";
+const NARROWER: &str = " (a check and no verdict: its interval is corrected for no other comparison, and may be narrower than a verdict's)";
 
 /// `3 of 12 blocks have a disturbed trial; without them: ratio 1.82 (95 % interval, uncorrected: 1.61 to 2.02), which
 /// excludes 1`

@@ -200,7 +200,8 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
         (Answer::Passes | Answer::Unsure, Some(how)) => (Answer::CannotJudge, format!("{how}; {}", line.sentence)),
         (Answer::Fails, _) if !ends_worse(line) && line.comparison.interval.measured().is_some() => {
             let Gate { word, share, .. } = gate;
-            let rule = format!("the whole interval is {word} by more than {}", percent_up_to(*share, 4));
+            let rule =
+                format!("the condition holds, the whole interval is {word} by more than {}", percent_up_to(*share, 4));
             (judged, format!("{rule}: {}", line.sentence))
         }
         _ => (judged, line.sentence.clone()),

@@ -41,7 +41,7 @@ pub struct Verdicts {
     /// One for each variant and declared metric: the primary metric's first, in the experiment's order.
     pub lines: Vec<Line>,
     /// Why there are no verdicts, if there are none.
-    pub silent: Option<&'static str>,
+    pub silent: Option<String>,
 }
 
 /// One comparison with its sentence.
@@ -210,7 +210,7 @@ pub fn to_be_judged(experiment: &Experiment, metric: &MetricName) -> Result<usiz
     let pairs = pairs_in(experiment, metric);
     match pairs.iter().filter(|pair| !observe::analyses(experiment, pair).at().is_empty()).count() {
         0 if pairs.is_empty() => {
-            Err((silence(experiment).to_owned(), "a verdict needs a `baseline` in `[compare]` of the file".to_owned()))
+            Err((silence(experiment), "a verdict needs a `baseline` in `[compare]` of the file".to_owned()))
         }
         0 => {
             let most = pairs.iter().map(|pair| experiment.variants()[pair.variant].blocks.max).max().unwrap_or(0);
@@ -235,18 +235,26 @@ fn pairs_in(experiment: &Experiment, metric: &MetricName) -> Vec<Pair> {
     experiment.variants().iter().filter(|variant| !variant.baseline).filter_map(pair).collect()
 }
 
-fn silence(experiment: &Experiment) -> &'static str {
-    if experiment.explores() {
+fn silence(experiment: &Experiment) -> String {
+    let why = if experiment.explores() {
         "a search chose these variants by their own results, which are therefore biased"
     } else if experiment.variants().len() < 2 {
         "there is one variant, and nothing to compare it with"
     } else if !experiment.compare().baseline.is_empty() && !experiment.variants().iter().any(|v| v.baseline) {
         "the baseline is not among the variants that run"
     } else if !experiment.variants().iter().any(|v| v.baseline) {
-        "no baseline is declared: `[compare] baseline = { ... }` names one"
+        let factor = experiment.factors().first();
+        let level = factor.and_then(|factor| {
+            let level = &factor.levels.first()?.label;
+            let quote = if level.parse::<f64>().is_ok() { "" } else { "\"" };
+            Some(format!("{} = {quote}{level}{quote}", factor.name))
+        });
+        let level = level.unwrap_or_else(|| "...".to_owned());
+        return format!("no baseline is declared: to compare the variants, write `[compare] baseline = {{ {level} }}`");
     } else {
         "no variant shares the compared phase with its baseline"
-    }
+    };
+    why.to_owned()
 }
 
 /// The outcomes of a pair's trials that failed in or after the compared phase although they have a value for it.

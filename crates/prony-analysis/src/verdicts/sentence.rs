@@ -313,20 +313,20 @@ fn more(blocks: &Reading<u32>, complete: u32) -> String {
         Reading::Measured(n) if *n > MANY => {
             let all = thousands(&n.saturating_add(complete).to_string());
             format!(
-                "; even if all came out like these, it would take about {all} blocks to tell, which is hardly practical"
+                "; even if all blocks came out like these, it would take about {all} blocks to tell, which is hardly practical"
             )
         }
         Reading::Measured(n) => {
             let all = n.saturating_add(complete);
             format!(
-                "; a new run of about {} could tell, if all came out like these: `--blocks {all}`",
+                "; a new run of about {} could tell, if all blocks came out like these: `--blocks {all}`",
                 number::count(all, "block")
             )
         }
         Reading::Missing(Why::Failed(why)) => format!("; {why}"),
         // A reader asked why one run said how many blocks would tell and another did not.
         Reading::Missing(Why::NotSupported(many)) => {
-            format!("; if all came out like these, it would take {many} to tell")
+            format!("; if all blocks came out like these, it would take {many} to tell")
         }
         Reading::Missing(_) => String::new(),
     }
@@ -396,13 +396,12 @@ mod tests {
         // A run cannot be extended: readers asked whether `12 more` was the number to write.
         assert_eq!(
             more(&Reading::Measured(12), 30),
-            "; a new run of about 42 blocks could tell, if all came out like these: `--blocks 42`"
+            "; a new run of about 42 blocks could tell, if all blocks came out like these: `--blocks 42`"
         );
-        let many =
-            "; even if all came out like these, it would take about 670,230 blocks to tell, which is hardly practical";
+        let many = "; even if all blocks came out like these, it would take about 670,230 blocks to tell, which is hardly practical";
         assert_eq!(more(&Reading::Measured(670_200), 30), many);
         let beyond = more(&Reading::Missing(Why::NotSupported("more than 200 blocks".into())), 30);
-        assert_eq!(beyond, "; if all came out like these, it would take more than 200 blocks to tell");
+        assert_eq!(beyond, "; if all blocks came out like these, it would take more than 200 blocks to tell");
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         kinds: vec![RequestKind {
             name: None,
             weight: 1.0,
-            path: path,
+            path,
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: None,

@@ -19,7 +19,7 @@ const WIDEST: usize = 140;
 
 /// The verdicts, each as a sentence with the details behind it.
 pub(super) fn verdicts(verdicts: &Verdicts) -> String {
-    if let Some(silent) = verdicts.silent {
+    if let Some(silent) = &verdicts.silent {
         return format!("<p class=\"silent\">No verdict: {}.</p>", sentence(silent));
     }
     let (open, folded) = folded(verdicts);

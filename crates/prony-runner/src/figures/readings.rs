@@ -14,7 +14,7 @@ pub(crate) type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 /// Why there is no peak: a process inherits the peak of the one that launched it (METHOD 3.1).
 pub(crate) fn hidden(before: Bytes) -> Why {
     let why = format!(
-        "the kernel's peak of the program includes the {before} of the process that launched it, and the program used no more"
+        "the kernel's peak of a program is at least the {before} of the process that launched it, and the program's own was not above"
     );
     Why::NotSupported(why.into())
 }

@@ -129,7 +129,7 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
         }
         lines.push(format!("  {detail}"));
     }
-    lines.extend(confirmed.verdicts.silent.map(|why| format!("no verdict: {why}")));
+    lines.extend(confirmed.verdicts.silent.as_ref().map(|why| format!("no verdict: {why}")));
     let ConstraintResults { bounds, trials, failed } = &confirmed.constraints;
     if *failed > 0 {
         let trials = number::count(*trials, "fresh trial");

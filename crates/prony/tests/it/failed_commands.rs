@@ -65,7 +65,6 @@ fn screen_says_that_nothing_was_measured_why_and_what_to_do() {
         ": the process exited with code 3; last lines of output: `no such table`",
         "- `two`, 2 trials: failed (exit code 3) at ",
         "`no such file`",
-        "`prony show 1 --all`",
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }

@@ -258,7 +258,7 @@ fn hint_for_more_of_a_run_names_its_database_and_quotes_its_phase() {
     database.end_run(run, RunStatus::Done, NOON).unwrap();
     let shown = fixture.run("show --width 400");
     let hint = format!(
-        "`prony show 1 --all --database '{}'`; in place of `--all`: `--phase 'read all'` (measured and not compared)",
+        "`prony show 1 --all --database '{}'`; less than all, in place of `--all`: `--phase 'read all'` (measured and not compared)",
         fixture.path().display()
     );
     assert!(shown.contains(&hint), "{shown}");

@@ -518,8 +518,7 @@ fn a_brief_report_ends_with_what_is_judged_and_names_the_rest() {
     let shown = printed(&data, &Terminal { width: Some(100), colour: false }, &brief);
     assert!(shown.contains("trials_failed"), "what may mislead stands there: {shown}");
     let last = &shown[shown.rfind("\nall tables").unwrap()..];
-    let rest =
-        "--all`; in place of `--all`: `--phase read` (measured and not compared),\n`--metric write.cpu` (one metric)";
+    let rest = "--all`; less than all, in place of `--all`: `--phase read` (measured and\nnot compared), `--metric write.cpu` (one metric)";
     assert!(last.contains(rest), "{last}");
     let phase = build(&data, &Options { phase: Some("write".to_owned()), ..Options::default() });
     assert!(phase.tables[0].columns.iter().all(|column| column.group == "write"));

@@ -77,7 +77,7 @@ fn requests_go_to_the_port_of_the_trial() {
     let body = GET.replace("\"GET\"", "\"POST\"").replace("requests = 1", "body = { file = \"sub/body\" }");
     let service = "[[service]]\nname = \"api\"\ncommand = [\"api\", \"{port}\"]\n";
     let filled = Allotted::default().fill(&self::spec(&format!("{service}{body}"))).into_owned();
-    let path = filled.phases[0].action.http().and_then(|http| match &http.body {
+    let path = filled.phases[0].action.http().and_then(|http| match &http.kinds[0].body {
         Some(BodySpec::File { path, .. }) => Some(path.clone()),
         _ => None,
     });
