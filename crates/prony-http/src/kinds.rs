@@ -67,7 +67,7 @@ impl Kinds {
         let weights: Vec<f64> = all.iter().map(|kind| kind.weight).collect();
         if all.len() > 1 {
             // Two kinds may differ where their numbers are the same.
-            all.iter_mut().for_each(|kind| kind.template.tell_apart());
+            all.iter_mut().for_each(|kind| kind.template.set_of_mix());
         }
         Self { all, draw: Draw::new(&weights, seed) }
     }

@@ -13,6 +13,7 @@ use prony_model::spec::Durability;
 use super::basis;
 use super::cell_value::Summary;
 use super::cells::{Plan, Said, Source, fill, planned, scales};
+use super::closing::more;
 use super::columns::{self, ColumnPlan};
 use super::cpu_modes;
 use super::crash;
@@ -106,9 +107,7 @@ fn assembled(data: &RunData, options: &Options) -> Report {
     // That one variant is compared with nothing is no news.
     let is_single = data.experiment.variants().len() == 1;
     let mut findings = preface::findings(data);
-    let ignored = to_ignore(&data.experiment, &data.trials, !options.commands.is_empty());
-    let failures = findings.iter_mut().filter(|finding| finding.is_of("trials_failed"));
-    failures.for_each(|finding| finding.hint.extend(ignored.iter().flat_map(|text| ["; ", text])));
+    say_what_to_ignore(&mut findings, data, options);
     let mut closing = None;
     let too_early = basis::too_early(&verdicts.lines).filter(|_| options.brief);
     if too_early.is_some() {
@@ -131,7 +130,8 @@ fn assembled(data: &RunData, options: &Options) -> Report {
         // The hint of that warning refers to the basis of each verdict.
         let is_disturbed = findings.iter().any(|finding| finding.is_of("disturbed_trials"));
         let is_cut = !is_disturbed && basis::cut(&mut verdicts.lines);
-        closing = Some(more(data, all - findings.len(), is_cut, options));
+        let left = (all - findings.len(), is_cut);
+        closing = Some(more(data, left, &options.database, options.resume.as_ref(), options.phase.as_ref()));
     }
     basis::explain_once(&mut verdicts.lines);
     findings.splice(0..0, options.warnings.iter().cloned());
@@ -166,6 +166,13 @@ fn assembled(data: &RunData, options: &Options) -> Report {
     }
 }
 
+/// Adds to the finding that trials failed how their exit code is ignored.
+fn say_what_to_ignore(findings: &mut [FindingLine], data: &RunData, options: &Options) {
+    let ignored = to_ignore(&data.experiment, &data.trials, !options.commands.is_empty());
+    let failures = findings.iter_mut().filter(|finding| finding.is_of("trials_failed"));
+    failures.for_each(|finding| finding.hint.extend(ignored.iter().flat_map(|text| ["; ", text])));
+}
+
 /// Leaves the verdicts on other phases than these out; where none is left, which phases have some.
 fn judged_elsewhere(
     data: &RunData,
@@ -183,38 +190,6 @@ fn judged_elsewhere(
 /// The tables of a brief report.
 pub(super) fn answer(data: &RunData) -> Vec<Table> {
     Maker::new(data).tables(&Options { brief: true, ..Options::default() })
-}
-
-/// What a brief report leaves out, and which options show it; first, how an interrupted run goes on.
-fn more(data: &RunData, notes: usize, is_cut: bool, options: &Options) -> String {
-    let (run, database) = (data.head.id, &options.database);
-    let resume = options.resume.as_ref().map(|command| format!("to run the other trials: `{command}`; "));
-    let resume = resume.unwrap_or_default();
-    let basis = if is_cut { ", the basis of each verdict" } else { "" };
-    let notes = match notes {
-        0 => basis.to_owned(),
-        n => format!("{basis} and {}", count(n, "note")),
-    };
-    let mut phases = columns::timed_phases(&data.experiment, &data.trials);
-    phases.retain(|phase| options.phase.as_ref() != Some(phase));
-    let declared = verdicts::declared(&data.experiment);
-    let (compared, not_compared): (Vec<&String>, Vec<&String>) =
-        phases.iter().partition(|phase| declared.iter().any(|metric| metric.phase == **phase));
-    let option = |phase: &&String| format!("`--phase {}`", shell_words::quote(phase));
-    let phase = match (not_compared.as_slice(), compared.first()) {
-        ([], Some(phase)) if phases.len() > 1 => format!("{} (one phase), ", option(phase)),
-        ([], _) => String::new(),
-        (not_compared, _) => {
-            let options = not_compared.iter().map(option).collect::<Vec<_>>();
-            format!("{} (measured and not compared), ", options.join(", "))
-        }
-    };
-    let metric = compared.first().or(not_compared.first()).map(|phase| format!("{phase}.cpu"));
-    let metric = metric.as_deref().map_or("PHASE.METRIC".into(), shell_words::quote);
-    format!(
-        "{resume}all tables{notes}: `prony show {run} --all{database}`; less than all, in place of `--all`: {phase}`--metric {metric}` \
-         (one metric)"
-    )
 }
 
 /// Test, correction and margin, as every verdict must name them; or why nothing is judged.

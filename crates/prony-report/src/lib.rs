@@ -6,6 +6,7 @@ mod assemble;
 mod basis;
 mod cell_value;
 mod cells;
+mod closing;
 mod columns;
 mod cpu_modes;
 mod crash;

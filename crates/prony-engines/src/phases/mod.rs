@@ -29,6 +29,7 @@ mod timestamps;
 mod touched;
 mod undoing;
 mod verify;
+mod ways;
 mod worker_loop;
 
 use std::path::{Path, PathBuf};

@@ -290,9 +290,9 @@ impl Store for PostgresqlStore {
     fn session(&self) -> Result<PostgresqlSession<'_>, EngineError> {
         let open = || {
             let mut connection = connect(&self.address, &self.config)?;
-            let (level, alone) = settings::isolation(&self.config);
-            let alone = format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {alone}");
-            connection.query(&alone)?;
+            let (level, implicit) = settings::isolation(&self.config);
+            let implicit = format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {implicit}");
+            connection.query(&implicit)?;
             for (names, above) in SCANS.iter().zip([">=", ">"]) {
                 for (name, power) in names.iter().zip(0..) {
                     let limit = 1 << power;

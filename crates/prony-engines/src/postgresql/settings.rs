@@ -60,8 +60,8 @@ pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
 /// that they have read: at `read committed` they wait for it.
 pub(super) fn isolation(config: &Config) -> (String, String) {
     let level = config.options.word("isolation");
-    let alone = if level == LEVELS[0] { LEVELS[2] } else { level };
-    (level.to_uppercase(), alone.to_uppercase())
+    let implicit = if level == LEVELS[0] { LEVELS[2] } else { level };
+    (level.to_uppercase(), implicit.to_uppercase())
 }
 
 /// Whether a read transaction sees one consistent state.

@@ -151,7 +151,7 @@ fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
 }
 
 #[test]
-fn table_that_prony_did_not_make_is_left_alone_and_one_that_was_replaced_is_noticed() {
+fn table_that_prony_did_not_make_is_not_touched_and_one_that_was_replaced_is_noticed() {
     if !is_there() {
         return;
     }
@@ -229,8 +229,8 @@ fn transactions_that_only_write_wait_for_each_other_and_those_that_read_conflict
         });
         let conflict = |done: &Result<(), EngineError>| matches!(done, Err(EngineError::Conflict { .. }));
         assert_eq!((conflict(&reading), reading.is_err()), (conflicts, conflicts), "{isolation}: {reading:?}");
-        let alone = isolation == "serializable";
-        assert_eq!((conflict(&blind), blind.is_err()), (alone, alone), "{isolation}: {blind:?}");
+        let fails = isolation == "serializable";
+        assert_eq!((conflict(&blind), blind.is_err()), (fails, fails), "{isolation}: {blind:?}");
         drop(session);
         store.close().unwrap();
     }
