@@ -123,6 +123,8 @@ fn build_c(scratch: &Path) -> Result<PathBuf> {
     let program = scratch.join("lmdb-c");
     let status = Command::new("cc")
         .args(["-O3", "-DNDEBUG", "-DMDB_IDL_LOGN=16", "-fPIC", "-ffunction-sections", "-fdata-sections", "-pthread"])
+        // Of `.cargo/config.toml`, as heed's build has them.
+        .args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace())
         .arg("-I")
         .arg(&source)
         .arg(here.join("lmdb.c"))
