@@ -107,6 +107,7 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         }],
         connections: 1,
         threads: 1,
+        processors: Vec::new(),
         rate: None,
         think: Nanos::ZERO,
         amount: HttpAmount::Requests(REQUESTS[0]),

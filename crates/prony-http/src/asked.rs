@@ -64,6 +64,8 @@ pub struct Asked {
     pub connections: u32,
     /// Threads, each with an event loop.
     pub threads: u32,
+    /// The processors on which they may run; empty for all.
+    pub processors: Vec<u32>,
     /// Closed or open loop.
     pub pace: Loop,
     /// Closed loop: the mean of the exponential times between an answer and the next request of its connection; zero for none.
@@ -98,6 +100,7 @@ impl Asked {
             body: None,
             connections: 10,
             threads: 1,
+            processors: Vec::new(),
             pace: Loop::Closed,
             think: Nanos::ZERO,
             bound: Bound::Duration(Nanos::from_secs(10)),

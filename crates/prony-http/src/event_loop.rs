@@ -14,6 +14,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::capture::find_all;
 use crate::clock::{monotonic, processor_wait, thread_cpu};
@@ -110,6 +111,14 @@ impl<'a> EventLoop<'a> {
     pub(crate) fn new(job: Job<'a>, pace: Pace, source: Source<'a>) -> Result<Self, Error> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|errno| Error::Setup { doing: "create an epoll instance", source: errno.into() })?;
+        let processors = &job.load.asked().processors;
+        if !processors.is_empty() {
+            let unconfined = |source| Error::Setup { doing: "confine a thread to its processors", source };
+            let mut set = CpuSet::new();
+            let numbers = processors.iter().map(|number| *number as usize);
+            numbers.filter(|number| *number < CpuSet::MAX_CPU).for_each(|number| set.set(number));
+            sched_setaffinity(None, &set).map_err(|errno| unconfined(errno.into()))?;
+        }
         // Otherwise the kernel wakes a thread up to 50 us late, to combine timers. A kernel that refuses costs precision
         // that the lag shows.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

@@ -282,6 +282,7 @@ fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
     Asked {
         connections: spec.connections,
         threads: spec.threads,
+        processors: spec.processors.clone(),
         pace: spec.rate.clone().map_or(Loop::Closed, Loop::Open),
         think: spec.think,
         bound,

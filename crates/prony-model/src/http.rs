@@ -19,6 +19,9 @@ pub struct HttpSpec {
     pub connections: u32,
     /// Threads of the load generator.
     pub threads: u32,
+    /// The processors on which these may run; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<u32>,
     /// Open loop at this rate over all connections; `None` is closed loop.
     pub rate: Option<RequestRate>,
     /// Closed loop: the mean of the exponential times between an answer and the next request of its connection; zero for none.

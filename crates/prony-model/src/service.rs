@@ -27,6 +27,9 @@ pub struct ServiceSpec {
     pub setup: Option<CommandLine>,
     /// Limits of each instance; times are none of them.
     pub limits: Limits,
+    /// The processors on which its instances may run; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<u32>,
     /// Numbers that each instance counts itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters: Option<CountersSpec>,

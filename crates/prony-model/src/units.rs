@@ -237,7 +237,7 @@ impl Dimension {
 /// The unit that differs from this one by the case of its letters only.
 fn meant(unit: &str, known: &str) -> String {
     let meant = known.split(", ").find(|known| known.eq_ignore_ascii_case(unit));
-    meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default()
+    meant.map(|meant| format!(" (did you mean `{meant}`?)")).unwrap_or_default()
 }
 
 /// Why a text is not a quantity.
@@ -375,7 +375,7 @@ mod tests {
         let text = parse_bytes("3 kiB").unwrap_err().to_string();
         assert_eq!(
             text,
-            "`kiB` is not a unit of memory or storage, did you mean `KiB`?; known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
+            "`kiB` is not a unit of memory or storage (did you mean `KiB`?); known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
         );
         assert!(matches!(parse_bytes("-1 B"), Err(QuantityError::Range(_))));
         assert!(parse_bytes("1e9 GB").is_err());

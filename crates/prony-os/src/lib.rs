@@ -14,6 +14,7 @@ pub mod limits;
 pub mod lock;
 pub mod mount;
 pub mod owner;
+pub mod processors;
 pub mod profile;
 pub mod runs;
 pub mod sample;

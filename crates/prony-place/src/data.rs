@@ -189,6 +189,7 @@ mod tests {
             set_up: Default::default(),
             setup: None,
             limits: Limits::default(),
+            processors: Vec::new(),
             counters: None,
             user: None,
             data: Some(DataSpec { from: from.display().to_string() }),

@@ -18,6 +18,7 @@ use prony_model::service::{DataSpec, ServiceSpec};
 use prony_model::spec::{Action, Amount, CollectionSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Ability, Limit};
+use prony_os::processors::absent;
 use prony_place::change;
 use prony_place::data::{DataSources, amount};
 use prony_place::launch_setting::open_whole;
@@ -193,10 +194,13 @@ impl Surroundings for Here {
             let found = of_program(&service.program, &self.sources, &self.protected);
             lacking.extend(found.into_iter().map(|lack| Lack { section: "service", ..lack }));
             lacking.extend(service.data.as_ref().and_then(|data| self.of_data(data)));
+            lacking.extend(no_processor(&service.processors, "service", "processors"));
             let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&service.limits));
             let missing = limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?)));
             lacking.extend(missing.map(|lack| Lack { section: "service", key: "limits", ..lack }));
         }
+        let loads = spec.phases.iter().filter_map(|phase| phase.action.http());
+        lacking.extend(loads.filter_map(|http| no_processor(&http.processors, "phase", "http")));
         let bodies = spec.phases.iter().filter_map(|phase| phase.action.http()).flat_map(|http| &http.kinds);
         let bodies = bodies.filter_map(|kind| kind.body.as_ref());
         for path in bodies.filter_map(|body| if let BodySpec::File { path, .. } = body { Some(path) } else { None }) {
@@ -207,6 +211,15 @@ impl Surroundings for Here {
         }
         lacking
     }
+}
+
+/// A processor that is named and that prony may not use.
+fn no_processor(wanted: &[u32], section: &'static str, key: &'static str) -> Option<Lack> {
+    let number = absent(wanted)?;
+    let message = format!("prony may not run on a processor {number}");
+    let hint =
+        "`nproc` says how many there are, and their numbers begin with 0; `taskset -p $$` shows those of this shell";
+    Some(Lack { section, key, message, hint: hint.to_owned() })
 }
 
 impl Here {

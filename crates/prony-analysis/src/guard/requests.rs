@@ -1,11 +1,13 @@
-//! Guards of requests to servers: bodies that were sent more than once, and numbers of services that could not be read.
+//! Guards of requests to servers: bodies that were sent more than once, processors that the load takes from the servers, and
+//! numbers of services that could not be read.
 
-use super::{Finding, Severity};
+use super::{Finding, Severity, percent};
 use prony_model::http::{RequestKind, kind_instance};
 use prony_model::metric::{Metric, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::service::LOAD;
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use serde_json::json;
 
@@ -15,13 +17,23 @@ const EXACT: f64 = 1e6;
 /// By how much an estimate may be too low.
 const TOO_LOW: f64 = 0.05;
 
+/// From this share of their CPU time on, a wait of servers for processors is reported.
+const WAITED: f64 = 0.1;
+
+/// If the load generator used at least this share of a processor.
+const LOADED: f64 = 0.1;
+
 /// Findings of all phases of a trial.
 pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl Iterator<Item = Finding> + 'a {
     let phases = spec.phases.iter().zip(&record.phases);
     let reached = phases.filter(|(_, phase)| phase.completion != Completion::NotReached);
     reached.flat_map(|(asked, phase)| {
         let unread = spec.services.iter().flat_map(|service| service.roles());
-        repeated_bodies(asked, phase).into_iter().chain(unread.filter_map(|role| unread_counters(phase, &role)))
+        let shared = shared_processors(spec, asked, phase);
+        repeated_bodies(asked, phase)
+            .into_iter()
+            .chain(shared)
+            .chain(unread.filter_map(|role| unread_counters(phase, &role)))
     })
 }
 
@@ -43,6 +55,30 @@ fn repeated_bodies(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
                 \"{doc}\"` with as many records, or `{i}` in `body`";
     let found = Finding::of("repeated_bodies", Severity::Warning, message, hint).in_phase(&phase.name);
     (most < ok).then(|| found.with(json!({ "ok": ok, "bodies": distinct })))
+}
+
+/// Servers that waited for processors for a considerable time beside a load that used them as well: latencies are longer, and rates
+/// lower, than with a load from elsewhere.
+fn shared_processors(spec: &TrialSpec, asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
+    let load = &asked.action.http()?.processors;
+    let apart = |own: &[u32]| !own.is_empty() && !load.is_empty() && own.iter().all(|number| !load.contains(number));
+    if spec.services.is_empty() || spec.services.iter().all(|service| apart(&service.processors)) {
+        return None;
+    }
+    let (waited, cpu) = (phase.amount_of("", Metric::CpuWait)?, phase.amount_of("", Metric::Cpu)?);
+    let (load, wall) = (phase.amount_of(LOAD, Metric::Cpu)?, phase.amount_of("", Metric::Wall)?);
+    // What they waited longer than the load ran, they waited for something else.
+    let is_by_load = waited <= load;
+    let [waited, load] = [waited / cpu, load / wall];
+    let message = format!(
+        "the servers waited for a processor for {} as long as they ran, while the load generator used {} of one",
+        percent(waited),
+        percent(load)
+    );
+    let hint = "give the servers and the load processors of their own, `processors` in `[[service]]` and in `http`, or compare \
+                rates and latencies of this file only with each other";
+    let found = Finding::of("shared_processors", Severity::Note, message, hint).in_phase(&phase.name);
+    (is_by_load && waited > WAITED && load > LOADED).then(|| found.with(json!({ "waited": waited, "load": load })))
 }
 
 /// Numbers that an instance of a service counts itself could not be read, and why.

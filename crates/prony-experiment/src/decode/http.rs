@@ -35,6 +35,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         kinds: kinds(&view, node, problems)?,
         connections: view.whole("connections").unwrap_or(1) as u32,
         threads: view.whole("threads").unwrap_or(1) as u32,
+        processors: view.numbers("processors"),
         amount: amount(&view, rate.as_ref(), problems),
         think: think(&view, problems),
         rate,

@@ -40,6 +40,7 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         set_up: set_up(view.get("data"), problems),
         setup: view.get("setup").and_then(line),
         limits: limits(view.get("limits")),
+        processors: view.numbers("processors"),
         counters: view.get("counters").and_then(|node| counters(node, problems)),
         user: view.text("user"),
         data: view.get("data").and_then(|node| {

@@ -61,6 +61,12 @@ impl<'n> View<'n> {
         }
     }
 
+    /// Whole numbers in a list; none where there is none.
+    pub(crate) fn numbers(&self, key: &str) -> Vec<u32> {
+        let all = self.get(key).and_then(Node::list).unwrap_or_default();
+        all.iter().filter_map(whole).filter_map(|number| number.try_into().ok()).collect()
+    }
+
     pub(crate) fn number(&self, key: &str) -> Option<f64> {
         self.get(key)?.number()
     }

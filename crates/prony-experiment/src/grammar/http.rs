@@ -1,6 +1,7 @@
 //! Declares the requests of a phase.
 
 use super::repeat::{ARRIVALS, ORDER};
+use super::service::PROCESSORS;
 use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 
 const METHOD: Field = optional("method", Shape::Text, "`GET`; `POST` with a body", "The method.");
@@ -69,6 +70,7 @@ pub(crate) static HTTP: TableShape = table(
         optional("duration", Shape::Span, "`requests`", "Sends as many requests as fit into this time."),
         optional("connections", Shape::Whole(1, 60_000), "1", "Connections, at most."),
         optional("threads", Shape::Whole(1, 1024), "1", "Threads of the load generator."),
+        PROCESSORS,
         optional(
             "rate",
             Shape::Either(&[Shape::Rate, Shape::Table(&REQUEST_RATE)]),

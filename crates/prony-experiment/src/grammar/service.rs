@@ -12,7 +12,15 @@ pub(crate) static SERVICE: TableShape = table(
     &[&OWN, &EXECUTED],
 );
 
-static OWN: [Field; 9] = [
+/// The processors of a role.
+pub(super) const PROCESSORS: Field = optional(
+    "processors",
+    Shape::List(&Shape::Whole(0, 1023)),
+    "all on which prony may run",
+    "The numbers of the processors on which it runs, such as `[0, 1]`, so that a server and its load share none.",
+);
+
+static OWN: [Field; 10] = [
     required(
         "name",
         Shape::Text,
@@ -53,6 +61,7 @@ static OWN: [Field; 9] = [
         "no limits",
         "Limits on the process tree of each instance, which has a control group of its own.",
     ),
+    PROCESSORS,
     optional(
         "counters",
         Shape::Table(&COUNTERS),

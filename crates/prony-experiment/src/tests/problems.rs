@@ -63,7 +63,7 @@ get = { transaction = { batch = true } }
     9:10 `margin`: `percent` is not a unit of share; known: % | expected a share such as `"60%"` or a number from 0 to 1
     12:1 unknown key `durabilty` | did you mean `durability`?
     14:12 unknown placeholder `{size}` | did you mean `{sizes}`?
-    15:19 `bytes`: `kb` is not a unit of memory or storage; known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB | expected an amount such as `"40 kB"` or a number of bytes
+    15:19 `bytes`: `kb` is not a unit of memory or storage (did you mean `kB`?); known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB | expected an amount such as `"40 kB"` or a number of bytes
     18:17 `order` cannot be `shufled` | did you mean `shuffled`?
     18:38 `threads` cannot be `0` | expected a whole number from 1 to 1024
     21:33 `batch` cannot be `true` | expected a whole number of at least 1

@@ -133,6 +133,7 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         }],
         connections: 4,
         threads: 2,
+        processors: Vec::new(),
         rate: None,
         think: Nanos::ZERO,
         amount: HttpAmount::Requests(requests),

@@ -27,6 +27,7 @@ use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::monotonic;
 use prony_os::launch::{End, Process, Scratch, Started, Status, remove_tree};
 use prony_os::limits::Group;
+use prony_os::processors::confine;
 use prony_os::sample::{Root, Sampler, SyncCounters};
 use prony_place::data::copy_data;
 use prony_place::launch_setting::{Ends, Setting, why_not_executed};
@@ -234,6 +235,10 @@ impl<'a> Services<'a> {
         launch.group = Some(group.clone());
         let mut process = context.launcher.start(launch)?;
         let syncs = process.suspended().map(|pid| context.tracepoints.follow(pid));
+        let confined = |pid| confine(pid, &service.processors);
+        let unconfined = |source| Error::Setup { doing: "confine a service to its processors", source };
+        let before = process.suspended().filter(|_| !service.processors.is_empty());
+        before.map(confined).transpose().map_err(unconfined)?;
         process.release()?;
         let line = match &service.ready.sign {
             // The checker has compiled it before.
@@ -250,6 +255,10 @@ impl<'a> Services<'a> {
             }
             Err(error) => return Err(error.into()),
         };
+        // One that is made when it is released has run for a moment.
+        if before.is_none() && !service.processors.is_empty() {
+            confined(started.pid).map_err(unconfined)?;
+        }
         let streams = [Stream::new(stdout, lines), Stream::new(stderr, lines), Stream::new(marks, true)];
         let (threads, process) = (Threads::default(), Some(process));
         let (end, share) = (None, share);

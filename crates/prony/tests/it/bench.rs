@@ -176,7 +176,7 @@ pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
 
 /// Findings that depend on the machine, on how busy it is and on an optimised build. A test that is about one of them
 /// asks for it by its name ([`finding`]).
-pub(crate) const MACHINE: [&str; 16] = [
+pub(crate) const MACHINE: [&str; 17] = [
     "coarse_cpu",
     "disk_nearly_full",
     "disturbed_trials",
@@ -188,6 +188,7 @@ pub(crate) const MACHINE: [&str; 16] = [
     "other_run",
     "phase_too_short",
     "replicas_released_apart",
+    "shared_processors",
     "store_read_long",
     "swapped",
     "throttled",

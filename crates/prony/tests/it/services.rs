@@ -55,6 +55,31 @@ fn of(trial: &TrialRecord, name: &str, instance: &str, metric: Metric) -> f64 {
     *reading.measured().unwrap_or_else(|| panic!("{instance}.{metric:?}: {reading:?}"))
 }
 
+/// `sched_getaffinity(2)`: what a process may use it passes on to its threads and children.
+#[test]
+fn service_runs_on_its_processors_and_one_that_does_not_exist_is_refused() {
+    let Some(bench) = bench() else { return };
+    let allowed = |text: &str| text.split_whitespace().last().unwrap_or_default().to_owned();
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = allowed(own.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap());
+    let first = own.split(['-', ',']).next().unwrap().to_owned();
+    let log = bench.path("log").display().to_string();
+    let script = format!("grep Cpus_allowed_list /proc/self/status > {log}; exec node server.js {{port}} {{data}}");
+    let api = |processors: &str| {
+        format!(
+            "[[service]]\nname = \"api\"\ndirectory = \"server\"\ncopy = \"none\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\nprocessors = [{processors}]\n{}",
+            requests("get", &format!("service = \"api\", path = \"/\", requests = 10, processors = [{processors}]"))
+        )
+    };
+    let data = bench.run(&api(&first));
+    assert_eq!(data.trials[0].ending.outcome, Outcome::Ok, "{:?}", data.trials[0].ending);
+    assert_eq!(allowed(&std::fs::read_to_string(bench.path("log")).unwrap()), first);
+    bench.write("none.toml", api("999"));
+    let output = bench.prony(&["check", "none.toml"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("prony may not run on a processor 999"), "{said}");
+}
+
 #[test]
 fn services_start_in_order_and_end_in_reverse() {
     let Some(bench) = bench() else { return };

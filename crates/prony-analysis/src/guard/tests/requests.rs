@@ -114,6 +114,35 @@ fn fewer_bodies_than_requests_are_a_finding() {
 }
 
 #[test]
+fn servers_that_wait_for_processors_beside_their_load_are_named() {
+    let spec = |service: &str, load: &str| {
+        let server = format!("[[service]]\nname = \"api\"\ncommand = [\"serve\", \"{{port}}\"]\n{service}\n");
+        let http = format!("http = {{ service = \"api\", path = \"/\", requests = 9{load} }}\n");
+        let raw = prony_experiment::parse(&format!("{server}[[phase]]\nname = \"p\"\n{http}"), "x.toml").unwrap();
+        prony_experiment::check(&raw, &Engines, &Default::default()).unwrap().variants()[0].spec.clone()
+    };
+    let found = |spec: &TrialSpec, waited: f64, load: f64| {
+        let own = [(Metric::Cpu, 1e9), (Metric::CpuWait, waited * 1e9), (Metric::Wall, 2e9)];
+        let mut ran = record(vec![phase("p", &own)]);
+        let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
+        ran.phases[0].readings.insert("load".to_owned(), [(key, Reading::Measured(load * 2e9))].into_iter().collect());
+        crate::guard::requests::check(spec, &ran).map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    let all = spec("", "");
+    let message =
+        "the servers waited for a processor for 25 % as long as they ran, while the load generator used 40 % of one";
+    assert_eq!(found(&all, 0.25, 0.4), [message]);
+    assert_eq!((found(&all, 0.05, 0.4), found(&all, 0.25, 0.05)), (vec![], vec![]), "one of the two is idle");
+    assert_eq!(found(&all, 0.9, 0.4), [""; 0], "the load did not run for as long as they waited");
+    assert_eq!(found(&spec("processors = [0]", ", processors = [1]"), 0.25, 0.4), [""; 0], "they share none");
+    for (service, load) in
+        [("processors = [0, 1]", ", processors = [1]"), ("processors = [0]", ""), ("", ", processors = [1]")]
+    {
+        assert_eq!(found(&spec(service, load), 0.25, 0.4), [message], "{service} {load}");
+    }
+}
+
+#[test]
 fn bodies_of_a_mix_are_compared_with_its_requests_that_have_one() {
     let mut spec = served("POST", "requests = 10, body = \"{i}\"");
     let Action::Http(http) = &mut spec.phases[0].action else { panic!("requests") };
