@@ -1,12 +1,14 @@
 //! Guards of requests to servers: bodies that were sent more than once, processors that the load takes from the servers, and
 //! numbers of services that could not be read.
 
+use std::collections::BTreeSet;
+
 use super::{Finding, Severity, percent};
 use prony_model::http::{RequestKind, kind_instance};
 use prony_model::metric::{Metric, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::record::{Completion, Machine, PhaseRecord, TrialRecord};
 use prony_model::service::LOAD;
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use serde_json::json;
@@ -17,11 +19,11 @@ const EXACT: f64 = 1e6;
 /// By how much an estimate may be too low.
 const TOO_LOW: f64 = 0.05;
 
-/// From this share of their CPU time on, a wait of servers for processors is reported.
-const WAITED: f64 = 0.1;
+/// Processors of which a larger share of the time was used had none left.
+const ALL: f64 = 0.9;
 
-/// If the load generator used at least this share of a processor.
-const LOADED: f64 = 0.1;
+/// The share of the load generator from which on that is reported.
+const CONSIDERABLE: f64 = 0.05;
 
 /// Findings of all phases of a trial.
 pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl Iterator<Item = Finding> + 'a {
@@ -29,7 +31,7 @@ pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl It
     let reached = phases.filter(|(_, phase)| phase.completion != Completion::NotReached);
     reached.flat_map(|(asked, phase)| {
         let unread = spec.services.iter().flat_map(|service| service.roles());
-        let shared = shared_processors(spec, asked, phase);
+        let shared = shared_processors(spec, asked, (phase, record));
         repeated_bodies(asked, phase)
             .into_iter()
             .chain(shared)
@@ -57,28 +59,46 @@ fn repeated_bodies(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
     (most < ok).then(|| found.with(json!({ "ok": ok, "bodies": distinct })))
 }
 
-/// Servers that waited for processors for a considerable time beside a load that used them as well: latencies are longer, and rates
-/// lower, than with a load from elsewhere.
-fn shared_processors(spec: &TrialSpec, asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
-    let load = &asked.action.http()?.processors;
-    let apart = |own: &[u32]| !own.is_empty() && !load.is_empty() && own.iter().all(|number| !load.contains(number));
-    if spec.services.is_empty() || spec.services.iter().all(|service| apart(&service.processors)) {
+/// Servers and a load that together used all of the processors that they may share: what the load used, the servers lacked, so
+/// that latencies are longer and rates lower than with a load from elsewhere.
+fn shared_processors(
+    spec: &TrialSpec,
+    asked: &PhaseSpec,
+    (phase, record): (&PhaseRecord, &TrialRecord),
+) -> Option<Finding> {
+    let own = &asked.action.http()?.processors;
+    let others = spec.services.iter().map(|service| &service.processors);
+    let all: Vec<&Vec<u32>> = others.clone().chain([own]).collect();
+    let are_apart = all.iter().all(|set| !set.is_empty()) && others.flatten().all(|number| !own.contains(number));
+    if spec.services.is_empty() || are_apart {
         return None;
     }
-    let (waited, cpu) = (phase.amount_of("", Metric::CpuWait)?, phase.amount_of("", Metric::Cpu)?);
-    let (load, wall) = (phase.amount_of(LOAD, Metric::Cpu)?, phase.amount_of("", Metric::Wall)?);
-    // What they waited longer than the load ran, they waited for something else.
-    let is_by_load = waited <= load;
-    let [waited, load] = [waited / cpu, load / wall];
+    let named: BTreeSet<&u32> = all.iter().flat_map(|set| set.iter()).collect();
+    let anywhere = all.iter().any(|set| set.is_empty());
+    let processors = if anywhere { of_machine(record)? } else { named.len() as f64 };
+    let (cpu, load) = (phase.amount_of("", Metric::Cpu)?, phase.amount_of(LOAD, Metric::Cpu)?);
+    let time = phase.amount_of("", Metric::Wall)? * processors;
+    let [used, load] = [(cpu + load) / time, load / time];
     let message = format!(
-        "the servers waited for a processor for {} as long as they ran, while the load generator used {} of one",
-        percent(waited),
+        "the servers and the load generator used {} of the time of the {} that they may share, the generator {}: what it used, the \
+         servers lacked",
+        percent(used.min(1.0)),
+        number::count(processors, "processor"),
         percent(load)
     );
-    let hint = "give the servers and the load processors of their own, `processors` in `[[service]]` and in `http`, or compare \
-                rates and latencies of this file only with each other";
+    let hint = "on a machine with more processors, give each its own: `processors` in `[[service]]` and in `http`; or compare the rates \
+                and latencies of this file only with each other";
     let found = Finding::of("shared_processors", Severity::Note, message, hint).in_phase(&phase.name);
-    (is_by_load && waited > WAITED && load > LOADED).then(|| found.with(json!({ "waited": waited, "load": load })))
+    (used > ALL && load > CONSIDERABLE).then(|| found.with(json!({ "used": used, "load": load })))
+}
+
+/// How many processors the machine has, by the ticks that it counts.
+fn of_machine(record: &TrialRecord) -> Option<f64> {
+    let Machine { before, after, .. } = record.conditions.machine.measured()?;
+    let ticks = after.cpu.measured()?.all.saturating_sub(before.cpu.measured()?.all) as f64;
+    // `/proc/stat` counts hundredths of a second.
+    let processors = (ticks / 100.0 / after.at.since(before.at).as_secs_f64()).round();
+    (processors >= 1.0).then_some(processors)
 }
 
 /// Numbers that an instance of a service counts itself could not be read, and why.

@@ -1,6 +1,8 @@
 //! Tests which figures of requests are compared, where not as many of them succeeded in two trials of a block.
 
 use prony_model::http::{HttpAmount, RequestKind};
+use prony_model::record::Moment;
+use prony_model::record::machine::CpuTicks;
 
 use super::*;
 
@@ -114,32 +116,43 @@ fn fewer_bodies_than_requests_are_a_finding() {
 }
 
 #[test]
-fn servers_that_wait_for_processors_beside_their_load_are_named() {
+fn servers_that_lack_what_their_load_uses_are_named() {
     let spec = |service: &str, load: &str| {
         let server = format!("[[service]]\nname = \"api\"\ncommand = [\"serve\", \"{{port}}\"]\n{service}\n");
         let http = format!("http = {{ service = \"api\", path = \"/\", requests = 9{load} }}\n");
         let raw = prony_experiment::parse(&format!("{server}[[phase]]\nname = \"p\"\n{http}"), "x.toml").unwrap();
         prony_experiment::check(&raw, &Engines, &Default::default()).unwrap().variants()[0].spec.clone()
     };
-    let found = |spec: &TrialSpec, waited: f64, load: f64| {
-        let own = [(Metric::Cpu, 1e9), (Metric::CpuWait, waited * 1e9), (Metric::Wall, 2e9)];
-        let mut ran = record(vec![phase("p", &own)]);
+    // In 2 s, seconds of the servers and of the load, on a machine of two processors.
+    let found = |spec: &TrialSpec, cpu: f64, load: f64| {
+        let mut ran = record(vec![phase("p", &[(Metric::Cpu, cpu * 1e9), (Metric::Wall, 2e9)])]);
         let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
-        ran.phases[0].readings.insert("load".to_owned(), [(key, Reading::Measured(load * 2e9))].into_iter().collect());
+        ran.phases[0].readings.insert("load".to_owned(), [(key, Reading::Measured(load * 1e9))].into_iter().collect());
+        let moment = |seconds: u64| Moment {
+            at: Nanos::from_secs(seconds),
+            cpu: Reading::Measured(CpuTicks { all: 200 * seconds, ..CpuTicks::default() }),
+            ..Moment::default()
+        };
+        ran.conditions.machine =
+            Reading::Measured(Machine { before: moment(10), after: moment(15), ..Machine::default() });
         crate::guard::requests::check(spec, &ran).map(|finding| finding.message).collect::<Vec<_>>()
     };
-    let all = spec("", "");
-    let message =
-        "the servers waited for a processor for 25 % as long as they ran, while the load generator used 40 % of one";
-    assert_eq!(found(&all, 0.25, 0.4), [message]);
-    assert_eq!((found(&all, 0.05, 0.4), found(&all, 0.25, 0.05)), (vec![], vec![]), "one of the two is idle");
-    assert_eq!(found(&all, 0.9, 0.4), [""; 0], "the load did not run for as long as they waited");
-    assert_eq!(found(&spec("processors = [0]", ", processors = [1]"), 0.25, 0.4), [""; 0], "they share none");
-    for (service, load) in
-        [("processors = [0, 1]", ", processors = [1]"), ("processors = [0]", ""), ("", ", processors = [1]")]
-    {
-        assert_eq!(found(&spec(service, load), 0.25, 0.4), [message], "{service} {load}");
-    }
+    let of = |processors: &str| {
+        format!(
+            "the servers and the load generator used 95 % of the time of the {processors} that they may share, the generator 20 %: what \
+             it used, the servers lacked"
+        )
+    };
+    let (all, one) = (spec("", ""), spec("processors = [1]", ", processors = [1]"));
+    assert_eq!(found(&all, 3.0, 0.8), [of("2 processors")]);
+    assert_eq!(
+        (found(&all, 1.5, 0.4), found(&one, 1.5, 0.4)),
+        (vec![], vec![of("1 processor")]),
+        "another one was idle"
+    );
+    assert_eq!(found(&all, 3.9, 0.1), [""; 0], "the load used next to nothing");
+    assert_eq!(found(&spec("processors = [0]", ", processors = [1]"), 1.9, 1.9), [""; 0], "they share none");
+    assert_eq!(found(&spec("processors = [0]", ""), 3.0, 0.8), [of("2 processors")], "the load runs anywhere");
 }
 
 #[test]
