@@ -67,9 +67,9 @@ fn shared_processors(
     (phase, record): (&PhaseRecord, &TrialRecord),
 ) -> Option<Finding> {
     let own = &asked.action.http()?.processors;
-    let others = spec.services.iter().map(|service| &service.processors);
-    let all: Vec<&Vec<u32>> = others.clone().chain([own]).collect();
-    let are_apart = all.iter().all(|set| !set.is_empty()) && others.flatten().all(|number| !own.contains(number));
+    let of_services = spec.services.iter().map(|service| &service.processors);
+    let all: Vec<&Vec<u32>> = of_services.clone().chain([own]).collect();
+    let are_apart = all.iter().all(|set| !set.is_empty()) && of_services.flatten().all(|number| !own.contains(number));
     if spec.services.is_empty() || are_apart {
         return None;
     }

@@ -1,7 +1,6 @@
 //! Declares the requests of a phase.
 
-use super::repeat::{ARRIVALS, ORDER};
-use super::service::PROCESSORS;
+use super::repeat::{ARRIVALS, ORDER, PROCESSORS};
 use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 
 const METHOD: Field = optional("method", Shape::Text, "`GET`; `POST` with a body", "The method.");

@@ -1,10 +1,18 @@
-//! Declares which records operations and requests work on, and when they start.
+//! Declares which records operations and requests work on, when they start, and on which processors.
 
 use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 
 const ORDER_SHAPE: Shape = Shape::Either(&[Shape::Word(&ORDERS), Shape::Table(&ZIPFIAN)]);
 
 const RATE_SHAPE: Shape = Shape::Either(&[Shape::Rate, Shape::Table(&RATE)]);
+
+/// The processors of a role.
+pub(super) const PROCESSORS: Field = optional(
+    "processors",
+    Shape::List(&Shape::Whole(0, 1023)),
+    "all on which prony may run",
+    "The numbers of the processors on which it runs, such as `[0, 1]`, so that a server and its load share none.",
+);
 
 pub(super) const ORDER: Field = optional(
     "order",

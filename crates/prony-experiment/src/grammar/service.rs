@@ -1,6 +1,7 @@
 //! Declares `[[service]]`.
 
 use super::program::EXECUTED;
+use super::repeat::PROCESSORS;
 use super::{COMMAND_SHAPE, CONFINED};
 use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
 
@@ -10,14 +11,6 @@ pub(crate) static SERVICE: TableShape = table(
     "A server that runs beside the phases of a trial: started and ready before the first phase, ended after the \
           last.",
     &[&OWN, &EXECUTED],
-);
-
-/// The processors of a role.
-pub(super) const PROCESSORS: Field = optional(
-    "processors",
-    Shape::List(&Shape::Whole(0, 1023)),
-    "all on which prony may run",
-    "The numbers of the processors on which it runs, such as `[0, 1]`, so that a server and its load share none.",
 );
 
 static OWN: [Field; 10] = [
