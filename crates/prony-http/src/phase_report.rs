@@ -93,10 +93,9 @@ fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyErr
 /// The kinds of a mix as parts of the requests.
 fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPart>, LatencyError> {
     let part = |(name, of): (&str, &Part)| {
-        // As the rate of all requests.
-        let answers = if load.is_open() && !ran.is_saturated() { of.ok } else { of.answers };
-        let rate = match ran.window.as_secs_f64() {
-            window if window > 0.0 => Reading::Measured(answers as f64 / window),
+        // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
+        let rate = match time(load, ran).as_secs_f64() {
+            time if time > 0.0 => Reading::Measured(of.ok as f64 / time),
             _ => Reading::failed("the clock did not advance"),
         };
         Ok(RequestsPart {

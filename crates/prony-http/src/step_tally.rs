@@ -15,7 +15,7 @@ pub(crate) struct Part {
     pub(crate) failed: u64,
     /// Of those that failed.
     pub(crate) not_started: u64,
-    /// Expected answers that came within its time, of a step also to requests that were due before it.
+    /// Of a step: expected answers that came within its time, also to requests that were due before it.
     pub(crate) answers: u64,
     /// From the intended start.
     pub(crate) latency: Recorder,

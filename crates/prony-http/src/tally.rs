@@ -246,11 +246,7 @@ impl Tally {
         is_expected: bool,
         (now, window): (Nanos, (Nanos, Nanos)),
     ) {
-        let counts = is_expected && (window.0..=window.1).contains(&now);
-        self.ok_in_window += u64::from(counts);
-        if let Some(kind) = self.kinds.get_mut(request.kind as usize) {
-            kind.answers += u64::from(counts);
-        }
+        self.ok_in_window += u64::from(is_expected && (window.0..=window.1).contains(&now));
         self.connections += u64::from(exchange.opened_in.is_some());
         if let Some(steps) = self.steps.as_mut().filter(|_| is_expected) {
             steps.answered(now);

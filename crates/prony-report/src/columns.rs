@@ -383,8 +383,10 @@ impl Figures<'_> {
     /// Whether such an instance has this metric; errors, refused and skipped operations only where there are any.
     fn has_beside(&self, phase: &str, instance: &str, key: MetricKey) -> bool {
         let any = matches!(key.metric, Metric::Errors | Metric::Refused | Metric::Skipped);
-        let mut values = self.readings_of(phase, instance, key).filter_map(Reading::measured);
-        values.any(|value| !any || *value > 0.0)
+        self.readings_of(phase, instance, key).any(|reading| match reading {
+            Reading::Measured(value) => !any || *value > 0.0,
+            Reading::Missing(why) => matches!(why, Why::Infinite { .. }),
+        })
     }
 
     /// Whether a column for this metric would be informative, even if its value is missing.

@@ -8,6 +8,7 @@ pub use super::variant_trials::VariantTrials;
 use super::variant_trials::same_work;
 use super::{Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, questions, refusals};
 use crate::conclude::{counted, is_of_calls, reports_operations};
+use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
@@ -213,7 +214,7 @@ pub(crate) fn unequal_offer(
     if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| unequal_reads(both.0, both.1, name)) {
         return Some(reason);
     }
-    if let Some(reason) = unequal_state(&a, baseline, variant, metric) {
+    if let Some(reason) = unequal_state(&a, baseline, variant, metric).or_else(|| unequal_mix(&a, &b, name)) {
         return Some(reason);
     }
     let records = |of: &VariantTrials<'_>, ops| of.spec.collection(ops).map(|collection| collection.records);
@@ -285,6 +286,28 @@ fn unequal_state(
     })
 }
 
+/// Why times and rates are not compared where two phases send other mixes of requests: those of all requests are of other work, and
+/// the rate of a kind is its share of them. The latencies of a kind are its own.
+fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String> {
+    let mix = |phase: &PhaseSpec| -> Vec<(Option<String>, f64)> {
+        let kinds = phase.action.http().map(|http| http.kinds.as_slice()).unwrap_or_default();
+        let all: f64 = kinds.iter().map(|kind| kind.weight).sum();
+        kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect()
+    };
+    let unit = name.key.metric.unit();
+    let is_of_mix =
+        unit == Unit::PerSecond || unit == Unit::Nanos && name.instance.as_deref().and_then(kind_of).is_none();
+    let same = |a: &[(Option<String>, f64)], b: &[(Option<String>, f64)]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
+    };
+    (is_of_mix && !same(&mix(a), &mix(b))).then(|| {
+        format!(
+            "in `{}` they send other mixes of requests: compare the latencies of one kind, such as `{}.kind.NAME.latency.p50`",
+            a.name, a.name
+        )
+    })
+}
+
 /// Why times of operations are not compared, where as many operations as fit were run, and not the same share of them found a
 /// record, or scans and queries did not find as many: they do other work.
 fn unequal_reads(
@@ -319,7 +342,20 @@ fn unequal_reads(
             )
         });
     }
-    let (ours, theirs) = (per_operation(baseline, Metric::Misses)?, per_operation(variant, Metric::Misses)?);
+    let of_each =
+        [(baseline, per_operation(baseline, Metric::Misses)), (variant, per_operation(variant, Metric::Misses))];
+    if matches!(a.action_of(instance), Action::Delete(_))
+        && let Some((unknown, _)) = of_each.iter().find(|(_, misses)| misses.is_none())
+    {
+        // One removal that finds nothing may cost a tenth of one that does, and a faster engine has more of them.
+        return Some(format!(
+            "{}: how many removals of `{}` found a record is not known, and they lasted a given time: bound them by `count`",
+            a.subject_of(instance),
+            unknown.name
+        ));
+    }
+    let [ours, theirs] = of_each.map(|(_, misses)| misses);
+    let (ours, theirs) = (ours?, theirs?);
     ((ours - theirs).abs() > MISSES).then(|| {
         format!(
             "{}: {} of the operations of `{}` found no record, but {} of those of `{}`",

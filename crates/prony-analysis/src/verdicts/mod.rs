@@ -246,8 +246,10 @@ fn silence(experiment: &Experiment) -> String {
         let factor = experiment.factors().first();
         let level = factor.and_then(|factor| {
             let level = &factor.levels.first()?.label;
-            let quote = if level.parse::<f64>().is_ok() { "" } else { "\"" };
-            Some(format!("{} = {quote}{level}{quote}", factor.name))
+            let is_number = level.bytes().all(|byte| byte.is_ascii_digit());
+            // A text of JSON is one of TOML.
+            let level = if is_number { level.clone() } else { serde_json::to_string(level).ok()? };
+            Some(format!("{} = {level}", factor.name))
         });
         let level = level.unwrap_or_else(|| "...".to_owned());
         return format!("no baseline is declared: to compare the variants, write `[compare] baseline = {{ {level} }}`");

@@ -386,7 +386,8 @@ impl Job<'_> {
         let removes = matches!(self.action, Action::Delete(_));
         let mut histograms = all.samples.histograms()?;
         // What is left are the commits.
-        let collects = self.capabilities.collects_writes && self.is_shared_write() && !histograms.is_empty();
+        let is_timed = !histograms.is_empty() || all.samples.groups.is_some();
+        let collects = self.capabilities.collects_writes && self.is_shared_write() && is_timed;
         histograms.retain(|one| !collects || one.operation == COMMIT);
         let races = self.ops.threads > 1 && self.action.writes();
         let answer = Answer {
@@ -426,7 +427,7 @@ impl Job<'_> {
             lag: all.lag.map(Nanos::from_nanos),
             histograms,
             no_latency: collects.then(|| COLLECTED.to_owned()),
-            groups: all.samples.groups.map(GroupSeries::into_groups),
+            groups: all.samples.groups.filter(|_| !collects).map(GroupSeries::into_groups),
             throughput: Some(all.series.into_throughput()),
             answer: (read || self.is_guarded()).then_some(answer),
             disk_full: all.tally.disk_full,

@@ -221,26 +221,28 @@ fn make_table(control: &mut Connection, marker: &Path) -> Result<(), EngineError
     let of_this_trial = fs::read_to_string(marker).ok();
     let kind = if of_this_trial.is_some() { "_shared" } else { "" };
     await_lock(control, kind)?;
-    let comment = format!(
-        "SELECT coalesce(obj_description(to_regclass('{TABLE}'), 'pg_class'), ''), to_regclass('{TABLE}') IS NULL"
+    // In this schema: the name alone would be looked for in all of the search path.
+    let found = format!(
+        "SELECT format('%I.{TABLE}', current_schema()), coalesce(obj_description(found, 'pg_class'), ''), found IS NULL \
+         FROM (SELECT to_regclass(format('%I.{TABLE}', current_schema())) AS found) AS here"
     );
-    let found = control.query(&comment).map_err(&making)?.concat();
-    let [Some(comment), Some(absent)] = found.as_slice() else {
-        return Err(failed(ENGINE, "making the table", "the server does not say whether there is one"));
+    let found = control.query(&found).map_err(&making)?.concat();
+    let [Some(table), Some(comment), Some(absent)] = found.as_slice() else {
+        return Err(failed(ENGINE, "making the table", "the search path has no schema that exists"));
     };
     if let Some(own) = of_this_trial {
         let what = "the table of this trial was replaced, by another run of prony at the same database and schema";
         return if own == *comment { Ok(()) } else { Err(failed(ENGINE, "opening the store", what)) };
     }
     if absent == "f" && !comment.starts_with(COMMENT) {
-        let what = format!("there is a table `{TABLE}` that prony did not make: use another schema or database");
+        let what = format!("there is a table `{table}` that prony did not make: use another schema or database");
         return Err(failed(ENGINE, "opening the store", what));
     }
     let tag = control.query("SELECT gen_random_uuid()").map_err(&making)?.concat();
     let comment = format!("{COMMENT}{}", tag.into_iter().flatten().collect::<String>());
     let create = format!(
-        "DROP TABLE IF EXISTS {TABLE}; CREATE TABLE {TABLE}(k bytea NOT NULL PRIMARY KEY, v bytea NOT NULL); \
-         ALTER TABLE {TABLE} ALTER k SET STORAGE PLAIN; COMMENT ON TABLE {TABLE} IS '{comment}'"
+        "DROP TABLE IF EXISTS {table}; CREATE TABLE {table}(k bytea NOT NULL PRIMARY KEY, v bytea NOT NULL); \
+         ALTER TABLE {table} ALTER k SET STORAGE PLAIN; COMMENT ON TABLE {table} IS '{comment}'"
     );
     control.query(&create).map_err(&making)?;
     fs::write(marker, comment).map_err(|error| failed(ENGINE, "opening the store", error))?;
@@ -446,8 +448,14 @@ impl Drop for PostgresqlTransaction<'_> {
 impl Read for PostgresqlTransaction<'_> {
     fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
         let mut there = false;
+        // What fails may be a write that is sent with it.
+        let doing = if self.connection.waiting() > 0 {
+            "sending the writes so far and reading a value"
+        } else {
+            "reading a value"
+        };
         self.connection.run(GET, &[key]);
-        self.exchange("reading a value", |row| {
+        self.exchange(doing, |row| {
             if let Some(Some(value)) = columns(row).next() {
                 there = true;
                 found(value);
@@ -523,7 +531,7 @@ impl Write for PostgresqlTransaction<'_> {
     }
 
     fn deliver(&mut self) -> Result<(), EngineError> {
-        if self.connection.waiting() == 0 { Ok(()) } else { self.exchange("storing values", |_| ()) }
+        if self.connection.waiting() == 0 { Ok(()) } else { self.exchange("sending the writes so far", |_| ()) }
     }
 
     fn commit(mut self) -> Result<(), EngineError> {

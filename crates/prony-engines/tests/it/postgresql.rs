@@ -171,6 +171,27 @@ fn table_that_prony_did_not_make_is_not_touched_and_one_that_was_replaced_is_not
     assert!(text(first.path()).contains("was replaced"));
 }
 
+/// The first schema of the search path is the one of the table, whatever the others have.
+#[test]
+fn tables_of_other_schemas_on_the_search_path_are_not_touched() {
+    if !is_there() {
+        return;
+    }
+    let (other, own) = (scratch(), scratch());
+    let schema = |dir: &Path| url(dir, Some(Durability::None)).rsplit_once("%3D").unwrap().1.to_owned();
+    let fast = || fast::<Started>();
+    let of_other = Started::open(other.path(), &fast()).unwrap();
+    put(&of_other, b"a", b"1").unwrap();
+    let both = format!("{},{}", schema(own.path()), schema(other.path()));
+    let at = Some(format!("{}?options=-csearch_path%3D{both}", server(false)));
+    let store = Started::open(own.path(), &StoreSpec { url: at, ..fast() }).unwrap();
+    assert!(!has(&store, b"a"));
+    put(&store, b"b", b"2").unwrap();
+    assert!(has(&of_other, b"a") && !has(&of_other, b"b"), "another run goes on");
+    store.close().unwrap();
+    of_other.close().unwrap();
+}
+
 #[test]
 fn server_has_the_writes_of_an_open_transaction_when_they_are_delivered() {
     if !is_there() {

@@ -22,7 +22,7 @@ pub(crate) static REQUEST_KIND: TableShape = table(
     "mix of requests",
     "A kind of request.",
     &[&[
-        optional("weight", Shape::Positive, "1", "How often it is sent, beside the weights of the others."),
+        optional("weight", Shape::Between(1e-6, 1e9), "1", "How often it is sent, beside the weights of the others."),
         METHOD,
         required("path", Shape::Request, "Path and query, such as `/schools/{i}`."),
         optional("headers", Shape::Map(&Shape::Request), "none", "Header fields beside those of all kinds."),

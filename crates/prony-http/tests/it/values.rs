@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use prony_model::http::{
     BodySpec, HttpAmount, HttpSpec, Part, RequestKind, RequestRate, SaveSpec, SavedFrom, Template,
 };
-use prony_model::latency::Recorder;
+use prony_model::latency::{Recorder, percentile};
+use prony_model::reading::Reading;
 use prony_model::spec::{
     Arrivals, CollectionSpec, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Order, TrialSpec,
     ValueSpec,
@@ -201,7 +202,7 @@ fn mix_sends_each_kind_by_its_weight_and_accounts_for_it() {
         let received = drain(&sent);
         let sent_to = |begin: &str| received.iter().filter(|(path, _)| path.starts_with(begin)).count() as u64;
         let counts = report.requests.as_ref().unwrap();
-        let mut sums = (0, 0, 0.0);
+        let mut sums = (0, 0);
         for (name, share, begin) in [("read", 0.6, "/read/"), ("write", 0.3, "/write"), ("head", 0.1, "/head")] {
             let part = counts.parts.iter().find(|part| part.name == format!("kind.{name}")).unwrap();
             assert_eq!(part.ok + part.errors, sent_to(begin), "{name}");
@@ -212,10 +213,9 @@ fn mix_sends_each_kind_by_its_weight_and_accounts_for_it() {
             assert_eq!(part.errors, failing as u64, "{name}");
             let latency = Recorder::from_record(&part.latency).unwrap();
             assert_eq!((latency.succeeded(), latency.failed()), (part.ok, part.errors));
-            sums = (sums.0 + part.ok, sums.1 + part.errors, sums.2 + part.rate.measured().unwrap());
+            sums = (sums.0 + part.ok, sums.1 + part.errors);
         }
-        assert_eq!((sums.0, sums.1), (report.operations, report.errors));
-        assert!((sums.2 / (report.operations as f64 / report.time.as_secs_f64()) - 1.0).abs() < 0.01, "{}", sums.2);
+        assert_eq!(sums, (report.operations, report.errors));
         let bodies: BTreeSet<&String> =
             received.iter().filter(|(path, _)| path == "/write").map(|(_, body)| body).collect();
         assert_eq!(counts.bodies, Some(bodies.len() as u64), "only requests with a body");
@@ -241,7 +241,41 @@ fn connections_think_between_an_answer_and_the_next_request() {
     assert!((report.operations as f64) < most + 5.0 * most.sqrt(), "{}", report.operations);
     assert!(report.operations > 100, "{}", report.operations);
     let waited = Recorder::from_record(&report.histograms[0]).unwrap();
-    assert!(waited.succeeded() == report.operations, "the thinking is in no latency");
+    // Were the thinking in the latencies too, both together would take more time than the connections have: about 1.7 times as
+    // much. The mean of 3,000 times has a standard deviation of 2 %.
+    let Reading::Measured(latency) = percentile(&waited, 0.5) else { panic!("too few") };
+    let each = latency / 1e9 + think.as_secs_f64();
+    assert!(each * report.operations as f64 / 2.0 < 30.0 * 1.15, "{each} {}", report.operations);
+}
+
+/// Also where answers come after the end, to requests of the warm-up, or later than a schedule wants them.
+#[test]
+fn rates_of_the_kinds_add_up_to_that_of_the_phase() {
+    let server = Server::new(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        Act::text(OK)
+    });
+    let single = requests(&server, text("/"), 60);
+    let named = |name: &str| RequestKind { name: Some(name.to_owned()), ..single.kinds[0].clone() };
+    let kinds = vec![named("a"), named("b")];
+    let (warm_up, half) = (Nanos::from_millis(150), HttpAmount::Duration(Nanos::from_millis(250)));
+    let rate = RequestRate::Constant(Arrivals { rate: PerSecond::new(100.0).unwrap(), poisson: false });
+    let short = Nanos::from_millis(300);
+    for spec in [
+        HttpSpec { kinds: kinds.clone(), ..single.clone() },
+        HttpSpec { kinds: kinds.clone(), warm_up, ..single.clone() },
+        HttpSpec { kinds: kinds.clone(), amount: half, ..single.clone() },
+        HttpSpec { kinds: kinds.clone(), amount: half, warm_up, ..single.clone() },
+        HttpSpec { kinds, amount: half, rate: Some(rate), timeout: short, ..single.clone() },
+    ] {
+        let mut runner = Runner::new(trial(vec![("mix", http(spec))]));
+        let report = runner.phase(0).unwrap();
+        runner.stop().unwrap();
+        let parts = &report.requests.as_ref().unwrap().parts;
+        let sum: f64 = parts.iter().map(|part| part.rate.measured().unwrap()).sum();
+        let of_all = report.operations as f64 / report.time.as_secs_f64();
+        assert!(parts.len() == 2 && report.operations > 0 && (sum / of_all - 1.0).abs() < 1e-9, "{sum} {of_all}");
+    }
 }
 
 #[test]
