@@ -1,87 +1,196 @@
-//! Refuses to compare sums over processes that count pages of several processes more than once (METHOD 3.3).
+//! Sums over processes that may count pages of several of them more than once (METHOD 3.3): a finding of the trial, by which
+//! verdicts on such sums are refused.
+
+use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_model::units::Bytes;
+use prony_model::record::{Completion, PhaseRecord, ProcessSample, TrialRecord};
+use prony_model::service::{ALL, LOAD};
+use prony_model::spec::{TrialSpec, WORKER};
+use prony_model::units::{Bytes, Nanos};
 use prony_stats::summary;
+use serde_json::json;
 
 use super::variant_trials::VariantTrials;
+use super::{Finding, Severity};
 
-/// By which factor a sum may exceed the proportional set size of all that is resident.
-const MOST: f64 = 1.1;
+/// The guard's name.
+const GUARD: &str = "shared_pages";
 
-/// And by how many bytes: libraries are shared with other processes of the machine too.
+/// The share of a sum that may be counted repeatedly.
+const MOST: f64 = 0.1;
+
+/// And so many bytes: all processes map a few libraries.
 const LEAST: f64 = 10e6;
 
-/// Why resident memory, or a part of it, is not compared: at the phase's end the sum over the processes exceeds even the
-/// proportional set size of all their memory, in which each page counts once.
+/// Of each phase and instance whose processes together map much that they may share, unless the proportional set size, in which
+/// each page counts once, shows that they share little.
+pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
+    let complete = record.phases.iter().filter(|phase| phase.completion == Completion::Complete);
+    complete.flat_map(|phase| phase.readings.keys().filter_map(|of| finding(spec, record, (phase, of)))).collect()
+}
+
+fn finding(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &str)) -> Option<Finding> {
+    let at_end = |metric| phase.reading_of(of, MetricKey::gauge(metric, Stat::End))?.measured().copied();
+    let (repeated, sum) = most_repeated(spec, record, (phase, of))?;
+    let once = at_end(Metric::Rss).zip(at_end(Metric::Pss));
+    let is_little = |(sum, once): (f64, f64)| sum - once < LEAST.max(MOST * once);
+    if repeated < LEAST.max(MOST * sum) || once.is_some_and(is_little) {
+        return None;
+    }
+    let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
+    let whose = if of.is_empty() { String::new() } else { format!(" of `{of}`") };
+    let message = format!(
+        "`rss`, `file` and `shared`{whose} count pages once for each process that has them: up to {} of {} may be counted repeatedly",
+        bytes(repeated),
+        bytes(sum)
+    );
+    let hint = "compare `anon`, or `pss.end`, in which each page counts once";
+    let data = json!({ "instance": of, "repeated": repeated, "sum": sum });
+    Some(Finding::of(GUARD, Severity::Note, message, hint).in_phase(&phase.name).with(data))
+}
+
+/// The most bytes of files and shared memory that processes have beside the process with the most of them, at any instant of the
+/// phase, and all resident memory then.
+fn most_repeated(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &str)) -> Option<(f64, f64)> {
+    let (begin, end) = (phase.begin?, phase.end?);
+    let is_of_service = |role: &str| {
+        let mut services = spec.services.iter().map(|service| service.name());
+        services.any(|name| role.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    };
+    let is_meant = |role: &str| match of {
+        ALL => true,
+        "" if spec.measures_servers() => role != LOAD && role != WORKER,
+        "" => !is_of_service(role),
+        _ => role.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
+    };
+    let mut instants: BTreeMap<Nanos, Vec<&ProcessSample>> = BTreeMap::new();
+    for process in record.series.iter().filter(|process| is_meant(&process.role)) {
+        for sample in process.samples.iter().filter(|sample| (begin..=end).contains(&sample.at)) {
+            instants.entry(sample.at).or_default().push(sample);
+        }
+    }
+    let shareable = |sample: &&ProcessSample| (sample.file.as_bytes() + sample.shared.as_bytes()) as f64;
+    let at = |samples: &Vec<&ProcessSample>| {
+        let most = samples.iter().map(shareable).fold(0.0, f64::max);
+        let sum: f64 = samples.iter().map(shareable).sum();
+        (sum - most, sum + samples.iter().map(|sample| sample.anon.as_bytes() as f64).sum::<f64>())
+    };
+    instants.values().map(at).max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Why resident memory, or a part of it, is not compared.
 pub(crate) fn counted_repeatedly(
     baseline: &VariantTrials<'_>,
     variant: &VariantTrials<'_>,
     name: &MetricName,
 ) -> Option<String> {
-    let metric = name.key.metric;
-    if !matches!(metric, Metric::Rss | Metric::Anon | Metric::File | Metric::Shared) {
-        return None;
-    }
-    [variant, baseline].into_iter().find_map(|of| {
-        let at_end = |metric| {
-            let name = MetricName { key: MetricKey::gauge(metric, Stat::End), ..name.clone() };
-            let values: Vec<f64> = of.trials.iter().filter_map(|trial| trial.figure(&name).measured().copied()).collect();
-            Some((name, summary(&values)?.median))
-        };
-        let (_, processes) = at_end(Metric::Processes)?;
-        let ((sum, summed), (once, pss)) = (at_end(metric)?, at_end(Metric::Pss)?);
-        (processes > 1.0 && summed > MOST * pss && summed - pss > LEAST).then(|| {
-            let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
-            format!(
-                "`{name}` counts pages that processes share once for each of them: `{sum}` of `{}` is {}, and all its memory, each \
-                 page counted once, is {}: compare `{once}`",
-                of.name,
-                bytes(summed),
-                bytes(pss)
-            )
-        })
+    let instance = name.instance.as_deref().unwrap_or_default();
+    [variant, baseline].into_iter().find_map(|of| match name.key.metric {
+        Metric::Rss | Metric::File | Metric::Shared => {
+            let is_meant = |finding: &&Finding| {
+                finding.guard == GUARD
+                    && finding.phase.as_deref() == Some(&name.phase)
+                    && finding.data["instance"].as_str() == Some(instance)
+            };
+            let found = of.trials.iter().flat_map(|trial| &trial.findings).find(is_meant)?;
+            Some(format!("`{}`: {}; {}", of.name, found.message, found.hint))
+        }
+        // Pages that a fork has copied nothing of yet are anonymous memory of both.
+        Metric::Anon => {
+            let at_end = |metric| {
+                let name = MetricName { key: MetricKey::gauge(metric, Stat::End), ..name.clone() };
+                let values = of.trials.iter().filter_map(|trial| trial.figure(&name).measured().copied());
+                Some(summary(&values.collect::<Vec<f64>>())?.median)
+            };
+            let (anon, once) = (at_end(Metric::Anon)?, at_end(Metric::Pss)?);
+            (anon - once > LEAST.max(MOST * once)).then(|| {
+                let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
+                format!(
+                    "`{name}` of `{}` counts pages once for each process that has them since a fork: at the phase's end it is {}, and all \
+                     memory, each page counted once, is {}: compare `pss.end`",
+                    of.name,
+                    bytes(anon),
+                    bytes(once)
+                )
+            })
+        }
+        _ => None,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use prony_model::reading::Reading;
-    use prony_model::record::{MetricKeyText, TrialRecord};
+    use prony_model::record::{MetricKeyText, ProcessSeries};
 
     use super::super::tests::{phase, record, spec, variant_trials};
     use super::*;
 
-    /// A trial whose processes, so many, have these bytes at the end of its phase.
-    fn trial(processes: f64, [rss, anon, pss]: [f64; 3]) -> TrialRecord {
-        let mut phase = phase("load", &[]);
-        let all = [(Metric::Processes, processes), (Metric::Rss, rss), (Metric::Anon, anon), (Metric::Pss, pss)];
-        let all =
-            all.map(|(metric, value)| (MetricKeyText(MetricKey::gauge(metric, Stat::End)), Reading::Measured(value)));
-        phase.readings = BTreeMap::from([(String::new(), all.into_iter().collect())]);
-        record(vec![phase])
+    /// A trial whose processes have these bytes of anonymous memory and of files in the midst of the phase, and these figures at
+    /// its end.
+    fn trial(processes: &[(f64, f64)], at_end: &[(Metric, f64)]) -> TrialRecord {
+        let mut load = phase("load", &[]);
+        (load.begin, load.end) = (Some(Nanos::from_secs(1)), Some(Nanos::from_secs(3)));
+        let at_end = at_end
+            .iter()
+            .map(|(metric, value)| (MetricKeyText(MetricKey::gauge(*metric, Stat::End)), Reading::Measured(*value)));
+        load.readings = BTreeMap::from([(String::new(), at_end.collect())]);
+        let mut record = record(vec![load]);
+        let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
+        let sample = |at, anon, file| ProcessSample {
+            at: Nanos::from_secs(at),
+            anon: bytes(anon),
+            file: bytes(file),
+            ..ProcessSample::default()
+        };
+        let process = |(pid, (anon, file)): (u32, &(f64, f64))| ProcessSeries {
+            pid,
+            role: "site".to_owned(),
+            command: "node".to_owned(),
+            // After the phase it has more.
+            samples: vec![sample(2, *anon, *file), sample(9, *anon, 9.0 * file)],
+        };
+        record.series = (1..).zip(processes).map(process).collect();
+        let findings = check(&spec("lmdb"), &record);
+        record.findings = findings;
+        record
+    }
+
+    fn refused(several: &TrialRecord, metric: &str) -> Option<String> {
+        let (spec, one) = (spec("lmdb"), trial(&[(5e6, 80e6)], &[]));
+        let (a, b) = (variant_trials("a", &spec, &one), variant_trials("b", &spec, several));
+        let of = |a, b| counted_repeatedly(a, b, &metric.parse().unwrap());
+        assert_eq!(of(&a, &b), of(&b, &a));
+        of(&a, &b)
     }
 
     #[test]
-    fn sums_that_exceed_all_memory_are_not_compared() {
-        let spec = spec("lmdb");
-        let one = trial(1.0, [40e6, 30e6, 28e6]);
-        let why = |several: TrialRecord, metric: &str| {
-            let (a, b) = (variant_trials("a", &spec, &one), variant_trials("b", &spec, &several));
-            let of = |a, b| counted_repeatedly(a, b, &metric.parse().unwrap());
-            assert_eq!(of(&a, &b), of(&b, &a));
-            of(&a, &b)
-        };
-        let server = || trial(12.0, [446e6, 20e6, 190e6]);
-        let expected = "`load.rss.max` counts pages that processes share once for each of them: `load.rss.end` of `b` is 446.0 MB, and \
-                        all its memory, each page counted once, is 190.0 MB: compare `load.pss.end`";
-        assert_eq!(why(server(), "load.rss.max").as_deref(), Some(expected));
-        assert_eq!(why(server(), "load.anon.max"), None, "it may be private");
-        assert_eq!(why(server(), "load.pss.end"), None);
-        assert!(why(trial(5.0, [300e6, 290e6, 80e6]), "load.anon.max").is_some(), "pages since a `fork`");
-        assert_eq!(why(trial(2.0, [9e6, 5e6, 4e6]), "load.rss.max"), None, "a shell and its libraries");
-        assert_eq!(why(trial(1.0, [90e6, 5e6, 40e6]), "load.rss.max"), None, "shared with other programs");
+    fn sums_of_what_processes_may_share_are_not_compared() {
+        let four = [(7e6, 80e6); 4];
+        let expected = "`b`: `rss`, `file` and `shared` count pages once for each process that has them: up to 240.0 MB of 348.0 MB may be \
+                        counted repeatedly; compare `anon`, or `pss.end`, in which each page counts once";
+        let ended = trial(&four, &[]);
+        for metric in ["load.rss.max", "load.rss.end", "load.file.end", "load.shared.max"] {
+            assert_eq!(refused(&ended, metric).as_deref(), Some(expected), "{metric}: nothing was alive at the end");
+        }
+        assert_eq!((refused(&ended, "load.anon.max"), refused(&ended, "load.pss.end")), (None, None));
+        let figures = |rss, pss| [(Metric::Rss, rss), (Metric::Pss, pss)];
+        assert!(refused(&trial(&four, &figures(348e6, 108e6)), "load.rss.max").is_some());
+        assert_eq!(refused(&trial(&four, &figures(348e6, 345e6)), "load.rss.max"), None, "each maps its own file");
+    }
+
+    #[test]
+    fn what_one_process_shares_with_the_rest_of_the_machine_is_no_matter() {
+        let with_a_shell = [(5e6, 80e6), (1e6, 3e6)];
+        assert_eq!(refused(&trial(&with_a_shell, &[(Metric::Rss, 89e6), (Metric::Pss, 48e6)]), "load.rss.max"), None);
+        assert_eq!(refused(&trial(&[(5e6, 80e6)], &[(Metric::Rss, 85e6), (Metric::Pss, 45e6)]), "load.rss.max"), None);
+    }
+
+    #[test]
+    fn anonymous_memory_above_all_memory_is_not_compared() {
+        let figures = |anon, pss| [(Metric::Anon, anon), (Metric::Pss, pss)];
+        assert!(refused(&trial(&[], &figures(290e6, 80e6)), "load.anon.max").is_some());
+        assert_eq!(refused(&trial(&[], &figures(79e6, 80e6)), "load.anon.max"), None);
     }
 }

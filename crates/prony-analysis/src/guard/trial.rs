@@ -8,7 +8,7 @@ use serde_json::json;
 use super::disturbances::Disturbances;
 use super::{
     Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, phases_not_observed, processes, program, refusals,
-    replicas, reported_values, requests,
+    replicas, reported_values, requests, shared_pages,
 };
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
@@ -54,6 +54,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     findings.extend(replicas::check(record));
     findings.extend(processes::check(record));
     findings.extend(requests::check(spec, record));
+    findings.extend(shared_pages::check(spec, record));
     findings.extend(swapped(record));
     findings.extend(processes_refused(spec, record));
     findings.extend(throttled(&Disturbances::of(&record.conditions)));

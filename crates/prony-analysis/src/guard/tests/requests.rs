@@ -156,6 +156,32 @@ fn servers_that_lack_what_their_load_uses_are_named() {
 }
 
 #[test]
+fn other_mixes_are_compared_by_the_latencies_of_their_kinds_only() {
+    let mix = |weights: [f64; 2]| {
+        let mut spec = served("GET", "duration = \"1 s\"");
+        let Action::Http(http) = &mut spec.phases[1].action else { panic!("requests") };
+        let one = http.kinds[0].clone();
+        let kind = |(name, weight): (&str, f64)| RequestKind { name: Some(name.to_owned()), weight, ..one.clone() };
+        http.kinds = ["a", "b"].into_iter().zip(weights).map(kind).collect();
+        spec
+    };
+    let ran = done(10.0, 10.0);
+    let unequal = |x: [f64; 2], y: [f64; 2], name: &str| {
+        let (x, y) = (mix(x), mix(y));
+        let (x, y) = (variant_trials("x", &x, &ran), variant_trials("y", &y, &ran));
+        variants::unequal_offer(&x, &y, &name.parse().unwrap())
+    };
+    let why = "in `read` they send other mixes of requests: compare the latencies of one kind, such as `read.kind.NAME.latency.p50`";
+    for name in ["read.rate", "read.latency.p99", "read.kind.a.rate"] {
+        assert_eq!(unequal([9.0, 1.0], [1.0, 1.0], name).as_deref(), Some(why), "{name}");
+        assert_eq!(unequal([9.0, 3.0], [3.0, 1.0], name), None, "{name}: the same shares");
+    }
+    for name in ["read.kind.a.latency.p99", "read.rss.max"] {
+        assert_eq!(unequal([9.0, 1.0], [1.0, 1.0], name), None, "{name}");
+    }
+}
+
+#[test]
 fn bodies_of_a_mix_are_compared_with_its_requests_that_have_one() {
     let mut spec = served("POST", "requests = 10, body = \"{i}\"");
     let Action::Http(http) = &mut spec.phases[0].action else { panic!("requests") };
