@@ -25,7 +25,7 @@ const LEAST: f64 = 10e6;
 
 /// Of each phase and instance whose processes together map much that they may share, unless the proportional set size, in which
 /// each page counts once, shows that they share little.
-pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
+pub(super) fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let complete = record.phases.iter().filter(|phase| phase.completion == Completion::Complete);
     complete.flat_map(|phase| phase.readings.keys().filter_map(|of| finding(spec, record, (phase, of)))).collect()
 }

@@ -196,10 +196,10 @@ pub(crate) const MACHINE: [&str; 17] = [
     "untimed_close",
 ];
 
-/// All but those that depend on the machine, and the note on processes with a good part (`processes.rs`).
+/// All but those that depend on the machine, and the notes on processes with a good part (`processes.rs`) and on what they share.
 pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
     let all = trial.findings.iter().map(|finding| finding.guard.as_str());
-    all.filter(|guard| !MACHINE.contains(guard) && *guard != "process_share").collect()
+    all.filter(|guard| !MACHINE.contains(guard) && !["process_share", "shared_pages"].contains(guard)).collect()
 }
 
 /// What the first finding of this guard says.
