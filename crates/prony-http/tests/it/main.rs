@@ -6,6 +6,7 @@ mod encrypted;
 mod exchanges;
 mod faults;
 mod host;
+mod mixes;
 mod open_loop;
 mod retries;
 mod server;
