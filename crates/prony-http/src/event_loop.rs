@@ -363,10 +363,17 @@ impl<'a> EventLoop<'a> {
             return None;
         }
         if let End::Answered(status) = ended
-            && let Some(fault) = self.save(slot, status, now)
+            && self.job.load.reads_answers()
+            && self.job.load.expects(status)
         {
-            self.tally.answered_in_vain(&request, status);
-            ended = End::Failed(Failure::NotSaved, fault);
+            let read = self.read(slot, now);
+            if self.progress.running > 1 {
+                self.tally.making += monotonic().since(now);
+            }
+            if let Err((failure, why)) = read {
+                self.tally.answered_in_vain(&request, status);
+                ended = End::Failed(failure, why);
+            }
         }
         self.conclude(slot, Ended { exchange, end: ended }, now);
         Some(now)
@@ -384,27 +391,24 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Saves what later requests use of an expected answer, or says why that cannot be.
-    #[inline]
-    fn save(&mut self, slot: u32, status: u16, now: Nanos) -> Option<String> {
-        let captures = self.job.load.captures();
-        if captures.is_empty() || !self.job.load.expects(status) {
-            return None;
-        }
+    /// Reads what is wanted of an expected answer, and saves what later requests use, or says why that cannot be.
+    fn read(&mut self, slot: u32, now: Nanos) -> Result<(), (Failure, String)> {
+        let load = self.job.load;
         let Connection { request, outgoing, answer, .. } = &self.connections[slot as usize];
-        match find_all(captures, &answer.extract) {
-            Ok(values) if !self.found.has_room(&values, self.job.load.asked().threads) => {
-                Some("the values of earlier answers take all of 1 GiB".to_owned())
-            }
-            Ok(values) => {
-                let numbers = (request.number, outgoing.about.number);
-                for (capture, value) in captures.iter().zip(values) {
-                    self.found.add(&capture.name, capture.each, numbers, now, value);
-                }
-                None
-            }
-            Err(fault) => Some(fault),
+        let read = load.answer_check().map(|check| check.read(request.number, &answer.extract));
+        let read = read.transpose().map_err(|why| (Failure::Wrong, why))?;
+        let values = find_all(load.captures(), &answer.extract).map_err(|why| (Failure::NotSaved, why))?;
+        if !self.found.has_room(&values, load.asked().threads) {
+            return Err((Failure::NotSaved, "the values of earlier answers take all of 1 GiB".to_owned()));
         }
+        let numbers = (request.number, outgoing.about.number);
+        for (capture, value) in load.captures().iter().zip(values) {
+            self.found.add(&capture.name, capture.each, numbers, now, value);
+        }
+        if let Some(read) = read {
+            self.tally.read(request, read);
+        }
+        Ok(())
     }
 
     fn record(&mut self, request: &Request, exchange: &Exchange, ended: End, now: Nanos) {

@@ -15,6 +15,7 @@
 //! this is asked for (`retry.rs`), and counted apart. No redirects are followed.
 
 mod answer;
+mod answer_check;
 mod asked;
 mod capture;
 mod chunked;

@@ -9,6 +9,7 @@ use prony_model::spec::{CollectionSpec, PhaseSpec, TrialSpec};
 use prony_model::units::Nanos;
 use prony_workload::{Records, phase_seed};
 
+use crate::answer_check::AnswerCheck;
 use crate::asked::{Asked, Bound, Loop};
 use crate::capture::Capture;
 use crate::content::{Content, Needs, Over};
@@ -64,6 +65,11 @@ impl<'d> Draft<'d> {
             .iter()
             .filter_map(|(name, save)| Capture::new(name, save).map_err(|fault| self.faults.push(fault)).ok());
         let captures: Vec<Capture> = captures.collect();
+        let check = spec.answer.as_ref().map(AnswerCheck::new).transpose();
+        let check = check.unwrap_or_else(|fault| {
+            self.faults.push(fault);
+            None
+        });
         if let Some(target) = &target {
             drafts.iter().for_each(|parts| self.make_paths(target, &parts.path));
         }
@@ -88,7 +94,7 @@ impl<'d> Draft<'d> {
             Bound::Requests(1)
         });
         let load = Load::new(asked(spec, bound, seed), target, content, faults)?;
-        Ok(load.of_trial(captures, throughput))
+        Ok(load.of_trial(check, captures, throughput))
     }
 
     /// The parts of a kind of request.

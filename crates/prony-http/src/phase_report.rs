@@ -37,6 +37,9 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
     let latency = tally.latency.to_record(REQUEST, kind)?;
     let actual = open.map(|open| open.actual.to_record(REQUEST, LatencyKind::Actual)).transpose()?;
     let parts = [steps(&report, tally)?, kinds(load, ran, kind)?].concat();
+    // Other requests are measured where a time bounds the load, or begins the figures, and others are answered where some fail.
+    let bound = matches!(load.asked().bound, Bound::Requests(_)) && load.asked().warm_up == Nanos::ZERO;
+    let comparable = bound && !ran.interrupted && tally.failed_requests() == 0;
     let notes = report
         .remarks
         .iter()
@@ -56,6 +59,8 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         histograms: [latency].into_iter().chain(actual).collect(),
         throughput: tally.series.clone().map(Series::into_throughput),
         distinct: Some(tally.places.as_ref().map_or(report.sent.distinct_paths, Distinct::count)),
+        rows: load.answer_check().and_then(|check| check.rows(tally.read)),
+        answer: load.answer_check().and_then(|check| check.answer(tally.read, comparable)),
         user_bytes: tally.body_bytes,
         error_texts: error_texts(load, tally),
         requests: Some(RequestsReport {

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Share of its processors above which the load generator may be the limit (METHOD 6).
 const BUSY: f64 = 0.8;
 
-/// Share of its threads' time above which making requests may show in latencies.
+/// Share of its threads' time above which making requests and reading answers may show in latencies.
 const MAKING: f64 = 0.05;
 
 /// A remark.
@@ -23,7 +23,7 @@ pub enum Remark {
         /// Time in which they waited for a processor, as a share of the same.
         waited: f64,
     },
-    /// The load generator made requests while answers could come.
+    /// The load generator made requests, or looked for values in answers, while other answers could come.
     Making {
         /// Time in which it did, as a share of that of its threads.
         share: f64,
@@ -108,7 +108,10 @@ impl fmt::Display for Remark {
             }
             Self::Making { share } => {
                 let share = percent_up_to(*share, 0);
-                write!(f, "the load generator's threads made requests for {share} of their time: ")?;
+                write!(
+                    f,
+                    "the load generator's threads made requests or looked for values in answers for {share} of their time: "
+                )?;
                 f.write_str("latencies include some of it, since answers were read later")
             }
             Self::SameBody { requests, bodies } => {

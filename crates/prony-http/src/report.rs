@@ -112,6 +112,8 @@ pub struct Errors {
     pub not_made: u64,
     /// An expected answer without a value that later requests use.
     pub not_saved: u64,
+    /// An expected answer whose body is not as it has to be.
+    pub wrong: u64,
 }
 
 impl Errors {
@@ -137,6 +139,7 @@ impl Errors {
             Failure::NotStarted => &mut self.not_started,
             Failure::NotMade => &mut self.not_made,
             Failure::NotSaved => &mut self.not_saved,
+            Failure::Wrong => &mut self.wrong,
         }
     }
 

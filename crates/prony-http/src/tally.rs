@@ -8,6 +8,7 @@ use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::Distinct;
 
+use crate::answer_check::Read;
 use crate::outgoing::About;
 use crate::pace::Request;
 use crate::step_tally::{Part, Steps};
@@ -42,11 +43,13 @@ pub enum Failure {
     NotMade,
     /// An expected answer does not contain a value that later requests use.
     NotSaved,
+    /// The body of an expected answer is not as it has to be.
+    Wrong,
 }
 
 impl Failure {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Status,
         Self::Refused,
         Self::Reset,
@@ -59,6 +62,7 @@ impl Failure {
         Self::NotStarted,
         Self::NotMade,
         Self::NotSaved,
+        Self::Wrong,
     ];
 
     /// In words.
@@ -76,6 +80,7 @@ impl Failure {
             Self::NotStarted => "not started in time",
             Self::NotMade => "request could not be made",
             Self::NotSaved => "no value to save in the answer",
+            Self::Wrong => "wrong answer",
         }
     }
 }
@@ -181,8 +186,10 @@ pub(crate) struct Tally {
     pub(crate) connections: u64,
     /// Connections on which more came after the last answer.
     pub(crate) surplus: u64,
-    /// Time in which requests were made while others were under way.
+    /// Time in which requests were made, or values looked for in answers, while other requests were under way.
     pub(crate) making: Nanos,
+    /// What was read of the bodies of expected answers.
+    pub(crate) read: Read,
     /// The end of the warm-up.
     since: Nanos,
     pub(crate) warm_up: WarmUp,
@@ -221,6 +228,7 @@ impl Tally {
             connections: 0,
             surplus: 0,
             making: Nanos::ZERO,
+            read: Read::default(),
             since,
             warm_up: WarmUp::default(),
             last_end: None,
@@ -280,6 +288,13 @@ impl Tally {
         }
         if let Some(first) = exchange.first_byte {
             self.first_byte.record(first.since(request.started));
+        }
+    }
+
+    /// Something was read of the answer to a request.
+    pub(crate) fn read(&mut self, request: &Request, read: Read) {
+        if request.measured {
+            self.read.add(read);
         }
     }
 
@@ -442,6 +457,7 @@ impl Tally {
         self.connections += other.connections;
         self.surplus += other.surplus;
         self.making += other.making;
+        self.read.add(other.read);
         self.warm_up.ok += other.warm_up.ok;
         self.warm_up.failed += other.warm_up.failed;
         self.last_end = self.last_end.max(other.last_end);

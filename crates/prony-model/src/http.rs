@@ -38,6 +38,9 @@ pub struct HttpSpec {
     pub retry: Option<RetrySpec>,
     /// The statuses of answers that are no errors; empty for 200 to 399.
     pub expect: Vec<u16>,
+    /// What is read of the bodies of such answers; `None` for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<AnswerSpec>,
     /// Which record or saved value a request works on.
     pub order: Order,
     /// The collection whose documents requests send, where it has a name.
@@ -246,6 +249,19 @@ pub enum Part {
     Saved(String),
     /// `{doc.FIELD}`: a field of the document at hand, a text without quotation marks.
     Field(FieldPath),
+}
+
+/// What is read of the bodies of expected answers, as regular expressions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerSpec {
+    /// An answer whose body this does not match is an error; `None` where any body is right.
+    pub matches: Option<String>,
+    /// Rows of an answer: the number that the group of this matches, or without a group how often it matches.
+    pub rows: Option<String>,
+    /// Whether bodies are digested, to be compared between variants.
+    pub digest: bool,
+    /// What is removed from bodies before they are digested.
+    pub without: Vec<String>,
 }
 
 /// A value of an answer that later requests use as `{saved.NAME}`.

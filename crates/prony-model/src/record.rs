@@ -351,8 +351,8 @@ pub struct Answer {
     pub rows: Option<u64>,
     /// Order-independent digest of the rows in hexadecimal, with a prefix that says what was digested: `lines:` for
     /// number, length and eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything,
-    /// `reported:` for a digest that a program reports, `rows:` without a digest for a program that reports only the
-    /// number of rows. Only digests with the same prefix can be compared.
+    /// `bodies:` for the bodies of answers to requests and the numbers of these, `reported:` for a digest that a program
+    /// reports, `rows:` without a digest where only the number of rows is known. Only digests with the same prefix can be compared.
     pub digest: String,
     /// Whether it may be compared: `false` for phases bounded by time.
     pub comparable: bool,

@@ -309,7 +309,7 @@ fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String
 }
 
 /// Why times of operations are not compared, where as many operations as fit were run, and not the same share of them found a
-/// record, or scans and queries did not find as many: they do other work.
+/// record, or scans, queries and requests did not find as many: they do other work.
 fn unequal_reads(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
     (b, variant): (&PhaseSpec, &VariantTrials<'_>),
@@ -331,7 +331,7 @@ fn unequal_reads(
         let (sum, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         (operations > 0.0).then(|| sum / operations)
     };
-    if matches!(a.action_of(instance), Action::Scan(_) | Action::Find(_)) {
+    if matches!(a.action_of(instance), Action::Scan(_) | Action::Find(_) | Action::Http(_)) {
         let (ours, theirs) = (per_operation(baseline, Metric::Rows)?, per_operation(variant, Metric::Rows)?);
         return ((ours - theirs).abs() > ROWS * ours.max(theirs)).then(|| {
             format!(
@@ -403,7 +403,7 @@ fn disagreement(
              cannot be compared"
         ),
     };
-    let hint = if a.digest.starts_with("reported:") || a.digest.starts_with("rows:") {
+    let hint = if ["reported:", "rows:", "bodies:"].iter().any(|kind| a.digest.starts_with(kind)) {
         "one of the two variants is wrong, or they do different work: do not compare speeds until their `digest` and \
          `rows` agree"
     } else {

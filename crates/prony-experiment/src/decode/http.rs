@@ -14,7 +14,8 @@ use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::http::{
-    BodySpec, HttpAmount, HttpSpec, Part, RateSteps, RequestKind, RequestRate, RetrySpec, SaveSpec, SavedFrom, Template,
+    AnswerSpec, BodySpec, HttpAmount, HttpSpec, Part, RateSteps, RequestKind, RequestRate, RetrySpec, SaveSpec,
+    SavedFrom, Template,
 };
 use prony_model::service::{OfService, hole};
 use prony_model::spec::RateStep;
@@ -43,6 +44,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         timeout: view.time("timeout").unwrap_or(TIMEOUT),
         retry: retry(&view, problems),
         expect: statuses(view.get("expect")),
+        answer: answer(&view, problems),
         order: match view.get("order") {
             Some(node) => order(node, problems)?,
             None => Order::Record,
@@ -260,6 +262,34 @@ fn body(node: &Node) -> Option<BodySpec> {
     let fill = view.get("fill").and_then(Node::table).unwrap_or_default();
     let fill = fill.iter().filter_map(|entry| Some((entry.key.clone(), template(&entry.node)?))).collect();
     Some(BodySpec::File { path: view.text("file")?, fill })
+}
+
+/// What is read of answers.
+fn answer(view: &View<'_>, problems: &mut Problems<'_>) -> Option<AnswerSpec> {
+    let node = view.get("answer")?;
+    let table = View::new(Some(node), &grammar::ANSWER);
+    let mut sound = |node: &Node| pattern(node, problems).and_then(|regex| Some((node.text()?.to_owned(), regex)));
+    let matches = table.get("match").and_then(&mut sound).map(|(text, _)| text);
+    let rows = table.get("rows").and_then(&mut sound);
+    let without = table.get("without").and_then(Node::list).unwrap_or_default();
+    let without = without.iter().filter_map(|node| Some(sound(node)?.0)).collect();
+    let digest = table.flag("digest").unwrap_or(false);
+    if let (Some(node), Some((_, regex))) = (table.get("rows"), &rows)
+        && regex.captures_len() > 2
+    {
+        let problem =
+            Problem::new(node.span.clone(), "the pattern has several groups: which one is the number of rows?");
+        problems.add(via(node, problem.hint("write the others as `(?:...)`")));
+    }
+    if let Some(entry) = node.entry("without").filter(|_| !digest) {
+        let problem = Problem::new(entry.key_span.clone(), "`without` changes nothing, since bodies are not digested");
+        problems.add(problem.hint("add `digest = true`, or remove `without`"));
+    }
+    if !digest && table.get("match").is_none() && table.get("rows").is_none() {
+        let problem = Problem::new(node.span.clone(), "`answer` reads nothing");
+        problems.add(via(node, problem.hint("give it `match`, `rows` or `digest = true`")));
+    }
+    Some(AnswerSpec { matches, rows: rows.map(|(text, _)| text), digest, without })
 }
 
 fn saves(view: &View<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, SaveSpec> {

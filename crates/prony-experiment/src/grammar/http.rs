@@ -105,6 +105,12 @@ pub(crate) static HTTP: TableShape = table(
             "The statuses of answers that are no errors.",
         ),
         optional(
+            "answer",
+            Shape::Table(&ANSWER),
+            "answers are counted by their status only",
+            "What is read of the bodies of such answers, so that a server which answers faster with less is found.",
+        ),
+        optional(
             "save",
             Shape::Map(&Shape::Either(&[Shape::Word(&[("body", "the whole body")]), Shape::Table(&SAVE)])),
             "nothing",
@@ -210,6 +216,39 @@ pub(crate) static SAVE: TableShape = table(
             Shape::Flag,
             "false",
             "`true` saves a value of each answer; requests that use them choose by their `order`.",
+        ),
+    ]],
+);
+
+/// `answer = { ... }`.
+pub(crate) static ANSWER: TableShape = table(
+    "answer",
+    "What is read of the bodies of expected answers, up to 16 MiB each.",
+    &[&[
+        optional(
+            "match",
+            Shape::Plain,
+            "any body is right",
+            "A request whose answer's body this regular expression does not match is an error, `wrong answer`.",
+        ),
+        optional(
+            "rows",
+            Shape::Plain,
+            "none are counted",
+            "The rows of an answer: the number that the group of this regular expression matches, or without a group how \
+             often it matches. `PHASE.rows` is their sum over all requests.",
+        ),
+        optional(
+            "digest",
+            Shape::Flag,
+            "false",
+            "`true` compares the bodies of answers to the same requests between trials and variants, by a digest.",
+        ),
+        optional(
+            "without",
+            Shape::List(&Shape::Plain),
+            "nothing",
+            "What these regular expressions match is removed from bodies before they are digested, such as random ids.",
         ),
     ]],
 );

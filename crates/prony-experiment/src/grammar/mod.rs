@@ -13,7 +13,7 @@ mod service;
 use super::shape::{Field, Shape, TableShape, optional, table};
 pub(crate) use data::{BYTES_TABLE, COLLECTION, DATA, GENERATOR, KEY, LOG_NORMAL, STORE, VALUE};
 pub(crate) use find::{QUERY, TEST};
-pub(crate) use http::{BODY, HTTP, RAMP, RATE_STEP, REQUEST_KIND, REQUEST_RATE, RETRY, SAVE};
+pub(crate) use http::{ANSWER, BODY, HTTP, RAMP, RATE_STEP, REQUEST_KIND, REQUEST_RATE, RETRY, SAVE};
 pub(crate) use phase::{
     BACKGROUND, BATCH, FIND, KILL, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, POWERCUT, SCAN, SCAN_UNIFORM, SETTLE,
 };

@@ -140,6 +140,7 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         warm_up: Nanos::ZERO,
         timeout: PATIENT,
         retry: None,
+        answer: None,
         expect: Vec::new(),
         order: Order::Record,
         collection: None,

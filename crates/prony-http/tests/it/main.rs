@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may do what tests may")]
 
+mod answers;
 mod encrypted;
 mod exchanges;
 mod faults;

@@ -209,6 +209,40 @@ fn command_beside_services_is_a_phase_whose_end_is_its_exit() {
     assert!(said.contains("exit status: 7") && said.contains("no such table"), "{said}");
 }
 
+/// A server that leaves something out answers sooner: its answers are compared, and not its times.
+#[test]
+fn server_that_answers_with_less_is_not_faster() {
+    let Some(bench) = bench() else { return };
+    bench.write(
+        "map/server.js",
+        "const [port, nodes] = process.argv.slice(2); \
+         const node = (_, n) => `<node id=\"${Math.random()}\" v=\"${n}\"/>`;\n\
+         require(\"http\").createServer((_, response) => response.end(Array.from({ length: parseInt(nodes) }, node).join(\"\")))\n\
+         .listen(+port, \"127.0.0.1\");\n",
+    );
+    let run = |other: &str, answer: &str| {
+        let body = format!(
+            "[factors]\nnodes = [\"40\", \"{other}\"]\n\
+             [compare]\nbaseline = {{ nodes = \"40\" }}\nmetric = \"read.time\"\nblocks = 6\n\
+             [[service]]\nname = \"map\"\ndirectory = \"map\"\ncopy = \"none\"\n\
+             command = [\"node\", \"server.js\", \"{{port}}\", \"{{nodes}}\"]\n{}",
+            requests("read", &format!("service = \"map\", path = \"/\", requests = 20, answer = {{ {answer} }}"))
+        );
+        let data = bench.run(&body);
+        assert_eq!(data.trials[0].ending.outcome, Outcome::Ok, "{:?}", data.trials[0].ending);
+        (amount(&data.trials[0], "read", Metric::Rows), String::from_utf8(bench.prony(&["show"]).stdout).unwrap())
+    };
+    let (_, less) = run("30", "rows = \"<node \"");
+    assert!(less.contains("`nodes=40` returned 800 rows, but `nodes=30` returned 600"), "{less}");
+    assert!(!less.contains("faster"), "{less}");
+    let ids = "rows = \"<node \", digest = true";
+    let (_, random) = run("40 too", ids);
+    assert!(random.contains("returned 800 rows each, but not the same rows"), "{random}");
+    let (rows, same) = run("40 too", &format!("{ids}, without = ['id=\"[^\"]*\"']"));
+    assert_eq!(rows, 800.0);
+    assert!(!same.contains("returned"), "{same}");
+}
+
 #[test]
 fn settling_waits_for_work_after_the_answer() {
     let Some(bench) = bench() else { return };

@@ -199,3 +199,22 @@ fn bodies_of_a_mix_are_compared_with_its_requests_that_have_one() {
     assert_eq!(found(3.0), [""; 0]);
     assert_eq!(found(2.0), ["3 requests had an expected answer, but the number of distinct bodies sent is 2"]);
 }
+
+/// A server that answers with less does less, and answers more requests in a given time.
+#[test]
+fn rates_of_answers_with_other_rows_are_not_compared() {
+    let spec = served("GET", "duration = \"5 s\", answer = { rows = \"row\" }");
+    let ran = |operations: f64, rows: f64| {
+        let counts = [(Metric::Time, 1e9), (Metric::Operations, operations), (Metric::Rows, rows)];
+        record(vec![phase("insert", &[]), phase("read", &counts)])
+    };
+    let (ten, five) = (ran(100.0, 1_000.0), ran(300.0, 1_500.0));
+    for name in ["read.rate", "read.operations", "read.latency.p50"] {
+        let why = unequal(&spec, name, &ten, &five).unwrap_or_default();
+        assert!(why.contains("found 10.0 rows, but one of `y` 5.0"), "{name}: {why}");
+        assert_eq!(unequal(&spec, name, &ten, &ran(300.0, 3_000.0)), None, "{name}: as many rows in an answer");
+    }
+    assert_eq!(unequal(&spec, "read.rss.max", &ten, &five), None, "no time");
+    let bounded = served("GET", "requests = 100, answer = { rows = \"row\" }");
+    assert_eq!(unequal(&bounded, "read.time", &ten, &five), None, "the answers themselves are compared");
+}
