@@ -81,7 +81,11 @@ pub(crate) static COUNTERS: TableShape = table(
             Shape::Text,
             "Connection parameters or URL of the database that is observed: `host=127.0.0.1 port={port} user=app dbname=app`.",
         ),
-        action("redis", Shape::Text, "Address at which `INFO` is asked for, also of Valkey: `127.0.0.1:{port}`."),
+        action(
+            "redis",
+            Shape::Text,
+            "Address at which `INFO` is asked for, also of Valkey: `127.0.0.1:{port}`, or `redis://USER:PASSWORD@127.0.0.1:{port}`.",
+        ),
         action(
             "prometheus",
             Shape::Text,

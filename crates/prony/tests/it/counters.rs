@@ -117,6 +117,28 @@ fn sound(trial: &TrialRecord) {
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
 }
 
+/// A reading by a user with a password, and one without.
+#[test]
+fn redis_that_asks_for_a_password_is_read_with_it() {
+    let Some(bench) = bench(&["node", "redis-server"]) else { return };
+    let service = |login: &str| {
+        let with = redis(1, "").replace("\"--save\"", "\"--requirepass\", \"se cret\", \"--save\"");
+        with.replace("redis = \"", &format!("redis = \"redis://{login}"))
+    };
+    let run = |login: &str| {
+        let api = api(", \"{service.redis.port}\"", "").replace("[[service]]\n", "[[service]]\nafter = [\"redis\"]\n");
+        let trial = bench.trial(&format!("{}{api}{}", service(login), requests("ask", "/redis", 40)));
+        sound(&trial);
+        of(&trial, "ask", "redis", "total_commands_processed")
+    };
+    // A client without a password has its commands refused, which are no processed ones; prony's own are not counted.
+    assert_eq!(run(":se%20cret@"), Ok(0.0));
+    let why = run("").unwrap_err();
+    assert!(why.contains("NOAUTH"), "{why}");
+    let why = run(":wrong@").unwrap_err();
+    assert!(why.contains("WRONGPASS") && !why.contains("wrong@"), "{why}");
+}
+
 #[test]
 fn redis_counts_exactly_the_commands_of_its_clients() {
     let Some(bench) = bench(&["node", "redis-server"]) else { return };
