@@ -92,6 +92,7 @@ fn leave_out_service(service: &mut ServiceSpec) {
     let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
     service.data.iter_mut().for_each(|data| LEFT_OUT.clone_into(&mut data.from));
     service.setup.iter_mut().for_each(|setup| *setup = line());
+    service.running.iter_mut().for_each(|running| LEFT_OUT.clone_into(&mut running.url));
     match service.counters.as_mut().map(|counters| &mut counters.source) {
         Some(CounterSource::Command(command)) => *command = line(),
         Some(CounterSource::Postgresql(text) | CounterSource::Redis(text) | CounterSource::Prometheus(text)) => {

@@ -36,9 +36,36 @@ pub struct ServiceSpec {
     /// The user that its commands run as where prony runs as root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The server, where it runs already: prony starts a process in its place that waits for its end. `None` where prony
+    /// starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<RunningSpec>,
     /// What the data directory of each instance holds when a trial begins; `None` where it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataSpec>,
+}
+
+/// A server that runs already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningSpec {
+    /// Where it answers: `http://127.0.0.1:8080`.
+    pub url: String,
+    /// The port of that.
+    pub port: u16,
+    /// Its processes.
+    pub processes: Observed,
+}
+
+/// Which processes are those of a server that runs already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Observed {
+    /// The one with this number, and its descendants.
+    Pid(u32),
+    /// The one whose number is in this file, and its descendants.
+    PidFile(String),
+    /// Those in the control group with this directory, and their descendants.
+    Cgroup(String),
 }
 
 /// What a data directory of a service is a copy of.

@@ -2,6 +2,7 @@
 //!
 //! The only crate with unsafe code of its own, all of it in `sys`.
 
+pub mod attached;
 pub mod cache;
 pub mod clock;
 pub mod error;

@@ -191,6 +191,7 @@ mod tests {
             limits: Limits::default(),
             processors: Vec::new(),
             counters: None,
+            running: None,
             user: None,
             data: Some(DataSpec { from: from.display().to_string() }),
         }

@@ -191,8 +191,9 @@ impl Surroundings for Here {
             Subject::Services => {}
         }
         for service in &spec.services {
-            let found = of_program(&service.program, &self.sources, &self.protected);
-            lacking.extend(found.into_iter().map(|lack| Lack { section: "service", ..lack }));
+            let started = service.running.is_none().then_some(&service.program);
+            let found = started.map(|program| of_program(program, &self.sources, &self.protected));
+            lacking.extend(found.into_iter().flatten().map(|lack| Lack { section: "service", ..lack }));
             lacking.extend(service.data.as_ref().and_then(|data| self.of_data(data)));
             lacking.extend(no_processor(&service.processors, "service", "processors"));
             let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&service.limits));

@@ -39,7 +39,11 @@ pub(crate) fn program(
     let place = Place { file };
     let mut spec = ProgramSpec {
         name: name.to_owned(),
-        command: command(view.get("command")?, view.get("shell"), problems)?,
+        // A server that runs already has none.
+        command: match view.get("command") {
+            Some(node) => command(node, view.get("shell"), problems)?,
+            None => CommandLine::Words(Vec::new()),
+        },
         directory: view.text("directory").map(|path| place.resolve(&path)),
         copy,
         links: links(&view),

@@ -11,7 +11,9 @@ use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::program::{REPLICAS, ROLES};
-use prony_model::service::{ALL, DataSpec, LOAD, PORT, ReadySign, ReadySpec, ServiceSpec, SetUp};
+use prony_model::service::{
+    ALL, DataSpec, LOAD, Observed, PORT, ReadySign, ReadySpec, RunningSpec, ServiceSpec, SetUp,
+};
 use prony_model::spec::{BACKGROUND, WORKER};
 use prony_model::units::Nanos;
 
@@ -31,8 +33,10 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         let message = format!("a service cannot be named `{name}`: metrics have an instance of this name already");
         problems.add(via(place, Problem::new(place.span.clone(), message).hint("give it another name")));
     }
+    let running = running(&view, node, file, problems)?;
     let program = program(&name, node, None, file, problems)?;
-    let asks_port = program.command.words().iter().chain(program.env.values()).any(|text| text.contains(PORT));
+    let asks_port =
+        running.is_some() || program.command.words().iter().chain(program.env.values()).any(|text| text.contains(PORT));
     Some(ServiceSpec {
         ready: ready(view.get("ready"), asks_port, problems)?,
         count: view.whole("count").unwrap_or(1) as u32,
@@ -43,12 +47,57 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
         processors: view.numbers("processors"),
         counters: view.get("counters").and_then(|node| counters(node, problems)),
         user: view.text("user"),
+        running,
         data: view.get("data").and_then(|node| {
             let from = View::new(Some(node), &grammar::INITIAL_DATA).text("from")?;
             Some(DataSpec { from: Place { file }.resolve(&from) })
         }),
         program,
     })
+}
+
+/// Keys of what prony starts.
+const OF_STARTED: [&str; 10] =
+    ["count", "data", "limits", "processors", "user", "output", "shell", "runtime", "build", "change"];
+
+/// The server that runs already, where the service is one; `None` where its keys are faulty.
+fn running(view: &View<'_>, node: &Node, file: &str, problems: &mut Problems<'_>) -> Option<Option<RunningSpec>> {
+    let Some(place) = view.get("url") else {
+        if let Some(entry) = node.entry("observe") {
+            let problem = Problem::new(entry.key_span.clone(), "prony observes what it starts");
+            problems.add(
+                problem.hint("remove `observe`; or write `url` in place of `command` for a server that runs already"),
+            );
+        }
+        return Some(None);
+    };
+    let url = view.text("url")?;
+    let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")).unwrap_or_default();
+    let port = authority.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    let Some((_, port)) = port.filter(|(host, _)| ["127.0.0.1", "localhost", "[::1]"].contains(host)) else {
+        let problem =
+            Problem::new(place.span.clone(), format!("`{url}` is no server of this machine that can be observed"));
+        problems.add(via(place, problem.hint("write it as `http://127.0.0.1:8080`, without a path")));
+        return None;
+    };
+    for entry in OF_STARTED.iter().filter_map(|key| node.entry(key)) {
+        let message = format!("`{}` has no effect on a server that runs already", entry.key);
+        problems
+            .add(Problem::new(entry.key_span.clone(), message).hint("remove the key, or let prony start the server"));
+    }
+    let Some(observe) = view.get("observe") else {
+        let problem = Problem::new(place.span.clone(), "which processes are those of this server is not said");
+        problems.add(via(place, problem.hint("write `observe = { pid_file = \"...\" }`, or `pid` or `cgroup`")));
+        return None;
+    };
+    let table = View::new(Some(observe), &grammar::OBSERVED);
+    let resolve = |path: String| Place { file }.resolve(&path);
+    let processes = table
+        .whole("pid")
+        .map(|pid| Observed::Pid(pid as u32))
+        .or_else(|| table.text("pid_file").map(resolve).map(Observed::PidFile))
+        .or_else(|| table.text("cgroup").map(Observed::Cgroup))?;
+    Some(Some(RunningSpec { url, port, processes }))
 }
 
 fn set_up(data: Option<&Node>, problems: &mut Problems<'_>) -> SetUp {

@@ -22,7 +22,7 @@ pub(crate) use program::{
 };
 pub(crate) use repeat::{HOTSPOT_SHARES, RATE, ZIPFIAN};
 pub(crate) use report::{REPORT, TABLE};
-pub(crate) use service::{COUNTERS, INITIAL_DATA, READY, SERVICE};
+pub(crate) use service::{COUNTERS, INITIAL_DATA, OBSERVED, READY, SERVICE};
 
 /// The whole file.
 pub(crate) static ROOT: TableShape = table(

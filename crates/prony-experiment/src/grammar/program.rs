@@ -9,18 +9,18 @@ use crate::shape::{Field, Need, Shape, TableShape, action, optional, required, t
 pub(crate) static PROGRAM: TableShape = table(
     "program",
     "A command to measure, run unmodified, with its complete environment: directory, variables, input and output.",
-    &[&EXECUTED, &MEASURED],
+    &[&COMMAND, &EXECUTED, &MEASURED],
 );
 
-/// What is executed, where, and what is done before and after that.
-pub(super) static EXECUTED: [Field; 13] = [
-    required(
-        "command",
-        COMMAND_SHAPE,
-        "Program and arguments as a list; or as one text, which is split into words as a shell does: quotes are \
-         respected, `#` begins a comment. `{dir}` is the program's working directory, `{tmp}` its TMPDIR, \
-         `{env.NAME}` a variable of prony's own environment, whose value is recorded.",
-    ),
+static COMMAND: [Field; 1] = [required("command", COMMAND_SHAPE, COMMAND_DOC)];
+
+/// What `command` is.
+pub(super) const COMMAND_DOC: &str = "Program and arguments as a list; or as one text, which is split into words as a shell does: quotes are respected, `#` \
+     begins a comment. `{dir}` is the program's working directory, `{tmp}` its TMPDIR, `{env.NAME}` a variable of prony's own \
+     environment, whose value is recorded.";
+
+/// Where it is executed, and what is done before and after that.
+pub(super) static EXECUTED: [Field; 12] = [
     optional(
         "directory",
         Shape::Text,

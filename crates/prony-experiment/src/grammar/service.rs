@@ -1,6 +1,6 @@
 //! Declares `[[service]]`.
 
-use super::program::EXECUTED;
+use super::program::{COMMAND_DOC, EXECUTED};
 use super::repeat::PROCESSORS;
 use super::{COMMAND_SHAPE, CONFINED};
 use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
@@ -13,7 +13,7 @@ pub(crate) static SERVICE: TableShape = table(
     &[&OWN, &EXECUTED],
 );
 
-static OWN: [Field; 10] = [
+static OWN: [Field; 13] = [
     required(
         "name",
         Shape::Text,
@@ -21,6 +21,19 @@ static OWN: [Field; 10] = [
          port of this machine, `{data}` a directory of the trial's own, empty unless `data` says otherwise, `{service.NAME.port}`, \
          `{service.NAME.url}` and `{service.NAME.data}` those of any service, and `{service.NAME.2.port}` those of its \
          second instance.",
+    ),
+    action("command", COMMAND_SHAPE, COMMAND_DOC),
+    action(
+        "url",
+        Shape::Text,
+        "Where a server answers that runs already, on this machine: `http://127.0.0.1:8080`. prony neither starts nor ends \
+         it, and observes it as `observe` says.",
+    ),
+    optional(
+        "observe",
+        Shape::Table(&OBSERVED),
+        "required with `url`",
+        "Which processes are those of the server at `url`.",
     ),
     optional(
         "count",
@@ -70,6 +83,22 @@ static OWN: [Field; 10] = [
          root; of any other user the key has no effect. `{data}` belongs to this user.",
     ),
 ];
+
+/// `observe = { ... }`.
+pub(crate) static OBSERVED: TableShape = table(
+    "observed server",
+    "The processes of a server that prony did not start.",
+    &[&[
+        action("pid", Shape::Whole(1, 4_194_304), "The process with this number, and its descendants."),
+        action("pid_file", Shape::Text, "The process whose number is in this file, and its descendants."),
+        action(
+            "cgroup",
+            Shape::Text,
+            "The processes in the control group with this directory, such as \
+             `/sys/fs/cgroup/system.slice/redis-server.service`, and their descendants.",
+        ),
+    ]],
+);
 
 /// `counters = { ... }`.
 pub(crate) static COUNTERS: TableShape = table(

@@ -1,7 +1,7 @@
 //! Tests of files that measure services.
 
 use prony_model::http::{BodySpec, HttpAmount, Part, RateSteps, RequestKind, RequestRate, RetrySpec, SavedFrom};
-use prony_model::service::{CounterSource, DATA, OfService, PORT, ReadySign, hole};
+use prony_model::service::{CounterSource, DATA, Observed, OfService, PORT, ReadySign, hole};
 use prony_model::spec::{Action, Order, RateStep, Subject};
 use prony_model::units::{Nanos, PerSecond};
 
@@ -468,5 +468,45 @@ fn data_of_a_service_is_copied_from_a_directory_beside_the_file() {
     ] {
         let said = faults(&with_data(data, command));
         assert!(said.starts_with("3:") && said.contains(expected), "{data}: {said}");
+    }
+}
+
+/// A server that runs already.
+fn observed(keys: &str) -> String {
+    format!(
+        "[[service]]\nname = \"db\"\n{keys}\n[[phase]]\nname = \"p\"\nhttp = {{ service = \"db\", path = \"/\" }}\n"
+    )
+}
+
+#[test]
+fn server_that_runs_already_is_named_by_its_address_and_its_processes() {
+    for (observe, expected) in [
+        ("pid = 17", Observed::Pid(17)),
+        ("pid_file = \"run/pid\"", Observed::PidFile("run/pid".to_owned())),
+        ("cgroup = \"/sys/fs/cgroup/a.service\"", Observed::Cgroup("/sys/fs/cgroup/a.service".to_owned())),
+    ] {
+        let experiment = sound(&observed(&format!("url = \"http://localhost:8080\"\nobserve = {{ {observe} }}")));
+        let service = &experiment.variants()[0].spec.services[0];
+        let running = service.running.as_ref().unwrap();
+        assert_eq!((running.port, &running.processes), (8080, &expected));
+        assert_eq!(service.ready.sign, ReadySign::Port);
+    }
+    let at = "url = \"http://127.0.0.1:80\"";
+    let whole = format!("{at}\nobserve = {{ pid = 1 }}\n");
+    for (keys, expected) in [
+        (at.to_owned(), "3:7 which processes are those of this server is not said"),
+        (
+            "url = \"http://10.0.0.1:80\"\nobserve = { pid = 1 }".to_owned(),
+            "3:7 `http://10.0.0.1:80` is no server of this machine",
+        ),
+        ("url = \"http://127.0.0.1:80/x\"\nobserve = { pid = 1 }".to_owned(), "is no server of this machine"),
+        ("command = \"x\"\nobserve = { pid = 1 }".to_owned(), "4:1 prony observes what it starts"),
+        (format!("{whole}command = \"x\""), "`command` and `url`"),
+        (format!("{whole}count = 2"), "5:1 `count` has no effect on a server that runs already"),
+        (format!("{whole}limits = {{ memory = \"1 GB\" }}"), "`limits` has no effect"),
+        (format!("{at}\nobserve = {{ pid = 1, cgroup = \"x\" }}"), "`cgroup`"),
+    ] {
+        let found = faults(&observed(&keys));
+        assert!(found.contains(expected), "{keys}\n  expected {expected}\n  found    {found}");
     }
 }

@@ -118,10 +118,16 @@ impl Tracepoints {
     /// Counts from now on the calls of process `pid`, of all its present threads, and of everything
     /// these start. Attach while the process is suspended before exec, or what it started earlier is missed.
     pub fn follow(&self, pid: u32) -> SyncCounters {
-        let threads = match tree::threads(pid) {
-            none if none.is_empty() => vec![pid],
+        self.follow_all(&[pid])
+    }
+
+    /// The same of several processes.
+    pub fn follow_all(&self, pids: &[u32]) -> SyncCounters {
+        let threads = |pid: &u32| match tree::threads(*pid) {
+            none if none.is_empty() => vec![*pid],
             some => some,
         };
+        let threads: Vec<u32> = pids.iter().flat_map(threads).collect();
         SyncCounters { counters: Arc::new(self.ids.clone().map(|id| follow_all(id, &threads))) }
     }
 }

@@ -197,6 +197,21 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// A process and all that descend from it.
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    let (mut all, mut open) = (Vec::new(), vec![pid]);
+    while let Some(pid) = open.pop() {
+        all.push(pid);
+        open.extend(children(pid));
+    }
+    all
+}
+
+/// The parent of a process; `None` where it has ended.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    Some(parse::stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)?.parent)
+}
+
 /// Threads of a process; none where it has ended.
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     numbers(&format!("/proc/{pid}/task"))

@@ -3,7 +3,9 @@
 
 pub(crate) mod allotted;
 mod counting;
+mod observed;
 mod ready;
+mod release;
 #[cfg(test)]
 mod tests;
 
@@ -23,21 +25,19 @@ use prony_model::record::EffectiveProgram;
 use prony_model::service::{ReadySign, ServiceSpec, SetUp};
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
-use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::attached::Attached;
 use prony_os::clock::monotonic;
 use prony_os::launch::{End, Process, Scratch, Started, Status, remove_tree};
 use prony_os::limits::Group;
-use prony_os::processors::confine;
-use prony_os::sample::{Root, Sampler, SyncCounters};
+use prony_os::sample::{Sampler, SyncCounters};
 use prony_place::data::copy_data;
-use prony_place::launch_setting::{Ends, Setting, why_not_executed};
+use prony_place::launch_setting::{Ends, Setting};
 use prony_place::place::{self, progress};
 use prony_place::user::User;
 use regex::Regex;
 use rustix::process::Signal;
 
 use crate::error::Error;
-use crate::reused::counting;
 use crate::roles::declared::declared;
 use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
@@ -90,6 +90,8 @@ struct Instance<'a> {
     setting: Setting<'a>,
     process: Option<Box<dyn Process>>,
     group: Group,
+    /// The processes of a server that runs already, for whose end the process of this instance waits.
+    attached: Option<Attached>,
     syncs: Option<SyncCounters>,
     started: Started,
     streams: [Stream; 3],
@@ -222,43 +224,46 @@ impl<'a> Services<'a> {
         context: &RunContext<'_>,
         Prepared { service, share, setting }: Prepared<'a>,
     ) -> Result<Option<Instance<'a>>, Error> {
-        if ready::is_taken(&service.ready.sign, &setting, share.port) {
+        let attached = match observed::attached(service) {
+            Ok(attached) => attached,
+            Err(why) => {
+                self.fault = Some(Fault::not_begun(&share.role, why));
+                return Ok(None);
+            }
+        };
+        if attached.is_none() && ready::is_taken(&service.ready.sign, &setting, share.port) {
             self.fault = Some(Fault::address_in_use(&share.role));
             return Ok(None);
         }
         let program = &service.program;
         let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
+        if let Some(attached) = &attached {
+            let recorded = self.effective.iter_mut().find(|effective| effective.program == program.name);
+            observed::await_end(attached, &mut launch, recorded);
+        }
         let probing = probe::install(&mut launch, program, &[], &share.scratch)?;
         // Its scratch lies in that of the trial.
         launch.scratch.clear();
         let group = Group::create(&service.limits)?;
         launch.group = Some(group.clone());
         let mut process = context.launcher.start(launch)?;
-        let syncs = process.suspended().map(|pid| context.tracepoints.follow(pid));
-        let confined = |pid| confine(pid, &service.processors);
-        let unconfined = |source| Error::Setup { doing: "confine a service to its processors", source };
-        let before = process.suspended().filter(|_| !service.processors.is_empty());
-        before.map(confined).transpose().map_err(unconfined)?;
-        process.release()?;
+        let syncs = match &attached {
+            Some(attached) => Some(context.tracepoints.follow_all(&attached.all())),
+            None => process.suspended().map(|pid| context.tracepoints.follow(pid)),
+        };
         let line = match &service.ready.sign {
             // The checker has compiled it before.
             ReadySign::Line(pattern) => Regex::new(pattern).ok(),
             _ => None,
         };
         let lines = line.is_some();
-        let started = match process.started(&[]) {
+        let started = match release::released(&mut *process, service, context.experiment.records_commands())? {
             Ok(started) => started,
-            Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
-                let why = why_not_executed(&error, context.experiment.records_commands());
+            Err(why) => {
                 self.fault = Some(Fault::not_begun(&share.role, why));
                 return Ok(None);
             }
-            Err(error) => return Err(error.into()),
         };
-        // One that is made when it is released has run for a moment.
-        if before.is_none() && !service.processors.is_empty() {
-            confined(started.pid).map_err(unconfined)?;
-        }
         let streams = [Stream::new(stdout, lines), Stream::new(stderr, lines), Stream::new(marks, true)];
         let (threads, process) = (Threads::default(), Some(process));
         let (end, share) = (None, share);
@@ -268,6 +273,7 @@ impl<'a> Services<'a> {
             setting,
             process,
             group,
+            attached,
             syncs,
             started,
             streams,
@@ -383,9 +389,9 @@ impl<'a> Services<'a> {
     /// The processes by which they are observed are sampled from here on.
     pub(crate) fn watch_by(&self, sampler: &Sampler) {
         for instance in &self.instances {
-            let directory = counting(&instance.group);
-            let root = Root::subject(instance.started.pid, &instance.share.role);
-            sampler.watch(Root { group: instance.group.directories().first().map(|dir| dir.to_path_buf()), ..root });
+            let own = (&instance.started, &instance.group);
+            let (root, directory) = observed::root(instance.attached.as_ref(), own, &instance.share.role);
+            sampler.watch(root);
             directory.into_iter().for_each(|dir| sampler.count_group(&instance.share.role, dir));
             instance.syncs.iter().for_each(|syncs| sampler.count_syncs(&instance.share.role, syncs.clone()));
         }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use prony_engines::phases::Queue;
+use prony_os::attached::AWAIT;
 
 /// What to do at this word; `has_more` says whether other words follow.
 pub fn of(word: &OsStr, has_more: bool) -> Option<fn() -> ExitCode> {
@@ -14,10 +15,16 @@ pub fn of(word: &OsStr, has_more: bool) -> Option<fn() -> ExitCode> {
         ("worker", false) => Some(worker),
         ("supervise", false) => Some(supervise),
         ("fixture", false) => Some(fixture),
+        (AWAIT, true) => Some(await_end),
         (prony_powercut::KEEP, true) => Some(prony_powercut::keep),
         (prony_powercut::SERVE, true) => Some(prony_powercut::serve),
         _ => None,
     }
+}
+
+/// Waits for the end of a server that prony did not start.
+fn await_end() -> ExitCode {
+    std::env::args().nth(2).map_or(ExitCode::from(2), |of| prony_os::attached::await_end(&of))
 }
 
 /// Hosts one store.

@@ -28,6 +28,7 @@ mod json_document;
 mod knees;
 mod left_out;
 mod load;
+mod observed;
 mod omitted_commands;
 mod pages;
 mod phases;

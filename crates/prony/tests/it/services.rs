@@ -28,7 +28,7 @@ process.on("SIGTERM", () => { if (log) fs.appendFileSync(log, name + " ends\n");
 "#;
 
 /// A folder with the server; `None` where there is no Node.js.
-fn bench() -> Option<Bench> {
+pub(crate) fn bench() -> Option<Bench> {
     version("node")?;
     let bench = Bench::new();
     bench.write("server/server.js", SERVER);
@@ -43,12 +43,12 @@ fn service(name: &str, words: &str, more: &str) -> String {
     )
 }
 
-fn requests(name: &str, keys: &str) -> String {
+pub(crate) fn requests(name: &str, keys: &str) -> String {
     format!("[[phase]]\nname = \"{name}\"\nhttp = {{ {keys} }}\n")
 }
 
 /// An amount of an instance.
-fn of(trial: &TrialRecord, name: &str, instance: &str, metric: Metric) -> f64 {
+pub(crate) fn of(trial: &TrialRecord, name: &str, instance: &str, metric: Metric) -> f64 {
     let readings = &phase(trial, name).readings;
     let found = readings.get(instance).unwrap_or_else(|| panic!("{instance} of {:?}", readings.keys()));
     let reading = &found[&MetricKeyText(MetricKey::amount(metric))];

@@ -87,6 +87,7 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
         limits: Limits::default(),
         processors: Vec::new(),
         counters: None,
+        running: None,
         user: None,
         data: None,
     });

@@ -48,8 +48,10 @@ pub(crate) struct Share {
     pub(crate) number: u32,
     /// Its role.
     pub(crate) role: String,
-    /// A port that was free.
+    /// A port that was free, or that of a server that runs already.
     pub(crate) port: u16,
+    /// Where it answers.
+    pub(crate) url: String,
     /// Its data directory, empty unless its service begins with data.
     pub(crate) data: PathBuf,
     /// Its directory for all else.
@@ -83,17 +85,23 @@ impl Allotted {
         let (mut all, mut listeners) = (Vec::new(), Vec::new());
         for (service, number) in spec.services.iter().flat_map(|one| (1..=one.count).map(move |number| (one, number))) {
             let role = service.role(number);
-            // All of them stay open until the last is found, so that no port is found twice.
-            let failed = |source| Error::Setup { doing: "find a free port", source };
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-            let port = listener.local_addr().map_err(failed)?.port();
-            listeners.push(listener);
+            let (port, url) = match &service.running {
+                Some(running) => (running.port, running.url.clone()),
+                None => {
+                    // All of them stay open until the last is found, so that no port is found twice.
+                    let failed = |source| Error::Setup { doing: "find a free port", source };
+                    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+                    let port = listener.local_addr().map_err(failed)?.port();
+                    listeners.push(listener);
+                    (port, url(port))
+                }
+            };
             let (data, scratch) = (data_of(scratch, &role), beside_data(scratch).join(&role));
             for directory in [&data, &scratch] {
                 let failed = |source| Error::Setup { doing: "make a directory of a service", source };
                 fs::create_dir_all(directory).map_err(failed)?;
             }
-            all.push(Share { service: service.name().to_owned(), number, role, port, data, scratch });
+            all.push(Share { service: service.name().to_owned(), number, role, port, url, data, scratch });
         }
         Ok(Self { all, data })
     }
@@ -151,7 +159,7 @@ impl Allotted {
     pub(crate) fn everywhere(&self) -> impl Iterator<Item = (String, OsString)> + '_ {
         let of = |share: &Share, value| match value {
             OfService::Port => share.port.to_string().into(),
-            OfService::Url => url(share.port).into(),
+            OfService::Url => share.url.clone().into(),
             OfService::Data => share.data.clone().into(),
         };
         self.all.iter().flat_map(move |share| {

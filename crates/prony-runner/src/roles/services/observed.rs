@@ -1,0 +1,48 @@
+//! A server that runs already: a process of prony waits for its end in its place, and its own processes are observed.
+
+use std::path::PathBuf;
+
+use prony_model::record::EffectiveProgram;
+use prony_model::service::ServiceSpec;
+use prony_os::attached::Attached;
+use prony_os::launch::{LaunchSpec, Started};
+use prony_os::limits::Group;
+use prony_os::sample::Root;
+
+use crate::reused::{counting, counts_cpu};
+
+/// What is recorded of such a server.
+const REMARK: &str = "prony did not start this server, and observed its processes";
+
+/// The processes of a server that runs already; `None` where prony starts it.
+///
+/// # Errors
+/// Why they cannot be observed, in words.
+pub(super) fn attached(service: &ServiceSpec) -> Result<Option<Attached>, String> {
+    service.running.as_ref().map(|running| Attached::find(&running.processes)).transpose()
+}
+
+/// Turns the launch of a service into that of the process which waits for the end of the server.
+pub(super) fn await_end(attached: &Attached, launch: &mut LaunchSpec, recorded: Option<&mut EffectiveProgram>) {
+    // The supervisor is this same binary.
+    launch.command = "/proc/self/exe".into();
+    launch.args = attached.arguments().map(Into::into).to_vec();
+    if let Some(recorded) = recorded {
+        recorded.remarks.push(REMARK.to_owned());
+        recorded.executable = attached.executable().map(|path| path.display().to_string());
+    }
+}
+
+/// By what an instance is sampled: its first process with the control group of the others, and the directory in which that counts
+/// CPU time.
+pub(super) fn root(
+    attached: Option<&Attached>,
+    (started, group): (&Started, &Group),
+    role: &str,
+) -> (Root, Option<PathBuf>) {
+    let (pid, group, counts) = match attached {
+        Some(Attached { pid, group }) => (*pid, group.clone(), group.clone().filter(|dir| counts_cpu(dir))),
+        None => (started.pid, group.directories().first().map(|dir| dir.to_path_buf()), counting(group)),
+    };
+    (Root { group, ..Root::subject(pid, role) }, counts)
+}

@@ -1,0 +1,95 @@
+//! Tests servers that run already: they are observed, and neither started nor ended.
+
+use std::process::{Child, Command, Stdio};
+
+use prony_model::metric::Metric;
+use prony_model::outcome::Outcome;
+use prony_model::record::{MetricKeyText, TrialRecord};
+
+use crate::bench::{Bench, amount, eventually, phase};
+use crate::services::{bench, of, requests};
+
+/// A server that runs beside prony, and is ended with the test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn server(bench: &Bench) -> Server {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    std::fs::create_dir_all(bench.path("data")).unwrap();
+    let (script, data) = (bench.path("server/server.js"), bench.path("data"));
+    let mut command = Command::new("node");
+    command.arg(script).args([port.to_string()]).arg(data).stdout(Stdio::null());
+    let child = command.spawn().unwrap();
+    eventually("the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    Server { child, port }
+}
+
+fn run(bench: &Bench, port: u16, observe: &str, phases: &str) -> TrialRecord {
+    let service = format!("[[service]]\nname = \"db\"\nurl = \"http://127.0.0.1:{port}\"\nobserve = {{ {observe} }}\n");
+    bench.trial(&format!("{service}{phases}"))
+}
+
+/// CPU time of a process so far, in seconds, by the kernel's count.
+fn cpu_of(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+#[test]
+fn server_that_runs_already_is_measured_and_goes_on() {
+    let Some(bench) = bench() else { return };
+    let server = server(&bench);
+    let pid = server.child.id();
+    bench.write("pid", format!("{pid}\n"));
+    let phases = [
+        requests("burn", "service = \"db\", path = \"/burn\", requests = 20"),
+        requests("write", "service = \"db\", path = \"/write/{i}\", requests = 10"),
+    ];
+    let before = cpu_of(pid);
+    let trial = run(&bench, server.port, "pid_file = \"pid\"", &phases[0]);
+    let used = cpu_of(pid) - before;
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let cpu = of(&trial, "burn", "db", Metric::Cpu) / 1e9;
+    // The kernel counts in ticks, and prony's look at the port before the phase takes the server some time too.
+    assert!(cpu > 0.05 && cpu < used + 0.03 && cpu > 0.8 * used - 0.03, "{cpu} of {used}");
+    let anon = phase(&trial, "burn").readings["db"][&MetricKeyText("anon.max".parse().unwrap())].measured().copied();
+    assert!(anon.is_some_and(|anon| anon > 5e6), "the memory of Node.js: {anon:?}");
+    assert!(of(&trial, "burn", "load", Metric::Cpu) < 0.5e9 * cpu, "the load generator is apart");
+    assert_eq!(amount(&trial, "burn", Metric::Operations), 20.0);
+    let recorded = &trial.effective.as_ref().unwrap().services()[0];
+    assert!(recorded.executable.as_ref().unwrap().ends_with("/node"), "{:?}", recorded.executable);
+    assert!(recorded.remarks.iter().any(|remark| remark.contains("did not start")), "{:?}", recorded.remarks);
+
+    let by_pid = run(&bench, server.port, &format!("pid = {pid}"), &phases.concat());
+    assert_eq!(by_pid.ending.outcome, Outcome::Ok, "{:?}", by_pid.ending);
+    let written = std::fs::read_to_string(bench.path("data/written")).unwrap();
+    assert_eq!(written.lines().count(), 10, "by its requests");
+}
+
+#[test]
+fn server_that_ends_or_is_not_there_is_the_outcome() {
+    let Some(bench) = bench() else { return };
+    let end = requests("end", "service = \"db\", path = \"/end\"");
+    let more = requests("more", "service = \"db\", path = \"/\", requests = 5");
+    let server = server(&bench);
+    let pid = server.child.id();
+    let failed = |trial: TrialRecord, expected: &str| {
+        assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
+        let said = trial.ending.evidence.join("; ");
+        assert!(said.contains(expected), "{said}");
+    };
+    failed(run(&bench, server.port, &format!("pid = {}", std::process::id()), &more), "prony itself is below process");
+    failed(run(&bench, server.port, "pid_file = \"none\"", &more), "cannot read");
+    failed(run(&bench, server.port, &format!("pid = {pid}"), &format!("{end}{more}")), "service `db` ended before");
+}
