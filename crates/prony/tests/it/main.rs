@@ -4,6 +4,7 @@
 
 mod background;
 mod bench;
+mod book;
 mod boundaries;
 mod budgets;
 mod builds;
