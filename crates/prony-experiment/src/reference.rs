@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use super::examples;
 use super::grammar;
 use super::shape::{Field, Need, Shape, TableShape};
 use prony_model::format;
 use prony_model::metric::Metric;
 use prony_model::units::Unit;
 
-/// Every table with its keys, the formats and the metrics, as Markdown.
+/// Every table with its keys, and the formats, as Markdown.
 pub fn reference() -> String {
     let mut out = String::from("# The experiment file\n\nTOML; unknown keys are errors.\n");
     let mut tables: Vec<&'static TableShape> = vec![&grammar::ROOT];
@@ -21,7 +22,6 @@ pub fn reference() -> String {
         table.rest.into_iter().for_each(|rest| inner(rest, &mut tables));
         at += 1;
     }
-    metrics(&mut out);
     let _ = writeln!(
         out,
         "\n## formats\n\nAfter a `:` in a cell, or `format` of a table: `{}`.",
@@ -35,33 +35,40 @@ fn section(out: &mut String, table: &'static TableShape) {
     if table.all().next().is_none() {
         return;
     }
-    out.push_str("\n| key | value | default | description |\n|---|---|---|---|\n");
-    for field in table.all() {
-        row(out, field);
-    }
+    out.push('\n');
+    table.all().for_each(|field| key(out, table, field));
     if let Some(rest) = table.rest {
-        let _ = writeln!(out, "| *a name of your choice* | {} | | |", escaped(&takes(rest)));
+        let _ = writeln!(out, "- *a name of your choice*\n  - {}", takes(rest));
     }
 }
 
-fn row(out: &mut String, field: &'static Field) {
+/// A key as an item of a list: what it is, what it takes and what holds without it, and an example.
+fn key(out: &mut String, table: &TableShape, field: &'static Field) {
     let without = match field.need {
-        Need::Required => "required",
-        Need::Optional(default) | Need::Some(default) => default,
-        Need::Action => "exactly one of these is required",
+        Need::Required => "required".to_owned(),
+        Need::Optional(default) | Need::Some(default) => format!("default: {default}"),
+        Need::Action => "exactly one such key is required".to_owned(),
     };
-    let (takes, doc) = (escaped(&takes(&field.shape)), escaped(field.doc));
-    let _ = writeln!(out, "| `{}` | {takes} | {} | {doc} |", field.name, escaped(without));
+    let _ = writeln!(out, "- **`{}`**: {}", field.name, field.doc);
+    if let Shape::Word(words) = &field.shape {
+        for (word, doc) in *words {
+            let _ = writeln!(out, "  - `\"{word}\"`: {doc}");
+        }
+        let _ = writeln!(out, "  - {without}");
+    } else {
+        let _ = writeln!(out, "  - {}; {without}", takes(&field.shape));
+    }
+    let _ = writeln!(out, "  - `{} = {}`", field.name, examples::value(table, field));
 }
 
 /// What a value takes; tables by their name.
 fn takes(shape: &Shape) -> String {
     match shape {
-        Shape::Table(table) => format!("a table: *{}*", table.name),
+        Shape::Table(table) => format!("a table: {}", link(table)),
         Shape::Field(table) => {
-            format!("a value, a text with `{{i}}`, a list or table of these, or a table: *{}*", table.name)
+            format!("a value, a text with `{{i}}`, a list or table of these, or a table: {}", link(table))
         }
-        Shape::Filter(table) => format!("a table of fields, each with a value or a table: *{}*", table.name),
+        Shape::Filter(table) => format!("a table of fields, each with a value or a table: {}", link(table)),
         Shape::List(item) => format!("a list, each item {}", takes(item)),
         Shape::Pair(item) => format!("a list of two, each {}", takes(item)),
         Shape::Map(item) => format!("a table with keys of your choice, each {}", takes(item)),
@@ -71,6 +78,12 @@ fn takes(shape: &Shape) -> String {
         }
         other => other.words(),
     }
+}
+
+/// A link to the section of a table.
+fn link(table: &TableShape) -> String {
+    let anchor = table.name.replace(' ', "-").replace('.', "");
+    format!("[{}](#{anchor})", table.name)
 }
 
 fn inner(shape: &'static Shape, tables: &mut Vec<&'static TableShape>) {
@@ -86,11 +99,14 @@ fn inner(shape: &'static Shape, tables: &mut Vec<&'static TableShape>) {
     }
 }
 
-fn metrics(out: &mut String) {
-    out.push_str(
-        "\n## metrics\n\nNamed `phase.metric`; those marked * also take `.mean`, `.max`, `.min`, `.end` and `.peak`.\n",
+/// Every metric, as Markdown.
+pub fn metrics() -> String {
+    let mut out = String::from(
+        "# Metrics\n\nNamed `phase.metric`, as `write.time`; of one role, service or replica `phase.instance.metric`, as \
+         `read.web.cpu`. Those marked * are levels at an instant, such as memory, and also take `.mean`, `.max`, `.min`, `.end` and \
+         `.peak`: `write.rss.max`.\n",
     );
-    out.push_str("\n| metric | unit | |\n|---|---|---|\n");
+    out.push_str("\n| metric | unit | example | |\n|---|---|---|---|\n");
     for metric in Metric::ALL {
         let unit = match metric.unit() {
             Unit::Nanos => "time",
@@ -99,13 +115,15 @@ fn metrics(out: &mut String) {
             Unit::PerSecond => "per second",
             Unit::Ratio => "share",
         };
-        let star = if metric.is_gauge() { " *" } else { "" };
-        let _ = writeln!(out, "| `{}`{star} | {unit} | {} |", metric.name(), escaped(metric.doc()));
+        let (star, end) = if metric.is_gauge() { (" *", ".max") } else { ("", "") };
+        let name = metric.name();
+        let _ = writeln!(out, "| `{name}`{star} | {unit} | `load.{name}{end}` | {} |", escaped(metric.doc()));
     }
     out.push_str(
         "\nBesides these, `phase.status.404` is the number of answers with a status, and `phase.SERVICE.NAME` is a number that a \
-         service counts itself: see *counters*.\n",
+         service counts itself: see *counters* in the reference of the experiment file.\n",
     );
+    out
 }
 
 fn escaped(text: &str) -> String {
@@ -118,20 +136,59 @@ mod tests {
 
     #[test]
     fn the_reference_has_every_table_key_and_metric_once() {
-        let text = reference();
+        let text = reference() + &metrics();
         for heading in ["store", "data", "phase", "operations", "report.table", "hotspot", "blocks of a level"] {
             assert_eq!(text.matches(&format!("\n## {heading}\n")).count(), 1, "{heading}");
         }
-        assert!(text.contains("| `durability` | `\"strict\"`: a power failure loses no acknowledged commit; "));
-        assert!(text.contains("| `latency.p99.9` | time |") && text.contains("| `rss` * | bytes |"));
+        assert!(
+            text.contains("- **`durability`**: ")
+                && text.contains("  - `\"strict\"`: a power failure loses no acknowledged commit\n")
+        );
+        assert!(text.contains("| `latency.p99.9` | time |") && text.contains("| `rss` * | bytes | `load.rss.max` |"));
+    }
+
+    #[test]
+    fn every_example_fits_the_schema_of_its_key() {
+        let schema = crate::schema();
+        let (mut checked, mut all_faults) = (0, Vec::new());
+        for section in reference().split("\n## ").skip(1) {
+            let table = section.lines().next().unwrap();
+            let items = section.lines().filter_map(|line| line.strip_prefix("  - `")?.strip_suffix('`'));
+            let is_key = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            for example in items.filter(|item| item.split_once(" = ").is_some_and(|(name, _)| is_key(name))) {
+                let value: toml::Table = example.parse().unwrap_or_else(|error| panic!("{table}: {example}: {error}"));
+                let mut of_table = schema.clone();
+                let root = of_table.as_object_mut().unwrap();
+                if table != "file" {
+                    root.retain(|key, _| key == "$defs");
+                    root.insert("$ref".into(), format!("#/$defs/{}", table.replace(' ', "_")).into());
+                }
+                let validator = jsonschema::validator_for(&of_table).unwrap();
+                // The other keys that a table needs are left out.
+                let value = serde_json::to_value(value).unwrap();
+                let faults: Vec<String> = validator
+                    .iter_errors(&value)
+                    .filter(|error| {
+                        !error.instance_path().as_str().is_empty() || error.to_string().contains("dditional")
+                    })
+                    .map(|error| error.to_string())
+                    .collect();
+                if !faults.is_empty() {
+                    all_faults.push(format!("{table}: {example}: {faults:?}"));
+                }
+                checked += 1;
+            }
+        }
+        assert!(all_faults.is_empty(), "{all_faults:#?}");
+        assert!(checked > 400, "{checked}");
     }
 
     #[test]
     fn every_row_has_as_many_cells_as_its_heading() {
         let mut width = 0;
-        for line in reference().lines() {
+        for line in metrics().lines() {
             let cells = line.replace("\\|", "").matches('|').count();
-            if line.starts_with("| key") || line.starts_with("| metric |") {
+            if line.starts_with("| metric |") {
                 width = cells;
             }
             assert!(cells == 0 || cells == width, "{line}");

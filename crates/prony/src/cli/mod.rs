@@ -166,7 +166,7 @@ fn after_cleanup(answer: Answer, cleaned: Result<(), impl Into<Error>>) -> Resul
 }
 
 /// The commands and options, as they are documented.
-fn definitions() -> clap::Command {
+pub fn definitions() -> clap::Command {
     Arguments::command()
 }
 

@@ -24,7 +24,7 @@ pub struct Arguments {
 /// Where the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let text = match (arguments.reference, arguments.results) {
-        (true, _) => prony_experiment::reference(),
+        (true, _) => format!("{}\n{}", prony_experiment::reference(), prony_experiment::metrics_reference()),
         (false, true) => format!("{:#}", document::schema()),
         (false, false) => format!("{:#}", prony_experiment::schema()),
     };

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use prony_engines::catalog::Catalog;
-use prony_experiment::{check, parse, reference, schema, templates};
+use prony_experiment::{check, metrics_reference, parse, reference, schema, templates};
+
 use prony_model::catalog::Overrides;
 
 fn root() -> PathBuf {
@@ -28,8 +29,23 @@ fn the_reference_is_the_checkers_own() {
 }
 
 #[test]
+fn the_page_of_metrics_is_the_catalogue() {
+    same("docs/metrics.md", &metrics_reference());
+}
+
+#[test]
+fn the_page_of_commands_is_the_command_lines_own() {
+    same("docs/commands.md", &crate::command_page::page());
+}
+
+#[test]
 fn the_schema_is_the_checkers_own() {
     same("docs/experiment.schema.json", &format!("{:#}\n", schema()));
+}
+
+#[test]
+fn the_page_of_results_is_that_of_their_schema() {
+    same("docs/results-keys.md", &crate::results_page::page(&prony_report::export::document::schema()));
 }
 
 #[test]

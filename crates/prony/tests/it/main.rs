@@ -4,10 +4,12 @@
 
 mod background;
 mod bench;
+mod book;
 mod boundaries;
 mod budgets;
 mod builds;
 mod calibrate;
+mod command_page;
 mod compared;
 mod copies;
 mod counters;
@@ -46,6 +48,7 @@ mod report_data;
 mod report_page;
 mod report_profile;
 mod report_tables;
+mod results_page;
 mod results_speed;
 mod results_store;
 mod resumed;
