@@ -23,13 +23,13 @@ struct Own {
 /// left it on a busy machine, wall time of a sort and of a write with a sync.
 ///
 /// # Panics
-/// Where the files of `bench/data` are not what they should be.
+/// Where the files of `bench/verdicts/data` are not what they should be.
 pub fn recorded() -> Vec<Noise> {
-    let read = |text: &str| serde_json::from_str::<File>(text).expect("bench/data holds two series a file");
-    let cpu = read(include_str!("../../data/aa_cpu.json"));
-    let sql = read(include_str!("../../data/aa_sql.json"));
-    let own = include_str!("../../data/aa_own.json");
-    let own = serde_json::from_str::<Own>(own).expect("bench/data holds what `record` writes");
+    let read = |text: &str| serde_json::from_str::<File>(text).expect("bench/verdicts/data holds two series a file");
+    let cpu = read(include_str!("../data/aa_cpu.json"));
+    let sql = read(include_str!("../data/aa_sql.json"));
+    let own = include_str!("../data/aa_own.json");
+    let own = serde_json::from_str::<Own>(own).expect("bench/verdicts/data holds what `record` writes");
     let series = [
         ("cpu, wall", &cpu.ms),
         ("cpu, CPU time", &cpu.cpu),
@@ -37,7 +37,7 @@ pub fn recorded() -> Vec<Noise> {
         ("own sort, wall", &own.sort_ms),
         ("own sync, wall", &own.sync_ms),
     ];
-    series.map(|(name, values)| Noise::new(name, values).expect("bench/data holds times above zero")).into()
+    series.map(|(name, values)| Noise::new(name, values).expect("bench/verdicts/data holds times above zero")).into()
 }
 
 /// The variant shifted so that its median over the recording is the level's.

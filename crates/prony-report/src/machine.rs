@@ -114,6 +114,8 @@ fn facts(host: &Facts) -> Vec<Row> {
         row("host", text(&host.host)),
         row("kernel", text(&host.kernel)),
         row("architecture", host.architecture.clone()),
+        row("libc", text(&host.libc)),
+        row("allocator", text(&host.allocator)),
         row("processor.model", text(&processor.model)),
         row("processor.logical", count(&processor.logical)),
         row("processor.cores", count(&processor.cores)),

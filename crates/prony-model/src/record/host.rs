@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::reading::Reading;
 use crate::units::{Bytes, Nanos, PerSecond};
 
-/// Facts about the machine and the directory in which trials run.
+/// Facts about the machine, the directory in which trials run, and what prony's binary runs on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// Its name.
@@ -17,6 +17,10 @@ pub struct Facts {
     pub kernel: Reading<String>,
     /// `x86_64`, `aarch64` ...
     pub architecture: String,
+    /// The C library of prony's binary, in which the engines run: `glibc 2.36`, `musl, linked statically`.
+    pub libc: Reading<String>,
+    /// What prony's binary and the engines in it allocate memory with: `malloc of libc.so.6`.
+    pub allocator: Reading<String>,
     /// The processor.
     pub processor: Processor,
     /// Memory.

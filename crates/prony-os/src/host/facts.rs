@@ -9,6 +9,7 @@ use prony_model::units::Bytes;
 
 use crate::mount;
 use crate::sample::device::Device;
+use crate::sys::c_library;
 use crate::why::{parse_with, parsed, read_text};
 
 /// Reads all facts about the machine; trials run in `directory`.
@@ -18,6 +19,8 @@ pub fn facts(directory: &Path) -> Facts {
         host: word("/proc/sys/kernel/hostname"),
         kernel: word("/proc/sys/kernel/osrelease"),
         architecture: std::env::consts::ARCH.to_owned(),
+        libc: Reading::Measured(c_library::name()),
+        allocator: Reading::Measured(allocator(c_library::allocator_file().as_deref())),
         processor: processor(),
         memory: meminfo("MemTotal:"),
         swap: meminfo("SwapTotal:"),
@@ -29,6 +32,14 @@ pub fn facts(directory: &Path) -> Facts {
         address_randomisation: number("/proc/sys/kernel/randomize_va_space"),
         file_system: mount::of(directory),
         disks: Device::of(directory).measured().map(disks).unwrap_or_default(),
+    }
+}
+
+/// By the file that holds `malloc`; its directory differs between machines and says nothing.
+fn allocator(file: Option<&Path>) -> String {
+    match file.and_then(Path::file_name) {
+        Some(name) => format!("malloc of {}", name.display()),
+        None => format!("malloc of {}", c_library::name()),
     }
 }
 
@@ -174,6 +185,13 @@ mod tests {
         assert_eq!(virtual_kind(INFO, Some("QEMU\n")), "QEMU");
         assert_eq!(virtual_kind(INFO, None), "some");
         assert_eq!(virtual_kind("flags : fpu\n", Some("Dell Inc.")), "none");
+    }
+
+    #[test]
+    fn the_allocator_is_named_without_its_directory() {
+        assert_eq!(allocator(Some(Path::new("/lib/x86_64-linux-gnu/libc.so.6"))), "malloc of libc.so.6");
+        assert_eq!(allocator(Some(Path::new("/opt/lib/libjemalloc.so.2"))), "malloc of libjemalloc.so.2");
+        assert_eq!(allocator(None), format!("malloc of {}", c_library::name()));
     }
 
     #[test]

@@ -160,6 +160,7 @@ fn facts_table(facts: &Facts, width: Option<usize>) -> Table {
     table.add_row(["frequency governor".to_owned(), text(&facts.processor.governor)]);
     table.add_row(["memory, swap".to_owned(), format!("{}, {}", amount(&facts.memory), amount(&facts.swap))]);
     table.add_row(["kernel".to_owned(), format!("{}, {}", text(&facts.kernel), facts.architecture)]);
+    table.add_row(["C library, allocator".to_owned(), format!("{}, {}", text(&facts.libc), text(&facts.allocator))]);
     table.add_row(["virtualisation".to_owned(), text(&facts.virtualisation)]);
     table.add_row(["clock source".to_owned(), text(&facts.clock_source)]);
     table.add_row(["control groups".to_owned(), text(&facts.cgroups)]);
