@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use prony_http::{Trial, host};
-use prony_model::http::{HttpAmount, HttpSpec, Part, RequestKind, SaveSpec, SavedFrom, Template};
+use prony_model::http::{AnswerSpec, HttpAmount, HttpSpec, Part, RequestKind, SaveSpec, SavedFrom, Template};
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::spec::{Action, Limits, Order, PhaseSpec, Subject, TrialSpec};
@@ -82,7 +82,7 @@ impl Link for Runner {
     }
 }
 
-/// The bits of `form`: whether the first phase only asks for heads, and which of the values it saves.
+/// The bits of `form`: whether the first phase only asks for heads, which of the values it saves, and whether it reads bodies.
 fn trial(address: SocketAddr, form: u8) -> TrialSpec {
     let asks = |bit: u8| form >> bit & 1 == 1;
     let ways = [
@@ -115,6 +115,12 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         timeout: TIMEOUT,
         retry: None,
         expect: Vec::new(),
+        answer: asks(6).then(|| AnswerSpec {
+            matches: Some("a|^$".to_owned()),
+            rows: Some("n=([0-9]+)".to_owned()),
+            digest: true,
+            without: vec!["id=[^ ]*".to_owned()],
+        }),
         order: Order::Record,
         collection: None,
         save,
