@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `sh` | runs it in the page's scratch folder, with this build's `prony` first in PATH |
 //! | `sh exit=1` | the same; its last command must end with this code instead of 0 |
-//! | `sh needs=node,git` | the same, where these programs are installed; else the rest of the page is skipped |
+//! | `sh needs=node,memory-limits` | the same; skips the rest of the page where a program, or a capability of `prony doctor`, is missing |
 //! | `sh by-hand` | does not run it, and counts it: it needs a network or another machine, takes long, or ends by hand |
 //! | any with `file=NAME` | writes it to that file before it goes on |
 //! | `text output` | its lines without digits must be in what the last command block printed |
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 use crate::bench::PRONY;
@@ -211,10 +211,21 @@ fn keys_in_the_book_are_those_of_the_experiment_file() {
     assert!(checked > 20, "{checked}");
 }
 
-/// Whether a program is installed.
-fn installed(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
-    found.is_ok_and(|status| status.success())
+/// Whether something is there that a block needs: what `prony doctor` calls by this name (with hyphens for blanks), or a program.
+fn is_there(need: &str) -> bool {
+    static DOCTOR: OnceLock<serde_json::Value> = OnceLock::new();
+    let doctor = DOCTOR.get_or_init(|| {
+        let output = Command::new(PRONY).args(["doctor", "--json"]).current_dir(std::env::temp_dir()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    });
+    let name = need.replace('-', " ");
+    match doctor["capabilities"].as_array().unwrap().iter().find(|one| one["name"] == name.as_str()) {
+        Some(capability) => capability["state"] == "yes",
+        None => {
+            let found = Command::new("sh").args(["-c", &format!("command -v {need}")]).stdout(Stdio::null()).status();
+            found.is_ok_and(|status| status.success())
+        }
+    }
 }
 
 /// A line without what differs from run to run: widths of columns.
@@ -272,7 +283,7 @@ fn follow(page: &Path) -> Done {
             done.by_hand.push(place);
             continue;
         }
-        let missing = block.value("needs").into_iter().flat_map(|names| names.split(',')).find(|name| !installed(name));
+        let missing = block.value("needs").into_iter().flat_map(|names| names.split(',')).find(|need| !is_there(need));
         if let Some(missing) = missing {
             assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{place}: `{missing}` is missing");
             println!("SKIPPED: {place} and the rest of its page: `{missing}` is not there");
@@ -326,6 +337,7 @@ fn commands_that_do_not_work_are_found() {
         done.faults
     );
     assert_eq!((done.run, done.by_hand.len()), (1, 1));
+    assert!(is_there("sh") && !is_there("no-such-program"));
 }
 
 #[test]
