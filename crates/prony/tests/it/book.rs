@@ -20,7 +20,11 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
+use clap::error::ErrorKind;
+use prony::cli::definitions;
+
 use crate::bench::PRONY;
+use crate::command_page::commands;
 
 /// How many command blocks are not run: whoever marks one raises it, and runs the block by hand.
 const BY_HAND: usize = 22;
@@ -190,6 +194,35 @@ fn broken_links_are_found() {
     fs::write(&page, "# A `b` c\n\n[x](#a-b-c) [x](#no) `[x](no.md)` [x](page.md) ![x](no.svg)\n").unwrap();
     let broken: Vec<String> = broken_links(&page).iter().map(|text| text.replace(&name(&page), "page.md")).collect();
     assert_eq!(broken, ["page.md:3: `#no`", "page.md:3: `no.svg`"]);
+}
+
+/// Whether nothing is wrong but what is left out: text names a command or an option without all that it needs.
+fn is_incomplete(error: &clap::Error) -> bool {
+    use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion, MissingRequiredArgument};
+    let left_out = [DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion, MissingRequiredArgument];
+    left_out.contains(&error.kind()) || error.to_string().contains("but none was supplied")
+}
+
+#[test]
+fn commands_in_the_text_of_the_book_are_taken() {
+    let (mut checked, mut faults) = (0, Vec::new());
+    for page in pages().into_iter().chain([root().join("README.md")]) {
+        for (number, line) in parts(&read(&page)).1 {
+            // Every other part is between backticks. An ellipsis stands for words that are left out.
+            let code =
+                line.split('`').skip(1).step_by(2).filter(|code| code.starts_with("prony ") && !code.contains(".. "));
+            for words in code.filter(|code| !code.ends_with("...")).flat_map(commands) {
+                checked += 1;
+                if let Err(error) = definitions().try_get_matches_from(&words)
+                    && !is_incomplete(&error)
+                {
+                    faults.push(format!("{}:{number}: `{}`: {error}", name(&page), words.join(" ")));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(checked > 100, "{checked}");
 }
 
 #[test]
