@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `sh` | runs it in the page's scratch folder, with this build's `prony` first in PATH |
 //! | `sh exit=1` | the same; its last command must end with this code instead of 0 |
-//! | `sh needs=node,git` | the same, where these programs are installed; else the rest of the page is skipped |
+//! | `sh needs=node,memory-limits` | the same; skips the rest of the page where a program, or a capability of `prony doctor`, is missing |
 //! | `sh by-hand` | does not run it, and counts it: it needs a network or another machine, takes long, or ends by hand |
 //! | any with `file=NAME` | writes it to that file before it goes on |
 //! | `text output` | its lines without digits must be in what the last command block printed |
@@ -17,10 +17,14 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
+use clap::error::ErrorKind;
+use prony::cli::definitions;
+
 use crate::bench::PRONY;
+use crate::command_page::commands;
 
 /// How many command blocks are not run: whoever marks one raises it, and runs the block by hand.
 const BY_HAND: usize = 25;
@@ -192,6 +196,35 @@ fn broken_links_are_found() {
     assert_eq!(broken, ["page.md:3: `#no`", "page.md:3: `no.svg`"]);
 }
 
+/// Whether nothing is wrong but what is left out: text names a command or an option without all that it needs.
+fn is_incomplete(error: &clap::Error) -> bool {
+    use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion, MissingRequiredArgument};
+    let left_out = [DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion, MissingRequiredArgument];
+    left_out.contains(&error.kind()) || error.to_string().contains("but none was supplied")
+}
+
+#[test]
+fn commands_in_the_text_of_the_book_are_taken() {
+    let (mut checked, mut faults) = (0, Vec::new());
+    for page in pages().into_iter().chain([root().join("README.md")]) {
+        for (number, line) in parts(&read(&page)).1 {
+            // Every other part is between backticks. An ellipsis stands for words that are left out.
+            let code =
+                line.split('`').skip(1).step_by(2).filter(|code| code.starts_with("prony ") && !code.contains(".. "));
+            for words in code.filter(|code| !code.ends_with("...")).flat_map(commands) {
+                checked += 1;
+                if let Err(error) = definitions().try_get_matches_from(&words)
+                    && !is_incomplete(&error)
+                {
+                    faults.push(format!("{}:{number}: `{}`: {error}", name(&page), words.join(" ")));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(checked > 100, "{checked}");
+}
+
 #[test]
 fn keys_in_the_book_are_those_of_the_experiment_file() {
     let mut checked = 0;
@@ -211,10 +244,21 @@ fn keys_in_the_book_are_those_of_the_experiment_file() {
     assert!(checked > 20, "{checked}");
 }
 
-/// Whether a program is installed.
-fn installed(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
-    found.is_ok_and(|status| status.success())
+/// Whether something is there that a block needs: what `prony doctor` calls by this name (with hyphens for blanks), or a program.
+fn is_there(need: &str) -> bool {
+    static DOCTOR: OnceLock<serde_json::Value> = OnceLock::new();
+    let doctor = DOCTOR.get_or_init(|| {
+        let output = Command::new(PRONY).args(["doctor", "--json"]).current_dir(std::env::temp_dir()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    });
+    let name = need.replace('-', " ");
+    match doctor["capabilities"].as_array().unwrap().iter().find(|one| one["name"] == name.as_str()) {
+        Some(capability) => capability["state"] == "yes",
+        None => {
+            let found = Command::new("sh").args(["-c", &format!("command -v {need}")]).stdout(Stdio::null()).status();
+            found.is_ok_and(|status| status.success())
+        }
+    }
 }
 
 /// A line without what differs from run to run: widths of columns.
@@ -272,7 +316,7 @@ fn follow(page: &Path) -> Done {
             done.by_hand.push(place);
             continue;
         }
-        let missing = block.value("needs").into_iter().flat_map(|names| names.split(',')).find(|name| !installed(name));
+        let missing = block.value("needs").into_iter().flat_map(|names| names.split(',')).find(|need| !is_there(need));
         if let Some(missing) = missing {
             assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{place}: `{missing}` is missing");
             println!("SKIPPED: {place} and the rest of its page: `{missing}` is not there");
@@ -326,6 +370,7 @@ fn commands_that_do_not_work_are_found() {
         done.faults
     );
     assert_eq!((done.run, done.by_hand.len()), (1, 1));
+    assert!(is_there("sh") && !is_there("no-such-program"));
 }
 
 #[test]
@@ -333,7 +378,8 @@ fn commands_of_the_book_work_as_written() {
     let pages: VecDeque<PathBuf> = pages().into_iter().chain([root().join("README.md")]).collect();
     let (pages, all) = (Mutex::new(pages), Mutex::new(Done::default()));
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        // Trials mostly wait, for the disk and for the machine to be quiet.
+        for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(page) = { pages.lock().unwrap().pop_front() } {
                     let done = follow(&page);

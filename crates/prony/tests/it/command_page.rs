@@ -11,7 +11,7 @@ pub(crate) fn page() -> String {
     let mut command = definitions();
     command.build();
     let mut out = String::from(
-        "# Commands\n\n`prony COMMAND --help` prints the same, `prony man DIR` writes it as manual pages. Every command also takes \
+        "# Commands\n\n`--help` after a command prints the same, `prony man DIR` writes manual pages. Every command also takes \
          `--color auto`, `always` or `never`. What a command ends with is in [Exit codes](exit-codes.md).\n\n\
          | command | |\n|---|---|\n",
     );
@@ -111,7 +111,7 @@ pub(crate) fn cell(text: &str) -> String {
 }
 
 /// The commands of a line of examples: `prony` with its words.
-fn commands(line: &str) -> Vec<Vec<String>> {
+pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
     let line = line.split(" #").next().unwrap_or_default();
     let words = shell_words::split(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     let mut commands = vec![Vec::new()];
