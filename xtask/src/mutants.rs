@@ -32,9 +32,10 @@ const PATIENCE: u32 = 10;
 const ACCEPTED: &str = include_str!("mutants/accepted.txt");
 
 /// The line of a manifest with the crate's version, and that of its copy. Otherwise cargo, which goes by version and path
-/// inside the workspace, would use the copy's artifacts where the crate itself is built later.
+/// inside the workspace, would use the copy's artifacts where the crate itself is built later. The crates ask each other for
+/// their version, which this one is too.
 const VERSION: &str = "\nversion.workspace = true\n";
-const COPIED_VERSION: &str = "\nversion = \"0.0.0-mutants\"\n";
+const COPIED_VERSION: &str = concat!("\nversion = \"", env!("CARGO_PKG_VERSION"), "+mutants\"\n");
 
 /// Appended to each crate.
 const SWITCH: &str = r#"
