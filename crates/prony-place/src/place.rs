@@ -349,7 +349,14 @@ impl Place {
     /// # Errors
     /// Where it fails or the user interrupts it.
     fn run_build(&self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
-        self.beside(means, program, |setting| step(means, setting, "build", line))
+        let built = self.beside(means, program, |setting| step(means, setting, "build", line));
+        match (built, program.changes.first()) {
+            // Of two revisions one may build and the other not.
+            (Err(Error::Step { program, step, message }), Some(Change::Revision { of })) => {
+                Err(Error::Step { program, step, message: format!("revision `{of}`, {message}") })
+            }
+            (built, _) => built,
+        }
     }
 
     /// Does something beside the trials in the variant's place.

@@ -78,6 +78,7 @@ pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<Checke
     let conversions: Vec<&str> = conversions.iter().map(String::as_str).collect();
     let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--origin", "origin"];
     git(original, &[&quiet[..], &clone, &conversions, &["--", &top, &target]].concat())?;
+    borrow(copy, &commit)?;
     git(copy, &[&quiet[..], &["checkout", "--quiet", "--detach", &commit]].concat())?;
     // Otherwise a build could push to the user's repository.
     git(copy, &["remote", "remove", "origin"])?;
@@ -97,6 +98,16 @@ pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<Checke
     let said = format!("revision `{of}` is commit {commit}");
     let submodules = submodules(original, Path::new(&top), &commit)?;
     Ok(CheckedOut { top: top.into(), inside: prefix.into(), said, uncommitted, submodules })
+}
+
+/// Gets the commit where the clone lacks it. A clone of a shallow repository borrows nothing: it has the commits of branches
+/// and tags only, and in continuous integration the commit of the base is often on neither.
+fn borrow(copy: &Path, commit: &str) -> Result<(), String> {
+    if git(copy, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).is_ok() {
+        return Ok(());
+    }
+    let any = "--upload-pack=git -c uploadpack.allowAnySHA1InWant=true upload-pack";
+    git(copy, &["fetch", "--quiet", "--no-tags", "--update-shallow", any, "origin", commit]).map(drop)
 }
 
 /// Options by which a clone converts files at a checkout as the user's repository does: filters and ends of lines may be in
@@ -183,6 +194,23 @@ mod tests {
         for of in ["one", "refs/heads/two", "refs/tags/two", "heads/two", "HEAD", &commits[0]] {
             exists(top.path(), of).unwrap();
         }
+    }
+
+    #[test]
+    fn commits_of_a_shallow_repository_that_no_branch_has_are_checked_out() {
+        if Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let (top, near) = (repository(), tempfile::tempdir().unwrap());
+        let (shallow, copy) = (near.path().join("shallow"), near.path().join("copy"));
+        let url = format!("file://{}", top.path().display());
+        git(near.path(), &["clone", "--quiet", "--no-tags", "--depth=1", &url, "shallow"]).unwrap();
+        git(top.path(), &["config", "uploadpack.allowAnySHA1InWant", "true"]).unwrap();
+        let one = git(top.path(), &["rev-parse", "one"]).unwrap();
+        git(&shallow, &["fetch", "--quiet", "--no-tags", "--depth=1", "origin", &one]).unwrap();
+        let out = check_out(&shallow.join("site"), &one, &copy).unwrap();
+        assert_eq!(fs::read_to_string(copy.join(&out.inside).join("n")).unwrap(), "one");
     }
 
     #[test]

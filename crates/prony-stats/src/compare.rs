@@ -89,6 +89,25 @@ pub fn compare_family(family: &Family) -> Vec<Comparison> {
     members.map(|((contrast, evidence), p)| evidence.conclude(contrast, family, (p, open))).collect()
 }
 
+/// How many more blocks it would take until the interval of a member lies on one side of a bound, if all are distributed as
+/// those that ran. The bound is the logarithm of a ratio of cost: above 0 where the variant is worse, for metrics of which
+/// neither direction is worse where it has more.
+pub fn more_blocks_until(family: &Family, member: usize, bound: f64) -> Reading<u32> {
+    let contrast = &family.members[member];
+    if let Some(why) = refusal(contrast) {
+        return Reading::Missing(Why::DoesNotCount(why.into()));
+    }
+    let each = family.alpha / family.size().max(1) as f64;
+    let evidence = Evidence::of(contrast, each);
+    if let Some(why) = evidence.contradiction().filter(|_| evidence.sequential_p <= each) {
+        return Reading::Missing(why);
+    }
+    evidence.more_until(contrast, family, bound.abs().exp_m1(), |then| {
+        let (low, high) = contrast.widened(then.interval);
+        low > bound || high <= bound
+    })
+}
+
 /// Whether a run may stop here: more blocks could change no comparison.
 pub fn settled(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|c| c.verdict.is_final())
@@ -283,9 +302,26 @@ impl Evidence {
         }
     }
 
-    /// How many more blocks would decide, if all are distributed as those tested are: up to the first analysis of the plan
-    /// that would, or, where none is left, that of a plan for more blocks.
+    /// How many more blocks would decide, if all are distributed as those tested are; `open` comparisons of the family are
+    /// not decided yet.
     fn more_blocks(&self, contrast: &Contrast, family: &Family, open: usize) -> Reading<u32> {
+        self.more_until(contrast, family, family.margin, |then| {
+            let differs = then.sequential_p * open.max(1) as f64 <= family.alpha;
+            let interval = then.cut_at_one(contrast.widened(then.interval), differs);
+            then.verdict(contrast, interval, differs, family.margin).is_some()
+        })
+    }
+
+    /// How many more blocks it takes until what they would be, if all are distributed as those tested are, is decided: up to
+    /// the first analysis of the plan at which it is, or, where none is left, that of a plan for more blocks. The decision
+    /// needs values that are printed finely enough to show differences of this share.
+    fn more_until(
+        &self,
+        contrast: &Contrast,
+        family: &Family,
+        share: f64,
+        decided: impl Fn(&Self) -> bool,
+    ) -> Reading<u32> {
         let (have, analyses) = (self.brackets.len() as u32, &contrast.analyses);
         let first = analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
         // No block that ran has a result, and further blocks of this kind would have none either. A value that is not
@@ -300,9 +336,7 @@ impl Evidence {
         let decides = |at: u32, share: f64| {
             let mut then = self.clone();
             then.analyse(contrast, self.test.projected(Law::tabulated(at)), share, each * share);
-            let differs = then.sequential_p * open.max(1) as f64 <= family.alpha;
-            let interval = then.cut_at_one(contrast.widened(then.interval), differs);
-            then.verdict(contrast, interval, differs, family.margin).is_some()
+            decided(&then)
         };
         let planned: Vec<(u32, f64)> = analyses.reached(u32::MAX).filter(|(at, _)| *at > have).collect();
         let last = analyses.at().last().copied().unwrap_or(super::MIN_BLOCKS - 1).max(have);
@@ -316,7 +350,7 @@ impl Evidence {
             let most = MOST_MORE.max(2 * last);
             longer(most).then(|| least_blocks(last, most, longer)).flatten()
         };
-        let never = || match contrast.resolution >= family.margin.ln_1p() {
+        let never = || match contrast.resolution >= share.ln_1p() {
             true => Why::Failed(too_coarse(contrast.resolution).into()),
             false => Why::NotSupported(TOO_MANY.into()),
         };

@@ -22,7 +22,7 @@ pub mod time_budget;
 pub mod verdict;
 
 pub use binomial::binomial_interval;
-pub use compare::{Comparison, Family, compare_family, settled};
+pub use compare::{Comparison, Family, compare_family, more_blocks_until, settled};
 pub use contrast::{Block, Contrast, Estimate, Estimated};
 pub use drift::{Drift, autocorrelation, drift};
 pub use growth::{Growth, growth};

@@ -13,7 +13,8 @@ use prony_model::units::{QuantityError, parse_fraction};
 use prony_stats::Verdict;
 use prony_stats::verdict::directions;
 
-use super::Line;
+use super::{Line, NewRun, new_run_until};
+use prony_results::RunData;
 
 /// A condition that must not hold: the metric of a variant is worse than that of its baseline by more than a share.
 /// Where neither direction of the metric is worse, the condition states the direction.
@@ -28,6 +29,12 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// The share as the logarithm of a ratio of cost, for [`new_run_until`].
+    fn bound(&self) -> f64 {
+        let bound = self.share.ln_1p();
+        if self.metric.key.metric.better() == Better::Neither && self.is_of_less() { -bound } else { bound }
+    }
+
     /// Whether the gate forbids values below the baseline's.
     fn is_of_less(&self) -> bool {
         match self.metric.key.metric.better() {
@@ -119,6 +126,8 @@ pub struct Verdicted {
     /// The largest minimum detectable effect of the undecided comparisons, where it is larger than the gate's share: such
     /// a gate is rarely decided, since the interval of two equal variants is wider than the share.
     pub coarse: Option<f64>,
+    /// The new run that could decide it, where it is not decided.
+    pub new_run: Option<NewRun>,
 }
 
 impl Verdicted {
@@ -129,7 +138,19 @@ impl Verdicted {
         let undecided = ours.iter().zip(&answers).filter(|(_, (answer, _))| *answer == Answer::Unsure);
         let smallest = undecided.filter_map(|(line, _)| line.comparison.smallest_effect.measured().copied());
         let coarse = smallest.filter(|effect| *effect > gate.share).reduce(f64::max);
-        Self { gate: gate.clone(), answers, coarse }
+        Self { gate: gate.clone(), answers, coarse, new_run: None }
+    }
+
+    /// The same for a run, with what would decide it.
+    pub fn of_run(gate: &Gate, lines: &[Line], data: &RunData) -> Self {
+        let verdicted = Self::of(gate, lines, &data.trials);
+        let ours = lines.iter().filter(|line| line.pair.metric == gate.metric).zip(&verdicted.answers);
+        let open: Vec<&Line> =
+            ours.filter(|(_, (answer, _))| *answer == Answer::Unsure).map(|(line, _)| line).collect();
+        // All of them must be decided.
+        let runs: Option<Vec<NewRun>> = open.into_iter().map(|line| new_run_until(data, line, gate.bound())).collect();
+        let new_run = runs.and_then(|runs| runs.into_iter().max_by_key(|run| run.blocks));
+        Self { new_run, ..verdicted }
     }
 
     /// The worst answer; without any comparison of the metric nothing can be judged.
@@ -166,6 +187,13 @@ impl fmt::Display for Verdicted {
                 "\n  warning: the gate allows {share}, and this run could detect differences from {effect} on only (its minimum \
                  detectable effect): such a gate is rarely decided"
             )?;
+        }
+        if let Some(run) = self.new_run {
+            return write!(
+                f,
+                "\n  hint: {run} could tell, if all blocks came out like these: `--blocks {}`; or let the gate allow more",
+                run.blocks
+            );
         }
         write!(
             f,

@@ -10,6 +10,7 @@ pub mod gate;
 pub mod interactions;
 pub mod left_out;
 pub mod names;
+mod new_run;
 pub mod observe;
 mod sentence;
 
@@ -22,10 +23,13 @@ use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_model::spec::Durability;
-use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, Verdict, compare_family};
+use prony_stats::{
+    Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, Verdict, compare_family, more_blocks_until,
+};
 
 pub use detail::{Detail, Detectable, Explained, Without, detectable, without};
 use names::Names;
+pub use new_run::NewRun;
 pub use observe::figure;
 use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
@@ -57,6 +61,8 @@ pub struct Line {
     pub detail: Detail,
     /// The result without disturbed trials, if there were any: no verdict rests on it.
     pub undisturbed: Option<Undisturbed>,
+    /// The run that could decide it, where it is not decided.
+    pub new_run: Option<NewRun>,
 }
 
 /// A comparison without the blocks in which a trial was disturbed (METHOD 4.10).
@@ -294,33 +300,60 @@ fn unequal_durability(data: &RunData, pair: &Pair) -> String {
     format!("; not equal: {}, {}", side(&pair.names.variant, variant), side(&pair.names.baseline, baseline))
 }
 
+/// The new run that could decide whether a comparison lies beyond a bound, which this run leaves open; `bound` as in
+/// [`more_blocks_until`]. `None` where more blocks would not decide it, or it is not known how many would.
+pub fn new_run_until(data: &RunData, line: &Line, bound: f64) -> Option<NewRun> {
+    let (index, pairs) = (Index::new(data), declared_pairs(&data.experiment));
+    let able: Vec<&Pair> = pairs.iter().filter(|pair| able(data, pair)).collect();
+    let member = able.iter().position(|pair| **pair == line.pair)?;
+    let ended = data.experiment.compare().budget.is_some() && data.head.status == RunStatus::Done;
+    let compare = data.experiment.compare();
+    let family = family(&index, able.into_iter(), (compare.alpha.get(), compare.margin.get()), ended);
+    let more = *more_blocks_until(&family, member, bound).measured()?;
+    NewRun::with(more, line.comparison.complete, new_run::time_per_block(&data.trials))
+}
+
+/// Whether the plan has blocks enough for a verdict on the pair.
+fn able(data: &RunData, pair: &Pair) -> bool {
+    observe::analyses(&data.experiment, pair).at().last().is_some_and(|most| *most >= MIN_BLOCKS)
+}
+
+fn family<'p>(
+    index: &Index<'_>,
+    pairs: impl Iterator<Item = &'p Pair>,
+    (alpha, margin): (f64, f64),
+    ended: bool,
+) -> Family {
+    let due = |pair: &Pair| {
+        let contrast = index.contrast(pair, Within::SubBlock);
+        Contrast { analyses: if ended { contrast.analyses.ended() } else { contrast.analyses }, ..contrast }
+    };
+    Family { alpha, margin, members: pairs.map(due).collect() }
+}
+
 /// Pairs that have too few blocks for any verdict do not count in the correction for multiple comparisons of the
 /// others.
 fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: bool) -> Vec<Line> {
     let index = Index::new(data);
-    let most = |pair: &Pair| observe::analyses(&data.experiment, pair).at().last().copied().unwrap_or(0);
-    let able: Vec<bool> = pairs.iter().map(|pair| most(pair) >= MIN_BLOCKS).collect();
+    let able: Vec<bool> = pairs.iter().map(|pair| able(data, pair)).collect();
     let compared = |wanted: bool| {
-        let chosen = pairs.iter().zip(&able).filter(|(_, able)| **able == wanted);
-        let due = |pair: &Pair| {
-            let contrast = index.contrast(pair, Within::SubBlock);
-            Contrast { analyses: if ended { contrast.analyses.ended() } else { contrast.analyses }, ..contrast }
-        };
-        let members = chosen.map(|(pair, _)| due(pair)).collect();
-        compare_family(&Family { alpha, margin, members }).into_iter()
+        let chosen = pairs.iter().zip(&able).filter(|(_, able)| **able == wanted).map(|(pair, _)| pair);
+        compare_family(&family(&index, chosen, (alpha, margin), ended)).into_iter()
     };
     let (mut with, mut without) = (compared(true), compared(false));
     let comparisons: Vec<Comparison> =
         able.iter().filter_map(|able| if *able { with.next() } else { without.next() }).collect();
     let disturbed = disturbances::disturbed(&data.trials.iter().collect::<Vec<_>>());
+    let per_block = new_run::time_per_block(&data.trials);
     let line = |(pair, comparison): (Pair, Comparison)| {
         let undisturbed = index.without(&pair, &disturbed);
-        let mut sentence = sentence::of(&pair, &comparison, &failed(data, &pair), (alpha, margin));
+        let new_run = NewRun::of(&comparison, per_block);
+        let mut sentence = sentence::of(&pair, &comparison, &failed(data, &pair), new_run, (alpha, margin));
         if comparison.verdict.is_difference() || comparison.verdict == Verdict::NoDifference {
             sentence += &unequal_durability(data, &pair);
         }
         let detail = Detail::of(&comparison, undisturbed.as_ref());
-        Line { pair, comparison, sentence, detail, undisturbed }
+        Line { pair, comparison, sentence, detail, undisturbed, new_run }
     };
     pairs.into_iter().zip(comparisons).map(line).collect()
 }

@@ -8,13 +8,20 @@ use prony_stats::verdict::directions;
 use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
 
 use super::Pair;
+use super::new_run::{NewRun, too_many};
 
 /// `` `store=redb` takes 2.84 times as long as `store=lmdb` in `write.time` (95 % interval: 2.71 to 2.98) ``
 ///
 /// A sentence that names a direction says how many times faster, as long, less or as much, and below a factor of two how many
 /// percent more or less, since `1.05 times slower` reads as a slowdown of 105 %; one that names none gives the ratio variant /
 /// baseline. All intervals hold jointly with probability `1 - alpha`, so each holds at least with it.
-pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, margin): (f64, f64)) -> String {
+pub(super) fn of(
+    pair: &Pair,
+    comparison: &Comparison,
+    failed: &Failed,
+    new_run: Option<NewRun>,
+    (alpha, margin): (f64, f64),
+) -> String {
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
     let end = End::of(pair, failed);
     let place = place(pair);
@@ -50,7 +57,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, (alpha, 
                     let are = if *have == 1 { "is" } else { "are" };
                     format!("; {} {are} too few, this plan has no verdict before {need}", count(*have, "block"))
                 }
-                _ => more(more_blocks, comparison.complete),
+                _ => more(more_blocks, comparison.complete, new_run),
             };
             format!("can't tell whether `{variant}` differs from `{baseline}`{place}{}{more}", undirected())
         }
@@ -304,31 +311,19 @@ fn unfinished(comparison: &Comparison, end: End) -> String {
     String::new()
 }
 
-/// Above this number, more blocks are not recommended.
-const MANY: u32 = 500;
-
-/// How many blocks a new run needs, which cannot go on with the `complete` ones of this run.
-fn more(blocks: &Reading<u32>, complete: u32) -> String {
-    match blocks {
-        Reading::Measured(n) if *n > MANY => {
-            let all = thousands(&n.saturating_add(complete).to_string());
-            format!(
-                "; even if all blocks came out like these, it would take about {all} blocks to tell, which is hardly practical"
-            )
+/// What a new run needs, which cannot go on with the `complete` blocks of this run.
+fn more(blocks: &Reading<u32>, complete: u32, new_run: Option<NewRun>) -> String {
+    match (blocks, new_run) {
+        (_, Some(run)) => {
+            format!("; {run} could tell, if all blocks came out like these: `--blocks {}`", run.blocks)
         }
-        Reading::Measured(n) => {
-            let all = n.saturating_add(complete);
-            format!(
-                "; a new run of about {} could tell, if all blocks came out like these: `--blocks {all}`",
-                number::count(all, "block")
-            )
-        }
-        Reading::Missing(Why::Failed(why)) => format!("; {why}"),
+        (Reading::Measured(n), None) => too_many(*n, complete).map(|text| format!("; {text}")).unwrap_or_default(),
+        (Reading::Missing(Why::Failed(why)), _) => format!("; {why}"),
         // A reader asked why one run said how many blocks would tell and another did not.
-        Reading::Missing(Why::NotSupported(many)) => {
+        (Reading::Missing(Why::NotSupported(many)), _) => {
             format!("; if all blocks came out like these, it would take {many} to tell")
         }
-        Reading::Missing(_) => String::new(),
+        (Reading::Missing(_), _) => String::new(),
     }
 }
 
@@ -348,6 +343,8 @@ fn outcomes(comparison: &Comparison, end: End) -> String {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::units::Nanos;
+
     use super::*;
 
     #[test]
@@ -394,13 +391,15 @@ mod tests {
     #[test]
     fn blocks_are_counted_in_words() {
         // A run cannot be extended: readers asked whether `12 more` was the number to write.
+        let new = NewRun { blocks: 42, takes: Some(Nanos::from_secs(84)), longer: Some(Nanos::from_secs(24)) };
         assert_eq!(
-            more(&Reading::Measured(12), 30),
-            "; a new run of about 42 blocks could tell, if all blocks came out like these: `--blocks 42`"
+            more(&Reading::Measured(12), 30, Some(new)),
+            "; a new run of about 42 blocks (about 84 s, 24 s more than this run) could tell, if all blocks came out like \
+             these: `--blocks 42`"
         );
         let many = "; even if all blocks came out like these, it would take about 670,230 blocks to tell, which is hardly practical";
-        assert_eq!(more(&Reading::Measured(670_200), 30), many);
-        let beyond = more(&Reading::Missing(Why::NotSupported("more than 200 blocks".into())), 30);
+        assert_eq!(more(&Reading::Measured(670_200), 30, None), many);
+        let beyond = more(&Reading::Missing(Why::NotSupported("more than 200 blocks".into())), 30, None);
         assert_eq!(beyond, "; if all blocks came out like these, it would take more than 200 blocks to tell");
     }
 

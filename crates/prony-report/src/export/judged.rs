@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::reading::Reading;
+use prony_model::units::Nanos;
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Counts, Estimate, Verdict};
 use schemars::JsonSchema;
@@ -48,6 +49,9 @@ pub(super) struct ComparisonOut<'a> {
     /// The result without the blocks in which a trial was disturbed, with its 95 % interval, uncorrected; null where
     /// none was disturbed.
     undisturbed: Option<UndisturbedOut>,
+    /// The new run that could decide it, if all its blocks came out like those of this run; null where the verdict is
+    /// another, or the number of blocks is not known.
+    new_run: Option<NewRunOut>,
     /// The variant's trials that finished.
     finished: CountsOut,
     /// The baseline's trials that finished.
@@ -78,6 +82,17 @@ struct UndisturbedOut {
     of: u32,
     /// The ratio; null where too few blocks are left.
     estimate: Option<EstimateOut>,
+}
+
+/// A run that could decide a comparison.
+#[derive(Serialize, JsonSchema)]
+struct NewRunOut {
+    /// All its blocks.
+    blocks: u32,
+    /// How long they would take, in nanoseconds, at the time per block of this run.
+    takes: Option<u64>,
+    /// How much longer that is than the blocks of this run took, in nanoseconds.
+    longer: Option<u64>,
 }
 
 /// Trials that finished, of how many, and the exact 95 % interval of the share.
@@ -228,6 +243,11 @@ fn comparison(line: &Line, margin: f64) -> ComparisonOut<'_> {
             blocks: left.blocks,
             of: left.of,
             estimate: left.estimate.measured().copied().map(estimate),
+        }),
+        new_run: line.new_run.map(|run| NewRunOut {
+            blocks: run.blocks,
+            takes: run.takes.map(Nanos::as_nanos),
+            longer: run.longer.map(Nanos::as_nanos),
         }),
         finished: counts(c.variant),
         baseline_finished: counts(c.baseline),

@@ -17,11 +17,13 @@ mod readings;
 mod records;
 pub mod rows;
 mod series;
+mod trackers;
 
 pub use groups::groups;
 pub use readings::readings;
 pub use rows::{Csv, Field, Json, Rows};
 pub use series::series;
+pub use trackers::{Tracked, Tracker, tracked};
 
 /// The first columns of every kind of row: which trial it is of.
 pub(super) struct Trials<'a> {

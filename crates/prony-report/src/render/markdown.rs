@@ -13,29 +13,34 @@ pub struct Markdown;
 impl Render for Markdown {
     fn render(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "# {}\n", markdown(&report.title))?;
-        if let Some(asked) = &report.question {
-            writeln!(out, "Question: {}\n", markdown(asked))?;
-        }
-        for line in &report.preface {
-            writeln!(out, "{}", markdown_sentence(line))?;
-        }
-        for line in &report.verdicts.lines {
-            writeln!(
-                out,
-                "\n**{}**<br>{}",
-                markdown_sentence(&line.sentence),
-                markdown_sentence(&line.detail.to_string())
-            )?;
-        }
-        if let Some(judged) = &report.judged {
-            writeln!(out, "\n{}", markdown_sentence(judged))?;
-        }
-        report.effects.iter().chain(&report.floors).chain(&report.crashes).try_for_each(|t| table(t, out))?;
-        report.remarks.iter().try_for_each(|r| remarks(r, out))?;
-        report.tables.iter().try_for_each(|t| table(t, out))?;
-        findings(&report.findings, out)?;
-        machine(&report.machine, out)
+        body(report, out)
     }
+}
+
+/// The report without its title.
+pub(super) fn body(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(asked) = &report.question {
+        writeln!(out, "Question: {}\n", markdown(asked))?;
+    }
+    for line in &report.preface {
+        writeln!(out, "{}", markdown_sentence(line))?;
+    }
+    for line in &report.verdicts.lines {
+        writeln!(
+            out,
+            "\n**{}**<br>{}",
+            markdown_sentence(&line.sentence),
+            markdown_sentence(&line.detail.to_string())
+        )?;
+    }
+    if let Some(judged) = &report.judged {
+        writeln!(out, "\n{}", markdown_sentence(judged))?;
+    }
+    report.effects.iter().chain(&report.floors).chain(&report.crashes).try_for_each(|t| table(t, out))?;
+    report.remarks.iter().try_for_each(|r| remarks(r, out))?;
+    report.tables.iter().try_for_each(|t| table(t, out))?;
+    findings(&report.findings, out)?;
+    machine(&report.machine, out)
 }
 
 fn remarks(remarks: &Remarks, out: &mut dyn Write) -> io::Result<()> {
@@ -98,16 +103,13 @@ fn findings(findings: &[FindingLine], out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\n## Findings\n")?;
-    for finding in findings {
-        writeln!(
-            out,
-            "- **{}**: {}; {}",
-            finding.severity,
-            markdown_sentence(&finding.text),
-            markdown_sentence(&finding.hint)
-        )?;
-    }
-    Ok(())
+    findings.iter().try_for_each(|finding| one_finding(finding, out))
+}
+
+/// A finding as an item of a list.
+pub(super) fn one_finding(finding: &FindingLine, out: &mut dyn Write) -> io::Result<()> {
+    let (text, hint) = (markdown_sentence(&finding.text), markdown_sentence(&finding.hint));
+    writeln!(out, "- **{}**: {text}; {hint}", finding.severity)
 }
 
 fn machine(facts: &[(String, String)], out: &mut dyn Write) -> io::Result<()> {

@@ -7,6 +7,7 @@ use super::model::Report;
 mod grid;
 pub mod markdown;
 pub mod markup;
+pub mod summary;
 pub mod terminal;
 
 /// A medium.

@@ -37,6 +37,27 @@ fn more_blocks_are_as_many_as_the_sign_test_takes() {
     assert!(matches!(judged(30 + more / 2), Verdict::CantTell { .. }), "{more}: {worse:?}");
 }
 
+/// A third of the blocks lies beyond the bound, so that the interval does until there are enough blocks.
+#[test]
+fn more_blocks_until_a_bound_are_as_many_as_its_interval_takes() {
+    let third_beyond = |n: u32, below: bool| -> Vec<Block> {
+        let ratio = |i: u32| if i % 3 == 2 { 1.1 } else { 1.0 + 0.001 * f64::from(i % 5) };
+        let cost = |i: u32| 100.0 * if below { 1.0 / ratio(i) } else { ratio(i) };
+        let of = |i| Block::pair(Observation::Value(cost(i)), &[Observation::Value(100.0); 2]);
+        (0..n).map(of).collect()
+    };
+    let of = |most: u32, below: bool| {
+        let member = Contrast { analyses: InterimAnalyses::new(6, most), ..contrast(third_beyond(most, below)) };
+        family(vec![member])
+    };
+    let bound = 1.05f64.ln();
+    let Reading::Measured(more) = more_blocks_until(&of(12, false), 0, bound) else { panic!() };
+    let high = |blocks: u32| compare_family(&of(blocks, false)).remove(0).interval.measured().unwrap().high.unwrap();
+    assert!(more > 5 && high(12 + more) <= 1.05 && high(12 + more / 2) > 1.05, "{more}");
+    // Of a metric of which less may be the worse, the bound lies on the other side.
+    assert_eq!(more_blocks_until(&of(12, true), 0, -bound), Reading::Measured(more));
+}
+
 #[test]
 fn more_blocks_reach_up_to_an_analysis_that_is_planned() {
     for have in [12, 15, 17] {

@@ -31,7 +31,7 @@ impl GateArguments {
             return Default::default();
         }
         let lines = verdicts::of(data).lines;
-        let of = |gate| Verdicted::of(gate, &lines, &data.trials);
+        let of = |gate| Verdicted::of_run(gate, &lines, data);
         let gates: Vec<Verdicted> = self.fail_if.iter().map(of).collect();
         let variants = data.experiment.variants().iter().filter(|variant| !variant.baseline).count();
         let judged = |gate: &Verdicted| verdicts::to_be_judged(&data.experiment, &gate.gate.metric).unwrap_or(0);

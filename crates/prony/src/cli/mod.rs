@@ -343,7 +343,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Schema(arguments) => schema::run(&arguments, output),
         Command::Import(arguments) => import::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output).map(yes),
-        Command::Report(arguments) => report::report(&arguments, &mut output.data()).map(yes),
+        Command::Report(arguments) => report::report(&arguments, &mut output.data()),
         Command::Compare(arguments) => compare::run(&arguments, output),
         Command::Data(arguments) => data::run(&arguments, output),
         Command::Plot(arguments) => plot::plot(&arguments, output).map(yes),

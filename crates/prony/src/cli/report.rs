@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::run_selection::{DatabaseArg, RunChoice};
+use super::{Answer, say};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use prony_report::export::document::document;
-use prony_report::export::{Csv, Json, Rows, groups, readings, series};
+use prony_report::export::{Csv, Json, Rows, Tracked, Tracker, groups, readings, series, tracked};
 use prony_report::profile::markdown;
 use prony_report::profiles;
 use prony_report::render::Render;
@@ -27,7 +28,8 @@ const ROWS: usize = 10;
 #[command(after_help = "Examples:
   prony report --open
   prony report 3 --output run-3.html
-  prony report --format csv --what series > series.csv")]
+  prony report --format csv --what series > series.csv
+  prony report --format bencher > bencher.json")]
 pub struct ReportArgs {
     /// Number of the run; `-2` is the run before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
@@ -83,6 +85,13 @@ pub enum ReportFormat {
     Json,
     /// One page with charts, for a browser; needs no network
     Html,
+    /// The medians of the compared metrics for Bencher, in its metric format (BMF). Exit code 1 if variants are left out
+    /// because trials failed
+    Bencher,
+    /// Those of which less is better, for github-action-benchmark with `tool: customSmallerIsBetter`
+    GithubActionBenchmarkSmaller,
+    /// Those of which more is better, for github-action-benchmark with `tool: customBiggerIsBetter`
+    GithubActionBenchmarkBigger,
 }
 
 impl ReportFormat {
@@ -114,11 +123,11 @@ pub enum What {
     Everything,
 }
 
-/// Writes a run to `--output`, or else to `out`.
+/// Writes a run to `--output`, or else to `out`. The answer is no if a format cannot show that trials failed.
 ///
 /// # Errors
 /// Those of the database, [`Error::Arguments`], [`Error::Write`].
-pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
+pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<Answer, Error> {
     let is_data = matches!(args.format(), ReportFormat::Csv | ReportFormat::Json);
     if !is_data && args.what != What::Results {
         let message = "`--what samples`, `series` and `everything` need a data format".to_owned();
@@ -135,13 +144,18 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     let path = args.output.clone().or_else(|| args.open.then(beside));
     let Some(path) = path else { return write(args, &database, &data, out) };
     let file = OutputFiles::of(Some(database.path()), []).open(&path, Present::Replaced)?;
-    file.write(|out| write(args, &database, &data, out))?;
+    let mut answer = Answer::Yes;
+    file.write(|out| {
+        answer = write(args, &database, &data, out)?;
+        Ok(())
+    })?;
     if !args.open {
-        return Ok(());
+        return Ok(answer);
     }
     let said = writeln!(out, "wrote `{}`", path.display()).and_then(|()| out.flush());
     said.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
-    open(&path)
+    open(&path)?;
+    Ok(answer)
 }
 
 /// The page of a run beside its database, apart from those of other databases in the directory: `prony-page-7.html`.
@@ -176,9 +190,28 @@ fn open(path: &Path) -> Result<(), Error> {
     opened.map_err(|source| Error::Open { path: path.to_owned(), source })
 }
 
-fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
+/// Writes what a service that tracks benchmarks reads, and says what it does not get.
+fn track(tracker: Tracker, data: &RunData, out: &mut dyn Write) -> Result<Answer, Error> {
+    let mut text = Vec::new();
+    let Tracked { written, left_out, failed } = tracked(data, tracker, &mut text)?;
+    if written == 0 {
+        let message = format!("run {} has no value for this format: {}", data.head.id, left_out.join("; "));
+        let hint =
+            "the metrics of `[compare]` are written: name others there, or choose another format or run".to_owned();
+        return Err(Error::Arguments { message, hint });
+    }
+    left_out.iter().for_each(|what| say(&format!("warning: left out: {what}\n")));
+    let written = out.write_all(&text).and_then(|()| out.flush());
+    written.map_err(|source| Error::Write { what: "the results".to_owned(), source })?;
+    Ok(if failed { Answer::No } else { Answer::Yes })
+}
+
+fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<Answer, Error> {
     let options = Options { processes: args.processes, ..Options::default() };
-    match (args.format(), args.what) {
+    let written = match (args.format(), args.what) {
+        (ReportFormat::Bencher, _) => return track(Tracker::Bencher, data, out),
+        (ReportFormat::GithubActionBenchmarkSmaller, _) => return track(Tracker::Smaller, data, out),
+        (ReportFormat::GithubActionBenchmarkBigger, _) => return track(Tracker::Bigger, data, out),
         (ReportFormat::Html, _) => Ok(html::write_loaded(database, data, &options, out)?),
         (ReportFormat::Asciidoc, _) => marked_up(Markup::Asciidoc, data, &options, out),
         (ReportFormat::Orgmode, _) => marked_up(Markup::Orgmode, data, &options, out),
@@ -198,7 +231,8 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
         }
         (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
         (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),
-    }
+    };
+    written.map(|()| Answer::Yes)
 }
 
 fn marked_up(markup: Markup, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {

@@ -28,8 +28,7 @@ use prony_analysis::guard::findings;
 use prony_place::output_targets::Protected;
 use prony_place::startable::Written;
 use prony_report::Options;
-use prony_report::render::Render;
-use prony_report::render::markdown::Markdown;
+use prony_report::render::summary::summary;
 use prony_report::screen::{self, Data, Screen};
 use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
 use prony_runner::campaign::{Campaign, planned};
@@ -72,7 +71,8 @@ pub struct Arguments {
     budget: Option<Nanos>,
     #[command(flatten)]
     gates: GateArguments,
-    /// Append the report in Markdown to this file, such as "$GITHUB_STEP_SUMMARY"
+    /// Append the verdicts, the answers of --fail-if and, folded, the whole report in Markdown to this file, such as
+    /// "$GITHUB_STEP_SUMMARY" or the text of a comment
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 }
@@ -198,8 +198,7 @@ fn wrong(data: &RunData) -> Option<&'static str> {
 fn append_summary(data: &RunData, gates: &[String], file: &OutputFile) -> Result<(), Error> {
     let mut text = Vec::new();
     let unwritten = |source| Error::Write { what: "the report".to_owned(), source };
-    Markdown.render(&prony_report::build(data, &Options::default()), &mut text).map_err(unwritten)?;
-    gates.iter().for_each(|gate| text.extend(format!("\n{gate}").bytes()));
+    summary(data, &prony_report::build(data, &Options::default()), gates, &mut text).map_err(unwritten)?;
     file.write_bytes(&text)
 }
 

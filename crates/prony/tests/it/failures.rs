@@ -154,7 +154,7 @@ fn printed(database: &Path, line: &str) -> String {
     let mut out = Vec::new();
     match Command::try_parse_from(["prony"].into_iter().chain(words)).unwrap() {
         Command::Show(args) => show(&args, &mut Output::new(&mut out, false, None, false)).unwrap(),
-        Command::Report(args) => report(&args, &mut out).unwrap(),
+        Command::Report(args) => drop(report(&args, &mut out).unwrap()),
         Command::Compare(args) => {
             compare::run(&args, &mut Output::new(&mut out, false, None, false)).unwrap();
         }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
 
+mod action;
 mod background;
 mod bench;
 mod book;
@@ -64,5 +65,6 @@ mod store_replicas;
 mod stores;
 mod suspensions;
 mod synthetic;
+mod trackers;
 mod users;
 mod verdicts;

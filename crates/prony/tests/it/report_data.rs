@@ -65,7 +65,7 @@ impl Fixture {
         let mut out = Vec::new();
         match Command::try_parse_from(["prony"].into_iter().chain(words)).unwrap() {
             Command::Show(args) => show(&args, &mut Output::new(&mut out, false, None, false))?,
-            Command::Report(args) => report(&args, &mut out)?,
+            Command::Report(args) => drop(report(&args, &mut out)?),
             Command::Ls(args) => ls(&args, &mut Output::new(&mut out, false, None, false))?,
             Command::Rm(args) => {
                 let mut answers = answers.map(|text| Cursor::new(text.to_owned()));
@@ -318,7 +318,7 @@ fn broken_pipe_is_distinguished_from_other_errors() {
     for (format, what) in [("csv", "results"), ("json", "results"), ("json", "series"), ("markdown", "results")] {
         let line = ["prony", "report", "1", "--format", format, "--what", what, "--database", database];
         let Command::Report(args) = Command::try_parse_from(line).unwrap() else { unreachable!() };
-        broken(report(&args, &mut BrokenPipe(20)));
+        broken(report(&args, &mut BrokenPipe(20)).map(drop));
     }
     let Command::Show(args) = Command::try_parse_from(["prony", "show", "--database", database]).unwrap() else {
         unreachable!()

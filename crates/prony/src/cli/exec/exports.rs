@@ -68,7 +68,7 @@ impl Format {
                 let (what, run, database) = (What::Results, RunChoice::Number(data.head.id.0), database.clone());
                 let (output, processes, html, open) = (None, false, false, false);
                 let format = Some(format);
-                report(&ReportArgs { run, database, format, what, output, processes, html, open }, out)
+                report(&ReportArgs { run, database, format, what, output, processes, html, open }, out).map(drop)
             }
             Self::Hyperfine => {
                 let what = "times for hyperfine";

@@ -1,0 +1,108 @@
+//! Writes a run as a comment on a pull request, or as the summary of a job: verdicts, conditions and warnings at once, and the
+//! report folded below them.
+
+use std::io::{self, Write};
+
+use prony_analysis::verdicts::{Line, ratio_texts};
+use prony_model::metric::MetricName;
+use prony_model::number::{percent, quantity};
+use prony_model::reading::{Reading, Why};
+use prony_results::RunData;
+use prony_stats::Verdict;
+use prony_stats::summary::median;
+
+use super::markdown::{body, one_finding};
+use crate::escape::{markdown, markdown_sentence};
+use crate::model::Report;
+
+/// Writes the summary. `conditions` are the answers of `--fail-if` and the line on the exit code; the lines of one after its
+/// first are its reasons.
+///
+/// # Errors
+/// Those of `out`.
+pub fn summary(data: &RunData, report: &Report, conditions: &[String], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "## {}\n", markdown(&report.title))?;
+    verdicts(data, report, out)?;
+    for condition in conditions {
+        let mut lines = condition.lines().map(str::trim).filter(|line| !line.is_empty());
+        if let Some(first) = lines.next() {
+            writeln!(out, "\n**{}**", markdown_sentence(first))?;
+        }
+        lines.enumerate().try_for_each(|(at, line)| {
+            let apart = if at == 0 { "\n" } else { "" };
+            writeln!(out, "{apart}- {}", markdown_sentence(line))
+        })?;
+    }
+    if let Some(extent) = report.preface.first() {
+        writeln!(out, "\n{}", markdown_sentence(extent))?;
+    }
+    let grave: Vec<_> = report.findings.iter().filter(|finding| !finding.is_note()).collect();
+    if !grave.is_empty() {
+        writeln!(out)?;
+    }
+    grave.into_iter().try_for_each(|finding| one_finding(finding, out))?;
+    // Without an empty line behind the element, GitHub takes what follows for HTML.
+    writeln!(
+        out,
+        "\n<details>\n<summary>How the verdicts were reached, all tables, findings and the machine</summary>\n"
+    )?;
+    body(report, out)?;
+    writeln!(out, "\n</details>")
+}
+
+fn verdicts(data: &RunData, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let all = &report.verdicts;
+    if all.lines.is_empty() {
+        return report.judged.iter().try_for_each(|why| writeln!(out, "{}", markdown_sentence(why)));
+    }
+    let level = percent(1.0 - all.alpha);
+    writeln!(
+        out,
+        "| variant | compared with | metric | verdict | ratio ({level} interval) | median | of the baseline |"
+    )?;
+    writeln!(out, "| :-- | :-- | :-- | :-- | --: | --: | --: |")?;
+    for line in &all.lines {
+        let pair = &line.pair;
+        let at = if pair.names.at.is_empty() { String::new() } else { format!(", {}", pair.names.at) };
+        let medians = [pair.variant, pair.baseline].map(|variant| middle(data, variant, &pair.metric));
+        let cells = [
+            markdown(&format!("{}{at}", pair.names.variant)),
+            markdown(&pair.names.baseline),
+            markdown(&pair.metric.to_string()),
+            format!("**{}**", markdown_sentence(&verdict(line, all.margin))),
+            markdown(&ratio(line)),
+            markdown(&medians[0]),
+            markdown(&medians[1]),
+        ];
+        writeln!(out, "| {} |", cells.join(" | "))?;
+    }
+    Ok(())
+}
+
+/// The verdict in the words of the report; where it is open, with what would decide it.
+fn verdict(line: &Line, margin: f64) -> String {
+    match (&line.comparison.verdict, line.new_run) {
+        (Verdict::CantTell { .. }, Some(run)) => format!("can't tell: {run} could"),
+        (Verdict::CantTell { .. }, None) => "can't tell".to_owned(),
+        (verdict, _) => verdict.words(line.pair.metric.key.metric, margin),
+    }
+}
+
+/// `1.25 (1.21 to 1.30)`; before the first analysis without an interval, which may span ten orders of magnitude.
+fn ratio(line: &Line) -> String {
+    let comparison = &line.comparison;
+    let Some(ratio) = comparison.ratio.measured() else { return "-".to_owned() };
+    let is_early = matches!(comparison.p, Reading::Missing(Why::TooFew { .. }));
+    let (ratio, interval) = ratio_texts(*ratio, comparison.interval.measured().copied().filter(|_| !is_early));
+    interval.map_or_else(|| ratio.clone(), |interval| format!("{ratio} ({interval})"))
+}
+
+/// The median over the variant's trials, with their number where some have no value.
+fn middle(data: &RunData, variant: usize, metric: &MetricName) -> String {
+    let trials: Vec<_> = data.trials.iter().filter(|trial| trial.trial.variant == variant).collect();
+    let values: Vec<f64> = trials.iter().filter_map(|trial| trial.figure(metric).measured().copied()).collect();
+    let Some(middle) = median(&values) else { return "-".to_owned() };
+    let few =
+        if values.len() < trials.len() { format!(" ({} of {})", values.len(), trials.len()) } else { String::new() };
+    format!("{}{few}", quantity(middle, metric.key.metric.unit()))
+}
