@@ -82,29 +82,15 @@ impl Link for Runner {
     }
 }
 
-/// The bits of `form`: whether the first phase only asks for heads, which of the values it saves, and whether it reads bodies.
+/// The bits of `form`: whether the first phase only asks for heads, which of the values it saves, whether it reads bodies, and whether
+/// it has sessions of two requests, the second of which uses what the first saved.
 fn trial(address: SocketAddr, form: u8) -> TrialSpec {
     let asks = |bit: u8| form >> bit & 1 == 1;
-    let ways = [
-        ("body", SavedFrom::Body),
-        ("header", SavedFrom::Header("location".to_owned())),
-        ("json", SavedFrom::Json("/id".to_owned())),
-        ("pattern", SavedFrom::Pattern("id=([^ ]*)".to_owned())),
-    ];
-    let ways = (1..).zip(ways).filter(|(bit, _)| asks(*bit)).map(|(_, way)| way);
-    let save: BTreeMap<_, _> = ways.map(|(name, from)| (name.to_owned(), SaveSpec { from, each: asks(5) })).collect();
-    let saved = save.keys().flat_map(|name| [Part::Text("-".to_owned()), Part::Saved(name.clone())]);
-    let path = Template([Part::Text("/".to_owned())].into_iter().chain(saved).collect());
+    let (saves, uses) = kinds(form);
     let first = HttpSpec {
         server: format!("http://{address}"),
-        kinds: vec![RequestKind {
-            name: None,
-            weight: 1.0,
-            path: Template(vec![Part::Text("/".to_owned()), Part::Number]),
-            method: if asks(0) { "HEAD" } else { "GET" }.to_owned(),
-            headers: Vec::new(),
-            body: None,
-        }],
+        kinds: vec![saves.clone()],
+        session: false,
         connections: 1,
         threads: 1,
         processors: Vec::new(),
@@ -115,20 +101,17 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         timeout: TIMEOUT,
         retry: None,
         expect: Vec::new(),
-        answer: asks(6).then(|| AnswerSpec {
-            matches: Some("a|^$".to_owned()),
-            rows: Some("n=([0-9]+)".to_owned()),
-            digest: true,
-            without: vec!["id=[^ ]*".to_owned()],
-        }),
         order: Order::Record,
         collection: None,
-        save,
         other_machines: false,
     };
     let amount = HttpAmount::Requests(REQUESTS[1]);
-    let kinds = vec![RequestKind { path, method: "GET".to_owned(), ..first.kinds[0].clone() }];
-    let second = HttpSpec { save: BTreeMap::new(), amount, kinds, ..first.clone() };
+    let second = HttpSpec { amount, kinds: vec![uses.clone()], ..first.clone() };
+    let named = |name: &str, kind: RequestKind| RequestKind { name: Some(name.to_owned()), ..kind };
+    let first = match asks(7) {
+        true => HttpSpec { kinds: vec![named("saves", saves), named("uses", uses)], session: true, ..first },
+        false => first,
+    };
     let phase = |(name, http): (&str, HttpSpec)| PhaseSpec {
         name: name.to_owned(),
         timed: true,
@@ -144,6 +127,38 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         crashes: Vec::new(),
         limits: Limits::default(),
     }
+}
+
+/// The request of which values are saved, and the one that uses them.
+fn kinds(form: u8) -> (RequestKind, RequestKind) {
+    let asks = |bit: u8| form >> bit & 1 == 1;
+    let ways = [
+        ("body", SavedFrom::Body),
+        ("header", SavedFrom::Header("location".to_owned())),
+        ("json", SavedFrom::Json("/id".to_owned())),
+        ("pattern", SavedFrom::Pattern("id=([^ ]*)".to_owned())),
+    ];
+    let ways = (1..).zip(ways).filter(|(bit, _)| asks(*bit)).map(|(_, way)| way);
+    let save: BTreeMap<_, _> = ways.map(|(name, from)| (name.to_owned(), SaveSpec { from, each: asks(5) })).collect();
+    let saved = save.keys().flat_map(|name| [Part::Text("-".to_owned()), Part::Saved(name.clone())]);
+    let path = Template([Part::Text("/".to_owned())].into_iter().chain(saved).collect());
+    let first = RequestKind {
+        name: None,
+        weight: 1.0,
+        path: Template(vec![Part::Text("/".to_owned()), Part::Number]),
+        method: if asks(0) { "HEAD" } else { "GET" }.to_owned(),
+        headers: Vec::new(),
+        body: None,
+        answer: asks(6).then(|| AnswerSpec {
+            matches: Some("a|^$".to_owned()),
+            rows: Some("n=([0-9]+)".to_owned()),
+            digest: true,
+            without: vec!["id=[^ ]*".to_owned()],
+        }),
+        save,
+    };
+    let second = RequestKind { path, method: "GET".to_owned(), save: BTreeMap::new(), ..first.clone() };
+    (first, second)
 }
 
 /// What ends the server in place of a request.

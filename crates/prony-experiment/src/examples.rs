@@ -75,6 +75,10 @@ const VALUES: &[(&str, &str)] = &[
     ("http.connections", "50"),
     ("http.expect", "[200, 404]"),
     ("http.mix", r#"{ read = { weight = 9, path = "/schools/{i}" } }"#),
+    (
+        "http.session",
+        r#"{ create = { path = "/schools", json = "{doc}", save = { id = { json = "/id" } } }, read = { path = "/schools/{saved.id}" } }"#,
+    ),
     ("http.service", r#""api""#),
     ("http.timeout", r#""30 s""#),
     ("indexes", r#"[["schoolId"], ["city", "name"]]"#),

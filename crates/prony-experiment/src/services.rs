@@ -14,7 +14,7 @@ use super::node::Node;
 use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, RequestKind};
+use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part};
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec, SetUp};
 use prony_model::spec::{Action, CollectionSpec, FieldPath, PhaseSpec, RunSpec, StoreSpec, Subject, TrialSpec};
@@ -197,14 +197,7 @@ impl Requests<'_> {
                     .hint("set `requests` or `duration`, or a phase of its own with `timed = false`"),
             );
         }
-        let (saved, fields) = used(spec);
-        for name in saved.iter().filter(|name| !self.saved.contains(name)) {
-            let problem = Problem::new(at.clone(), format!("no earlier phase saves `{name}`"));
-            let hint =
-                format!("write `save = {{ {name} = {{ header = \"location\" }} }}` in `http` of an earlier phase");
-            problems.add(problem.hint(hint));
-        }
-        self.saved.extend(spec.save.keys().cloned());
+        let fields = self.used(spec, at, problems);
         let whole = spec.kinds.iter().any(|kind| kind.body == Some(BodySpec::Document));
         let documents = whole || !fields.is_empty();
         if self.data.is_empty() {
@@ -237,19 +230,36 @@ impl Requests<'_> {
             }
         }
     }
-}
 
-/// The saved values and the fields of documents that requests use.
-fn used(spec: &HttpSpec) -> (Vec<String>, Vec<FieldPath>) {
-    let (mut saved, mut fields) = (Vec::new(), Vec::new());
-    for part in spec.kinds.iter().flat_map(RequestKind::texts).flat_map(|text| &text.0) {
-        match part {
-            Part::Saved(name) => saved.push(name.clone()),
-            Part::Field(field) => fields.push(field.clone()),
-            Part::Text(_) | Part::Number => {}
+    /// The fields of documents that requests use. Saved values that they use must be those of an earlier phase, or of an
+    /// earlier request of the session.
+    fn used(&mut self, spec: &HttpSpec, at: &Range<usize>, problems: &mut Problems<'_>) -> Vec<FieldPath> {
+        let (mut fields, mut missing, mut later) = (Vec::new(), Vec::new(), Vec::new());
+        for kind in &spec.kinds {
+            for part in kind.texts().flat_map(|text| &text.0) {
+                match part {
+                    Part::Saved(name) if !self.saved.contains(name) => missing.push(name),
+                    Part::Field(field) => fields.push(field.clone()),
+                    Part::Saved(_) | Part::Text(_) | Part::Number => {}
+                }
+            }
+            let saved = if spec.session { &mut self.saved } else { &mut later };
+            saved.extend(kind.save.keys().cloned());
         }
+        self.saved.append(&mut later);
+        missing.sort_unstable();
+        missing.dedup();
+        let (before, place) = if spec.session {
+            ("no earlier request of the session, and no earlier phase,", "such a request, or in `http` of such a phase")
+        } else {
+            ("no earlier phase", "`http` of an earlier phase")
+        };
+        for name in missing {
+            let hint = format!("write `save = {{ {name} = {{ header = \"location\" }} }}` in {place}");
+            problems.add(Problem::new(at.clone(), format!("{before} saves `{name}`")).hint(hint));
+        }
+        fields
     }
-    (saved, fields)
 }
 
 /// Faults of a command that runs as a phase: there must be services beside it, and those that it names.

@@ -106,13 +106,13 @@ impl<'a> Context<'a> {
         phases.iter().flat_map(|phase| combinations.iter().filter_map(move |levels| of_phase(phase, levels))).collect()
     }
 
-    /// The kinds of requests of phases that have a mix of them, over these variants.
+    /// The kinds of requests of phases that have a mix or a session of them, over these variants.
     pub(crate) fn kinds(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, String)> {
         let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
         let of_phase = |phase: &Node, levels: &Combination| -> Option<Vec<(String, String)>> {
             let http = self.quietly(phase.get("http")?, levels);
-            let (name, mix) = (self.name(phase, levels)?, http.get("mix")?.table()?);
-            Some(mix.iter().map(|kind| (name.clone(), kind.key.clone())).collect())
+            let (name, kinds) = (self.name(phase, levels)?, http.get("mix").or(http.get("session"))?.table()?);
+            Some(kinds.iter().map(|kind| (name.clone(), kind.key.clone())).collect())
         };
         phases
             .iter()

@@ -43,6 +43,12 @@ pub(crate) struct Wanted {
     pub(crate) body: bool,
 }
 
+impl Wanted {
+    pub(crate) fn is_any(self) -> bool {
+        self.head || self.body
+    }
+}
+
 /// What was wanted of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Extract {

@@ -8,6 +8,7 @@ use regex::bytes::Regex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::answer::Extract;
+use crate::capture::{MOST_FIELDS, field_of};
 use crate::error::Fault;
 
 /// Reads bodies.
@@ -53,12 +54,22 @@ impl AnswerCheck {
         })
     }
 
+    /// Whether bodies are searched, which have to be plain text for that.
+    pub(crate) fn searches(&self) -> bool {
+        self.matches.is_some() || self.rows.is_some()
+    }
+
     /// Reads the answer to the request with a number, or says what is wrong with it.
     pub(crate) fn read(&self, number: u64, extract: &Extract) -> Result<Read, String> {
         if extract.is_cut {
             return Err("the body is longer than 16 MiB".to_owned());
         }
         let body = extract.body.as_slice();
+        if let Some(coding) = self.searches().then(|| coding(&extract.head)).flatten() {
+            return Err(format!(
+                "the body is compressed (`Content-Encoding: {coding}`), and its text cannot be searched"
+            ));
+        }
         if let Some(regex) = self.matches.as_ref().filter(|regex| !regex.is_match(body)) {
             return Err(format!("the body does not match `{regex}`"));
         }
@@ -68,21 +79,39 @@ impl AnswerCheck {
         Ok(Read { rows, digest })
     }
 
-    /// The answers of a phase, from what was read of all of them. They are `comparable` where the same requests were sent
-    /// in each trial and each of them was answered.
-    pub(crate) fn answer(&self, read: Read, comparable: bool) -> Option<Answer> {
-        let rows = self.rows.is_some().then_some(read.rows);
-        let digest = match &self.digest {
-            Some(_) => format!("bodies:{:016x}", read.digest),
-            None => format!("rows:{}", rows?),
+    /// Whether rows are counted.
+    pub(crate) fn counts_rows(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    /// Whether bodies are digested.
+    pub(crate) fn digests(&self) -> bool {
+        self.digest.is_some()
+    }
+}
+
+impl Read {
+    /// The answers of a phase, from what was read of all of them by these checks. They are `comparable` where the same requests
+    /// were sent in each trial and each of them was answered. `None` where nothing was read.
+    pub(crate) fn answer<'c>(
+        self,
+        checks: impl Iterator<Item = &'c AnswerCheck> + Clone,
+        comparable: bool,
+    ) -> Option<Answer> {
+        let rows = checks.clone().any(AnswerCheck::counts_rows).then_some(self.rows);
+        let digest = match checks.clone().any(AnswerCheck::digests) {
+            true => format!("bodies:{:016x}", self.digest),
+            false => format!("rows:{}", rows?),
         };
         Some(Answer { rows, digest, comparable })
     }
+}
 
-    /// The rows, where they are counted.
-    pub(crate) fn rows(&self, read: Read) -> Option<u64> {
-        self.rows.is_some().then_some(read.rows)
-    }
+/// How a body is encoded, where it is.
+fn coding(head: &[u8]) -> Option<String> {
+    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let coding = String::from_utf8_lossy(field_of(head, "content-encoding", &mut fields)?).trim().to_owned();
+    (!coding.is_empty() && !coding.eq_ignore_ascii_case("identity")).then_some(coding)
 }
 
 fn rows(regex: &Regex, body: &[u8]) -> Result<u64, String> {
@@ -166,10 +195,12 @@ mod tests {
             })
         };
         assert_eq!(sum([0, 1, 2]), sum([2, 0, 1]));
-        let answer = AnswerCheck::new(&spec).unwrap().answer(sum([0, 1, 2]), true).unwrap();
+        let check = AnswerCheck::new(&spec).unwrap();
+        let answer = sum([0, 1, 2]).answer([&check].into_iter(), true).unwrap();
         assert_eq!(answer.rows, Some(3));
         assert!(answer.digest.starts_with("bodies:"), "{}", answer.digest);
-        let only_rows = AnswerCheck::new(&rows("x")).unwrap().answer(Read { rows: 3, digest: 0 }, false).unwrap();
+        let check = AnswerCheck::new(&rows("x")).unwrap();
+        let only_rows = Read { rows: 3, digest: 0 }.answer([&check].into_iter(), false).unwrap();
         assert_eq!((only_rows.digest.as_str(), only_rows.comparable), ("rows:3", false));
     }
 }

@@ -9,7 +9,7 @@ use crate::answer::Extract;
 use crate::error::Fault;
 
 /// Header fields that are looked through.
-const MOST_FIELDS: usize = 256;
+pub(crate) const MOST_FIELDS: usize = 256;
 
 /// A value that is looked for in each expected answer.
 #[derive(Clone, Debug)]
@@ -18,6 +18,10 @@ pub(crate) struct Capture {
     /// Whether one of each answer is saved.
     pub(crate) each: bool,
     place: Place,
+    /// Its place among the values that a session saves.
+    pub(crate) of_session: usize,
+    /// The begin of the server's URL, which is removed where paths of the session begin with the value.
+    server: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +55,17 @@ impl Capture {
                 Err(error) => return fault(format!("`{pattern}` is no pattern: {error}"), "write it as `id=(\\d+)`"),
             },
         };
-        Ok(Self { name: name.to_owned(), each: spec.each, place })
+        Ok(Self { name: name.to_owned(), each: spec.each, place, of_session: 0, server: None })
+    }
+
+    /// The same value, in a place among those of a session. Where paths begin with it, it may be a URL of this server.
+    pub(crate) fn of_session(self, of_session: usize, server: Option<String>) -> Self {
+        Self { of_session, server, ..self }
+    }
+
+    /// What requests of the session write for a value.
+    pub(crate) fn for_session<'v>(&self, value: &'v str) -> &'v str {
+        self.server.as_deref().and_then(|server| value.strip_prefix(server)).unwrap_or(value)
     }
 
     /// Whether it is in the head of an answer.
@@ -92,7 +106,8 @@ impl Capture {
     }
 }
 
-fn field_of<'h>(head: &'h [u8], name: &str, fields: &mut [Header<'h>]) -> Option<&'h [u8]> {
+/// The value of a header field of an answer.
+pub(crate) fn field_of<'h>(head: &'h [u8], name: &str, fields: &mut [Header<'h>]) -> Option<&'h [u8]> {
     let mut response = Response::new(fields);
     response.parse(head).ok()?;
     response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)

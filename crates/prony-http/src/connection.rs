@@ -8,10 +8,11 @@ use std::os::fd::BorrowedFd;
 use prony_model::units::Nanos;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use crate::answer::{Answer, Malformed, Wanted};
+use crate::answer::{Answer, Malformed};
 use crate::clock::monotonic;
 use crate::outgoing::Outgoing;
 use crate::pace::Request;
+use crate::session::Session;
 use crate::socket::{Broken, NotBegun, Received, Socket};
 use crate::source::Source;
 use crate::tally::Failure;
@@ -35,8 +36,6 @@ const TO_RECEIVE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 pub(crate) struct Wire<'a> {
     /// The request where all are the same.
     pub(crate) same: Option<&'a [u8]>,
-    /// What of answers is wanted.
-    pub(crate) wanted: Wanted,
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<&'a Tls>,
     pub(crate) epoll: BorrowedFd<'a>,
@@ -77,6 +76,7 @@ pub(crate) struct Connection {
     /// Whether the socket is asked whether it can take bytes.
     waits_to_send: bool,
     pub(crate) request: Request,
+    pub(crate) session: Session,
     /// Attempts of the request, the one under way included.
     pub(crate) attempts: u32,
     /// From when on the timeout of the attempt counts.
@@ -107,6 +107,7 @@ impl Connection {
             generation: 0,
             waits_to_send: false,
             request: Request::default(),
+            session: Session::default(),
             attempts: 0,
             since: Nanos::ZERO,
             was_sent: false,
@@ -161,7 +162,7 @@ impl Connection {
         self.attempts += 1;
         self.since = now;
         self.was_sent |= self.outgoing.sent() > 0;
-        source.again(self.request.number, &mut self.outgoing);
+        source.again(self.request.number, &self.session, &mut self.outgoing);
         self.attempt(wire, slot, now, buffer)
     }
 
@@ -169,7 +170,7 @@ impl Connection {
     fn attempt(&mut self, wire: Wire<'_>, slot: u32, now: Nanos, buffer: &mut [u8]) -> Option<End> {
         (self.received, self.first_byte, self.opened_in) = (0, None, None);
         (self.broken, self.malformed) = (None, None);
-        self.answer.begin(self.outgoing.about.is_head, wire.wanted);
+        self.answer.begin(self.outgoing.about.is_head, self.outgoing.about.wanted);
         if let Some(fault) = self.outgoing.fault.take() {
             return Some(End::Failed(Failure::NotMade, fault));
         }

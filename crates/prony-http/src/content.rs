@@ -10,12 +10,13 @@ use crate::kinds::Kinds;
 use crate::outgoing::{About, Outgoing};
 use crate::request::Template;
 use crate::saved::List;
+use crate::session::{At, Session};
 use crate::text::{Piece, Text, Values};
 
 /// What the order of requests goes over.
 #[derive(Clone, Debug)]
 pub(crate) enum Over {
-    /// Nothing: each request has its number.
+    /// Nothing: each request, or session, has its number.
     Requests,
     /// The records of a collection.
     Records,
@@ -57,15 +58,6 @@ pub(crate) struct Content {
     pub(crate) needs: Needs,
 }
 
-/// Which request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct At {
-    /// Its number.
-    pub(crate) request: u64,
-    /// The place of its record or saved value.
-    pub(crate) place: u64,
-}
-
 impl Content {
     /// Requests that differ by their numbers only.
     pub(crate) fn numbered(template: Template) -> Self {
@@ -91,17 +83,17 @@ impl Content {
         }
     }
 
-    /// Makes a request. Where that fails, `out` says why.
-    pub(crate) fn write(&self, at: At, out: &mut Outgoing, scratch: &mut Vec<u8>) {
+    /// Makes a request of a session. Where that fails, `out` says why.
+    pub(crate) fn write(&self, at: At, session: &Session, out: &mut Outgoing, scratch: &mut Vec<u8>) {
         out.clear();
         let entry = at.place as usize;
         let number = match self.over {
-            Over::Requests => at.request,
-            Over::Records => at.place,
+            Over::Requests | Over::Records => at.place,
             Over::Lists => self.lists.first().and_then(|list| list.number(entry)).unwrap_or_default(),
         };
         let document = self.document(number);
-        let values = Values { number, lists: &self.lists, entry, document: document.as_ref() };
+        let values =
+            Values { number, lists: &self.lists, entry, session: session.values(), document: document.as_ref() };
         out.about = About { number, place: at.place, ..About::default() };
         out.fault = self.kinds.template(at.request).write(&values, out, scratch).err();
     }

@@ -22,12 +22,14 @@ use crate::connection::{Connection, End, Wire};
 use crate::control::{Control, Counts, Progress};
 use crate::destination::Destination;
 use crate::error::Error;
+use crate::kinds::Kind;
 use crate::load::Load;
 use crate::pace::{Pace, Request};
 use crate::ran::Usage;
 use crate::request::Template;
 use crate::retry::{self, Ended, Waiting};
 use crate::saved::Found;
+use crate::session::{At, Session};
 use crate::source::Source;
 use crate::tally::{Exchange, Failure, Tally};
 use crate::thinking::Thinking;
@@ -166,7 +168,7 @@ impl<'a> EventLoop<'a> {
                 break;
             }
             // In a closed loop answers may be there already: a request is made when it starts.
-            let now = if more && self.job.load.is_open() { self.make(monotonic()) } else { now };
+            let now = if more && self.job.load.is_open() { self.make(monotonic(), None) } else { now };
             self.wait(now, &mut events)?;
             for event in events.drain(..) {
                 self.proceed(event);
@@ -183,7 +185,7 @@ impl<'a> EventLoop<'a> {
             self.stopped = Some(now);
             self.pace.stop(now);
             while let Some((slot, ended)) = self.waiting.next(None) {
-                self.conclude(slot, ended, now);
+                self.conclude(slot, ended, (now, now));
             }
         }
     }
@@ -204,9 +206,14 @@ impl<'a> EventLoop<'a> {
                 return;
             }
             let Some(slot) = self.free.pop() else { return };
+            let next = self.connections[slot as usize].session.next.map(|at| at.request);
+            if next.is_none() && !self.pace.may_begin() {
+                // The last sessions are those of other connections.
+                continue;
+            }
             // In a closed loop the request starts when it was made; in an open one that is late, which counts.
-            let now = self.make(now);
-            let Some(request) = self.pace.take(now) else {
+            let now = self.make(now, Some(slot));
+            let Some(request) = self.pace.take(now, next) else {
                 self.free.push(slot);
                 return;
             };
@@ -218,17 +225,26 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Makes the next request where it was not made before; the time then.
+    /// Makes the next request, of the session of a connection where one is given, if it was not made before; the time then.
     #[inline]
-    fn make(&mut self, now: Nanos) -> Nanos {
-        if !self.source.prepare() {
+    fn make(&mut self, now: Nanos, slot: Option<u32>) -> Nanos {
+        let of_none = Session::default();
+        let session = slot.map_or(&of_none, |slot| &self.connections[slot as usize].session);
+        if !self.source.prepare(session) {
             return now;
         }
         let then = monotonic();
-        if self.progress.running > 0 {
-            self.tally.making += then.since(now);
-        }
+        self.delayed(0, then.since(now));
         then
+    }
+
+    /// Accounts for a time in which requests were made or answers read: those that more than `most` other requests may have got
+    /// are read later, and in a closed loop the next request starts later.
+    #[inline]
+    fn delayed(&mut self, most: u64, time: Nanos) {
+        if self.progress.running > most || !self.job.load.is_open() {
+            self.tally.making += time;
+        }
     }
 
     /// Gives up requests that could not be started in time.
@@ -239,7 +255,7 @@ impl<'a> EventLoop<'a> {
             if self.pace.next(now).is_none_or(|next| self.deadline(next) > now) {
                 return;
             }
-            let Some(request) = self.pace.take(now) else { return };
+            let Some(request) = self.pace.take(now, None) else { return };
             self.source.skip();
             self.tally.not_started(&request);
             self.tally.ended(&request, now);
@@ -362,47 +378,79 @@ impl<'a> EventLoop<'a> {
             self.waiting.add(now + retry.wait, slot, Ended { exchange, end: ended });
             return None;
         }
+        // The next request starts when the answer was read: the time that takes is no latency of it.
+        let mut free_at = now;
         if let End::Answered(status) = ended
-            && self.job.load.reads_answers()
+            && exchange.about.wanted.is_any()
             && self.job.load.expects(status)
         {
             let read = self.read(slot, now);
-            if self.progress.running > 1 {
-                self.tally.making += monotonic().since(now);
-            }
+            free_at = monotonic();
+            self.delayed(1, free_at.since(now));
             if let Err((failure, why)) = read {
                 self.tally.answered_in_vain(&request, status);
                 ended = End::Failed(failure, why);
             }
         }
-        self.conclude(slot, Ended { exchange, end: ended }, now);
-        Some(now)
+        self.conclude(slot, Ended { exchange, end: ended }, (now, free_at));
+        Some(free_at)
     }
 
-    /// Accounts for the request of a connection by what its last attempt ended in.
-    fn conclude(&mut self, slot: u32, Ended { exchange, end }: Ended, now: Nanos) {
+    /// Accounts for the request of a connection by what its last attempt ended in, and when; the connection is free a little later.
+    fn conclude(&mut self, slot: u32, Ended { exchange, end }: Ended, (now, free_at): (Nanos, Nanos)) {
         let request = self.connections[slot as usize].request;
+        let is_ok = matches!(end, End::Answered(status) if self.job.load.expects(status));
         self.record(&request, &exchange, end, now);
         self.progress.running -= 1;
+        self.go_on(slot, &request, is_ok, free_at);
         if self.thinking.is_on() {
-            self.thinking.rest(slot, now);
+            self.thinking.rest(slot, free_at);
         } else {
             self.free.push(slot);
+        }
+    }
+
+    /// Goes on with the session of a connection after one of its requests. Where that failed, the others are not sent.
+    fn go_on(&mut self, slot: u32, request: &Request, is_ok: bool, now: Nanos) {
+        let of_session = self.job.load.content().kinds.session();
+        if of_session == 1 {
+            return;
+        }
+        let nth = request.number % of_session;
+        let Connection { session, outgoing, .. } = &mut self.connections[slot as usize];
+        session.next = None;
+        if nth + 1 == of_session {
+            return;
+        }
+        if is_ok {
+            session.next = Some(At { request: request.number + 1, place: outgoing.about.place });
+            return;
+        }
+        for number in (request.number + 1..).take((of_session - nth - 1) as usize) {
+            let Some(request) = self.pace.take(now, Some(number)) else { return };
+            self.tally.ended(&request, now);
+            self.tally.failed(&request, &Exchange::default(), Failure::NotSent, String::new());
+            self.progress.failed += 1;
         }
     }
 
     /// Reads what is wanted of an expected answer, and saves what later requests use, or says why that cannot be.
     fn read(&mut self, slot: u32, now: Nanos) -> Result<(), (Failure, String)> {
         let load = self.job.load;
-        let Connection { request, outgoing, answer, .. } = &self.connections[slot as usize];
-        let read = load.answer_check().map(|check| check.read(request.number, &answer.extract));
+        let Connection { request, outgoing, answer, session, .. } = &mut self.connections[slot as usize];
+        let kinds = &load.content().kinds;
+        let (Kind { answer_check, captures, .. }, of_session) = (kinds.kind(request.number), kinds.session());
+        let read = answer_check.as_ref().map(|check| check.read(request.number, &answer.extract));
         let read = read.transpose().map_err(|why| (Failure::Wrong, why))?;
-        let values = find_all(load.captures(), &answer.extract).map_err(|why| (Failure::NotSaved, why))?;
+        let values = find_all(captures, &answer.extract).map_err(|why| (Failure::NotSaved, why))?;
         if !self.found.has_room(&values, load.asked().threads) {
             return Err((Failure::NotSaved, "the values of earlier answers take all of 1 GiB".to_owned()));
         }
         let numbers = (request.number, outgoing.about.number);
-        for (capture, value) in load.captures().iter().zip(values) {
+        for (capture, value) in captures.iter().zip(values) {
+            if of_session > 1 {
+                session.save(capture.of_session, capture.for_session(&value));
+            }
             self.found.add(&capture.name, capture.each, numbers, now, value);
         }
         if let Some(read) = read {
@@ -444,7 +492,6 @@ fn wire<'a>(job: &Job<'a>, epoll: &'a OwnedFd) -> Wire<'a> {
     let load = job.load;
     Wire {
         same: load.content().kinds.same().and_then(Template::same),
-        wanted: load.wanted(),
         address: job.destination.address(),
         tls: job.tls,
         epoll: epoll.as_fd(),

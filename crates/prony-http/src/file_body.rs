@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     fn values(number: u64) -> Values<'static> {
-        Values { number, lists: &[], entry: 0, document: None }
+        Values { number, lists: &[], entry: 0, session: &[], document: None }
     }
 
     fn read(body: &Arc<FileBody>, number: u64) -> io::Result<(u64, Vec<u8>)> {

@@ -145,7 +145,8 @@ impl<'h> Host<'h> {
         let start = Start::new(&load, Destination::find(&load)?)?;
         let ran = self.observed(index, &load, start)?;
         let report = phase_report::of(&load, &ran)?;
-        ran.found.replace(load.captures().iter().map(|capture| capture.name.as_str()), &mut self.saved);
+        let captures = load.content().kinds.all().iter().flat_map(|kind| &kind.captures);
+        ran.found.replace(captures.map(|capture| capture.name.as_str()), &mut self.saved);
         Ok(report)
     }
 

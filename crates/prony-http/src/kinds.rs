@@ -2,17 +2,24 @@
 
 use prony_model::random::{GOLDEN, Purpose, derive, mix, unit};
 
+use crate::answer::Wanted;
+use crate::answer_check::AnswerCheck;
+use crate::capture::Capture;
 use crate::request::Template;
 use crate::text::Variation;
 
 /// A kind of request.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// Its name in a mix.
+    /// Its name in a mix or a session.
     pub(crate) name: Option<String>,
     /// How often it is sent, beside the weights of the others.
     pub(crate) weight: f64,
     pub(crate) template: Template,
+    /// What is read of the bodies of its expected answers.
+    pub(crate) answer_check: Option<AnswerCheck>,
+    /// The values that are saved of them.
+    pub(crate) captures: Vec<Capture>,
 }
 
 /// All kinds of a load, of which there is at least one.
@@ -22,12 +29,21 @@ pub(crate) struct Kinds {
     draw: Draw,
 }
 
-/// Which kind a request is: drawn at random from its number, so that it depends neither on threads nor on speed.
-#[derive(Clone, Debug, Default)]
+/// Which kind a request is. It follows from its number, so that it depends neither on threads nor on speed: it is drawn at random,
+/// or the requests of a session have numbers that follow one another.
+#[derive(Clone, Debug)]
 pub(crate) struct Draw {
-    /// Sums of the weights up to each kind, as shares of all; none of a single kind.
+    /// Sums of the weights up to each kind, as shares of all; none of a single kind and of a session.
     ends: Vec<f64>,
     seed: u64,
+    /// The requests of a session; 1 where there are none.
+    session: u64,
+}
+
+impl Default for Draw {
+    fn default() -> Self {
+        Self { ends: Vec::new(), seed: 0, session: 1 }
+    }
 }
 
 impl Draw {
@@ -40,14 +56,20 @@ impl Draw {
         Self {
             ends: if weights.len() > 1 { ends.collect() } else { Vec::new() },
             seed: derive(seed, Purpose::Choice, 0),
+            session: 1,
         }
+    }
+
+    /// The requests of a session; 1 where a request is all of it.
+    pub(crate) fn session(&self) -> u64 {
+        self.session
     }
 
     /// The place of the kind of the request with this number.
     #[inline]
     pub(crate) fn of(&self, number: u64) -> u32 {
         if self.ends.is_empty() {
-            return 0;
+            return if self.session == 1 { 0 } else { (number % self.session) as u32 };
         }
         // The word of this number in the stream of the seed.
         let drawn = unit(mix(self.seed.wrapping_add(number.wrapping_mul(GOLDEN))));
@@ -59,17 +81,44 @@ impl Draw {
 impl Kinds {
     /// Requests of one kind.
     pub(crate) fn one(template: Template) -> Self {
-        Self { all: vec![Kind { name: None, weight: 1.0, template }], draw: Draw::default() }
+        let (answer_check, captures) = (None, Vec::new());
+        Self { all: vec![Kind { name: None, weight: 1.0, template, answer_check, captures }], draw: Draw::default() }
     }
 
-    /// A mix of requests.
-    pub(crate) fn of(mut all: Vec<Kind>, seed: u64) -> Self {
+    /// The requests of a session, or a mix of requests.
+    pub(crate) fn of(mut all: Vec<Kind>, is_session: bool, seed: u64) -> Self {
+        for kind in &mut all {
+            let in_body = kind.captures.iter().any(|capture| !capture.is_in_head());
+            let wanted = Wanted {
+                head: kind.captures.iter().any(Capture::is_in_head)
+                    || kind.answer_check.as_ref().is_some_and(AnswerCheck::searches),
+                body: kind.answer_check.is_some() || in_body,
+            };
+            kind.template.set_wanted(wanted);
+        }
         let weights: Vec<f64> = all.iter().map(|kind| kind.weight).collect();
         if all.len() > 1 {
             // Two kinds may differ where their numbers are the same.
             all.iter_mut().for_each(|kind| kind.template.set_of_mix());
         }
-        Self { all, draw: Draw::new(&weights, seed) }
+        let draw = Draw { session: all.len().max(1) as u64, ..Draw::default() };
+        Self { draw: if is_session { draw } else { Draw::new(&weights, seed) }, all }
+    }
+
+    /// The requests of a session; 1 where a request is all of it.
+    #[inline]
+    pub(crate) fn session(&self) -> u64 {
+        self.draw.session
+    }
+
+    /// The kind of the request with this number.
+    #[inline]
+    pub(crate) fn kind(&self, number: u64) -> &Kind {
+        &self.all[self.draw.of(number) as usize]
+    }
+
+    pub(crate) fn all(&self) -> &[Kind] {
+        &self.all
     }
 
     pub(crate) fn draw(&self) -> Draw {
@@ -79,7 +128,7 @@ impl Kinds {
     /// The template of the request with this number.
     #[inline]
     pub(crate) fn template(&self, number: u64) -> &Template {
-        &self.all[self.draw.of(number) as usize].template
+        &self.kind(number).template
     }
 
     /// The request where all are the same, with what is known of it.
@@ -88,7 +137,7 @@ impl Kinds {
         self.all.first().map(|kind| &kind.template).filter(|template| self.all.len() == 1 && template.same().is_some())
     }
 
-    /// The names of the kinds of a mix.
+    /// The names of the kinds of a mix or a session.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.all.iter().filter_map(|kind| kind.name.as_deref())
     }

@@ -42,6 +42,7 @@ mod request;
 mod retry;
 mod run;
 mod saved;
+mod session;
 mod socket;
 mod source;
 mod step_tally;

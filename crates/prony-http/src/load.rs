@@ -7,10 +7,7 @@ use prony_model::http::{RequestRate, RetrySpec};
 use prony_model::spec::RateStep;
 use prony_model::units::Nanos;
 
-use crate::answer::Wanted;
-use crate::answer_check::AnswerCheck;
 use crate::asked::{Asked, AskedBody, Bound, Loop};
-use crate::capture::Capture;
 use crate::content::{Content, Over};
 use crate::error::Fault;
 use crate::file_body::{FileBody, SMALL};
@@ -25,9 +22,6 @@ pub struct Load {
     asked: Asked,
     target: Target,
     content: Content,
-    answer_check: Option<AnswerCheck>,
-    captures: Vec<Capture>,
-    wanted: Wanted,
     /// Interval of the throughput series, where there is one.
     throughput: Option<Nanos>,
     /// By status, whether an answer is no error.
@@ -72,20 +66,15 @@ impl Load {
             (Some(target), Some(content)) if faults.is_empty() => {
                 let expected = (0..STATUSES as u16).map(|status| is_expected(&asked.expect, status));
                 let expected = expected.collect();
-                let (captures, wanted) = (Vec::new(), Wanted::default());
-                Ok(Self { expected, asked, target, content, answer_check: None, captures, wanted, throughput: None })
+                Ok(Self { expected, asked, target, content, throughput: None })
             }
             _ => Err(faults),
         }
     }
 
-    /// The same, which reads answers, saves values of them and records its throughput over time.
-    pub(crate) fn of_trial(self, answer_check: Option<AnswerCheck>, captures: Vec<Capture>, throughput: Nanos) -> Self {
-        let wanted = Wanted {
-            head: captures.iter().any(Capture::is_in_head),
-            body: answer_check.is_some() || captures.iter().any(|capture| !capture.is_in_head()),
-        };
-        Self { answer_check, captures, wanted, throughput: Some(throughput), ..self }
+    /// The same, which records its throughput over time.
+    pub(crate) fn of_trial(self, throughput: Nanos) -> Self {
+        Self { throughput: Some(throughput), ..self }
     }
 
     /// The URL.
@@ -109,23 +98,6 @@ impl Load {
 
     pub(crate) fn content(&self) -> &Content {
         &self.content
-    }
-
-    pub(crate) fn answer_check(&self) -> Option<&AnswerCheck> {
-        self.answer_check.as_ref()
-    }
-
-    /// Whether more than the status of answers is read.
-    pub(crate) fn reads_answers(&self) -> bool {
-        self.answer_check.is_some() || !self.captures.is_empty()
-    }
-
-    pub(crate) fn captures(&self) -> &[Capture] {
-        &self.captures
-    }
-
-    pub(crate) fn wanted(&self) -> Wanted {
-        self.wanted
     }
 
     /// What is counted of its requests.

@@ -39,7 +39,8 @@ pub struct Trial<'t> {
 pub(crate) fn load(trial: Trial<'_>, phase: &PhaseSpec, spec: &HttpSpec, saved: &Saved) -> Result<Load, Vec<Fault>> {
     let in_phase = |fault: Fault| Fault { message: format!("phase `{}`: {}", phase.name, fault.message), ..fault };
     let data = trial.spec.data.iter().find(|collection| collection.name == spec.collection);
-    let draft = Draft { spec, saved, data, lists: Vec::new(), names: BTreeMap::new(), faults: Vec::new() };
+    let (lists, names, of_session, faults) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
+    let draft = Draft { spec, saved, data, lists, names, of_session, faults };
     let load = draft.load(trial.seed, phase_seed(trial.seed, &phase.name), trial.throughput);
     load.map_err(|faults| faults.into_iter().map(in_phase).collect())
 }
@@ -52,6 +53,8 @@ struct Draft<'d> {
     /// The lists that it uses, and the place of each name.
     lists: Vec<Arc<List>>,
     names: BTreeMap<&'d str, usize>,
+    /// What the requests of the session so far save.
+    of_session: Vec<&'d str>,
     faults: Vec<Fault>,
 }
 
@@ -59,17 +62,18 @@ impl<'d> Draft<'d> {
     fn load(mut self, data_seed: u64, seed: u64, throughput: Nanos) -> Result<Load, Vec<Fault>> {
         let spec = self.spec;
         let target = Target::parse(&spec.server).map_err(|fault| self.faults.push(fault)).ok();
-        let drafts: Vec<Parts> = spec.kinds.iter().map(|kind| self.parts(kind)).collect();
-        let captures = spec
-            .save
-            .iter()
-            .filter_map(|(name, save)| Capture::new(name, save).map_err(|fault| self.faults.push(fault)).ok());
-        let captures: Vec<Capture> = captures.collect();
-        let check = spec.answer.as_ref().map(AnswerCheck::new).transpose();
-        let check = check.unwrap_or_else(|fault| {
-            self.faults.push(fault);
-            None
-        });
+        let mut drafts: Vec<Parts> = Vec::new();
+        for kind in &spec.kinds {
+            drafts.push(self.parts(kind));
+            for name in kind.save.keys().map(String::as_str).filter(|_| spec.session) {
+                if !self.of_session.contains(&name) {
+                    self.of_session.push(name);
+                }
+            }
+        }
+        let captures: Vec<Vec<Capture>> =
+            spec.kinds.iter().map(|kind| self.captures(kind, target.as_ref(), &drafts)).collect();
+        let checks: Vec<Option<AnswerCheck>> = spec.kinds.iter().map(|kind| self.answer_check(kind)).collect();
         if let Some(target) = &target {
             drafts.iter().for_each(|parts| self.make_paths(target, &parts.path));
         }
@@ -78,13 +82,14 @@ impl<'d> Draft<'d> {
         let over = self.over(&needs, works_on_numbers);
         let records = self.records(&over, &needs, data_seed);
         let kinds = target.as_ref().and_then(|target| {
-            let kind = |(parts, kind): (Parts, &RequestKind)| {
+            let kind = |(((parts, kind), captures), answer_check): (((Parts, &RequestKind), _), _)| {
                 let template = request::Template::new(&target.authority, parts);
                 let template = template.map_err(|found| self.faults.extend(found)).ok()?;
-                Some(Kind { name: kind.name.clone(), weight: kind.weight, template })
+                Some(Kind { name: kind.name.clone(), weight: kind.weight, template, answer_check, captures })
             };
-            let all: Option<Vec<Kind>> = drafts.into_iter().zip(&spec.kinds).map(kind).collect();
-            all.map(|all| Kinds::of(all, seed))
+            let all: Option<Vec<Kind>> =
+                drafts.into_iter().zip(&spec.kinds).zip(captures).zip(checks).map(kind).collect();
+            all.map(|all| Kinds::of(all, spec.session, seed))
         });
         let Self { lists, mut faults, .. } = self;
         let content = kinds.map(|kinds| Content { kinds, records, lists, over, order: spec.order, seed, needs });
@@ -94,7 +99,7 @@ impl<'d> Draft<'d> {
             Bound::Requests(1)
         });
         let load = Load::new(asked(spec, bound, seed), target, content, faults)?;
-        Ok(load.of_trial(check, captures, throughput))
+        Ok(load.of_trial(throughput))
     }
 
     /// The parts of a kind of request.
@@ -111,6 +116,9 @@ impl<'d> Draft<'d> {
             Part::Text(text) => Piece::Bytes(text.clone().into_bytes()),
             Part::Number => Piece::Number,
             Part::Field(path) => Piece::Field(path.clone()),
+            Part::Saved(name) if self.of_session.contains(&name.as_str()) => {
+                Piece::OfSession(self.place_of_session(name))
+            }
             Part::Saved(name) => match self.saved.get(name) {
                 None => {
                     self.missing(name);
@@ -127,6 +135,29 @@ impl<'d> Draft<'d> {
             },
         });
         Text::new(pieces.collect())
+    }
+
+    /// The place of a name among those that the session saves.
+    fn place_of_session(&self, name: &str) -> usize {
+        self.of_session.iter().position(|own| *own == name).unwrap_or_default()
+    }
+
+    /// The values that are saved of the answers to a kind of request.
+    fn captures(&mut self, kind: &RequestKind, target: Option<&Target>, drafts: &[Parts]) -> Vec<Capture> {
+        let mut all = Vec::new();
+        for (name, save) in &kind.save {
+            let place = self.place_of_session(name);
+            let begins = drafts.iter().any(|parts| parts.path.pieces().first() == Some(&Piece::OfSession(place)));
+            match Capture::new(name, save) {
+                Ok(capture) => all.push(capture.of_session(place, target.filter(|_| begins).map(Target::server))),
+                Err(fault) => self.faults.push(fault),
+            }
+        }
+        all
+    }
+
+    fn answer_check(&mut self, kind: &RequestKind) -> Option<AnswerCheck> {
+        AnswerCheck::new(kind.answer.as_ref()?).map_err(|fault| self.faults.push(fault)).ok()
     }
 
     fn missing(&mut self, name: &str) {
@@ -173,7 +204,7 @@ impl<'d> Draft<'d> {
         }
         let begins = match path.pieces().first() {
             Some(Piece::Bytes(bytes)) => bytes.starts_with(b"/"),
-            Some(Piece::Saved(_) | Piece::Field(_)) => true,
+            Some(Piece::Saved(_) | Piece::OfSession(_) | Piece::Field(_)) => true,
             Some(Piece::Number) | None => false,
         };
         if !begins {
@@ -184,8 +215,7 @@ impl<'d> Draft<'d> {
     /// Where paths begin with a saved value, this may be a URL of the same server; then its path is used.
     fn make_paths(&mut self, target: &Target, path: &Text) {
         let Some(Piece::Saved(place)) = path.pieces().first() else { return };
-        let scheme = if target.tls { "https" } else { "http" };
-        let server = format!("{scheme}://{}", target.authority);
+        let server = target.server();
         let made = self.lists[*place].map(|value| match value.strip_prefix(&server).unwrap_or(value) {
             path if path.starts_with('/') => Ok(path.to_owned()),
             _ => Err(Fault::new(
@@ -278,7 +308,7 @@ fn bound(spec: &HttpSpec, data: Option<&CollectionSpec>, content: &Content) -> R
             "give a number of requests, or warm up in a phase before",
         )),
         HttpAmount::Records => match content.count().or(data.map(|data| data.records)) {
-            Some(count) => Ok(Bound::Requests(count)),
+            Some(count) => Ok(Bound::Requests(count.saturating_mul(content.kinds.session()))),
             None => Err(Fault::new("there are no records", "give a number of requests")),
         },
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::answer::Wanted;
 use crate::file_body::Reading;
 
 /// What the account of a request needs to know of it.
@@ -18,6 +19,8 @@ pub(crate) struct About {
     pub(crate) has_body: bool,
     /// Whether its answer has none.
     pub(crate) is_head: bool,
+    /// What is read of its answer.
+    pub(crate) wanted: Wanted,
     /// Bytes of the head.
     pub(crate) head: u64,
     /// Bytes of the body.

@@ -30,7 +30,10 @@ pub(crate) struct Request {
 pub(crate) struct Pace {
     share: Share,
     first: u64,
+    /// Requests that were taken; where they are of sessions, sessions that were begun.
     nth: u64,
+    /// Sessions that may begin; of requests that are of none their bound is `left`.
+    sessions: u64,
     begin: Nanos,
     warm_up_end: Nanos,
     /// None starts at this instant or later.
@@ -53,9 +56,14 @@ impl Pace {
     /// A thread's share of what is asked for, from `begin` on.
     pub(crate) fn new(asked: &Asked, share: Share, draw: Draw, begin: Nanos) -> Self {
         let warm_up_end = begin + asked.warm_up;
-        let (end, left) = match asked.bound {
-            Bound::Requests(requests) => (Nanos::from_nanos(u64::MAX), share.count(requests)),
-            Bound::Duration(duration) => (warm_up_end + duration, u64::MAX),
+        let session = draw.session();
+        let (end, left, sessions) = match asked.bound {
+            Bound::Requests(requests) if session > 1 => {
+                let sessions = share.count(requests / session);
+                (Nanos::from_nanos(u64::MAX), sessions * session, sessions)
+            }
+            Bound::Requests(requests) => (Nanos::from_nanos(u64::MAX), share.count(requests), u64::MAX),
+            Bound::Duration(duration) => (warm_up_end + duration, u64::MAX, u64::MAX),
         };
         let open = match &asked.pace {
             Loop::Closed => None,
@@ -70,7 +78,7 @@ impl Pace {
                 Some(Open { schedule, next, steps: Ends::new(arrivals.steps(), warm_up_end) })
             }
         };
-        Self { share, first: asked.first, nth: 0, begin, warm_up_end, end, left, draw, open }
+        Self { share, first: asked.first, nth: 0, sessions, begin, warm_up_end, end, left, draw, open }
     }
 
     /// When the load begins.
@@ -94,12 +102,22 @@ impl Pace {
         (next < self.end && self.left > 0).then_some(next)
     }
 
-    /// Takes the next request if it is due now.
+    /// Whether another session may begin.
     #[inline]
-    pub(crate) fn take(&mut self, now: Nanos) -> Option<Request> {
+    pub(crate) fn may_begin(&self) -> bool {
+        self.nth < self.sessions
+    }
+
+    /// Takes the next request if it is due now: the one with a number that a session goes on with, or else the first of the next
+    /// session.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Nanos, next: Option<u64>) -> Option<Request> {
         let intended = self.next(now).filter(|next| *next <= now)?;
-        let number = self.first + self.share.nth(self.nth);
-        self.nth += 1;
+        let number = next.unwrap_or_else(|| {
+            let nth = self.share.nth(self.nth);
+            self.nth += 1;
+            self.first + nth * self.draw.session()
+        });
         let mut step = 0;
         if let Some(open) = &mut self.open {
             step = open.steps.at(intended);
@@ -140,9 +158,9 @@ mod tests {
     fn open_loop_follows_its_schedule_and_not_the_clock() {
         let asked = open(100.0, Bound::Duration(Nanos::from_millis(50)), Nanos::from_millis(20));
         let mut pace = Pace::new(&asked, Share::WHOLE, Draw::default(), BEGIN);
-        assert_eq!(pace.take(BEGIN - Nanos::from_nanos(1)), None);
+        assert_eq!(pace.take(BEGIN - Nanos::from_nanos(1), None), None);
         // All of it is late.
-        let taken: Vec<Request> = std::iter::from_fn(|| pace.take(at(1_000))).collect();
+        let taken: Vec<Request> = std::iter::from_fn(|| pace.take(at(1_000), None)).collect();
         let expected: Vec<Request> = (0..7u64)
             .map(|n| Request {
                 number: n,
@@ -163,7 +181,7 @@ mod tests {
             let mut all: Vec<Request> = (0..3)
                 .flat_map(|index| {
                     let mut pace = Pace::new(&asked, Share { index, of: 3 }, Draw::default(), BEGIN);
-                    std::iter::from_fn(move || pace.take(at(1_000))).collect::<Vec<_>>()
+                    std::iter::from_fn(move || pace.take(at(1_000), None)).collect::<Vec<_>>()
                 })
                 .collect();
             all.sort_unstable_by_key(|request| request.number);
@@ -177,11 +195,11 @@ mod tests {
         let asked = Asked { bound: Bound::Requests(2), warm_up: Nanos::from_millis(10), ..Asked::of("http://a") };
         let mut pace = Pace::new(&asked, Share::WHOLE, Draw::default(), BEGIN);
         assert_eq!(pace.next(Nanos::ZERO), Some(BEGIN));
-        let measured: Vec<bool> = [0, 9, 10, 11].iter().map(|ms| pace.take(at(*ms)).unwrap().measured).collect();
-        assert_eq!((measured, pace.take(at(12))), (vec![false, false, true, true], None));
+        let measured: Vec<bool> = [0, 9, 10, 11].iter().map(|ms| pace.take(at(*ms), None).unwrap().measured).collect();
+        assert_eq!((measured, pace.take(at(12), None)), (vec![false, false, true, true], None));
         let asked = Asked { bound: Bound::Duration(Nanos::from_millis(10)), ..Asked::of("http://a") };
         let mut pace = Pace::new(&asked, Share::WHOLE, Draw::default(), BEGIN);
-        assert!(pace.take(at(9)).is_some() && pace.take(at(10)).is_none());
+        assert!(pace.take(at(9), None).is_some() && pace.take(at(10), None).is_none());
     }
 
     #[test]
@@ -189,6 +207,6 @@ mod tests {
         let asked = open(100.0, Bound::Requests(1_000), Nanos::ZERO);
         let mut pace = Pace::new(&asked, Share::WHOLE, Draw::default(), BEGIN);
         pace.stop(at(25));
-        assert_eq!(std::iter::from_fn(|| pace.take(at(9_999))).count(), 3);
+        assert_eq!(std::iter::from_fn(|| pace.take(at(9_999), None)).count(), 3);
     }
 }

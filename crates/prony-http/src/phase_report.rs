@@ -40,6 +40,8 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
     // Other requests are measured where a time bounds the load, or begins the figures, and others are answered where some fail.
     let bound = matches!(load.asked().bound, Bound::Requests(_)) && load.asked().warm_up == Nanos::ZERO;
     let comparable = bound && !ran.interrupted && tally.failed_requests() == 0;
+    let checks = load.content().kinds.all().iter().filter_map(|kind| kind.answer_check.as_ref());
+    let answer = tally.read.answer(checks, comparable);
     let notes = report
         .remarks
         .iter()
@@ -59,8 +61,8 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         histograms: [latency].into_iter().chain(actual).collect(),
         throughput: tally.series.clone().map(Series::into_throughput),
         distinct: Some(tally.places.as_ref().map_or(report.sent.distinct_paths, Distinct::count)),
-        rows: load.answer_check().and_then(|check| check.rows(tally.read)),
-        answer: load.answer_check().and_then(|check| check.answer(tally.read, comparable)),
+        rows: answer.as_ref().and_then(|answer| answer.rows),
+        answer,
         user_bytes: tally.body_bytes,
         error_texts: error_texts(load, tally),
         requests: Some(RequestsReport {
@@ -95,7 +97,7 @@ fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyErr
     (1..).zip(report.steps.iter().zip(counted)).map(part).collect()
 }
 
-/// The kinds of a mix as parts of the requests.
+/// The kinds of a mix or a session as parts of the requests.
 fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPart>, LatencyError> {
     let part = |(name, of): (&str, &Part)| {
         // In the same time as all requests, so that the rates of the kinds add up to that of the phase.

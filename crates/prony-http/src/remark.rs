@@ -23,7 +23,7 @@ pub enum Remark {
         /// Time in which they waited for a processor, as a share of the same.
         waited: f64,
     },
-    /// The load generator made requests, or looked for values in answers, while other answers could come.
+    /// The load generator made requests or read answers, while other answers could come or requests could not start.
     Making {
         /// Time in which it did, as a share of that of its threads.
         share: f64,
@@ -76,9 +76,9 @@ impl Remark {
                 Some("run the server on other processors than `prony load`, such as by `taskset`")
             }
             Self::GeneratorBusy { .. } => Some("use more threads (`--threads`), or a machine with more processors"),
-            Self::Making { .. } => {
-                Some("use more threads (`--threads`), or fewer requests, which are made before the load")
-            }
+            Self::Making { .. } => Some(
+                "use more threads (`--threads`), or fewer requests, which are made before the load; check answers in a phase of its own",
+            ),
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
             Self::Saturated { .. } => Some(
                 "the rate of ok answers is what the server did under this overload; do not quote the latency from the \
@@ -110,9 +110,9 @@ impl fmt::Display for Remark {
                 let share = percent_up_to(*share, 0);
                 write!(
                     f,
-                    "the load generator's threads made requests or looked for values in answers for {share} of their time: "
+                    "the load generator's threads made requests or read the bodies of answers for {share} of their time: "
                 )?;
-                f.write_str("latencies include some of it, since answers were read later")
+                f.write_str("other answers were received later, which is part of their latency, and a closed loop sent fewer requests")
             }
             Self::SameBody { requests, bodies } => {
                 let requests = count(*requests, "request");

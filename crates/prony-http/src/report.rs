@@ -114,6 +114,8 @@ pub struct Errors {
     pub not_saved: u64,
     /// An expected answer whose body is not as it has to be.
     pub wrong: u64,
+    /// Not sent, since an earlier request of its session failed.
+    pub not_sent: u64,
 }
 
 impl Errors {
@@ -140,6 +142,7 @@ impl Errors {
             Failure::NotMade => &mut self.not_made,
             Failure::NotSaved => &mut self.not_saved,
             Failure::Wrong => &mut self.wrong,
+            Failure::NotSent => &mut self.not_sent,
         }
     }
 

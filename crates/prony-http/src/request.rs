@@ -5,6 +5,7 @@ use std::sync::Arc;
 use prony_workload::write_decimal;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::answer::Wanted;
 use crate::error::Fault;
 use crate::file_body::FileBody;
 use crate::outgoing::{About, Outgoing};
@@ -48,6 +49,8 @@ pub(crate) struct Template {
     same: Option<(Vec<u8>, About)>,
     /// Whether other requests may differ where their numbers are the same.
     is_of_mix: bool,
+    /// What is read of its answers.
+    wanted: Wanted,
 }
 
 /// A part of the head.
@@ -87,10 +90,11 @@ impl Template {
         let head = head(authority, &fields, &body);
         // A server may wait for a body of these methods that does not come (RFC 9110, section 8.6).
         let says_length = !matches!(body, Body::None) || matches!(method.as_str(), "POST" | "PUT" | "PATCH");
-        let mut template = Self { method, path, head, body, says_length, same: None, is_of_mix: false };
+        let (same, is_of_mix, wanted) = (None, false, Wanted::default());
+        let mut template = Self { method, path, head, body, says_length, same, is_of_mix, wanted };
         if template.is_same() {
             let mut out = Outgoing::default();
-            let none = Values { number: 0, lists: &[], entry: 0, document: None };
+            let none = Values { number: 0, lists: &[], entry: 0, session: &[], document: None };
             template.write(&none, &mut out, &mut Vec::new()).map_err(|why| vec![Fault::new(why, "")])?;
             template.same = Some((out.bytes, out.about));
         }
@@ -119,6 +123,14 @@ impl Template {
     /// Whether each request has a file open.
     pub(crate) fn reads_files(&self) -> bool {
         matches!(self.body, Body::File(_))
+    }
+
+    /// Says what is read of its answers.
+    pub(crate) fn set_wanted(&mut self, wanted: Wanted) {
+        self.wanted = wanted;
+        if let Some((_, about)) = &mut self.same {
+            about.wanted = wanted;
+        }
     }
 
     /// Makes it one of several kinds, whose paths and bodies are told apart by what they are.
@@ -201,6 +213,7 @@ impl Template {
         }
         out.about.has_body = self.bodies().is_some();
         out.about.is_head = self.is_head();
+        out.about.wanted = self.wanted;
         out.about.body = hash(self.bodies().unwrap_or_default(), scratch);
         out.about.length = out.reading.as_ref().map_or(scratch.len() as u64, |reading| reading.left());
         if self.says_length {
@@ -307,7 +320,7 @@ mod tests {
     }
 
     fn numbered(number: u64) -> Values<'static> {
-        Values { number, lists: &[], entry: 0, document: None }
+        Values { number, lists: &[], entry: 0, session: &[], document: None }
     }
 
     fn written(template: &Template, number: u64) -> String {

@@ -6,9 +6,10 @@ use std::mem;
 
 use prony_workload::{Positions, Share};
 
-use crate::content::{At, Content};
+use crate::content::Content;
 use crate::outgoing::Outgoing;
 use crate::request::Template;
+use crate::session::{At, Session};
 
 /// Bytes of requests that are made before the load, over all threads.
 const BEFORE: usize = 16 << 20;
@@ -22,7 +23,7 @@ pub(crate) struct Source<'l> {
     first: u64,
     /// The order of records or saved values; `None` where requests work on none.
     positions: Option<Positions>,
-    /// Requests that were made or left out.
+    /// Requests that were made or left out; where they are of sessions, sessions that were begun.
     nth: u64,
     ready: VecDeque<Outgoing>,
     /// Room for the next request.
@@ -36,10 +37,11 @@ impl<'l> Source<'l> {
         let (positions, ready) = (content.positions(share), VecDeque::new());
         let (spare, scratch) = (Outgoing::default(), Vec::new());
         let mut source = Self { content, share, first, positions, nth: 0, ready, spare, scratch };
-        if content.needs.any() && !content.kinds.read_files() {
+        if content.needs.any() && !content.kinds.read_files() && content.kinds.session() == 1 {
             let mut left = BEFORE / share.of.max(1) as usize;
             while source.nth < most && left > 0 {
-                source.make();
+                let at = source.next();
+                source.make(at, &Session::default());
                 let bytes = source.ready.back().map_or(0, |made| made.bytes.capacity() + size_of::<Outgoing>());
                 left = left.saturating_sub(bytes);
             }
@@ -47,27 +49,28 @@ impl<'l> Source<'l> {
         source
     }
 
-    /// Makes the next request where it was not made before; whether that took time.
+    /// Makes the next request, of this session, where it was not made before; whether that took time.
     #[inline]
-    pub(crate) fn prepare(&mut self) -> bool {
+    pub(crate) fn prepare(&mut self, session: &Session) -> bool {
         if !self.ready.is_empty() || self.content.kinds.same().is_some() {
             return false;
         }
-        self.make();
+        let at = session.next.unwrap_or_else(|| self.next());
+        self.make(at, session);
         true
     }
 
-    fn make(&mut self) {
-        let at = self.next();
+    fn make(&mut self, at: At, session: &Session) {
         let mut made = mem::take(&mut self.spare);
-        self.content.write(at, &mut made, &mut self.scratch);
+        self.content.write(at, session, &mut made, &mut self.scratch);
         self.ready.push_back(made);
     }
 
     fn next(&mut self) -> At {
-        let request = self.first + self.share.nth(self.nth);
+        let nth = self.share.nth(self.nth);
         self.nth += 1;
-        At { request, place: self.positions.as_mut().map_or(request, Positions::next) }
+        let request = self.first + nth * self.content.kinds.session();
+        At { request, place: self.positions.as_mut().map_or(self.first + nth, Positions::next) }
     }
 
     /// Takes the next request, which was made.
@@ -83,10 +86,10 @@ impl<'l> Source<'l> {
     }
 
     /// Makes a request ready to be sent again.
-    pub(crate) fn again(&mut self, request: u64, out: &mut Outgoing) {
+    pub(crate) fn again(&mut self, request: u64, session: &Session, out: &mut Outgoing) {
         if self.content.kinds.template(request).reads_files() {
             let at = At { request, place: out.about.place };
-            self.content.write(at, out, &mut self.scratch);
+            self.content.write(at, session, out, &mut self.scratch);
         } else {
             out.rewind();
         }

@@ -45,11 +45,13 @@ pub enum Failure {
     NotSaved,
     /// The body of an expected answer is not as it has to be.
     Wrong,
+    /// It was not sent, since an earlier request of its session failed.
+    NotSent,
 }
 
 impl Failure {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Status,
         Self::Refused,
         Self::Reset,
@@ -63,6 +65,7 @@ impl Failure {
         Self::NotMade,
         Self::NotSaved,
         Self::Wrong,
+        Self::NotSent,
     ];
 
     /// In words.
@@ -81,6 +84,7 @@ impl Failure {
             Self::NotMade => "request could not be made",
             Self::NotSaved => "no value to save in the answer",
             Self::Wrong => "wrong answer",
+            Self::NotSent => "not sent after an error in its session",
         }
     }
 }
@@ -186,7 +190,7 @@ pub(crate) struct Tally {
     pub(crate) connections: u64,
     /// Connections on which more came after the last answer.
     pub(crate) surplus: u64,
-    /// Time in which requests were made, or values looked for in answers, while other requests were under way.
+    /// Time in which requests were made or answers read, while other requests were under way or, in a closed loop, could not start.
     pub(crate) making: Nanos,
     /// What was read of the bodies of expected answers.
     pub(crate) read: Read,

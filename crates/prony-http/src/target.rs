@@ -49,6 +49,11 @@ impl Target {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Self { tls, host: host.to_owned(), port, authority, path })
     }
+
+    /// Scheme and authority.
+    pub(crate) fn server(&self) -> String {
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority)
+    }
 }
 
 /// The host without brackets, and the port where there is one; `None` where the port is no port.

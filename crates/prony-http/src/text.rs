@@ -19,6 +19,8 @@ pub(crate) enum Piece {
     Number,
     /// The value at hand of the list in this place among those that the load uses.
     Saved(usize),
+    /// The value in this place of those that the session saved.
+    OfSession(usize),
     /// A field of the document at hand.
     Field(FieldPath),
 }
@@ -46,6 +48,8 @@ pub(crate) struct Values<'v> {
     pub(crate) lists: &'v [Arc<List>],
     /// The place in the lists.
     pub(crate) entry: usize,
+    /// The values that the session saved.
+    pub(crate) session: &'v [Box<str>],
     pub(crate) document: Option<&'v FieldValue>,
 }
 
@@ -86,7 +90,7 @@ impl Text {
         let of = |piece: &Piece| match piece {
             Piece::Bytes(_) => Variation::Same,
             Piece::Number => Variation::ByNumber,
-            Piece::Saved(_) | Piece::Field(_) => Variation::Any,
+            Piece::Saved(_) | Piece::OfSession(_) | Piece::Field(_) => Variation::Any,
         };
         self.0.iter().map(of).max().unwrap_or_default()
     }
@@ -110,7 +114,7 @@ impl Text {
         for piece in &self.0 {
             let from = out.len();
             piece.write(values, out);
-            if matches!(piece, Piece::Saved(_) | Piece::Field(_)) {
+            if matches!(piece, Piece::Saved(_) | Piece::OfSession(_) | Piece::Field(_)) {
                 escape(out, from);
             }
         }
@@ -126,6 +130,10 @@ impl Piece {
             Self::Saved(list) => {
                 let value = values.lists.get(*list).and_then(|list| list.value(values.entry));
                 out.extend_from_slice(value.unwrap_or_default().as_bytes());
+            }
+            Self::OfSession(place) => {
+                let value = values.session.get(*place).map(AsRef::as_ref).unwrap_or_default();
+                out.extend_from_slice(str::as_bytes(value));
             }
             Self::Field(path) => write_field(values.document.and_then(|document| document.at(&path.0)), out),
         }
@@ -184,7 +192,7 @@ mod tests {
             field("inner.n"),
             field("name"),
         ]);
-        let values = Values { number: 7, lists: &lists, entry: 1, document: Some(&document) };
+        let values = Values { number: 7, lists: &lists, entry: 1, session: &[], document: Some(&document) };
         let (mut plain, mut path) = (Vec::new(), Vec::new());
         text.write(&values, &mut plain);
         text.write_in_path(&values, &mut path);

@@ -15,6 +15,10 @@ pub struct HttpSpec {
     pub server: String,
     /// The kinds of its requests, of which there is at least one.
     pub kinds: Vec<RequestKind>,
+    /// Whether the kinds are the requests of a session: a connection sends them one after the other, and begins again. Otherwise
+    /// each request is of one kind, drawn by the weights.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub session: bool,
     /// Connections; in a closed loop each sends one request after another.
     pub connections: u32,
     /// Threads of the load generator.
@@ -38,15 +42,10 @@ pub struct HttpSpec {
     pub retry: Option<RetrySpec>,
     /// The statuses of answers that are no errors; empty for 200 to 399.
     pub expect: Vec<u16>,
-    /// What is read of the bodies of such answers; `None` for nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<AnswerSpec>,
     /// Which record or saved value a request works on.
     pub order: Order,
     /// The collection whose documents requests send, where it has a name.
     pub collection: Option<String>,
-    /// Values of answers that later requests use, by name.
-    pub save: BTreeMap<String, SaveSpec>,
     /// Whether the server may be on another machine.
     pub other_machines: bool,
 }
@@ -54,7 +53,7 @@ pub struct HttpSpec {
 /// One kind of request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestKind {
-    /// Its name in a mix; `None` where all requests are of one kind.
+    /// Its name in a mix or a session; `None` where all requests are of one kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// How often it is sent, beside the weights of the others.
@@ -67,6 +66,20 @@ pub struct RequestKind {
     pub headers: Vec<(String, Template)>,
     /// The body; `None` for none.
     pub body: Option<BodySpec>,
+    /// What is read of the bodies of expected answers; `None` for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<AnswerSpec>,
+    /// Values of such answers that later requests use, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub save: BTreeMap<String, SaveSpec>,
+}
+
+impl HttpSpec {
+    /// Whether some of its requests may change what the server stores: they are not safe (RFC 9110, section 9.2.1).
+    pub fn may_write(&self) -> bool {
+        let safe = ["GET", "HEAD", "OPTIONS", "TRACE"];
+        self.kinds.iter().any(|kind| !safe.contains(&kind.method.to_ascii_uppercase().as_str()))
+    }
 }
 
 impl RequestKind {
@@ -243,9 +256,9 @@ pub struct Template(pub Vec<Part>);
 pub enum Part {
     /// The same in all requests.
     Text(String),
-    /// `{i}`: the number of the record at hand, or of the request where the phase works on no records.
+    /// `{i}`: the number of the record at hand, or of the request or session where the phase works on no records.
     Number,
-    /// `{saved.NAME}`: a value that an earlier phase saved.
+    /// `{saved.NAME}`: a value that an earlier request of the session saved, or an earlier phase.
     Saved(String),
     /// `{doc.FIELD}`: a field of the document at hand, a text without quotation marks.
     Field(FieldPath),

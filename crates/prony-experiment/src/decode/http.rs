@@ -31,56 +31,85 @@ const TIMEOUT: Nanos = Nanos::from_secs(10);
 pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec> {
     let view = View::new(Some(node), &grammar::HTTP);
     let rate = view.get("rate").and_then(|node| rate(node, problems));
+    let several = several(&view, problems);
+    let kinds = match several {
+        Some((key, node)) => kinds(&view, (key, node), problems)?,
+        None => vec![one(&view, node, problems)?],
+    };
+    let amount = amount(&view, rate.as_ref(), problems);
+    let session = several.is_some_and(|(key, _)| key == SESSION);
+    can_be_compared(&view, &kinds, amount, problems);
+    if session {
+        can_be_sessions(&view, amount, kinds.len() as u64, problems);
+    }
     Some(HttpSpec {
         server: server(&view, problems)?,
-        kinds: kinds(&view, node, problems)?,
+        kinds,
+        session,
         connections: view.whole("connections").unwrap_or(1) as u32,
         threads: view.whole("threads").unwrap_or(1) as u32,
         processors: view.numbers("processors"),
-        amount: amount(&view, rate.as_ref(), problems),
+        amount,
         think: think(&view, problems),
         rate,
         warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
         timeout: view.time("timeout").unwrap_or(TIMEOUT),
         retry: retry(&view, problems),
         expect: statuses(view.get("expect")),
-        answer: answer(&view, problems),
         order: match view.get("order") {
             Some(node) => order(node, problems)?,
             None => Order::Record,
         },
         collection: view.text("collection"),
-        save: saves(&view, problems),
         other_machines: view.flag("other_machines").unwrap_or(false),
     })
 }
 
-/// The kinds of its requests: one, or those of its mix.
-fn kinds(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Option<Vec<RequestKind>> {
-    let Some(mix) = view.get("mix") else {
-        if view.get("path").is_none() {
-            let problem = Problem::new(node.span.clone(), "these requests have no `path`");
-            problems.add(via(node, problem.hint("write `path`, or `mix` with several kinds of requests")));
-            return None;
-        }
-        return Some(vec![kind(node, view, Vec::new(), problems)?]);
-    };
-    for key in ["path", "method", "body", "json"] {
-        if let Some(entry) = node.entry(key) {
-            let problem = Problem::new(entry.key_span.clone(), format!("`{key}` and `mix` exclude each other"));
-            problems.add(problem.hint(format!("write `{key}` in each kind of request of `mix`")));
-        }
+const MIX: &str = "mix";
+const SESSION: &str = "session";
+
+/// The table of the kinds of requests, where there are several, with its key.
+fn several<'n>(view: &View<'n>, problems: &mut Problems<'_>) -> Option<(&'static str, &'n Node)> {
+    if view.get(MIX).is_some() && view.get(SESSION).is_some() {
+        let problem = Problem::new(view.key_span(SESSION), "`mix` and `session` exclude each other");
+        problems.add(problem.hint("write a phase for each of the two"));
     }
-    if let Some(save) = node.entry("save") {
-        let problem = Problem::new(save.key_span.clone(), "values cannot be saved from the answers of a mix");
-        problems.add(problem.hint("save them in a phase of one kind of request"));
-    }
-    let entries = mix.table().unwrap_or_default();
-    if entries.is_empty() {
-        problems.add(via(mix, Problem::new(mix.span.clone(), "`mix` is empty").hint(EXAMPLE_OF_MIX)));
+    [MIX, SESSION].into_iter().find_map(|key| Some((key, view.get(key)?)))
+}
+
+/// The only kind of requests.
+fn one(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Option<RequestKind> {
+    if view.get("path").is_none() {
+        let problem = Problem::new(node.span.clone(), "these requests have no `path`");
+        let hint = "write `path`, or `mix` or `session` with several kinds of requests";
+        problems.add(via(node, problem.hint(hint)));
         return None;
     }
-    let of_all = headers(view);
+    kind(node, view, &OfAll::default(), problems)
+}
+
+/// What all kinds of requests have that have none of their own.
+#[derive(Default)]
+struct OfAll {
+    headers: Vec<(String, Template)>,
+    answer: Option<AnswerSpec>,
+}
+
+/// The kinds of requests of a mix or a session, which is the value of a key.
+fn kinds(view: &View<'_>, (key, node): (&str, &Node), problems: &mut Problems<'_>) -> Option<Vec<RequestKind>> {
+    for own in ["path", "method", "body", "json", "save"] {
+        if view.get(own).is_some() {
+            let problem = Problem::new(view.key_span(own), format!("`{own}` and `{key}` exclude each other"));
+            problems.add(problem.hint(format!("write `{own}` in each kind of request of `{key}`")));
+        }
+    }
+    let entries = node.table().unwrap_or_default();
+    if entries.is_empty() {
+        let example = if key == MIX { EXAMPLE_OF_MIX } else { EXAMPLE_OF_SESSION };
+        problems.add(via(node, Problem::new(node.span.clone(), format!("`{key}` is empty")).hint(example)));
+        return None;
+    }
+    let of_all = OfAll { headers: headers(view), answer: answer(view, problems) };
     let one = |entry: &Entry| {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if entry.key.is_empty() || !entry.key.chars().all(is_name) {
@@ -89,18 +118,61 @@ fn kinds(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Option<Ve
             problems.add(problem.hint("use letters, digits, `-` and `_`"));
         }
         let view = View::new(Some(&entry.node), &grammar::REQUEST_KIND);
+        if key == SESSION && view.get("weight").is_some() {
+            let problem = Problem::new(view.key_span("weight"), "requests of a session have no weight");
+            problems.add(problem.hint("each session has all of them, in the order of the file: remove `weight`"));
+        }
         Some(RequestKind {
             name: Some(entry.key.clone()),
             weight: view.number("weight").unwrap_or(1.0),
-            ..kind(&entry.node, &view, of_all.clone(), problems)?
+            ..kind(&entry.node, &view, &of_all, problems)?
         })
     };
     entries.iter().map(one).collect()
 }
 
+/// Faults of sessions: they are sent by users, each of whom waits for an answer before the next request, and whole.
+fn can_be_sessions(view: &View<'_>, amount: HttpAmount, requests: u64, problems: &mut Problems<'_>) {
+    if view.get("rate").is_some() {
+        let message = "`rate` and `session` both say when a request starts";
+        let hint = "a request of a session starts after the answer to the one before: use `connections` and `think`";
+        problems.add(Problem::new(view.key_span("rate"), message).hint(hint));
+    }
+    let HttpAmount::Requests(count) = amount else { return };
+    let key = view.key_span("requests");
+    if count % requests != 0 {
+        let next = count.next_multiple_of(requests);
+        let problem = Problem::new(key, format!("{count} requests are no whole sessions of {requests} requests"));
+        problems.add(problem.hint(format!("write `requests = {next}`: {} sessions", next / requests)));
+    } else if view.get("warm_up").is_some() {
+        let message = "with `warm_up`, some of the sessions that `requests` counts would begin before the results";
+        let hint = "set `duration` instead of `requests`, or a phase of its own with `timed = false`";
+        problems.add(Problem::new(view.key_span("warm_up"), message).hint(hint));
+    }
+}
+
+/// Faults of digests of answers: these are compared where the same requests are sent in each trial.
+fn can_be_compared(view: &View<'_>, kinds: &[RequestKind], amount: HttpAmount, problems: &mut Problems<'_>) {
+    if !kinds.iter().any(|kind| kind.answer.as_ref().is_some_and(|answer| answer.digest)) {
+        return;
+    }
+    let by_time = matches!(amount, HttpAmount::Duration(_));
+    let key = if by_time { ["duration", "rate"].into_iter().find(|key| view.get(key).is_some()) } else { None };
+    if let Some(key) = key.or(view.get("warm_up").map(|_| "warm_up")) {
+        let message = format!(
+            "with `{key}` other requests are measured in each trial, so that digests of answers cannot be compared"
+        );
+        let hint = "digest answers in a phase of its own with `requests`, and `timed = false`; or count `rows`, which are \
+                    compared for each answer";
+        problems.add(Problem::new(view.key_span(key), message).hint(hint));
+    }
+}
+
 /// How a mix is written.
 const EXAMPLE_OF_MIX: &str =
     "write `mix = { read = { weight = 9, path = \"/a/{i}\" }, write = { path = \"/a\", json = \"{doc}\" } }`";
+/// How a session is written.
+const EXAMPLE_OF_SESSION: &str = "write `session = { create = { path = \"/a\", json = \"{doc}\", save = { id = { json = \"/id\" } } }, read = { path = \"/a/{saved.id}\" } }`";
 
 fn headers(view: &View<'_>) -> Vec<(String, Template)> {
     let entries = view.get("headers").and_then(Node::table).unwrap_or_default();
@@ -108,15 +180,10 @@ fn headers(view: &View<'_>) -> Vec<(String, Template)> {
 }
 
 /// One kind of request, with the header fields of all kinds before its own.
-fn kind(
-    node: &Node,
-    view: &View<'_>,
-    of_all: Vec<(String, Template)>,
-    problems: &mut Problems<'_>,
-) -> Option<RequestKind> {
+fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_>) -> Option<RequestKind> {
     let own = headers(view);
     let replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-    let mut headers: Vec<_> = of_all.into_iter().filter(|(name, _)| !replaced(name)).collect();
+    let mut headers: Vec<_> = of_all.headers.iter().filter(|(name, _)| !replaced(name)).cloned().collect();
     headers.extend(own);
     if let (Some(_), Some(json)) = (view.get("body"), node.entry("json")) {
         let problem =
@@ -143,7 +210,9 @@ fn kind(
     }
     let default_method = if body.is_some() { "POST" } else { "GET" };
     let method = view.text("method").unwrap_or_else(|| default_method.to_owned());
-    Some(RequestKind { name: None, weight: 1.0, path, method, headers, body })
+    let answer = if view.get("answer").is_some() { answer(view, problems) } else { of_all.answer.clone() };
+    let save = saves(view, problems);
+    Some(RequestKind { name: None, weight: 1.0, path, method, headers, body, answer, save })
 }
 
 /// Scheme and authority.

@@ -22,7 +22,7 @@ pub(crate) struct PhaseNames {
     pub(crate) backgrounds: Vec<String>,
     /// The phases of requests whose rate has steps, with the most of them in any variant.
     pub(crate) steps: Vec<(String, u32)>,
-    /// The phases with a mix of requests, each with the name of one kind.
+    /// The phases with a mix or a session of requests, each with the name of one kind.
     pub(crate) kinds: Vec<(String, String)>,
     /// The services over all variants.
     pub(crate) services: Vec<NamedService>,

@@ -17,17 +17,41 @@ const JSON: Field = optional(
     "The body as JSON, with the header field `content-type: application/json`.",
 );
 
-/// One of `mix`.
+static VALUE: Shape = Shape::Either(&VALUES);
+static VALUES: [Shape; 2] = [Shape::Word(&[("body", "the whole body")]), Shape::Table(&SAVE)];
+
+const ANSWER_OF: Field = optional(
+    "answer",
+    Shape::Table(&ANSWER),
+    "answers are counted by their status only",
+    "What is read of the bodies of expected answers, so that a server which answers faster with less is found.",
+);
+
+const SAVE_OF: Field = optional(
+    "save",
+    Shape::Map(&VALUE),
+    "nothing",
+    "Values of expected answers, by the name under which later phases, and later requests of the session, use them: `{saved.NAME}`.",
+);
+
+/// One of `mix` or `session`.
 pub(crate) static REQUEST_KIND: TableShape = table(
-    "mix of requests",
+    "kind of request",
     "A kind of request.",
     &[&[
-        optional("weight", Shape::Between(1e-6, 1e9), "1", "How often it is sent, beside the weights of the others."),
+        optional(
+            "weight",
+            Shape::Between(1e-6, 1e9),
+            "1",
+            "How often it is sent in a `mix`, beside the weights of the others.",
+        ),
         METHOD,
         required("path", Shape::Request, "Path and query, such as `/schools/{i}`."),
         optional("headers", Shape::Map(&Shape::Request), "none", "Header fields beside those of all kinds."),
         REQUEST_BODY,
         JSON,
+        ANSWER_OF,
+        SAVE_OF,
     ]],
 );
 
@@ -36,19 +60,32 @@ pub(crate) static HTTP: TableShape = table(
     "http",
     "Requests to one server. In `path`, `headers` and `body`, `{i}` is the number of the record or, where the file \
           has no `[data]`, of the request; `{doc.FIELD}` is a field of the record's document, and `{saved.NAME}` a \
-          value that an earlier phase saved.",
+          value that an earlier phase or an earlier request of the session saved.",
     &[&[
         action("service", Shape::Text, "The name of the service that gets the requests."),
         action("url", Shape::Text, "The server, if it is none of the file's services: `http://127.0.0.1:8080`."),
         optional("instance", Shape::Whole(1, 64), "1", "Which instance of the service gets the requests."),
         METHOD,
-        optional("path", Shape::Request, "required without `mix`", "Path and query, such as `/schools/{i}`."),
+        optional(
+            "path",
+            Shape::Request,
+            "required without `mix` or `session`",
+            "Path and query, such as `/schools/{i}`.",
+        ),
         optional(
             "mix",
             Shape::Map(&Shape::Table(&REQUEST_KIND)),
             "all requests are of one kind",
             "Kinds of requests by name, in place of `path`, `method`, `body` and `json`. Of each request the kind is drawn at random by \
              the weights. `PHASE.kind.NAME.rate` and other metrics are those of one kind.",
+        ),
+        optional(
+            "session",
+            Shape::Map(&Shape::Table(&REQUEST_KIND)),
+            "all requests are of one kind",
+            "The requests of a session by name, in place of `path`, `method`, `body` and `json`. Each connection is a user who sends them one \
+             after the other, as they are written, and begins again. All requests of a session work on the same record. A request may use what \
+             an earlier one of its session saved, and is not sent if an earlier one failed.",
         ),
         optional("headers", Shape::Map(&Shape::Request), "none", "Header fields."),
         REQUEST_BODY,
@@ -104,18 +141,8 @@ pub(crate) static HTTP: TableShape = table(
             "200 to 399",
             "The statuses of answers that are no errors.",
         ),
-        optional(
-            "answer",
-            Shape::Table(&ANSWER),
-            "answers are counted by their status only",
-            "What is read of the bodies of such answers, so that a server which answers faster with less is found.",
-        ),
-        optional(
-            "save",
-            Shape::Map(&Shape::Either(&[Shape::Word(&[("body", "the whole body")]), Shape::Table(&SAVE)])),
-            "nothing",
-            "Values of answers, by the name under which later phases use them: `{saved.NAME}`.",
-        ),
+        ANSWER_OF,
+        SAVE_OF,
         optional(
             "other_machines",
             Shape::Flag,

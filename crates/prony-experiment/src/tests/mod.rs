@@ -10,6 +10,7 @@ mod phases;
 mod problems;
 mod programs;
 mod replicas;
+mod requests;
 mod services;
 mod sound;
 

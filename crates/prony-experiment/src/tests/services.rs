@@ -1,6 +1,6 @@
 //! Tests of files that measure services.
 
-use prony_model::http::{BodySpec, HttpAmount, Part, RateSteps, RequestKind, RequestRate, RetrySpec, SavedFrom};
+use prony_model::http::{BodySpec, HttpAmount, Part, RateSteps, RequestRate, RetrySpec, SavedFrom};
 use prony_model::service::{CounterSource, DATA, Observed, OfService, PORT, ReadySign, hole};
 use prony_model::spec::{Action, Order, RateStep, Subject};
 use prony_model::units::{Nanos, PerSecond};
@@ -72,7 +72,7 @@ fn services_and_requests_are_read() {
     assert_eq!(insert.kinds[0].headers[0].0, "content-type");
     assert_eq!(insert.server, hole("api", 1, OfService::Url));
     assert_eq!(
-        (&insert.save["school"].from, insert.save["school"].each),
+        (&insert.kinds[0].save["school"].from, insert.kinds[0].save["school"].each),
         (&SavedFrom::Header("location".into()), true)
     );
     let read = http(2);
@@ -90,7 +90,7 @@ fn per_second(rate: f64) -> PerSecond {
 }
 
 /// A phase of requests at this rate.
-fn at_rate(rate: &str) -> String {
+pub(super) fn at_rate(rate: &str) -> String {
     format!("[[phase]]\nname = \"p\"\nhttp = {{ url = \"http://127.0.0.1:9\", path = \"/\", rate = {rate} }}\n")
 }
 
@@ -148,60 +148,6 @@ fn faults_of_rates_that_change_are_named() {
         let found = faults(&format!("[compare]\nmetric = \"{metric}\"\n{}", at_rate(rate)));
         assert!(found.contains(expected), "{rate} {metric}: {found}");
     }
-}
-
-/// A phase with a mix of these kinds of requests.
-fn of_mix(mix: &str, more: &str) -> String {
-    format!(
-        "[data]\nrecords = 9\n[data.document]\nx = 1\n[[phase]]\nname = \"p\"\nhttp = {{ url = \"http://127.0.0.1:9\", mix = {mix}{more} }}\n"
-    )
-}
-
-const MIX: &str = "{ read = { weight = 9, path = \"/a/{i}\" }, write = { path = \"/a\", json = \"{doc}\", headers = { X-A = \"own\" } } }";
-
-#[test]
-fn mix_has_kinds_of_requests_with_weights_and_metrics_of_their_own() {
-    let experiment = sound(&of_mix(MIX, ", headers = { x-a = \"of all\", X-B = \"b\" }, requests = 20"));
-    let http = experiment.variants()[0].spec.phases[0].action.http().unwrap();
-    let of = |kind: &RequestKind| {
-        let headers: Vec<String> = kind.headers.iter().map(|(name, value)| format!("{name}: {:?}", value.0)).collect();
-        (kind.name.clone().unwrap(), kind.weight, kind.method.clone(), headers)
-    };
-    let text = |text: &str| format!("{:?}", [Part::Text(text.to_owned())]);
-    let read = vec![format!("x-a: {}", text("of all")), format!("X-B: {}", text("b"))];
-    let write = vec![
-        format!("X-B: {}", text("b")),
-        format!("X-A: {}", text("own")),
-        format!("content-type: {}", text("application/json")),
-    ];
-    let expected =
-        [("read".to_owned(), 9.0, "GET".to_owned(), read), ("write".to_owned(), 1.0, "POST".to_owned(), write)];
-    assert_eq!(http.kinds.iter().map(of).collect::<Vec<_>>(), expected);
-    assert_eq!((http.kinds[0].body.clone(), http.kinds[1].body.clone()), (None, Some(BodySpec::Document)));
-    for (mix, more, metric, expected) in [
-        (MIX, "", "p.kind.read.latency.p99", "no faults"),
-        (MIX, "", "p.kind.write.rate", "no faults"),
-        (MIX, ", think = \"1 s\"", "p.rate", "no faults"),
-        (MIX, ", think = \"1 s\", rate = 9", "p.rate", "`think` and `rate` both say when a request starts"),
-        (MIX, "", "p.kind.delete.rate", "there is no kind `delete` | kinds: `read`, `write`"),
-        (MIX, "", "p.kind.read.timeouts", "is not known by kind"),
-        (MIX, ", path = \"/\"", "p.rate", "`path` and `mix` exclude each other"),
-        (MIX, ", json = \"{doc}\"", "p.rate", "`json` and `mix` exclude each other"),
-        (MIX, ", save = { x = \"body\" }", "p.rate", "values cannot be saved from the answers of a mix"),
-        ("{}", "", "p.rate", "`mix` is empty"),
-        ("{ read = { weight = 0, path = \"/\" } }", "", "p.rate", "`weight` cannot be `0`"),
-        ("{ read = { weight = 1 } }", "", "p.rate", "`path`"),
-        ("{ \"a b\" = { path = \"/\" } }", "", "p.rate", "`a b` is no name of a kind of request"),
-        ("{ read = { path = \"x\" } }", "", "p.rate", "`path` does not begin with `/`"),
-        ("{ read = { path = \"/{doc.y}\" } }", "", "p.rate", "`y`"),
-    ] {
-        let found = faults(&format!("[compare]\nmetric = \"{metric}\"\n{}", of_mix(mix, more)));
-        assert!(found.contains(expected), "{mix} {more} {metric}\n  expected {expected}\n  found    {found}");
-    }
-    let single = faults(&format!("[compare]\nmetric = \"p.kind.read.rate\"\n{}", at_rate("100")));
-    assert!(single.contains("the requests of phase `p` are of one kind"), "{single}");
-    let neither = faults("[[phase]]\nname = \"p\"\nhttp = { url = \"http://127.0.0.1:9\" }\n");
-    assert!(neither.contains("these requests have no `path` | write `path`, or `mix`"), "{neither}");
 }
 
 /// The faults of a file with one service and this phase.

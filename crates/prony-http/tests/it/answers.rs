@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prony_model::http::{AnswerSpec, HttpAmount, HttpSpec, Part};
+use prony_model::latency::{Recorder, percentile};
 use prony_model::protocol::PhaseReport;
+use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 
-use crate::host::{Runner, assert_whole, http, requests, trial};
+use crate::host::{Runner, assert_whole, http, requests, text, trial};
 use crate::server::Server;
 use crate::values::{plain, recording, template};
 
@@ -27,12 +29,46 @@ fn map() -> Server {
 
 fn read(server: &Server, answer: AnswerSpec, change: impl FnOnce(&mut HttpSpec)) -> PhaseReport {
     let mut spec = requests(server, template(&[plain("/map/"), Part::Number]), 70);
-    spec.answer = Some(answer);
+    spec.kinds[0].answer = Some(answer);
     change(&mut spec);
     let mut runner = Runner::new(trial(vec![("read", http(spec))]));
     let report = runner.phase(0).unwrap();
     runner.stop().unwrap();
     report
+}
+
+#[test]
+fn compressed_bodies_are_not_searched() {
+    let (server, _) =
+        recording(|_, _| "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nrow ".to_owned());
+    let rows = AnswerSpec { rows: Some("row".to_owned()), ..AnswerSpec::default() };
+    let report = read(&server, rows, |_| ());
+    assert_whole(&report, 70);
+    let text = "wrong answer: the body is compressed (`Content-Encoding: gzip`), and its text cannot be searched";
+    assert_eq!(report.error_texts, [(text.to_owned(), 70)].into());
+    let digest = AnswerSpec { digest: true, ..AnswerSpec::default() };
+    assert_eq!(read(&server, digest, |_| ()).operations, 70, "a digest is of the bytes");
+}
+
+/// With one connection, the requests and the reading of their answers follow one another: both together take no longer than the load.
+#[test]
+fn time_to_read_an_answer_is_no_latency_of_the_next_request() {
+    let body = "abc ".repeat(1 << 18);
+    let (server, _) = recording(move |_, _| ok(&body));
+    let rows = AnswerSpec { rows: Some("(?i)[a-c]{3}[ ]".to_owned()), ..AnswerSpec::default() };
+    let report = read(&server, rows, |spec| {
+        spec.kinds[0].path = text("/same");
+        (spec.connections, spec.threads, spec.amount) = (1, 1, HttpAmount::Requests(20));
+    });
+    assert_eq!((report.operations, report.rows), (20, Some(20 << 18)));
+    let latency = Recorder::from_record(&report.histograms[0]).unwrap();
+    let note = report.notes.iter().find(|note| note.contains("read the bodies of answers for ")).unwrap();
+    let share = note.split("answers for ").nth(1).and_then(|rest| rest.split('%').next()).unwrap().trim();
+    let reading = share.parse::<f64>().unwrap() / 100.0;
+    let Reading::Measured(median) = percentile(&latency, 0.5) else { panic!("too few") };
+    let waiting = median * 20.0 / report.time.as_nanos() as f64;
+    // A median is no mean.
+    assert!(reading > 0.05 && waiting + reading < 1.2, "{waiting} {note}");
 }
 
 fn spec(without: &[&str]) -> AnswerSpec {

@@ -130,7 +130,10 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: None,
+            answer: None,
+            save: BTreeMap::new(),
         }],
+        session: false,
         connections: 4,
         threads: 2,
         processors: Vec::new(),
@@ -140,11 +143,9 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         warm_up: Nanos::ZERO,
         timeout: PATIENT,
         retry: None,
-        answer: None,
         expect: Vec::new(),
         order: Order::Record,
         collection: None,
-        save: BTreeMap::new(),
         other_machines: false,
     }
 }
@@ -175,7 +176,7 @@ pub(crate) fn assert_whole(report: &PhaseReport, requests: u64) {
         texts.map(|(_, count)| count).sum::<u64>()
     };
     let counts = report.requests.as_ref().unwrap();
-    let answered = operations + counted("status ") + counted("no value to save");
+    let answered = operations + counted("status ") + counted("no value to save") + counted("wrong answer");
     assert_eq!(counts.statuses.values().sum::<u64>(), answered, "{report:#?}");
     assert_eq!((counts.timeouts, counts.unfinished), (counted("timeout"), counted("unfinished")));
     assert_eq!(report.throughput.as_ref().unwrap().operations.iter().sum::<u64>(), operations);
@@ -263,14 +264,15 @@ proptest! {
         let stream = Mutex::new(Stream::new(seed));
         let server = Server::new(move |_| random_act(&mut stream.lock().unwrap()));
         let from = SavedFrom::Pattern("(o|c)".to_owned());
-        let report = only(HttpSpec {
+        let spec = HttpSpec {
             connections: connections.max(threads),
             threads,
             timeout: Nanos::from_millis(150),
             rate: rate(2_000.0).filter(|_| open),
-            save: BTreeMap::from([("x".to_owned(), SaveSpec { from, each: true })]).into_iter().filter(|_| saves).collect(),
             ..requests(&server, Template(vec![Part::Text("/".to_owned()), Part::Number]), number)
-        });
+        };
+        let save = BTreeMap::from([("x".to_owned(), SaveSpec { from, each: true })]);
+        let report = only(spec.with(|kind| kind.save = save.into_iter().filter(|_| saves).collect()));
         assert_whole(&report, number);
         prop_assert_eq!(report.lag.is_some(), open);
     }

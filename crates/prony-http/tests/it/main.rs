@@ -11,4 +11,5 @@ mod mixes;
 mod open_loop;
 mod retries;
 mod server;
+mod sessions;
 mod values;

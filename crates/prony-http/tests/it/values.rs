@@ -40,7 +40,7 @@ pub(crate) fn drain(sent: &Sent) -> Vec<(String, String)> {
     std::mem::take(&mut *sent.lock().unwrap())
 }
 
-fn collection(name: Option<&str>, records: u64) -> CollectionSpec {
+pub(crate) fn collection(name: Option<&str>, records: u64) -> CollectionSpec {
     let field = |name: &str, value| FieldSpec { name: name.to_owned(), value, present: Fraction::new(1.0).unwrap() };
     let fields = vec![
         field("id", Generator::Sequence { start: 100, step: 1 }),
@@ -63,11 +63,11 @@ pub(crate) fn plain(text: &str) -> Part {
     Part::Text(text.to_owned())
 }
 
-fn with_data(spec: TrialSpec, data: Vec<CollectionSpec>) -> TrialSpec {
+pub(crate) fn with_data(spec: TrialSpec, data: Vec<CollectionSpec>) -> TrialSpec {
     TrialSpec { data, ..spec }
 }
 
-fn save(name: &str, from: SavedFrom, each: bool) -> BTreeMap<String, SaveSpec> {
+pub(crate) fn save(name: &str, from: SavedFrom, each: bool) -> BTreeMap<String, SaveSpec> {
     BTreeMap::from([(name.to_owned(), SaveSpec { from, each })])
 }
 
@@ -159,12 +159,12 @@ fn store(_: &str, body: &str) -> String {
 }
 
 fn insert(server: &Server, save: BTreeMap<String, SaveSpec>) -> HttpSpec {
-    HttpSpec { amount: HttpAmount::Records, order: Order::Shuffled, save, ..requests(server, text("/items"), 0) }.with(
-        |kind| {
-            kind.method = "POST".to_owned();
-            kind.body = Some(BodySpec::Document);
-        },
-    )
+    let spec = HttpSpec { amount: HttpAmount::Records, order: Order::Shuffled, ..requests(server, text("/items"), 0) };
+    spec.with(|kind| {
+        kind.method = "POST".to_owned();
+        kind.body = Some(BodySpec::Document);
+        kind.save = save;
+    })
 }
 
 #[test]
@@ -236,10 +236,8 @@ fn answers_without_the_value_are_errors_of_their_own_kind() {
             }
         }
     });
-    let first = HttpSpec {
-        save: save("id", SavedFrom::Pattern("id=(\\d+)".to_owned()), true),
-        ..requests(&server, template(&[plain("/a/"), Part::Number]), 100)
-    };
+    let first = requests(&server, template(&[plain("/a/"), Part::Number]), 100)
+        .with(|kind| kind.save = save("id", SavedFrom::Pattern("id=(\\d+)".to_owned()), true));
     let second = HttpSpec {
         amount: HttpAmount::Records,
         ..requests(&server, template(&[plain("/b/"), Part::Saved("id".to_owned())]), 0)
@@ -265,10 +263,8 @@ fn answers_without_the_value_are_errors_of_their_own_kind() {
 #[test]
 fn phase_without_the_value_it_needs_fails_by_name() {
     let (server, _sent) = recording(|_, _| OK.to_owned());
-    let first = HttpSpec {
-        save: save("item", SavedFrom::Header("Location".to_owned()), true),
-        ..requests(&server, text("/"), 10)
-    };
+    let first = requests(&server, text("/"), 10)
+        .with(|kind| kind.save = save("item", SavedFrom::Header("Location".to_owned()), true));
     let second = requests(&server, template(&[plain("/"), Part::Saved("item".to_owned())]), 10);
     let mut runner = Runner::new(trial(vec![("first", http(first)), ("second", http(second))]));
     let report = runner.phase(0).unwrap();
@@ -305,7 +301,7 @@ fn loads_that_cannot_be_are_refused_with_all_faults() {
             vec!["no collection `c`"],
         ),
         (HttpSpec { amount: HttpAmount::Records, ..good.clone() }, vec!["no records"]),
-        (HttpSpec { save: save("x", SavedFrom::Pattern("(".to_owned()), true), ..good.clone() }, vec!["`x`"]),
+        (good.clone().with(|kind| kind.save = save("x", SavedFrom::Pattern("(".to_owned()), true)), vec!["`x`"]),
         (
             HttpSpec { connections: 0, ..good.clone() }.with(|kind| {
                 kind.body = Some(BodySpec::File { path: "/nonesuch".to_owned(), fill: BTreeMap::new() });
@@ -362,8 +358,8 @@ fn files_are_sent_with_texts_replaced() {
             *counted.lock().unwrap() += u32::from(asking.body != expected.as_bytes());
             Act::text(OK)
         });
-        let open = HttpSpec { save: save("changeset", SavedFrom::Body, false), ..requests(&server, text("/id"), 1) };
-        let open = HttpSpec { connections: 1, threads: 1, ..open };
+        let open = HttpSpec { connections: 1, threads: 1, ..requests(&server, text("/id"), 1) }
+            .with(|kind| kind.save = save("changeset", SavedFrom::Body, false));
         let fill = BTreeMap::from([
             ("CHANGESET".to_owned(), template(&[Part::Saved("changeset".to_owned())])),
             ("NUMBER".to_owned(), template(&[Part::Number])),
@@ -393,10 +389,8 @@ fn absolute_urls_of_the_same_server_are_paths() {
         let answering = Server::new(move |_| {
             Act::text(&format!("HTTP/1.1 201 C\r\nLocation: {saved}\r\nContent-Length: 0\r\n\r\n"))
         });
-        let first = HttpSpec {
-            save: save("item", SavedFrom::Header("location".to_owned()), true),
-            ..requests(&answering, text("/"), 5)
-        };
+        let first = requests(&answering, text("/"), 5)
+            .with(|kind| kind.save = save("item", SavedFrom::Header("location".to_owned()), true));
         let second = requests(&server, template(&[Part::Saved("item".to_owned())]), 20);
         let mut runner = Runner::new(trial(vec![("first", http(first)), ("second", http(second))]));
         assert_whole(&runner.phase(0).unwrap(), 5);
@@ -416,8 +410,9 @@ fn lists_of_different_lengths_are_used_up_to_the_shortest() {
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     });
     let part = |name: &str| Part::Saved(name.to_owned());
-    let numbered =
-        |prefix: &str, save, n| HttpSpec { save, ..requests(&server, template(&[plain(prefix), Part::Number]), n) };
+    let numbered = |prefix: &str, save, n| {
+        requests(&server, template(&[plain(prefix), Part::Number]), n).with(|kind| kind.save = save)
+    };
     let pattern = || SavedFrom::Pattern("(/.*)\"".to_owned());
     let mut saves = save("line", SavedFrom::Json(String::new()), true);
     saves.extend(save("a", pattern(), true));
