@@ -21,6 +21,7 @@ pub mod probe;
 pub mod processes;
 pub mod program;
 mod questions;
+mod reads;
 mod refusals;
 pub mod replicas;
 pub mod reported_values;

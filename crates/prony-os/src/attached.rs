@@ -1,15 +1,17 @@
 //! The processes of a server that runs already: which they are, and the wait for their end.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use prony_model::service::Observed;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::sample::{descendants, parent};
+use crate::sample::{descendants, members, parent};
 
 /// The word with which prony starts itself as the process that waits for the end of a server.
 pub const AWAIT: &str = "await-end";
@@ -45,12 +47,17 @@ impl Attached {
             }
             Observed::Cgroup(path) => {
                 let members = members(Path::new(path)).map_err(|error| format!("cannot read `{path}`: {error}"))?;
-                let pid = members.first().ok_or_else(|| format!("no process is in the control group `{path}`"))?;
-                Self { pid: *pid, group: Some(PathBuf::from(path)) }
+                let first = members.into_iter().min();
+                let pid = first.ok_or_else(|| format!("no process is in the control group `{path}`"))?;
+                Self { pid, group: Some(PathBuf::from(path)) }
             }
         };
         if !Path::new(&format!("/proc/{}", found.pid)).exists() {
             return Err(format!("there is no process {}", found.pid));
+        }
+        // A thread has a directory of its own in `/proc`, and no end that could be waited for.
+        if let Err(errno) = descriptor(found.pid) {
+            return Err(format!("{} cannot be observed as a process: {errno}", found.pid));
         }
         let all = found.all();
         let above = std::iter::successors(Some(std::process::id()), |pid| parent(*pid).filter(|above| *above > 0));
@@ -74,28 +81,62 @@ impl Attached {
         fs::read_link(format!("/proc/{}/exe", self.pid)).ok()
     }
 
+    /// Whether one of them listens on a TCP port; `None` where that is not known: they are in another network namespace, or their
+    /// descriptors cannot be read.
+    pub fn listens(&self, port: u16) -> Option<bool> {
+        let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+        if namespace("self")? != namespace(&self.pid.to_string())? {
+            return None;
+        }
+        let sockets = listening(port)?;
+        let mut are_known = true;
+        for pid in self.all() {
+            let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+                are_known = false;
+                continue;
+            };
+            let mut open = descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+            if open.any(|file| sockets.iter().any(|socket| file.as_os_str() == socket.as_str())) {
+                return Some(true);
+            }
+        }
+        are_known.then_some(false)
+    }
+
     /// The arguments of prony as the process that waits for their end.
     pub fn arguments(&self) -> [String; 2] {
-        let of = self.group.as_ref().map_or_else(|| self.pid.to_string(), |group| group.display().to_string());
+        let of = match &self.group {
+            Some(group) => format!("{GROUP}{}", group.display()),
+            None => self.pid.to_string(),
+        };
         [AWAIT.to_owned(), of]
     }
 }
 
-/// The members of a control group, in ascending order.
-fn members(group: &Path) -> std::io::Result<Vec<u32>> {
-    let text = fs::read_to_string(group.join("cgroup.procs"))?;
-    let mut all: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    all.sort_unstable();
-    Ok(all)
+/// The begin of a word that names a control group, where another is the number of a process.
+const GROUP: &str = "group:";
+
+/// The sockets that listen on a TCP port, as descriptors are linked to them (proc(5), `/proc/net/tcp`).
+fn listening(port: u16) -> Option<Vec<String>> {
+    const LISTENS: &str = "0A";
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    let socket = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (local, state, inode) = (words.get(1)?, *words.get(3)?, words.get(9)?);
+        let own = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
+        (own == port && state == LISTENS).then(|| format!("socket:[{inode}]"))
+    };
+    let all: Vec<String> = tables.iter().flat_map(|table| table.lines().skip(1).filter_map(socket)).collect();
+    (!all.is_empty()).then_some(all)
 }
 
 /// Waits until the process with this number, or the last in the control group with this directory, has ended; that it did is
 /// a failure.
 pub fn await_end(of: &str) -> ExitCode {
-    match of.parse() {
-        Ok(pid) => await_process(pid),
-        Err(_) => {
-            while members(Path::new(of)).is_ok_and(|all| !all.is_empty()) {
+    match of.strip_prefix(GROUP) {
+        None => of.parse().into_iter().for_each(await_process),
+        Some(group) => {
+            while members(Path::new(group)).is_ok_and(|all| !all.is_empty()) {
                 std::thread::sleep(AGAIN);
             }
         }
@@ -103,9 +144,14 @@ pub fn await_end(of: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn await_process(pid: i32) {
-    let Some(fd) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else { return };
-    while let Ok(0) | Err(rustix::io::Errno::INTR) = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None) {}
+fn descriptor(pid: u32) -> Result<OwnedFd, Errno> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    pidfd_open(pid, PidfdFlags::empty())
+}
+
+fn await_process(pid: u32) {
+    let Ok(fd) = descriptor(pid) else { return };
+    while let Ok(0) | Err(Errno::INTR) = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None) {}
 }
 
 #[cfg(test)]
@@ -120,7 +166,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pid");
         fs::write(&file, format!("{}\n/more\n", child.id())).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let own = Attached { pid: std::process::id(), group: None };
+        assert_eq!(own.listens(port), Some(true));
         let expected = Attached { pid: child.id(), group: None };
+        assert_eq!(expected.listens(port), Some(false), "another process does");
+        drop(listener);
+        assert_eq!(own.listens(port), None, "nobody does");
         assert_eq!(Attached::find(&Observed::Pid(child.id())), Ok(expected.clone()));
         assert_eq!(Attached::find(&Observed::PidFile(file.display().to_string())), Ok(expected.clone()));
         assert_eq!(expected.all(), [child.id()]);
@@ -149,6 +202,10 @@ mod tests {
         let found = group(&format!("{}\n", child.id()));
         assert_eq!(found, Ok(Attached { pid: child.id(), group: Some(directory.path().to_path_buf()) }));
         assert!(group("").unwrap_err().contains("no process is in the control group"));
+        let below = directory.path().join("below");
+        fs::create_dir(&below).unwrap();
+        fs::write(below.join("cgroup.procs"), format!("{}\n", child.id())).unwrap();
+        assert_eq!(group("").map(|found| (found.pid, found.all())), Ok((child.id(), vec![child.id()])), "in one below");
         child.kill().unwrap();
         child.wait().unwrap();
         for observed in [Observed::Pid(std::process::id()), Observed::Pid(1)] {

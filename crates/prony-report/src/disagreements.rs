@@ -7,7 +7,7 @@ use prony_model::record::TrialRecord;
 use prony_results::RunData;
 
 /// Phases that gave different answers where variants did the same work on the same data.
-pub(super) fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRecord>>) -> BTreeSet<String> {
+pub(crate) fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRecord>>) -> BTreeSet<String> {
     let mut strata: BTreeMap<usize, Vec<VariantTrials<'_>>> = BTreeMap::new();
     for (variant, trials) in trials {
         let Some(variant) = data.experiment.variants().get(*variant) else { continue };

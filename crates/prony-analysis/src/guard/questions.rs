@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use prony_model::http::HttpSpec;
 use prony_model::spec::{
     Action, Amount, CollectionSpec, DocumentSpec, Encoding, Ops, Order, PhaseSpec, Sharing, TrialSpec, ValueSpec,
 };
@@ -116,7 +117,8 @@ fn writes_by(action: &Action, collections: &[&CollectionSpec]) -> bool {
 fn is_stored_by_speed(spec: &TrialSpec, phase: &PhaseSpec) -> bool {
     let used = used(spec, phase);
     let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase.name).flat_map(PhaseSpec::actions);
-    before.any(|action| action.is_bounded_by_time() && writes_by(action, &used))
+    let writes = |action| writes_by(action, &used) || action.http().is_some_and(HttpSpec::may_write);
+    before.any(|action| action.is_bounded_by_time() && writes(action))
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {

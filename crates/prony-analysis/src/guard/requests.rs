@@ -8,7 +8,7 @@ use prony_model::http::{RequestKind, kind_instance};
 use prony_model::metric::{Metric, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Completion, Machine, PhaseRecord, TrialRecord};
+use prony_model::record::{Completion, Effective, EffectiveProgram, Machine, PhaseRecord, TrialRecord};
 use prony_model::service::LOAD;
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use serde_json::json;
@@ -28,15 +28,40 @@ const CONSIDERABLE: f64 = 0.05;
 /// Findings of all phases of a trial.
 pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl Iterator<Item = Finding> + 'a {
     let phases = spec.phases.iter().zip(&record.phases);
+    let elsewhere = record.effective.iter().flat_map(Effective::services).filter_map(observed_elsewhere);
     let reached = phases.filter(|(_, phase)| phase.completion != Completion::NotReached);
-    reached.flat_map(|(asked, phase)| {
+    elsewhere.chain(reached.flat_map(|(asked, phase)| {
         let unread = spec.services.iter().flat_map(|service| service.roles());
         let shared = shared_processors(spec, asked, (phase, record));
         repeated_bodies(asked, phase)
             .into_iter()
             .chain(shared)
+            .chain(answers_not_compared(asked, phase))
             .chain(unread.filter_map(|role| unread_counters(phase, &role)))
-    })
+    }))
+}
+
+/// No process that is observed listens where requests are sent: what is measured is another program.
+fn observed_elsewhere(server: &EffectiveProgram) -> Option<Finding> {
+    let name = &server.program;
+    let message = format!("none of the processes observed as service `{name}` listens on the port of its `url`");
+    let hint = "name the server's own processes in `observe`: a file with the number of a process may be older than the server; if \
+                requests reach it through a proxy, CPU time and memory are those of what is observed, and not of the proxy";
+    let found = Finding::of("observed_elsewhere", Severity::Warning, message, hint);
+    (server.listens == Some(false)).then(|| found.with(json!({ "service": name })))
+}
+
+/// Bodies were digested, and the digest says nothing, since some requests failed: the others are not the same in each trial.
+fn answers_not_compared(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
+    let digests = |kind: &RequestKind| kind.answer.as_ref().is_some_and(|answer| answer.digest);
+    let asks = asked.action.http()?.kinds.iter().any(digests);
+    let answer = phase.answer.as_ref().filter(|answer| asks && !answer.comparable)?;
+    let errors = phase.amount_of("", Metric::Errors).unwrap_or_default();
+    let message =
+        format!("bodies of answers were digested and are not compared: {} failed", number::count(errors, "request"));
+    let hint = "remove the cause of the errors, or digest answers in a phase of its own after the one with errors";
+    let found = Finding::of("answers_not_compared", Severity::Warning, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "errors": errors, "answer": answer })))
 }
 
 /// Fewer distinct bodies than requests: they contend for the same records, or are answered from a cache, as the real requests of

@@ -176,6 +176,7 @@ fn reads_that_find_nothing_are_named() {
     };
     let found = trial::nothing_found(&read("get", 0.0, 50.0), "").unwrap();
     assert_eq!((found.severity, found.message.as_str()), (Severity::Warning, "50 reads found no row at all"));
+    assert!(trial::nothing_found(&read("http", 0.0, 50.0), "").unwrap().message.starts_with("50 answers found no row"));
     assert_eq!(trial::nothing_found(&read("get", 1.0, 50.0), ""), None);
     assert_eq!(trial::nothing_found(&read("get", 0.0, 0.0), ""), None, "nothing was read");
     assert_eq!(trial::nothing_found(&read("compute", 0.0, 50.0), ""), None, "a cache that fills misses at first");

@@ -101,11 +101,18 @@ pub(crate) fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Optio
 pub(crate) fn nothing_found(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
     let of = |metric| phase.amount_of(instance, metric);
     let (rows, done) = (of(Metric::Rows)?, of(Metric::Operations)?);
-    if rows > 0.0 || done == 0.0 || (instance.is_empty() && !matches!(phase.action.as_str(), "get" | "scan" | "find")) {
+    if rows > 0.0
+        || done == 0.0
+        || (instance.is_empty() && !matches!(phase.action.as_str(), "get" | "scan" | "find" | "http"))
+    {
         return None;
     }
     let (reads, hint) = match phase.action.as_str() {
         "find" => ("operations", "check `where`, and whether an earlier phase stores the documents"),
+        "http" => (
+            "answers",
+            "check the pattern of `rows`, and whether these answers have a body, as those to HEAD have none",
+        ),
         _ => ("reads", "check whether an earlier phase stores these records, and with the same keys"),
     };
     let message = format!("{done:.0} {reads}{} found no row at all", whose(instance));

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::reads::{WORK, noise};
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::same_work;
-use super::{Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, questions, refusals};
+use super::{Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, questions, reads, refusals};
 use crate::conclude::{counted, is_of_calls, reports_operations};
-use prony_model::http::kind_of;
+use prony_model::http::{HttpSpec, kind_of};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
@@ -17,20 +18,8 @@ use prony_model::spec::{Action, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
 use prony_stats::summary;
 
-/// Work per operation may differ by this share before it is reported.
-const WORK: f64 = 0.01;
-
 /// Syncs and bytes written vary by nature; they may differ by this share.
 const SYNCS: f64 = 0.10;
-
-/// More than this share is no chance, however few operations there are.
-const LARGEST_NOISE: f64 = 0.5;
-
-/// By how much the shares of reads that found no record may differ.
-const MISSES: f64 = 0.01;
-
-/// By which share the rows of a scan or a query may differ; lengths of scans are drawn at random.
-const ROWS: f64 = 0.10;
 
 /// Every guard that needs a variant and its baseline.
 pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
@@ -211,7 +200,7 @@ pub(crate) fn unequal_offer(
         return Some(format!("{} {}: compare {}", a.subject_of(name.instance.as_deref()), given.why, given.instead));
     }
     let both = ((&a, baseline), (&b, variant));
-    if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| unequal_reads(both.0, both.1, name)) {
+    if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| reads::unequal(both.0, both.1, name)) {
         return Some(reason);
     }
     if let Some(reason) = unequal_state(&a, baseline, variant, metric).or_else(|| unequal_mix(&a, &b, name)) {
@@ -255,7 +244,7 @@ pub(crate) fn unequal_offer(
 }
 
 /// Why times of a phase with requests are not compared, where not as many requests of an earlier phase succeeded: the servers
-/// then store other amounts. Requests that only read (RFC 9110, section 9.2.1) store nothing.
+/// then store other amounts. Requests that only read store nothing.
 fn unequal_state(
     phase: &PhaseSpec,
     baseline: &VariantTrials<'_>,
@@ -266,11 +255,7 @@ fn unequal_state(
         return None;
     }
     let earlier = baseline.spec.phases.iter().take_while(|earlier| earlier.name != phase.name);
-    let writes = |earlier: &&PhaseSpec| {
-        let safe = ["GET", "HEAD", "OPTIONS", "TRACE"];
-        let kinds = earlier.action.http().map(|http| http.kinds.as_slice()).unwrap_or_default();
-        kinds.iter().any(|kind| !safe.contains(&kind.method.to_ascii_uppercase().as_str()))
-    };
+    let writes = |earlier: &&PhaseSpec| earlier.action.http().is_some_and(HttpSpec::may_write);
     let pairs = same_work(baseline, variant);
     earlier.filter(writes).find_map(|earlier| {
         let done = |trial: &TrialRecord| {
@@ -286,21 +271,21 @@ fn unequal_state(
     })
 }
 
-/// Why times and rates are not compared where two phases send other mixes of requests: those of all requests are of other work, and
+/// Why times and rates are not compared where two phases send other mixes or sessions of requests: those of all requests are of other work, and
 /// the rate of a kind is its share of them. The latencies of a kind are its own.
 fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String> {
-    let mix = |phase: &PhaseSpec| -> Vec<(Option<String>, f64)> {
-        let kinds = phase.action.http().map(|http| http.kinds.as_slice()).unwrap_or_default();
-        let all: f64 = kinds.iter().map(|kind| kind.weight).sum();
-        kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect()
+    let mix = |phase: &PhaseSpec| -> (bool, Vec<(Option<String>, f64)>) {
+        let Some(http) = phase.action.http() else { return (false, Vec::new()) };
+        let all: f64 = http.kinds.iter().map(|kind| kind.weight).sum();
+        (http.session, http.kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect())
     };
     let unit = name.key.metric.unit();
     let is_of_mix =
         unit == Unit::PerSecond || unit == Unit::Nanos && name.instance.as_deref().and_then(kind_of).is_none();
-    let same = |a: &[(Option<String>, f64)], b: &[(Option<String>, f64)]| {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
+    let same = |(one, a): (bool, Vec<(Option<String>, f64)>), (other, b): (bool, Vec<(Option<String>, f64)>)| {
+        one == other && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
     };
-    (is_of_mix && !same(&mix(a), &mix(b))).then(|| {
+    (is_of_mix && !same(mix(a), mix(b))).then(|| {
         format!(
             "in `{}` they send other mixes of requests: compare the latencies of one kind, such as `{}.kind.NAME.latency.p50`",
             a.name, a.name
@@ -308,75 +293,19 @@ fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String
     })
 }
 
-/// Why times of operations are not compared, where as many operations as fit were run, and not the same share of them found a
-/// record, or scans, queries and requests did not find as many: they do other work.
-fn unequal_reads(
-    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
-    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
-    name: &MetricName,
-) -> Option<String> {
-    let instance = name.instance.as_deref();
-    let timed =
-        matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) || name.key.metric == Metric::Operations;
-    if !timed || ![a, b].into_iter().all(|phase| phase.action_of(instance).is_bounded_by_time()) {
-        return None;
-    }
-    let per_operation = |all: &VariantTrials<'_>, metric| {
-        let phases = all.trials.iter().flat_map(|trial| &trial.phases);
-        let own = phases.filter(|phase| phase.name == name.phase && phase.completion == Completion::Complete);
-        let counts = own.filter_map(|phase| {
-            let of = |metric| phase.amount_of(instance.unwrap_or(""), metric);
-            Some((of(metric)?, of(Metric::Operations)?))
-        });
-        let (sum, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        (operations > 0.0).then(|| sum / operations)
-    };
-    if matches!(a.action_of(instance), Action::Scan(_) | Action::Find(_) | Action::Http(_)) {
-        let (ours, theirs) = (per_operation(baseline, Metric::Rows)?, per_operation(variant, Metric::Rows)?);
-        return ((ours - theirs).abs() > ROWS * ours.max(theirs)).then(|| {
-            format!(
-                "{}: an operation of `{}` found {ours:.1} rows, but one of `{}` {theirs:.1}",
-                a.subject_of(instance),
-                baseline.name,
-                variant.name
-            )
-        });
-    }
-    let of_each =
-        [(baseline, per_operation(baseline, Metric::Misses)), (variant, per_operation(variant, Metric::Misses))];
-    if matches!(a.action_of(instance), Action::Delete(_))
-        && let Some((unknown, _)) = of_each.iter().find(|(_, misses)| misses.is_none())
-    {
-        // One removal that finds nothing may cost a tenth of one that does, and a faster engine has more of them.
-        return Some(format!(
-            "{}: how many removals of `{}` found a record is not known, and they lasted a given time: bound them by `count`",
-            a.subject_of(instance),
-            unknown.name
-        ));
-    }
-    let [ours, theirs] = of_each.map(|(_, misses)| misses);
-    let (ours, theirs) = (ours?, theirs?);
-    ((ours - theirs).abs() > MISSES).then(|| {
-        format!(
-            "{}: {} of the operations of `{}` found no record, but {} of those of `{}`",
-            a.subject_of(instance),
-            percent(ours),
-            baseline.name,
-            percent(theirs),
-            variant.name
-        )
-    })
-}
-
 fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, &'a Answer)> {
     let (x, y) = (a.answer.as_ref()?, b.answer.as_ref()?);
-    let kind = |answer: &'a Answer| answer.digest.split_once(':').map(|(kind, _)| kind);
+    let kind = kind_of_digest;
     let comparable = x.comparable && y.comparable && a.action == b.action;
     let rows = x.rows.zip(y.rows).map(|(x, y)| x == y);
     let digests = (kind(x) == kind(y)).then(|| x.digest == y.digest);
     // Answers without a common part cannot be compared.
     let agree = [rows, digests].into_iter().flatten().reduce(|a, b| a && b).unwrap_or(false);
     (comparable && !agree).then_some((x, y))
+}
+
+fn kind_of_digest(answer: &Answer) -> Option<&str> {
+    answer.digest.split_once(':').map(|(kind, _)| kind)
 }
 
 fn disagreement(
@@ -398,12 +327,22 @@ fn disagreement(
         (Some((rows, _)), None) => {
             format!("`{left}` and `{right}` returned {} each, but not the same rows", number::count(rows, "row"))
         }
+        (None, None) if kind_of_digest(a) == kind_of_digest(b) => {
+            format!("`{left}` and `{right}` answered the same requests with other bodies")
+        }
         (None, None) => format!(
             "one of `{left}` and `{right}` reports its number of rows and the other a digest, so that their answers \
              cannot be compared"
         ),
     };
-    let hint = if ["reported:", "rows:", "bodies:"].iter().any(|kind| a.digest.starts_with(kind)) {
+    let itself = same_work(baseline, baseline).into_iter().any(|(one, other)| {
+        let of = |trial: &'_ TrialRecord| trial.phases.iter().find(|found| found.name == phase).cloned();
+        of(one).zip(of(other)).is_some_and(|(one, other)| differing(&one, &other).is_some())
+    });
+    let hint = if itself {
+        "two trials of the baseline differ too: what is random in answers, such as ids and times, has to be left out (`without` of \
+         an `answer`), and what they depend on has to be the same"
+    } else if ["reported:", "rows:", "bodies:"].iter().any(|kind| a.digest.starts_with(kind)) {
         "one of the two variants is wrong, or they do different work: do not compare speeds until their `digest` and \
          `rows` agree"
     } else {
@@ -451,11 +390,7 @@ fn unexplained(
     let per = |variant: &VariantTrials<'_>| typical(variant, phase, Metric::Operations).filter(|n| *n > 0.0);
     let (a, b, noise) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
         (Metric::Operations | Metric::Distinct, true, ..) => return None,
-        // Each draws as many records as it has time for, and the means of two such samples differ by chance: by less than this in
-        // 95 of 100 cases, where the work of an operation spreads no further than by its mean.
-        (Metric::UserBytes | Metric::Written, true, Some(x), Some(y)) => {
-            (a / x, b / y, (2.0 * (1.0 / x + 1.0 / y).sqrt()).min(LARGEST_NOISE))
-        }
+        (Metric::UserBytes | Metric::Written, true, Some(x), Some(y)) => (a / x, b / y, noise(x, y)),
         (_, true, Some(x), Some(y)) => (a / x, b / y, 0.0),
         _ => (a, b, 0.0),
     };

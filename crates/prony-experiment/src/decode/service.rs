@@ -74,7 +74,7 @@ fn running(view: &View<'_>, node: &Node, file: &str, problems: &mut Problems<'_>
     let url = view.text("url")?;
     let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")).unwrap_or_default();
     let port = authority.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-    let Some((_, port)) = port.filter(|(host, _)| ["127.0.0.1", "localhost", "[::1]"].contains(host)) else {
+    let Some((_, port)) = port.filter(|(host, _)| ["127.0.0.1", "localhost"].contains(host)) else {
         let problem =
             Problem::new(place.span.clone(), format!("`{url}` is no server of this machine that can be observed"));
         problems.add(via(place, problem.hint("write it as `http://127.0.0.1:8080`, without a path")));
@@ -96,8 +96,23 @@ fn running(view: &View<'_>, node: &Node, file: &str, problems: &mut Problems<'_>
         .whole("pid")
         .map(|pid| Observed::Pid(pid as u32))
         .or_else(|| table.text("pid_file").map(resolve).map(Observed::PidFile))
-        .or_else(|| table.text("cgroup").map(Observed::Cgroup))?;
+        .or_else(|| table.text("cgroup").map(resolve).map(Observed::Cgroup))?;
+    can_be_asked(view, &url, problems);
     Some(Some(RunningSpec { url, port, processes }))
+}
+
+/// Faults of the sign that a server is ready which runs already: prony reads none of its output, and asks without TLS.
+fn can_be_asked(view: &View<'_>, url: &str, problems: &mut Problems<'_>) {
+    let Some(ready) = view.get("ready") else { return };
+    for (key, has_effect, why) in [
+        ("line", false, "prony does not read the output of a server that runs already"),
+        ("http", !url.starts_with("https:"), "prony asks without TLS, which this server expects"),
+    ] {
+        if let Some(entry) = ready.entry(key).filter(|_| !has_effect) {
+            let hint = "use `tcp` or `command`, or leave `ready` out: the server is ready when it accepts connections";
+            problems.add(Problem::new(entry.key_span.clone(), why).hint(hint));
+        }
+    }
 }
 
 fn set_up(data: Option<&Node>, problems: &mut Problems<'_>) -> SetUp {

@@ -250,6 +250,9 @@ pub struct EffectiveProgram {
     pub pty: bool,
     /// The file that was executed, where that is known and recorded.
     pub executable: Option<String>,
+    /// Of a server that ran already: whether one of its processes listens where requests are sent; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listens: Option<bool>,
     /// How its process ended; `None` where it could not be executed.
     pub status: Option<Status>,
     /// What it wrote.

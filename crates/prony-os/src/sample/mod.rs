@@ -35,7 +35,7 @@ pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};
 pub use sync::{SyncCounters, Tracepoints};
 pub use tree::Root;
-pub(crate) use tree::{descendants, parent};
+pub(crate) use tree::{descendants, members, parent};
 pub use unsampled::{Ended, Ends};
 
 use crate::clock::{monotonic, thread_cpu};

@@ -289,7 +289,7 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: With
 fn peak_of(begin: &Snapshot, process: &ProcessSnapshot) -> Reading<f64> {
     match begin.processes.iter().find(|earlier| earlier.pid == process.pid) {
         Some(earlier) if !earlier.peak_reset => Reading::Missing(Why::NotPermitted(
-            "`clear_refs` could not be written at the phase's begin, so `VmHWM` includes earlier phases".into(),
+            "the peak was not reset at the phase's begin (`clear_refs`), so `VmHWM` includes earlier phases".into(),
         )),
         _ => Reading::Measured(bytes(process.peak)),
     }

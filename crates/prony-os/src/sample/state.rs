@@ -444,6 +444,8 @@ impl State {
 
     fn snapshot_processes(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<ProcessSnapshot> {
         let reset = self.settings.reset_peaks && roles.is_none();
+        let not_started: Vec<&str> =
+            self.roots.iter().filter(|root| !root.own).map(|root| root.role.as_str()).collect();
         let asked = |role: &String| roles.is_none_or(|roles| roles.contains(role));
         let alive = self.processes.values_mut().filter(|process| process.itself && asked(&process.role));
         alive
@@ -451,7 +453,7 @@ impl State {
                 let last = process.last.as_ref()?;
                 let (sample, peak) = (last.sample(at)?, last.memory?.peak);
                 let pss = process.pss();
-                let peak_reset = reset && process.reset_peak();
+                let peak_reset = reset && !not_started.contains(&process.role.as_str()) && process.reset_peak();
                 Some(ProcessSnapshot { pid: process.pid, role: process.role.clone(), sample, pss, peak, peak_reset })
             })
             .collect()

@@ -1,8 +1,9 @@
 //! Finds the processes that belong to a trial, and their roles.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::parse;
 use super::proc_file::{ProcFile, read_once};
@@ -20,17 +21,19 @@ pub struct Root {
     pub itself: bool,
     /// A control group whose members belong to the role too, whoever their parent is.
     pub group: Option<PathBuf>,
+    /// Whether prony started it. Of others it changes nothing, not even the kernel's peak of memory.
+    pub own: bool,
 }
 
 impl Root {
     /// A process that is itself a subject.
     pub fn subject(pid: u32, role: impl Into<String>) -> Self {
-        Self { pid, role: role.into(), itself: true, group: None }
+        Self { pid, role: role.into(), itself: true, group: None, own: true }
     }
 
     /// A process that only supervises the tree.
     pub fn supervisor(pid: u32, role: impl Into<String>) -> Self {
-        Self { pid, role: role.into(), itself: false, group: None }
+        Self { pid, role: role.into(), itself: false, group: None, own: true }
     }
 }
 
@@ -181,11 +184,27 @@ fn walk(roots: &[Root], known: &BTreeMap<u32, String>) -> BTreeMap<u32, String> 
 fn add_members(roots: &[Root], known: &BTreeMap<u32, String>, found: &mut BTreeMap<u32, String>) {
     for root in roots {
         let Some(group) = &root.group else { continue };
-        let members = kernel_text(group.join("cgroup.procs")).unwrap_or_default();
-        for pid in parse::pids(&members).into_iter().filter(|pid| !known.contains_key(pid)) {
+        let members = members(group).unwrap_or_default();
+        for pid in members.into_iter().filter(|pid| !known.contains_key(pid)) {
             found.entry(pid).or_insert_with(|| root.role.clone());
         }
     }
+}
+
+/// The processes in a control group and in those below it, whose CPU time and memory the kernel counts in it too.
+///
+/// # Errors
+/// Where the group itself cannot be read. One below may end at any time.
+pub(crate) fn members(group: &Path) -> io::Result<Vec<u32>> {
+    let mut all = parse::pids(&kernel_text(group.join("cgroup.procs"))?);
+    // A directory has two links, and one more for each directory below, where the file system counts them as cgroupfs does.
+    if fs::metadata(group).is_ok_and(|directory| directory.nlink() != 2) {
+        let below = fs::read_dir(group)?
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        all.extend(below.flat_map(|entry| members(&entry.path()).unwrap_or_default()));
+    }
+    Ok(all)
 }
 
 /// Children of all threads of a process; none where it has ended.

@@ -20,6 +20,7 @@ use prony_results::RunData;
 use prony_stats::summary::{median, median_interval};
 use serde::Serialize;
 
+use crate::disagreements::disagreeing;
 use crate::error::Error;
 
 /// The level of the intervals.
@@ -58,7 +59,7 @@ pub struct Tracked {
     pub written: usize,
     /// What was left out, and why; a sentence each.
     pub left_out: Vec<String>,
-    /// Whether variants were left out because trials of them failed.
+    /// Whether something was left out because trials failed or answers differ.
     pub failed: bool,
 }
 
@@ -103,6 +104,13 @@ pub fn tracked(data: &RunData, tracker: Tracker, out: &mut dyn Write) -> Result<
     for metric in metrics.iter().filter(|metric| !tracker.takes(metric.key.metric.better())) {
         tracked.left_out.push(format!("`{metric}`: {}", not_taken(metric)));
     }
+    let mut of_variants: BTreeMap<usize, Vec<&TrialRecord>> = BTreeMap::new();
+    data.trials.iter().for_each(|trial| of_variants.entry(trial.trial.variant).or_default().push(trial));
+    let wrong = disagreeing(data, &of_variants);
+    for phase in &wrong {
+        tracked.left_out.push(format!("phase `{phase}`: its variants gave different answers (`answers_differ`)"));
+        tracked.failed = true;
+    }
     for variant in data.experiment.variants() {
         let trials: Vec<&TrialRecord> = data.trials.iter().filter(|t| t.trial.variant == variant.id).collect();
         let failed: Vec<Outcome> =
@@ -116,7 +124,8 @@ pub fn tracked(data: &RunData, tracker: Tracker, out: &mut dyn Write) -> Result<
             tracked.failed = true;
             continue;
         }
-        for metric in metrics.iter().filter(|metric| tracker.takes(metric.key.metric.better())) {
+        let can_be = |metric: &&MetricName| tracker.takes(metric.key.metric.better()) && !wrong.contains(&metric.phase);
+        for metric in metrics.iter().filter(can_be) {
             if variant.spec.phases.iter().any(|phase| phase.name == metric.phase) {
                 match entry(data, variant, &trials, metric) {
                     Ok(entry) => entries.push(entry),

@@ -18,7 +18,7 @@ impl Span<'_> {
     /// Why the kernel's peak may be from before the span.
     fn foreign_peak(&self, begin: &Snapshot, series: &[ProcessSeries]) -> Option<Why> {
         if begin.processes.iter().any(|process| !process.peak_reset) {
-            let why = "`clear_refs` could not be written at the phase's begin, so the peak includes earlier phases";
+            let why = "the peak was not reset at the phase's begin (`clear_refs`), so the peak includes earlier phases";
             return Some(Why::NotPermitted(why.into()));
         }
         if self.from_the_start || !self.to_the_end {

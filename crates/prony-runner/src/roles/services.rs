@@ -224,7 +224,7 @@ impl<'a> Services<'a> {
         context: &RunContext<'_>,
         Prepared { service, share, setting }: Prepared<'a>,
     ) -> Result<Option<Instance<'a>>, Error> {
-        let attached = match observed::attached(service) {
+        let attached = match observed::attached(service, &mut || context.interrupt.asked()) {
             Ok(attached) => attached,
             Err(why) => {
                 self.fault = Some(Fault::not_begun(&share.role, why));
@@ -306,6 +306,11 @@ impl<'a> Services<'a> {
                 sign => ready::is(sign, &instance.setting, instance.share.port),
             };
             if ready {
+                let Instance { service, attached, .. } = &self.instances[number];
+                let recorded = self.effective.iter_mut().find(|effective| effective.program == service.program.name);
+                if let Some(attached) = attached {
+                    observed::record_listening(attached, service, recorded);
+                }
                 return Ok(true);
             }
             let instance = &self.instances[number];
@@ -436,7 +441,11 @@ impl<'a> Services<'a> {
             if let (Some(end), None) = (&instance.end, &self.fault) {
                 let end = end.clone();
                 instance.rest(buffer);
-                self.fault = Some(Fault::ended(&instance.share.role, &end, &instance.captured()));
+                let role = &instance.share.role;
+                self.fault = Some(match instance.attached {
+                    Some(_) => Fault::ended_elsewhere(role),
+                    None => Fault::ended(role, &end, &instance.captured()),
+                });
             }
         }
         Ok(self.fault.is_none())

@@ -91,6 +91,14 @@ impl Fault {
         Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
     }
 
+    /// A server that prony did not start ended. How it did is not known: only its parent is told.
+    pub(crate) fn ended_elsewhere(role: &str) -> Self {
+        let evidence = vec![format!(
+            "service `{role}` ended before the trial did; how is not known, since prony did not start it"
+        )];
+        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
+    }
+
     /// It ended before it was asked to.
     pub(crate) fn ended(role: &str, end: &End, output: &[Captured; 2]) -> Self {
         let messages = output.iter().rev().map(Captured::text).collect::<Vec<_>>().join("\n");

@@ -34,7 +34,9 @@ fn server(bench: &Bench) -> Server {
 }
 
 fn run(bench: &Bench, port: u16, observe: &str, phases: &str) -> TrialRecord {
-    let service = format!("[[service]]\nname = \"db\"\nurl = \"http://127.0.0.1:{port}\"\nobserve = {{ {observe} }}\n");
+    let ready = format!("ready = {{ tcp = \"127.0.0.1:{port}\", within = \"2 s\" }}\n");
+    let service =
+        format!("[[service]]\nname = \"db\"\nurl = \"http://127.0.0.1:{port}\"\nobserve = {{ {observe} }}\n{ready}");
     bench.trial(&format!("{service}{phases}"))
 }
 
@@ -69,6 +71,7 @@ fn server_that_runs_already_is_measured_and_goes_on() {
     assert_eq!(amount(&trial, "burn", Metric::Operations), 20.0);
     let recorded = &trial.effective.as_ref().unwrap().services()[0];
     assert!(recorded.executable.as_ref().unwrap().ends_with("/node"), "{:?}", recorded.executable);
+    assert_eq!(recorded.listens, Some(true));
     assert!(recorded.remarks.iter().any(|remark| remark.contains("did not start")), "{:?}", recorded.remarks);
 
     let by_pid = run(&bench, server.port, &format!("pid = {pid}"), &phases.concat());
@@ -91,5 +94,34 @@ fn server_that_ends_or_is_not_there_is_the_outcome() {
     };
     failed(run(&bench, server.port, &format!("pid = {}", std::process::id()), &more), "prony itself is below process");
     failed(run(&bench, server.port, "pid_file = \"none\"", &more), "cannot read");
-    failed(run(&bench, server.port, &format!("pid = {pid}"), &format!("{end}{more}")), "service `db` ended before");
+    let thread = |task: std::fs::DirEntry| task.file_name().into_string().unwrap().parse::<u32>().unwrap();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| thread(task.unwrap()));
+    let other = threads.max().filter(|thread| *thread != pid).unwrap();
+    failed(run(&bench, server.port, &format!("pid = {other}"), &more), "cannot be observed as a process");
+    let ended = run(&bench, server.port, &format!("pid = {pid}"), &format!("{end}{more}"));
+    assert_eq!(ended.ending.outcome, Outcome::Failed { code: None }, "prony does not know how it ended");
+    failed(ended, "service `db` ended before the trial did; how is not known");
+}
+
+#[test]
+fn processes_of_another_program_are_named_and_a_server_may_come_late() {
+    let Some(bench) = bench() else { return };
+    let server = server(&bench);
+    let mut other = Command::new("sleep").arg("300").spawn().unwrap();
+    let read = requests("read", "service = \"db\", path = \"/\", requests = 5");
+    let trial = run(&bench, server.port, &format!("pid = {}", other.id()), &read);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let guards: Vec<&str> = trial.findings.iter().map(|finding| finding.guard.as_str()).collect();
+    assert!(guards.contains(&"observed_elsewhere"), "{guards:?}");
+    let (pid, late) = (server.child.id(), bench.path("late"));
+    let writer = std::thread::spawn(move || {
+        // Before it is there, the trial has to wait for it.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::fs::write(late, format!("{pid}\n")).unwrap();
+    });
+    let trial = run(&bench, server.port, "pid_file = \"late\"", &read);
+    writer.join().unwrap();
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert!(trial.findings.iter().all(|finding| finding.guard != "observed_elsewhere"));
 }

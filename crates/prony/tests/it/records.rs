@@ -240,6 +240,7 @@ pub(crate) fn program() -> Effective {
         inherit: texts("LANG"),
         runtime: Some(Runtime::Node),
         pty: true,
+        listens: Some(true),
         executable: Some("/usr/bin/node".into()),
         status: Some(Status::Exited(1)),
         output: output(),

@@ -1,8 +1,11 @@
 //! Tests which figures of requests are compared, where not as many of them succeeded in two trials of a block.
 
 use prony_model::http::{HttpAmount, RequestKind};
-use prony_model::record::Moment;
+use std::sync::Arc;
+
+use prony_model::record::effective::EffectiveServices;
 use prony_model::record::machine::CpuTicks;
+use prony_model::record::{Answer, Effective, EffectiveProgram, Moment};
 
 use super::*;
 
@@ -217,4 +220,72 @@ fn rates_of_answers_with_other_rows_are_not_compared() {
     assert_eq!(unequal(&spec, "read.rss.max", &ten, &five), None, "no time");
     let bounded = served("GET", "requests = 100, answer = { rows = \"row\" }");
     assert_eq!(unequal(&bounded, "read.time", &ten, &five), None, "the answers themselves are compared");
+}
+
+/// A warm-up, or a request that failed, leaves other requests in the results of each trial.
+#[test]
+fn rows_are_compared_for_each_answer_where_answers_cannot_be_compared_one_by_one() {
+    let ran = |rows: f64, comparable| {
+        let counts = [(Metric::Time, 1e9), (Metric::Operations, 1_000.0), (Metric::Rows, rows)];
+        let answer = Answer { rows: Some(rows as u64), digest: format!("rows:{rows}"), comparable };
+        record(vec![phase("insert", &[]), PhaseRecord { answer: Some(answer), ..phase("read", &counts) }])
+    };
+    let exactly = served("GET", "requests = 1_000, answer = { rows = \"row\" }");
+    let warmed = served("GET", "requests = 1_000, warm_up = \"1 s\", answer = { rows = \"row\" }");
+    for name in ["read.rate", "read.time", "read.latency.p50"] {
+        let differ = |spec, rows, comparable| unequal(spec, name, &ran(10_000.0, comparable), &ran(rows, comparable));
+        for spec in [&exactly, &warmed] {
+            let why = differ(spec, 8_000.0, false).unwrap_or_default();
+            assert!(why.contains("found 10.0 rows, but one of `y` 8.0"), "{name}: {why}");
+            assert_eq!(differ(spec, 9_950.0, false), None, "{name}");
+        }
+        assert!(differ(&exactly, 9_800.0, false).is_some(), "{name}: the same requests have the same rows");
+        assert_eq!(differ(&warmed, 9_800.0, false), None, "{name}: other requests may have a few rows less");
+        assert_eq!(differ(&exactly, 8_000.0, true), None, "{name}: another finding says so");
+    }
+}
+
+/// Rows are counted for a whole phase.
+#[test]
+fn latencies_of_kinds_and_steps_are_not_compared_where_answers_have_other_rows() {
+    let spec = served("GET", "duration = \"5 s\", answer = { rows = \"row\" }");
+    let ran = |rows: f64| {
+        let counts = [(Metric::Time, 1e9), (Metric::Operations, 1_000.0), (Metric::Rows, rows)];
+        record(vec![phase("insert", &[]), phase("read", &counts)])
+    };
+    for name in ["read.kind.a.latency.p50", "read.step.2.latency.p99"] {
+        let why = unequal(&spec, name, &ran(10_000.0), &ran(1_000.0)).unwrap_or_default();
+        assert!(why.contains("found 10.0 rows"), "{name}: {why}");
+        assert_eq!(unequal(&spec, name, &ran(10_000.0), &ran(9_950.0)), None, "{name}");
+    }
+}
+
+#[test]
+fn digests_that_say_nothing_are_reported() {
+    let spec = served("GET", "requests = 9, answer = { digest = true }");
+    let ran = |comparable| {
+        let answer = Answer { rows: None, digest: "bodies:1".to_owned(), comparable };
+        let counts = [(Metric::Operations, 8.0), (Metric::Errors, 1.0)];
+        let read = PhaseRecord { answer: Some(answer), action: "http".to_owned(), ..phase("read", &counts) };
+        record(vec![phase("insert", &[]), read])
+    };
+    let found = |comparable| -> Vec<String> {
+        let record = ran(comparable);
+        let all = super::super::requests::check(&spec, &record);
+        all.filter(|found| found.guard == "answers_not_compared").map(|found| found.message).collect()
+    };
+    assert_eq!(found(false), ["bodies of answers were digested and are not compared: 1 request failed"]);
+    assert_eq!(found(true), Vec::<String>::new());
+}
+
+#[test]
+fn processes_that_do_not_listen_are_not_the_server() {
+    let spec = served("GET", "requests = 9");
+    for (listens, expected) in [(Some(false), 1), (Some(true), 0), (None, 0)] {
+        let server = EffectiveProgram { program: "api".to_owned(), listens, ..EffectiveProgram::default() };
+        let effective = Effective::Services(Arc::new(EffectiveServices { services: vec![server] }));
+        let record = TrialRecord { effective: Some(effective), ..record(Vec::new()) };
+        let all = super::super::requests::check(&spec, &record);
+        assert_eq!(all.filter(|found| found.guard == "observed_elsewhere").count(), expected, "{listens:?}");
+    }
 }

@@ -1,9 +1,10 @@
 //! A server that runs already: a process of prony waits for its end in its place, and its own processes are observed.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use prony_model::record::EffectiveProgram;
-use prony_model::service::ServiceSpec;
+use prony_model::service::{Observed, ServiceSpec};
 use prony_os::attached::Attached;
 use prony_os::launch::{LaunchSpec, Started};
 use prony_os::limits::Group;
@@ -11,15 +12,35 @@ use prony_os::sample::Root;
 
 use crate::reused::{counting, counts_cpu};
 
+/// How often it is looked for.
+const AGAIN: Duration = Duration::from_millis(50);
+
 /// What is recorded of such a server.
 const REMARK: &str = "prony did not start this server, and observed its processes";
 
-/// The processes of a server that runs already; `None` where prony starts it.
+/// The processes of a server that runs already, which may be starting again; `None` where prony starts it.
 ///
 /// # Errors
 /// Why they cannot be observed, in words.
-pub(super) fn attached(service: &ServiceSpec) -> Result<Option<Attached>, String> {
-    service.running.as_ref().map(|running| Attached::find(&running.processes)).transpose()
+pub(super) fn attached(service: &ServiceSpec, stop: &mut dyn FnMut() -> bool) -> Result<Option<Attached>, String> {
+    let Some(running) = &service.running else { return Ok(None) };
+    let until = Instant::now() + service.ready.within.to_duration();
+    loop {
+        let found = Attached::find(&running.processes);
+        // The number of a process that has ended is that of no other soon.
+        let may_come = !matches!(running.processes, Observed::Pid(_));
+        if found.is_ok() || !may_come || Instant::now() >= until || stop() {
+            return found.map(Some);
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Records whether a server that is ready is the one that is observed: whether a process of it listens where requests are sent.
+pub(super) fn record_listening(attached: &Attached, service: &ServiceSpec, recorded: Option<&mut EffectiveProgram>) {
+    if let (Some(recorded), Some(running)) = (recorded, &service.running) {
+        recorded.listens = attached.listens(running.port);
+    }
 }
 
 /// Turns the launch of a service into that of the process which waits for the end of the server.
@@ -44,5 +65,5 @@ pub(super) fn root(
         Some(Attached { pid, group }) => (*pid, group.clone(), group.clone().filter(|dir| counts_cpu(dir))),
         None => (started.pid, group.directories().first().map(|dir| dir.to_path_buf()), counting(group)),
     };
-    (Root { group, ..Root::subject(pid, role) }, counts)
+    (Root { group, own: attached.is_none(), ..Root::subject(pid, role) }, counts)
 }

@@ -1,0 +1,125 @@
+//! Whether operations found as much in two variants.
+
+use super::percent;
+use super::variant_trials::VariantTrials;
+use prony_model::metric::{Metric, MetricName};
+use prony_model::record::{Completion, PhaseRecord};
+use prony_model::spec::{Action, PhaseSpec};
+use prony_model::units::{Nanos, Unit};
+
+/// Work per operation may differ by this share before it is reported.
+pub(super) const WORK: f64 = 0.01;
+
+/// More than this share is no chance, however few operations there are.
+const LARGEST_NOISE: f64 = 0.5;
+
+/// By how much the shares of reads that found no record may differ.
+const MISSES: f64 = 0.01;
+
+/// By which share the rows of a scan or a query may differ, as lengths of scans are drawn at random; those of answers to requests,
+/// where other requests were sent, by as much more than [`WORK`] at most.
+const ROWS: f64 = 0.10;
+
+/// Why times of operations are not compared, where as many operations as fit were run, and not the same share of them found a
+/// record, or scans, queries and requests did not find as many: they do other work. Rows of answers that cannot be compared one by
+/// one, since other requests were sent or some failed, are compared in the same way.
+pub(super) fn unequal(
+    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
+    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
+    name: &MetricName,
+) -> Option<String> {
+    let instance = name.instance.as_deref();
+    let timed =
+        matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) || name.key.metric == Metric::Operations;
+    let by_time = [a, b].into_iter().all(|phase| phase.action_of(instance).is_bounded_by_time());
+    if let Action::Http(_) | Action::Scan(_) | Action::Find(_) = a.action_of(instance) {
+        let most = most_rows((a, baseline), (b, variant), by_time, name).filter(|_| timed)?;
+        // Rows of requests are counted for all kinds and steps together.
+        let instance = if a.action_of(instance).http().is_some() { None } else { instance };
+        let [ours, theirs] = [baseline, variant]
+            .map(|all| per_operation(all, (&name.phase, instance), Metric::Rows).map(|(rows, _)| rows));
+        let (ours, theirs) = (ours?, theirs?);
+        return ((ours - theirs).abs() > most * ours.max(theirs)).then(|| {
+            format!(
+                "{}: an operation of `{}` found {ours:.1} rows, but one of `{}` {theirs:.1}",
+                a.subject_of(instance),
+                baseline.name,
+                variant.name
+            )
+        });
+    }
+    if !timed || !by_time {
+        return None;
+    }
+    let misses = |all| per_operation(all, (&name.phase, instance), Metric::Misses).map(|(misses, _)| misses);
+    let of_each = [(baseline, misses(baseline)), (variant, misses(variant))];
+    if matches!(a.action_of(instance), Action::Delete(_))
+        && let Some((unknown, _)) = of_each.iter().find(|(_, misses)| misses.is_none())
+    {
+        // One removal that finds nothing may cost a tenth of one that does, and a faster engine has more of them.
+        return Some(format!(
+            "{}: how many removals of `{}` found a record is not known, and they lasted a given time: bound them by `count`",
+            a.subject_of(instance),
+            unknown.name
+        ));
+    }
+    let [ours, theirs] = of_each.map(|(_, misses)| misses);
+    let (ours, theirs) = (ours?, theirs?);
+    ((ours - theirs).abs() > MISSES).then(|| {
+        format!(
+            "{}: {} of the operations of `{}` found no record, but {} of those of `{}`",
+            a.subject_of(instance),
+            percent(ours),
+            baseline.name,
+            percent(theirs),
+            variant.name
+        )
+    })
+}
+
+/// By which share rows of an operation may differ; `None` where they are compared in no such way: all operations did the same, or their
+/// answers are compared one by one.
+fn most_rows(
+    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
+    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
+    by_time: bool,
+    name: &MetricName,
+) -> Option<f64> {
+    let Some((one, other)) = a.action.http().zip(b.action.http()) else { return by_time.then_some(ROWS) };
+    let is_compared = |phase: &PhaseRecord| phase.answer.as_ref().is_none_or(|answer| answer.comparable);
+    let one_by_one = || [baseline, variant].iter().all(|all| complete(all, &name.phase).all(is_compared));
+    if !by_time && one_by_one() {
+        return None;
+    }
+    if !by_time && [one, other].iter().all(|http| http.warm_up == Nanos::ZERO) {
+        return Some(WORK);
+    }
+    let answers = |all| per_operation(all, (&name.phase, None), Metric::Rows).map(|(_, answers)| answers);
+    Some(WORK + noise(answers(baseline)?, answers(variant)?).min(ROWS))
+}
+
+/// A count for each operation of a phase, or of an instance in it, over all trials, and the operations.
+fn per_operation(
+    all: &VariantTrials<'_>,
+    (phase, instance): (&str, Option<&str>),
+    metric: Metric,
+) -> Option<(f64, f64)> {
+    let counts = complete(all, phase).filter_map(|phase| {
+        let of = |metric| phase.amount_of(instance.unwrap_or(""), metric);
+        Some((of(metric)?, of(Metric::Operations)?))
+    });
+    let (sum, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (operations > 0.0).then(|| (sum / operations, operations))
+}
+
+/// The records of a phase that was completed.
+fn complete<'a>(all: &'a VariantTrials<'_>, phase: &'a str) -> impl Iterator<Item = &'a PhaseRecord> {
+    let phases = all.trials.iter().flat_map(|trial| &trial.phases);
+    phases.filter(move |found| found.name == phase && found.completion == Completion::Complete)
+}
+
+/// Each of two variants draws as many records as it has time for, and the means over so many operations differ by chance: by a smaller
+/// share than this in 95 of 100 cases, where the work of an operation spreads no further than by its mean.
+pub(super) fn noise(x: f64, y: f64) -> f64 {
+    (2.0 * (1.0 / x + 1.0 / y).sqrt()).min(LARGEST_NOISE)
+}
