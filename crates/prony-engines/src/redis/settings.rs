@@ -10,7 +10,7 @@
 //! otherwise it is all of the commands since the last sync. Without the file, what is on the disk is a snapshot: a file with
 //! a checksum, which is synced and then takes the place of the one before.
 
-use prony_model::record::effective::{NamedSettings, Promise, Setting};
+use prony_model::record::effective::{NamedSettings, PowerCut, ProcessCrash, Promise, Setting};
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
 use super::connection::{Connection, Failure, Value};
@@ -52,7 +52,12 @@ pub(super) fn promises() -> Vec<Promise> {
             ..promise(Durability::Strict, "appendonly yes, appendfsync always, no-appendfsync-on-rewrite no", false)
         },
         promise(Durability::Volatile, "appendonly no: snapshots (`save` of the server, and `persist`)", true),
-        promise(Durability::None, "appendonly yes, appendfsync everysec; or no, by the option", false),
+        Promise {
+            // With `everysec`; with `no` a crash of the server loses nothing.
+            process_crash: ProcessCrash::LosesTail,
+            power_cut: PowerCut::Tail,
+            ..promise(Durability::None, "appendonly yes, appendfsync everysec; or no, by the option", false)
+        },
     ]
 }
 
