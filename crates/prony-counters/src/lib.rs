@@ -4,8 +4,10 @@
 //! Whatever a server answers, or where it does not answer, reading takes no longer than [`DEADLINE`] and ends with numbers or
 //! with the reason why there are none: a source that fails is never a zero.
 
+mod bson;
 mod http;
 pub mod lines;
+mod mongodb;
 #[cfg(feature = "postgres")]
 mod postgresql;
 mod redis;
@@ -68,6 +70,7 @@ pub fn source(spec: &CounterSource, at: &str, names: Vec<String>) -> Option<Box<
     Some(match spec {
         CounterSource::Postgresql(_) => postgresql(at, names),
         CounterSource::Redis(_) => Box::new(redis::Redis::new(at, names)),
+        CounterSource::Mongodb(_) => Box::new(mongodb::Mongodb::new(at, names)),
         CounterSource::Prometheus(_) => Box::new(http::Page::new(at, names)),
         CounterSource::Command(_) => return None,
     })

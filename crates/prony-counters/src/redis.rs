@@ -10,15 +10,14 @@ use std::time::Instant;
 
 use prony_model::reading::{Reading, Why};
 use prony_model::service::REDIS_COMMANDS;
+use prony_resp::{Address, Head};
 
 use crate::http::{connected, received};
 use crate::{DEADLINE, LONGEST, Number, Numbers, Source, chosen};
 
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Redis {
-    address: String,
-    /// The words of `AUTH` where the server asks for a password: a user's name, where it has one, and the password.
-    login: Vec<String>,
+    address: Result<Address, &'static str>,
     names: Vec<String>,
     open: Option<Open>,
     /// Connections that were made.
@@ -33,35 +32,36 @@ struct Open {
 
 impl Redis {
     pub(crate) fn new(address: &str, names: Vec<String>) -> Self {
-        let address = address.strip_prefix("redis://").unwrap_or(address).trim_end_matches('/');
-        let (login, address) = address.rsplit_once('@').unwrap_or(("", address));
-        let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        let words = [user, password].into_iter().filter(|word| !word.is_empty()).map(decoded);
-        Self { address: address.to_owned(), login: words.collect(), names, open: None, connections: 0 }
+        Self { address: Address::parse(address), names, open: None, connections: 0 }
     }
 
     fn info(&mut self) -> Result<(String, u64), String> {
+        let address = self.address.as_ref().map_err(|fault| (*fault).to_owned())?;
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let stream = connected(&self.address)?;
+                let stream = connected(&address.place)?;
                 self.connections += 1;
                 let open = self.open.insert(Open { stream, commands: 0 });
-                if !self.login.is_empty() {
-                    open.ask(&command("AUTH", &self.login), simple)?;
+                if !address.login.is_empty() {
+                    open.ask("AUTH", &address.login, simple)?;
                 }
                 open
             }
         };
         let before = open.commands;
-        Ok((open.ask(&command("INFO", &[]), bulk)?, before))
+        Ok((open.ask("INFO", &[], bulk)?, before))
     }
 }
 
 impl Open {
     /// The answer to a command, of the kind that it has to be.
-    fn ask(&mut self, command: &[u8], kind: Kind) -> Result<String, String> {
-        self.stream.write_all(command).map_err(|error| error.to_string())?;
+    fn ask(&mut self, name: &str, arguments: &[String], kind: Kind) -> Result<String, String> {
+        let words: Vec<&[u8]> =
+            [name].into_iter().chain(arguments.iter().map(String::as_str)).map(str::as_bytes).collect();
+        let mut command = Vec::new();
+        prony_resp::push(&mut command, &words);
+        self.stream.write_all(&command).map_err(|error| error.to_string())?;
         self.commands += 1;
         let until = Instant::now() + DEADLINE;
         let mut answer: Vec<u8> = Vec::new();
@@ -102,51 +102,36 @@ fn fields(text: &str) -> (BTreeMap<String, f64>, String) {
     (values, run.to_owned())
 }
 
-/// A command in RESP: an array of bulk strings.
-fn command(name: &str, words: &[String]) -> Vec<u8> {
-    let all = [name].into_iter().chain(words.iter().map(String::as_str));
-    let bulks: String = all.map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-    format!("*{}\r\n{bulks}", words.len() + 1).into_bytes()
-}
-
-/// A part of a URL without its percent-encoding (RFC 3986, section 2.1).
-fn decoded(part: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = part.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let digits = behind.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let code = digits.filter(|_| *first == b'%').and_then(|two| u8::from_str_radix(two, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &behind[2..] } else { behind };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Reads the text of an answer of one kind once all of it is there.
 type Kind = fn(&[u8]) -> Result<Option<String>, String>;
 
 /// A simple string: one line.
 fn simple(answer: &[u8]) -> Result<Option<String>, String> {
-    let Some(head) = head(answer)? else { return Ok(None) };
-    head.strip_prefix('+').map(|text| Some(text.to_owned())).ok_or_else(|| "the answer is no text".to_owned())
+    match head(answer)? {
+        None => Ok(None),
+        Some((Head::Text(text), _)) => Ok(Some(String::from_utf8_lossy(&answer[text]).into_owned())),
+        Some(_) => Err("the answer is no text".to_owned()),
+    }
 }
 
 /// A bulk string: a line with its length, and the text.
 fn bulk(answer: &[u8]) -> Result<Option<String>, String> {
-    let Some(head) = head(answer)? else { return Ok(None) };
-    let length = head.strip_prefix('$').and_then(|length| length.parse::<usize>().ok()).filter(|len| *len <= LONGEST);
-    let (begin, length) = (head.len() + 2, length.ok_or("the answer is no text of some length")?);
-    let body = answer.get(begin..begin + length).filter(|_| answer.len() >= begin + length + 2);
-    Ok(body.map(|body| String::from_utf8_lossy(body).into_owned()))
+    match head(answer)? {
+        None => Ok(None),
+        Some((Head::Bulk(Some(length)), begin)) if length <= LONGEST => {
+            let body = answer.get(begin..begin + length).filter(|_| answer.len() >= begin + length + 2);
+            Ok(body.map(|body| String::from_utf8_lossy(body).into_owned()))
+        }
+        Some(_) => Err("the answer is no text of some length".to_owned()),
+    }
 }
 
 /// The first line of an answer, which is no error.
-fn head(answer: &[u8]) -> Result<Option<&str>, String> {
-    let Some(end) = answer.windows(2).position(|two| two == b"\r\n") else {
-        return if answer.len() > 1_000 { Err("the answer is not of Redis".to_owned()) } else { Ok(None) };
-    };
-    let head = std::str::from_utf8(&answer[..end]).map_err(|_| "the answer is not of Redis")?;
-    head.strip_prefix('-').map_or(Ok(Some(head)), |error| Err(error.to_owned()))
+fn head(answer: &[u8]) -> Result<Option<(Head, usize)>, String> {
+    match prony_resp::head(answer).map_err(|error| error.to_string())? {
+        Some((Head::Error(text), _)) => Err(String::from_utf8_lossy(&answer[text]).into_owned()),
+        head => Ok(head),
+    }
 }
 
 #[cfg(test)]
@@ -161,25 +146,11 @@ mod tests {
         }
         assert_eq!(bulk(all).unwrap().as_deref(), Some("a:1\r\nb:2"));
         assert_eq!(bulk(b"-NOAUTH Authentication required.\r\n").unwrap_err(), "NOAUTH Authentication required.");
-        for garbage in [&b"$-1\r\n"[..], b":5\r\n", b"$99999999999\r\n", b"hello\r\n", b"+OK\r\n", &[b'x'; 2_000]] {
+        for garbage in [&b"$-1\r\n"[..], b":5\r\n", b"$9999999\r\n", b"$99999999999\r\n", b"hello\r\n", b"+OK\r\n"] {
             assert!(bulk(garbage).is_err());
         }
-    }
-
-    #[test]
-    fn login_is_that_of_the_url() {
-        let login = |address| {
-            let redis = Redis::new(address, Vec::new());
-            (redis.address, redis.login)
-        };
-        let of = |address: &str, words: &[&str]| (address.to_owned(), words.iter().map(|&w| w.to_owned()).collect());
-        assert_eq!(login("127.0.0.1:1"), of("127.0.0.1:1", &[]));
-        assert_eq!(login("redis://localhost:1/"), of("localhost:1", &[]));
-        assert_eq!(login("redis://:a%40b%zz@[::1]:1"), of("[::1]:1", &["a@b%zz"]));
-        assert_eq!(login("redis://user:pass@host:1"), of("host:1", &["user", "pass"]));
-        let auth = command("AUTH", &["user".to_owned(), "p".to_owned()]);
-        assert_eq!(auth, b"*3\r\n$4\r\nAUTH\r\n$4\r\nuser\r\n$1\r\np\r\n");
         assert_eq!(simple(b"+OK\r\n").unwrap().as_deref(), Some("OK"));
+        assert!(simple(b":1\r\n").is_err());
     }
 
     #[test]

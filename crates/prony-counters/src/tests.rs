@@ -102,7 +102,7 @@ fn server_that_is_not_there_is_a_reason() {
 fn reasons_have_no_parameters_of_a_source() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (page, redis) = (CounterSource::Prometheus(String::new()), CounterSource::Redis(String::new()));
-    let postgresql = CounterSource::Postgresql(String::new());
+    let (postgresql, mongodb) = (CounterSource::Postgresql(String::new()), CounterSource::Mongodb(String::new()));
     let closed = answering(vec![b"HTTP/1.0 500 No\r\n\r\n".into()]);
     for (spec, at) in [
         (&page, format!("http://{free}/metrics?token=s3cret")),
@@ -111,6 +111,9 @@ fn reasons_have_no_parameters_of_a_source() {
         (&page, "https://s3cret/".to_owned()),
         (&redis, format!("redis://user:s3cret@{free}")),
         (&redis, "s3cret".to_owned()),
+        (&mongodb, format!("mongodb://user:s3cret@{free}")),
+        (&mongodb, format!("mongodb://{free}/s3cret")),
+        (&mongodb, free.to_string()),
         (&postgresql, format!("host=127.0.0.1 port={} user=s3cret password=s3cret dbname=s3cret", free.port())),
         (&postgresql, "host=127.0.0.1 user=x password=a s3cret=1".to_owned()),
         (&postgresql, "host=127.0.0.1 user=x dbname=s3cret port=s3cret".to_owned()),
@@ -121,6 +124,42 @@ fn reasons_have_no_parameters_of_a_source() {
     }
     let why = lines::printed("s3cret", &["x".to_owned()]).unwrap_err().to_string();
     assert!(!why.contains("s3cret"), "{why}");
+}
+
+#[test]
+fn operations_and_connections_of_mongodb_are_those_of_its_clients() {
+    use crate::mongodb::tests::{answer, status};
+    // Of each kind one more at each reading, which is a command too.
+    let address = conversing((0..3).map(|number| answer(&status(10 + number, 4))).collect());
+    let names = ["opcounters", "commands", "connections", "write_conflicts"].map(str::to_owned).to_vec();
+    let mut source = source(&CounterSource::Mongodb(String::new()), &address, names).unwrap();
+    for number in 0..3 {
+        let numbers = source.read().unwrap();
+        let of = |name: &str| value(&numbers, name);
+        let expected = (60.0 + 5.0 * f64::from(number), 10.0, 3.0);
+        assert_eq!(
+            (of("opcounters"), of("commands"), of("connections")),
+            (Ok(expected.0), Ok(expected.1), Ok(expected.2))
+        );
+        assert_eq!(of("write_conflicts").unwrap_err(), "`serverStatus` has no number `write_conflicts`");
+        let Reading::Measured(number) = &numbers.values["commands"] else { panic!() };
+        assert_eq!(number.since, "process 5 by connection 1");
+    }
+    assert!(source.read().is_err(), "the server has ended");
+}
+
+/// A server that answers each request of its only connection with the next of these bytes, and closes it; its address.
+fn conversing(answers: Vec<Vec<u8>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for answer in answers {
+            let _ = stream.read(&mut [0; 1_000]);
+            let _ = stream.write_all(&answer);
+        }
+    });
+    address
 }
 
 #[test]

@@ -300,6 +300,8 @@ pub struct Capabilities {
     pub ordered: bool,
     /// What is stored survives `close` and `reopen`.
     pub persistent: bool,
+    /// All records are in memory, whatever is on the disk too.
+    pub in_memory: bool,
     /// Several processes can have one store open.
     pub processes: bool,
     /// Several threads make write transactions at the same time.

@@ -20,6 +20,8 @@ pub mod phases;
 pub mod postgresql;
 #[cfg(feature = "redb")]
 pub mod redb;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod registry;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
@@ -30,3 +32,5 @@ pub mod sled;
 pub mod sqlite;
 pub mod timed_loop;
 mod versions;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod wire;

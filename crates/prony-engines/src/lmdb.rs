@@ -162,6 +162,7 @@ impl Driver for Lmdb {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
+                in_memory: false,
                 processes: true,
                 concurrent_writers: false,
                 commits_wait_for_readers: false,

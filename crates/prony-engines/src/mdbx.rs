@@ -174,6 +174,7 @@ impl Driver for Mdbx {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
+                in_memory: false,
                 processes: true,
                 concurrent_writers: false,
                 commits_wait_for_readers: false,

@@ -85,6 +85,7 @@ impl Driver for Memory {
                 snapshots: true,
                 ordered: true,
                 persistent: false,
+                in_memory: true,
                 processes: false,
                 concurrent_writers: false,
                 commits_wait_for_readers: true,

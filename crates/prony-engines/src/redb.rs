@@ -109,6 +109,7 @@ impl Driver for Redb {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
+                in_memory: false,
                 processes: false,
                 concurrent_writers: false,
                 commits_wait_for_readers: false,

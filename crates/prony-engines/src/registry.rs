@@ -64,6 +64,7 @@ engines! {
     "sled" "sled" crate::sled::Sled;
     "rocksdb" "rocksdb" crate::rocksdb::RocksDb;
     "postgresql" "postgres" crate::postgresql::Postgresql;
+    "redis" "redis" crate::redis::Redis;
 }
 
 struct Check<'s>(&'s StoreSpec);

@@ -160,6 +160,7 @@ impl Driver for RocksDb {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
+                in_memory: false,
                 processes: false,
                 concurrent_writers: true,
                 commits_wait_for_readers: false,

@@ -106,6 +106,7 @@ impl Driver for Sled {
                 snapshots: false,
                 ordered: true,
                 persistent: true,
+                in_memory: false,
                 processes: false,
                 concurrent_writers: true,
                 commits_wait_for_readers: false,

@@ -141,6 +141,7 @@ const VALUES: &[(&str, &str)] = &[
     ("ready.http", r#""/health""#),
     ("ready.within", r#""30 s""#),
     ("redis", r#""127.0.0.1:{port}""#),
+    ("mongodb", r#""127.0.0.1:{port}""#),
     ("reference", r#""schools""#),
     ("replace", r#"{ file = "build.js", find = "cache: false", with = "cache: true" }"#),
     ("replace.file", r#""build.js""#),

@@ -95,9 +95,12 @@ fn leave_out_service(service: &mut ServiceSpec) {
     service.running.iter_mut().for_each(|running| LEFT_OUT.clone_into(&mut running.url));
     match service.counters.as_mut().map(|counters| &mut counters.source) {
         Some(CounterSource::Command(command)) => *command = line(),
-        Some(CounterSource::Postgresql(text) | CounterSource::Redis(text) | CounterSource::Prometheus(text)) => {
-            LEFT_OUT.clone_into(text);
-        }
+        Some(
+            CounterSource::Postgresql(text)
+            | CounterSource::Redis(text)
+            | CounterSource::Mongodb(text)
+            | CounterSource::Prometheus(text),
+        ) => LEFT_OUT.clone_into(text),
         None => {}
     }
     match &mut service.ready.sign {

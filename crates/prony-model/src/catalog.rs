@@ -97,8 +97,8 @@ pub struct EngineFacts {
 }
 
 /// Why a store answers no queries over documents, after its engine's name.
-pub const NO_QUERIES: &str = "answers no queries over documents here: prony does not use those of the server yet, and with prony's own each document and \
-                              each entry of an index would take a request";
+pub const NO_QUERIES: &str = "answers no queries over documents here: prony uses no queries of this server, and with prony's own each document and each \
+                              entry of an index would take a request";
 
 impl EngineFacts {
     /// Whether queries over documents can be measured: by the engine's own means, or by prony's indexes inside the client's process.

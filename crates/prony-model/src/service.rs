@@ -135,6 +135,8 @@ pub enum CounterSource {
     Postgresql(String),
     /// `INFO` at this address.
     Redis(String),
+    /// `serverStatus` at this address.
+    Mongodb(String),
     /// A page in the text format of Prometheus.
     Prometheus(String),
     /// Lines `name value` that this command prints.
@@ -147,6 +149,7 @@ impl CounterSource {
         match self {
             Self::Postgresql(_) => "postgresql",
             Self::Redis(_) => "redis",
+            Self::Mongodb(_) => "mongodb",
             Self::Prometheus(_) => "prometheus",
             Self::Command(_) => "command",
         }
@@ -155,7 +158,9 @@ impl CounterSource {
     /// What of it has placeholders.
     pub fn texts(&self) -> Vec<String> {
         match self {
-            Self::Postgresql(text) | Self::Redis(text) | Self::Prometheus(text) => vec![text.clone()],
+            Self::Postgresql(text) | Self::Redis(text) | Self::Mongodb(text) | Self::Prometheus(text) => {
+                vec![text.clone()]
+            }
             Self::Command(line) => line.words(),
         }
     }
@@ -197,6 +202,40 @@ pub const REDIS_COMMANDS: &str = "total_commands_processed";
 
 /// The gauges of Redis that are read unless a file names others.
 pub const REDIS_GAUGES: [&str; 4] = ["connected_clients", "blocked_clients", "used_memory", "used_memory_rss"];
+
+/// The total of MongoDB that is its operations, the sum of those of each kind.
+pub const MONGODB_OPERATIONS: &str = "opcounters";
+
+/// The total of MongoDB that counts its commands, prony's own among them.
+pub const MONGODB_COMMANDS: &str = "commands";
+
+/// The gauge of MongoDB that counts its connections, prony's own among them.
+pub const MONGODB_CONNECTIONS: &str = "connections";
+
+/// The totals of MongoDB.
+pub const MONGODB_TOTALS: [&str; 17] = [
+    MONGODB_OPERATIONS,
+    "inserts",
+    "queries",
+    "updates",
+    "deletes",
+    "getmores",
+    MONGODB_COMMANDS,
+    "documents_inserted",
+    "documents_returned",
+    "documents_updated",
+    "documents_deleted",
+    "write_conflicts",
+    "transactions_started",
+    "transactions_committed",
+    "transactions_aborted",
+    "cache_read_bytes",
+    "cache_written_bytes",
+];
+
+/// The gauges of MongoDB.
+pub const MONGODB_GAUGES: [&str; 5] =
+    [MONGODB_CONNECTIONS, "connections_active", "transactions_open", "cache_bytes", "cache_dirty_bytes"];
 
 /// The role of the load generator.
 pub const LOAD: &str = "load";

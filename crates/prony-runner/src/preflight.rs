@@ -84,10 +84,11 @@ impl Here {
             return None;
         }
         let least = least_stored(store, spec, can.compresses);
-        if !can.persistent {
+        if can.in_memory {
             let memory = Catalog.memory().filter(|memory| least > memory.as_bytes() as f64)?;
             // A limit below that ends the trial before the machine is out of memory, and its end is a result.
-            if spec.limits.memory.is_some_and(|limit| limit < memory) {
+            let limits = spec.services.iter().map(|service| &service.limits).chain([&spec.limits]);
+            if limits.filter_map(|limits| limits.memory).any(|limit| limit < memory) {
                 return None;
             }
             let least = Bytes::from_bytes(least as u64);
@@ -132,7 +133,7 @@ fn is_elsewhere(spec: &TrialSpec) -> bool {
 pub fn least_on_disk(spec: &TrialSpec) -> Option<Bytes> {
     let store = spec.subject.store().filter(|_| !is_elsewhere(spec))?;
     let can = registry::describe(&store.engine).ok()?.capabilities;
-    can.persistent.then(|| Bytes::from_bytes(least_stored(store, spec, can.compresses) as u64))
+    (!can.in_memory).then(|| Bytes::from_bytes(least_stored(store, spec, can.compresses) as u64))
 }
 
 /// Bytes that a store takes at least at some time of its trial. Of the entries of indexes, most of whose bytes repeat, a compressor may

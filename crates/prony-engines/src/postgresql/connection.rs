@@ -4,18 +4,14 @@
 //! statements it has (the protocol's pipelining). After an error the server skips everything up to the `Sync` at its end.
 //! Rows are handed out from the buffer into which they were received, without a copy.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io;
 use std::ops::Range;
-use std::os::unix::net::UnixStream;
 
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 
 use super::address::{Address, Host};
-
-/// Room for what is received at once.
-const ROOM: usize = 64 << 10;
+use crate::wire::Wire;
 
 /// A message is not longer: PostgreSQL's own bound of a value is 1 GB.
 const LONGEST: usize = 1 << 30;
@@ -39,19 +35,10 @@ pub(super) enum Failure {
     Protocol(&'static str),
 }
 
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
 /// A connection.
 pub(super) struct Connection {
-    stream: Stream,
-    /// Messages that were not sent.
-    out: Vec<u8>,
-    input: Vec<u8>,
-    /// What of `input` was received and not read.
-    filled: Range<usize>,
+    /// Of which `out` has messages that were not sent.
+    wire: Wire,
     /// Exchanges whose answers were not read.
     unread: usize,
 }
@@ -69,15 +56,11 @@ impl Connection {
     /// # Errors
     /// Where the server cannot be reached or refuses it.
     pub(super) fn open(address: &Address) -> Result<Self, Failure> {
-        let stream = match &address.host {
-            Host::Tcp(name, port) => {
-                let stream = TcpStream::connect((name.as_str(), *port))?;
-                stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
-            }
-            Host::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+        let wire = match &address.host {
+            Host::Tcp(name, port) => Wire::tcp((name.as_str(), *port))?,
+            Host::Unix(path) => Wire::unix(path)?,
         };
-        let mut open = Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0, unread: 0 };
+        let mut open = Self { wire, unread: 0 };
         open.log_in(address)?;
         Ok(open)
     }
@@ -90,15 +73,15 @@ impl Connection {
             [name, value].into_iter().for_each(|text| cstr(&mut body, text));
         }
         body.push(0);
-        self.out.extend((body.len() as u32 + 4).to_be_bytes());
-        self.out.extend(body);
-        self.send()?;
+        self.wire.out.extend((body.len() as u32 + 4).to_be_bytes());
+        self.wire.out.extend(body);
+        self.wire.send()?;
         let password =
             || address.password.as_deref().ok_or(Failure::Protocol("it asks for a password, and the URL has none"));
         let mut scram = None;
         loop {
             let (tag, body) = self.receive()?;
-            let body = self.input[body].to_vec();
+            let body = self.wire.at(body).to_vec();
             match (tag, body.get(..4).map(|kind| kind[3])) {
                 (b'E', _) => return Err(error(&body)),
                 (b'Z', _) => return Ok(()),
@@ -135,18 +118,18 @@ impl Connection {
                 // Parameters, the key for cancelling, notices.
                 _ => {}
             }
-            self.send()?;
+            self.wire.send()?;
         }
     }
 
     /// Adds a message.
     fn message(&mut self, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
-        self.out.push(tag);
-        let from = self.out.len();
-        self.out.extend([0; 4]);
-        body(&mut self.out);
-        let length = (self.out.len() - from) as u32;
-        self.out[from..from + 4].copy_from_slice(&length.to_be_bytes());
+        self.wire.out.push(tag);
+        let from = self.wire.out.len();
+        self.wire.out.extend([0; 4]);
+        body(&mut self.wire.out);
+        let length = (self.wire.out.len() - from) as u32;
+        self.wire.out[from..from + 4].copy_from_slice(&length.to_be_bytes());
     }
 
     /// Adds the preparation of a statement under a name.
@@ -165,9 +148,9 @@ impl Connection {
 
     /// Adds a run of a prepared statement before everything that was added and not sent.
     pub(super) fn run_first(&mut self, name: &str) {
-        let waiting = self.out.len();
+        let waiting = self.wire.out.len();
         self.run(name, &[]);
-        self.out.rotate_left(waiting);
+        self.wire.out.rotate_left(waiting);
     }
 
     /// As [`Connection::run`], for at most so many rows; 0 for all.
@@ -188,12 +171,12 @@ impl Connection {
 
     /// How many bytes were added and not sent.
     pub(super) const fn waiting(&self) -> usize {
-        self.out.len()
+        self.wire.out.len()
     }
 
     /// Removes what was added and not sent.
     pub(super) fn discard(&mut self) {
-        self.out.clear();
+        self.wire.out.clear();
     }
 
     /// Sends everything that was added, and reads the answers: rows go to `row`.
@@ -212,7 +195,7 @@ impl Connection {
     /// Where the connection fails.
     pub(super) fn exchange_later(&mut self) -> Result<(), Failure> {
         self.message(b'S', |_| {});
-        self.send()?;
+        self.wire.send()?;
         self.unread += 1;
         Ok(())
     }
@@ -232,7 +215,7 @@ impl Connection {
     }
 
     fn finish(&mut self, mut row: impl FnMut(&[u8])) -> Result<Answered, Failure> {
-        self.send()?;
+        self.wire.send()?;
         let mut first = None;
         while self.unread > 0 {
             let earlier = self.answers(|_| {});
@@ -252,7 +235,7 @@ impl Connection {
                 // A server that ends says so first.
                 Err(error) => return Err(failed.unwrap_or(error)),
             };
-            let body = &self.input[body];
+            let body = self.wire.at(body);
             match tag {
                 b'D' => row(body.get(2..).unwrap_or_default()),
                 b'E' => failed = failed.or_else(|| Some(error(body))),
@@ -265,64 +248,26 @@ impl Connection {
         }
     }
 
-    fn send(&mut self) -> Result<(), Failure> {
-        let sent = match &mut self.stream {
-            Stream::Tcp(stream) => stream.write_all(&self.out),
-            Stream::Unix(stream) => stream.write_all(&self.out),
-        };
-        self.out.clear();
-        Ok(sent?)
-    }
-
     /// The next message: its tag, and where its body is.
     fn receive(&mut self) -> Result<(u8, Range<usize>), Failure> {
-        self.fill(5)?;
-        let head = &self.input[self.filled.clone()];
+        self.wire.fill(5)?;
+        let head = self.wire.received();
         let (tag, length) = (head[0], u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize);
         if !(4..=LONGEST).contains(&length) {
             return Err(Failure::Protocol("a message of an impossible length"));
         }
-        self.fill(1 + length)?;
-        let from = self.filled.start;
-        self.filled.start += 1 + length;
-        Ok((tag, from + 5..from + 1 + length))
-    }
-
-    /// Receives until this many bytes are there.
-    fn fill(&mut self, wanted: usize) -> Result<(), Failure> {
-        if self.filled.len() >= wanted {
-            return Ok(());
-        }
-        if self.filled.start + wanted > self.input.len() {
-            self.input.copy_within(self.filled.clone(), 0);
-            self.filled = 0..self.filled.len();
-            if wanted > self.input.len() {
-                self.input.resize(wanted.next_power_of_two(), 0);
-            }
-        }
-        while self.filled.len() < wanted {
-            let room = &mut self.input[self.filled.end..];
-            let got = match &mut self.stream {
-                Stream::Tcp(stream) => stream.read(room),
-                Stream::Unix(stream) => stream.read(room),
-            };
-            match got {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                Ok(more) => self.filled.end += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        self.wire.fill(1 + length)?;
+        let message = self.wire.take(1 + length);
+        Ok((tag, message.start + 5..message.end))
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         // The server ends the session also where this does not reach it.
-        self.out.clear();
+        self.wire.out.clear();
         self.message(b'X', |_| {});
-        let _ = self.send();
+        let _ = self.wire.send();
     }
 }
 

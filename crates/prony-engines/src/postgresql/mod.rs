@@ -117,6 +117,7 @@ impl Driver for Postgresql {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
+                in_memory: false,
                 // The metrics of a phase are the server's, not those of its workers: threads are its clients.
                 processes: false,
                 concurrent_writers: true,

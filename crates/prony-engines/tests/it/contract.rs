@@ -207,6 +207,15 @@ fn keys_from<S: Store>(store: &S, from: &[u8], limit: u64) -> Vec<Vec<u8>> {
     keys
 }
 
+/// Checks that the store has these keys and none of the `absent` ones; in their order where it has one.
+fn assert_keys<D: Driver>(store: &D::Store, expected: &[&[u8]], absent: &[&[u8]]) {
+    if capabilities::<D>().ordered {
+        assert_eq!(keys_from(store, &[0], u64::MAX), expected);
+    }
+    assert!(expected.iter().all(|key| get(store, key).is_some()), "a key is missing");
+    assert!(absent.iter().all(|key| get(store, key).is_none()), "a key is left");
+}
+
 fn capabilities<D: Driver>() -> Capabilities {
     D::describe().capabilities
 }
@@ -256,7 +265,9 @@ pub(crate) fn keys_of_every_kind_come_back<D: Driver>() {
         assert_eq!(get(&store, key).as_ref(), Some(key));
     }
     keys.sort();
-    assert_eq!(keys_from(&store, &[0], u64::MAX), keys, "keys are not in byte order");
+    if capabilities::<D>().ordered {
+        assert_eq!(keys_from(&store, &[0], u64::MAX), keys, "keys are not in byte order");
+    }
     if let Some(longest) = capabilities::<D>().max_key.filter(|longest| *longest < 100_000) {
         let mut session = store.session().unwrap();
         let mut txn = session.write().unwrap();
@@ -269,6 +280,12 @@ pub(crate) fn keys_of_every_kind_come_back<D: Driver>() {
 pub(crate) fn scans_begin_at_or_after_their_key<D: Driver>() {
     let dir = scratch();
     let store = open::<D>(&dir, &fast::<D>());
+    if !capabilities::<D>().ordered {
+        let mut session = store.session().unwrap();
+        let scanned = scan(&mut session.read().unwrap(), b"a", 1, |_, _| ());
+        assert!(matches!(scanned, Err(EngineError::Unsupported { .. })), "{scanned:?}");
+        return;
+    }
     assert_eq!(keys_from(&store, b"a", 10), Vec::<Vec<u8>>::new());
     let names: Vec<String> = (0..100).map(|i| format!("k{:03}", i * 2)).collect();
     let rows: Vec<(&[u8], &[u8])> = names.iter().map(|name| (name.as_bytes(), b"v".as_slice())).collect();
@@ -295,8 +312,7 @@ pub(crate) fn overwriting_and_removing<D: Driver>() {
     txn.delete(b"never there").unwrap();
     txn.commit().unwrap();
     drop(session);
-    assert_eq!(get(&store, b"a"), None);
-    assert_eq!(keys_from(&store, b"a", 9), [b"b".to_vec()]);
+    assert_keys::<D>(&store, &[b"b"], &[b"a", b"never there"]);
     store.close().unwrap();
 }
 
@@ -311,8 +327,8 @@ pub(crate) fn appended_rows_are_rows<D: Driver>() {
     }
     txn.commit().unwrap();
     drop(session);
-    let keys: Vec<Vec<u8>> = (0..500_u64).map(|number| number.to_be_bytes().to_vec()).collect();
-    assert_eq!(keys_from(&store, &[0], u64::MAX), keys);
+    let keys: Vec<[u8; 8]> = (0..500_u64).map(u64::to_be_bytes).collect();
+    assert_keys::<D>(&store, &keys.iter().map(<[u8; 8]>::as_slice).collect::<Vec<_>>(), &[]);
     assert_eq!(get(&store, &499_u64.to_be_bytes()), Some(499_u64.to_le_bytes().to_vec()));
     store.close().unwrap();
 }
@@ -334,9 +350,9 @@ pub(crate) fn what_is_committed_survives_a_reopening<D: Driver>() {
         drop(session);
         store.close().unwrap();
         let store = open::<D>(&dir, &spec);
-        let surviving =
-            if capabilities::<D>().persistent { vec![b"a".to_vec(), b"b".to_vec()] } else { vec![b"a".to_vec()] };
-        assert_eq!(keys_from(&store, b"a", 9), surviving, "durability {}", promise.class.name());
+        let (surviving, absent): (&[&[u8]], &[&[u8]]) =
+            if capabilities::<D>().persistent { (&[b"a", b"b"], &[b"c"]) } else { (&[b"a"], &[b"b", b"c"]) };
+        assert_keys::<D>(&store, surviving, absent);
         store.close().unwrap();
     }
 }
@@ -388,7 +404,7 @@ pub(crate) fn a_transaction_reads_its_own_writes_or_says_that_it_does_not<D: Dri
     }
     txn.commit().unwrap();
     drop(session);
-    assert_eq!(keys_from(&store, b"a", 9), [b"b".to_vec(), b"c".to_vec()]);
+    assert_keys::<D>(&store, &[b"b", b"c"], &[b"a"]);
     store.close().unwrap();
 }
 

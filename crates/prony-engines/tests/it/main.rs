@@ -8,6 +8,8 @@ mod oracle;
 #[cfg(feature = "postgres")]
 mod postgresql;
 mod queries;
+#[cfg(feature = "redis")]
+mod redis;
 mod references;
 
 contract_suite!(memory, prony_engines::memory::Memory);
@@ -21,6 +23,8 @@ contract_suite!(redb, prony_engines::redb::Redb);
 contract_suite!(fjall, prony_engines::fjall::Fjall);
 #[cfg(feature = "postgres")]
 contract_suite!(postgresql_server, crate::postgresql::Started, crate::postgresql::is_there());
+#[cfg(feature = "redis")]
+contract_suite!(redis_server, crate::redis::Started, crate::redis::is_there());
 #[cfg(feature = "sled")]
 contract_suite!(sled, prony_engines::sled::Sled);
 #[cfg(feature = "libmdbx")]

@@ -258,6 +258,9 @@ pub(crate) fn answer<S: Session>(
 }
 
 pub(crate) fn queries_find_what_a_search_by_hand_finds<D: Driver>() {
+    if !D::describe().capabilities.ordered {
+        return;
+    }
     let strategy = (prop::collection::vec(document(true), 1..90), prop::collection::vec(query(), 1..12), any::<bool>());
     let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
     let result = runner.run(&strategy, |(documents, queries, json)| {
@@ -622,6 +625,9 @@ pub(crate) fn a_killed_writer_leaves_no_entry_behind<D: Driver>(name: &str) {
 }
 
 pub(crate) fn a_limit_without_a_sort_ends_the_search<D: Driver>() {
+    if !D::describe().capabilities.ordered {
+        return;
+    }
     let documents: Vec<Value> = (0..5_000).map(|n| json!({ "n": n })).collect();
     let dir = scratch();
     let store = open::<D>(&dir, &fast::<D>());
@@ -644,6 +650,9 @@ pub(crate) fn a_limit_without_a_sort_ends_the_search<D: Driver>() {
 }
 
 pub(crate) fn a_value_that_is_no_document_is_an_error<D: Driver>() {
+    if !D::describe().capabilities.ordered {
+        return;
+    }
     let dir = scratch();
     let store = open::<D>(&dir, &fast::<D>());
     let mut session = store.session().unwrap();

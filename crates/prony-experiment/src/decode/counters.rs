@@ -10,8 +10,8 @@ use crate::problem::{Problem, Problems, known_hint};
 use crate::validate::via;
 use prony_model::metric::{Metric, MetricError, MetricKey, MetricName, Stat};
 use prony_model::service::{
-    CounterSource, CountersSpec, POSTGRESQL_GAUGES, POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, REDIS_COMMANDS,
-    REDIS_GAUGES, REDIS_TOTALS,
+    CounterSource, CountersSpec, MONGODB_GAUGES, MONGODB_OPERATIONS, MONGODB_TOTALS, POSTGRESQL_GAUGES,
+    POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, REDIS_COMMANDS, REDIS_GAUGES, REDIS_TOTALS,
 };
 
 /// A fault, and a hint.
@@ -27,6 +27,7 @@ pub(crate) fn counters(node: &Node, problems: &mut Problems<'_>) -> Option<Count
     let source = text("postgresql")
         .map(CounterSource::Postgresql)
         .or_else(|| text("redis").map(CounterSource::Redis))
+        .or_else(|| text("mongodb").map(CounterSource::Mongodb))
         .or_else(|| text("prometheus").map(CounterSource::Prometheus));
     let source = match source {
         Some(source) => source,
@@ -54,6 +55,7 @@ fn usual(source: &CounterSource) -> (Vec<&'static str>, Vec<&'static str>, Optio
             (totals, POSTGRESQL_GAUGES.to_vec(), Some(POSTGRESQL_STATEMENTS))
         }
         CounterSource::Redis(_) => (REDIS_TOTALS.to_vec(), REDIS_GAUGES.to_vec(), Some(REDIS_COMMANDS)),
+        CounterSource::Mongodb(_) => (MONGODB_TOTALS.to_vec(), MONGODB_GAUGES.to_vec(), Some(MONGODB_OPERATIONS)),
         CounterSource::Prometheus(_) | CounterSource::Command(_) => (Vec::new(), Vec::new(), None),
     }
 }
@@ -95,16 +97,18 @@ fn fault_of(name: &str, total: bool, source: &CounterSource, again: bool) -> Opt
     if again {
         return Some((format!("`{name}` is named twice"), Some("remove one of them".to_owned())));
     }
-    if !matches!(source, CounterSource::Postgresql(_)) {
-        return None;
-    }
+    let server = match source {
+        CounterSource::Postgresql(_) => "PostgreSQL",
+        CounterSource::Mongodb(_) => "MongoDB",
+        CounterSource::Redis(_) | CounterSource::Prometheus(_) | CounterSource::Command(_) => return None,
+    };
     let (totals, gauges, _) = usual(source);
     let (own, of_further) = if total { (totals, gauges) } else { (gauges, totals) };
     let (what, other) = if total { ("total", "gauges") } else { ("gauge", "totals") };
     if of_further.contains(&name) {
-        return Some((format!("`{name}` of PostgreSQL is no {what}"), Some(format!("name it in `{other}`"))));
+        return Some((format!("`{name}` of {server} is no {what}"), Some(format!("name it in `{other}`"))));
     }
-    let message = || format!("prony reads no {what} `{name}` of PostgreSQL");
+    let message = || format!("prony reads no {what} `{name}` of {server}");
     (!own.contains(&name)).then(|| (message(), known_hint(name, own)))
 }
 

@@ -116,6 +116,11 @@ pub(crate) static COUNTERS: TableShape = table(
             "Address at which `INFO` is asked for, also of Valkey: `127.0.0.1:{port}`, or `redis://USER:PASSWORD@127.0.0.1:{port}`.",
         ),
         action(
+            "mongodb",
+            Shape::Text,
+            "Address at which `serverStatus` is asked for, without a login: `127.0.0.1:{port}`.",
+        ),
+        action(
             "prometheus",
             Shape::Text,
             "URL of a page in the text format of Prometheus: `http://127.0.0.1:{port}/metrics`. Values of one name with \
@@ -130,20 +135,20 @@ pub(crate) static COUNTERS: TableShape = table(
         optional(
             "totals",
             Shape::List(&Shape::Plain),
-            "of PostgreSQL all, of Redis the usual ones, otherwise none",
+            "of PostgreSQL and MongoDB all, of Redis the usual ones, otherwise none",
             "Names of numbers that only grow. Their metric `phase.SERVICE.NAME` is the difference over the phase. A phase \
              with `warm_up` has none.",
         ),
         optional(
             "gauges",
             Shape::List(&Shape::Plain),
-            "of PostgreSQL all, of Redis the usual ones, otherwise none",
+            "of PostgreSQL and MongoDB all, of Redis the usual ones, otherwise none",
             "Names of numbers at an instant. Their metrics are `phase.SERVICE.NAME.mean`, `.max`, `.min` and `.end`.",
         ),
         optional(
             "operations",
             Shape::Plain,
-            "of PostgreSQL `statements`, of Redis `total_commands_processed`, otherwise none",
+            "of PostgreSQL `statements`, of Redis `total_commands_processed`, of MongoDB `opcounters`, otherwise none",
             "The total that is also `phase.SERVICE.operations`, and with it `phase.SERVICE.operations.per.ok`.",
         ),
     ]],

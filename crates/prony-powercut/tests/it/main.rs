@@ -10,3 +10,4 @@ mod memory;
 mod mounted;
 mod oracle;
 mod postgresql;
+mod redis;

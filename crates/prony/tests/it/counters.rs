@@ -388,6 +388,20 @@ fn names_of_counters_are_checked() {
         assert_eq!(output.status.success(), said.is_empty(), "{counters} {metric}: {stderr}");
         assert!(stderr.contains(said), "{counters} {metric}: {stderr}");
     }
+    let service =
+        service.replace("postgresql = \"host=x\", gauges = [\"connections\"]COUNTERS", "mongodb = \"x\"COUNTERS");
+    for (counters, metric, said) in [
+        ("", "pg.operations.per.ok", ""),
+        ("", "pg.connections.max", ""),
+        (", totals = [\"write_conflict\"]", "pg.cpu", "did you mean `write_conflicts`"),
+        (", totals = [\"cache_bytes\"]", "pg.cpu", "`cache_bytes` of MongoDB is no total"),
+    ] {
+        bench.write("x.toml", format!("{}{}", service.replace("COUNTERS", counters), rest.replace("METRIC", metric)));
+        let output = bench.prony(&["check", "x.toml"]);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.success(), said.is_empty(), "{counters} {metric}: {stderr}");
+        assert!(stderr.contains(said), "{counters} {metric}: {stderr}");
+    }
 }
 
 /// PostgreSQL refuses root, so that its tests need the user; without root the key has no effect.

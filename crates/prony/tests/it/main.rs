@@ -42,6 +42,7 @@ mod profiles;
 mod programs;
 mod queries;
 mod records;
+mod redis_stores;
 mod references;
 mod refusals;
 mod replicas;

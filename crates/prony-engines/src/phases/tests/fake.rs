@@ -73,6 +73,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             snapshots: true,
             ordered: FULL,
             persistent: true,
+            in_memory: false,
             processes: false,
             concurrent_writers: false,
             commits_wait_for_readers: false,

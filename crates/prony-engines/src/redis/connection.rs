@@ -1,0 +1,267 @@
+//! A blocking connection to a server of Redis or Valkey.
+//!
+//! Commands are collected and sent together; each has one answer, in their order. A value is handed out from the buffer into
+//! which it was received, without a copy.
+
+use std::io;
+use std::ops::Range;
+
+use prony_resp::{Address, Head, Malformed};
+
+use crate::wire::Wire;
+
+/// Why something was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The connection.
+    #[error("the connection to the server failed")]
+    Io(#[from] io::Error),
+    /// The server's own error.
+    #[error("{0}")]
+    Server(String),
+    /// What the server sent is not understood.
+    #[error("the server sent what is not understood: {0}")]
+    Protocol(&'static str),
+}
+
+impl From<Malformed> for Failure {
+    fn from(_: Malformed) -> Self {
+        Self::Protocol("it is not the protocol of Redis")
+    }
+}
+
+/// An answer, or the head of one with items.
+pub(super) enum Reply {
+    Text,
+    Integer(i64),
+    /// Where the value is in [`Connection::bytes`] until the next answer is read; `None` where there is none.
+    Bulk(Option<Range<usize>>),
+    /// So many answers follow; `None` for a transaction that was not carried out.
+    Array(Option<usize>),
+}
+
+/// An answer with all its items.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    None,
+    Integer(i64),
+    Text(String),
+    List(Vec<Value>),
+}
+
+impl Value {
+    pub(super) fn text(self) -> Option<String> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+}
+
+/// A connection.
+pub(super) struct Connection {
+    wire: Wire,
+    /// What it failed with; after that, answers could be taken for those of other commands.
+    is_broken: bool,
+}
+
+impl Connection {
+    /// Connects, logs in and chooses the database.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached or refuses it.
+    pub(super) fn open(address: &Address) -> Result<Self, Failure> {
+        let mut open = Self { wire: Wire::tcp(address.place.as_str())?, is_broken: false };
+        if !address.login.is_empty() {
+            let login = address.login.iter().map(String::as_bytes);
+            open.ask(&[b"AUTH".as_slice()].into_iter().chain(login).collect::<Vec<_>>())?;
+        }
+        if address.database > 0 {
+            open.ask(&[b"SELECT", address.database.to_string().as_bytes()])?;
+        }
+        Ok(open)
+    }
+
+    /// Adds a command: its name and its arguments.
+    #[inline]
+    pub(super) fn add(&mut self, words: &[&[u8]]) {
+        prony_resp::push(&mut self.wire.out, words);
+    }
+
+    /// What was added and not sent.
+    #[inline]
+    pub(super) const fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.wire.out
+    }
+
+    /// Removes what was added and not sent.
+    pub(super) fn discard(&mut self) {
+        self.wire.out.clear();
+    }
+
+    /// Sends what was added.
+    ///
+    /// # Errors
+    /// Where the connection fails.
+    #[inline]
+    pub(super) fn send(&mut self) -> Result<(), Failure> {
+        if self.is_broken {
+            self.discard();
+            return Err(io::Error::from(io::ErrorKind::NotConnected).into());
+        }
+        let sent = self.wire.send();
+        self.is_broken |= sent.is_err();
+        Ok(sent?)
+    }
+
+    /// The next answer.
+    ///
+    /// # Errors
+    /// The server's error, after which the next answer can be read; those of the connection, after which none can.
+    #[inline]
+    pub(super) fn reply(&mut self) -> Result<Reply, Failure> {
+        let reply = self.received();
+        self.is_broken |= matches!(reply, Err(Failure::Io(_) | Failure::Protocol(_)));
+        reply
+    }
+
+    fn received(&mut self) -> Result<Reply, Failure> {
+        let (head, length) = loop {
+            match prony_resp::head(self.wire.received())? {
+                Some(head) => break head,
+                None => self.wire.fill(self.wire.received().len() + 1)?,
+            }
+        };
+        Ok(match head {
+            Head::Text(_) => {
+                self.wire.take(length);
+                Reply::Text
+            }
+            Head::Error(text) => {
+                let text = String::from_utf8_lossy(&self.wire.received()[text]).into_owned();
+                self.wire.take(length);
+                return Err(Failure::Server(text));
+            }
+            Head::Integer(number) => {
+                self.wire.take(length);
+                Reply::Integer(number)
+            }
+            Head::Bulk(None) => {
+                self.wire.take(length);
+                Reply::Bulk(None)
+            }
+            Head::Bulk(Some(bytes)) => {
+                self.wire.fill(length + bytes + 2)?;
+                let all = self.wire.take(length + bytes + 2);
+                if self.wire.at(all.end - 2..all.end) != b"\r\n" {
+                    return Err(Failure::Protocol("a value does not end where it has to"));
+                }
+                Reply::Bulk(Some(all.start + length..all.end - 2))
+            }
+            Head::Array(items) => {
+                self.wire.take(length);
+                Reply::Array(items)
+            }
+        })
+    }
+
+    /// The bytes of the last answer.
+    #[inline]
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.wire.at(range)
+    }
+
+    /// Sends one command and reads all of its answer.
+    ///
+    /// # Errors
+    /// The server's, and those of the connection.
+    pub(super) fn ask(&mut self, words: &[&[u8]]) -> Result<Value, Failure> {
+        self.add(words);
+        self.send()?;
+        self.value()
+    }
+
+    fn value(&mut self) -> Result<Value, Failure> {
+        Ok(match self.reply()? {
+            Reply::Text => Value::Text(String::new()),
+            Reply::Integer(number) => Value::Integer(number),
+            Reply::Bulk(None) | Reply::Array(None) => Value::None,
+            Reply::Bulk(Some(range)) => Value::Text(String::from_utf8_lossy(self.bytes(range)).into_owned()),
+            Reply::Array(Some(items)) => {
+                let mut list = Vec::new();
+                for _ in 0..items {
+                    list.push(self.value()?);
+                }
+                Value::List(list)
+            }
+        })
+    }
+
+    /// Reads so many answers of commands that answer with a text or a number.
+    ///
+    /// # Errors
+    /// The first error, once all of them were read.
+    pub(super) fn replies(&mut self, count: usize) -> Result<(), Failure> {
+        let mut first = Ok(());
+        for _ in 0..count {
+            match self.reply() {
+                Ok(_) => {}
+                Err(error @ Failure::Server(_)) => first = first.and(Err(error)),
+                // What the server said before explains it.
+                Err(error) => return first.and(Err(error)),
+            }
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A connection to a server that answers the first bytes that it receives with these, a few at a time, and ends.
+    fn answered(answer: &'static [u8]) -> Connection {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 100]);
+            for part in answer.chunks(3) {
+                let _ = stream.write_all(part);
+                thread::yield_now();
+            }
+        });
+        let mut open = Connection::open(&Address::parse(&address).unwrap()).unwrap();
+        open.add(&[b"PING"]);
+        open.send().unwrap();
+        open
+    }
+
+    #[test]
+    fn answers_are_read_with_their_items() {
+        let mut open = answered(b"*4\r\n$3\r\na\r\n\r\n:7\r\n*0\r\n$-1\r\n*-1\r\n+OK\r\n");
+        let all = vec![Value::Text("a\r\n".into()), Value::Integer(7), Value::List(vec![]), Value::None];
+        assert_eq!(open.value().unwrap(), Value::List(all));
+        assert!(matches!(open.reply(), Ok(Reply::Array(None))));
+        assert!(matches!(open.reply(), Ok(Reply::Text)));
+        assert!(matches!(open.reply(), Err(Failure::Io(_))));
+    }
+
+    #[test]
+    fn first_error_of_several_is_found_and_all_are_read() {
+        let mut open = answered(b"+OK\r\n-OOM no\r\n-EXECABORT no\r\n:1\r\n");
+        assert!(matches!(open.replies(3), Err(Failure::Server(text)) if text == "OOM no"));
+        assert!(matches!(open.reply(), Ok(Reply::Integer(1))));
+    }
+
+    #[test]
+    fn connection_is_not_used_after_what_is_not_understood() {
+        for answer in [&b"HTTP/1.1 400\r\n+OK\r\n"[..], b"$2\r\nabc\r\n+OK\r\n"] {
+            let mut open = answered(answer);
+            assert!(matches!(open.reply(), Err(Failure::Protocol(_))));
+            open.add(&[b"PING"]);
+            assert!(matches!(open.send(), Err(Failure::Io(_))), "the next answer would be that of another command");
+        }
+    }
+}
