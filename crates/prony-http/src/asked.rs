@@ -80,6 +80,8 @@ pub struct Asked {
     pub retry: Option<RetrySpec>,
     /// The statuses of answers that are no errors; empty: 200 to 399.
     pub expect: Vec<u16>,
+    /// An expected answer whose body this regular expression does not match is an error; `None` where any body is right.
+    pub matches: Option<String>,
     /// Which certificates are accepted.
     pub trust: Trust,
     /// Seed of random arrivals and orders.
@@ -108,6 +110,7 @@ impl Asked {
             timeout: Nanos::from_secs(10),
             retry: None,
             expect: Vec::new(),
+            matches: None,
             trust: Trust::System,
             seed: 1,
             first: 0,

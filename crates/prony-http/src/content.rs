@@ -6,7 +6,8 @@ use std::sync::Arc;
 use prony_model::spec::{FieldValue, Order};
 use prony_workload::{Positions, Records, Share};
 
-use crate::kinds::Kinds;
+use crate::answer_check::AnswerCheck;
+use crate::kinds::{Kind, Kinds};
 use crate::outgoing::{About, Outgoing};
 use crate::request::Template;
 use crate::saved::List;
@@ -60,9 +61,10 @@ pub(crate) struct Content {
 
 impl Content {
     /// Requests that differ by their numbers only.
-    pub(crate) fn numbered(template: Template) -> Self {
+    pub(crate) fn numbered(template: Template, answer_check: Option<AnswerCheck>) -> Self {
         let (records, lists, needs) = (None, Vec::new(), Needs::default());
-        let kinds = Kinds::one(template);
+        let kind = Kind { name: None, weight: 1.0, template, answer_check, captures: Vec::new() };
+        let kinds = Kinds::of(vec![kind], false, 0);
         Self { kinds, records, lists, over: Over::Requests, order: Order::Record, seed: 0, needs }
     }
 

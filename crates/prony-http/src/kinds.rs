@@ -79,13 +79,7 @@ impl Draw {
 }
 
 impl Kinds {
-    /// Requests of one kind.
-    pub(crate) fn one(template: Template) -> Self {
-        let (answer_check, captures) = (None, Vec::new());
-        Self { all: vec![Kind { name: None, weight: 1.0, template, answer_check, captures }], draw: Draw::default() }
-    }
-
-    /// The requests of a session, or a mix of requests.
+    /// The requests of a session, a mix of requests, or requests of one kind.
     pub(crate) fn of(mut all: Vec<Kind>, is_session: bool, seed: u64) -> Self {
         for kind in &mut all {
             let in_body = kind.captures.iter().any(|capture| !capture.is_in_head());

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_model::http::{RequestRate, RetrySpec};
+use prony_model::http::{AnswerSpec, RequestRate, RetrySpec};
 use prony_model::spec::RateStep;
 use prony_model::units::Nanos;
 
+use crate::answer_check::AnswerCheck;
 use crate::asked::{Asked, AskedBody, Bound, Loop};
 use crate::content::{Content, Over};
 use crate::error::Fault;
@@ -48,8 +49,11 @@ impl Load {
         let target = Target::parse(&asked.url).map_err(|fault| faults.push(fault)).ok();
         let content = target.as_ref().and_then(|target| {
             let parts = Parts::of(&asked, target, &mut faults);
-            let template = Template::new(&target.authority, parts);
-            template.map(Content::numbered).map_err(|found| faults.extend(found)).ok()
+            let template = Template::new(&target.authority, parts).map_err(|found| faults.extend(found));
+            let spec =
+                asked.matches.as_ref().map(|text| AnswerSpec { matches: Some(text.clone()), ..AnswerSpec::default() });
+            let check = spec.as_ref().map(AnswerCheck::new).transpose().map_err(|fault| faults.push(fault));
+            Some(Content::numbered(template.ok()?, check.ok()?))
         });
         Self::new(asked, target, content, faults)
     }

@@ -103,6 +103,9 @@ pub struct Arguments {
     /// Statuses that are no errors, such as 200,404 [default: 200 to 399]; redirects are not followed
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = status)]
     expect: Vec<u16>,
+    /// Count an expected answer as an error whose body, up to 16 MiB, this regular expression does not match
+    #[arg(long = "match", value_name = "PATTERN")]
+    matches: Option<String>,
     /// Accept certificates of the authorities in this file (PEM) instead of those of the system
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
@@ -327,6 +330,7 @@ fn asked(arguments: &Arguments) -> Asked {
         timeout: arguments.timeout,
         retry: retry(arguments),
         expect: arguments.expect.clone(),
+        matches: arguments.matches.clone(),
         trust,
         seed: arguments.seed,
         other_machines: arguments.yes,

@@ -174,6 +174,20 @@ fn retries_are_counted_and_nothing_is_repeated_without_them() {
 }
 
 #[test]
+fn answers_that_do_not_match_are_errors() {
+    let url = format!("http://{}/", server());
+    let output = load(&url, &["-n", "30", "--match", "^ok$"]);
+    assert_eq!((output.status.code(), value(&text(&output.stdout), "ok")), (Some(0), "30"));
+    let output = load(&url, &["-n", "30", "--match", "rows"]);
+    let said = text(&output.stdout);
+    assert_eq!((output.status.code(), value(&said, "ok")), (Some(1), "0"), "{said}");
+    assert!(said.contains("30 errors: the body does not match `rows`"), "{said}");
+    let output = load(&url, &["--match", "("]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("`(` is no pattern"), "{output:?}");
+}
+
+#[test]
 fn steps_are_printed_with_figures_of_their_own() {
     let url = format!("http://{}/", server());
     let output = load(&url, &["-R", "100,400", "-d", "1 s", "--arrivals", "poisson", "--json"]);
