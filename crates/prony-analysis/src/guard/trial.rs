@@ -14,7 +14,7 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, BACKGROUND, Sign, TrialSpec};
+use prony_model::spec::{Action, BACKGROUND, PhaseSpec, Sign, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 
 /// Share of a phase's wall time outside timed sections above which it is reported (METHOD 2.1).
@@ -210,23 +210,35 @@ pub(crate) fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
     Some(found.with(json!({ "peak": peak, "sampled": sampled })))
 }
 
-/// A store that was evicted is still in the page cache when the next phase begins.
+/// A store that was evicted is in the page cache when the next phase begins: its pages stayed, or opening it read them again.
 pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let after_evict = spec.phases.windows(2).filter(|pair| matches!(pair[0].action, Action::Evict));
     let findings = after_evict.filter_map(|pair| {
-        let phase = record.phases.iter().find(|p| p.name == pair[1].name)?;
+        let of = |spec: &PhaseSpec| record.phases.iter().find(|p| p.name == spec.name);
+        let phase = of(&pair[1])?;
         let cached = amount(phase, Metric::Cached)?;
         if cached <= STILL_CACHED {
             return None;
         }
+        let evict = &pair[0].name;
+        let stayed = of(&pair[0]).and_then(|phase| amount(phase, Metric::Cached));
+        let (why, hint) = match stayed {
+            Some(stayed) if stayed > STILL_CACHED => (
+                format!("{} of them stayed when `{evict}` evicted them", percent(stayed)),
+                "some file systems never drop pages, and no pages are dropped that another process has mapped",
+            ),
+            _ => (
+                format!("the engine read them when `{evict}` had evicted them and opened the store again"),
+                "make the store larger (`records`): an engine reads a few pages when it opens a store, and the kernel reads \
+                 further ones ahead; an engine that reads its journal has no cold reads of what is in it",
+            ),
+        };
         let message = format!(
-            "declared cold, but {} of the store's pages were in the page cache at the begin of the phase",
+            "declared cold, but {} of the store's pages were in the page cache at the begin of the phase: {why}",
             percent(cached)
         );
-        let hint = "close the store before `evict`, since mapped pages stay in memory; some file systems never drop \
-            pages";
         let found = Finding::of(NOT_COLD, Severity::Warning, message, hint).in_phase(&phase.name);
-        Some(found.with(json!({ "cached": cached })))
+        Some(found.with(json!({ "cached": cached, "stayed": stayed })))
     });
     findings.collect()
 }
