@@ -30,6 +30,10 @@ pub struct Detail {
     notes: Vec<String>,
 }
 
+/// The interval of an A/A check is corrected for no other comparison.
+const BY_CHANCE: &str = ", although nothing differs: 1 of 20 checks does so by chance; if that of a new run does too, something \
+                         disturbs the trials, and small differences may come from that";
+
 /// What the details above one on a screen have explained.
 #[derive(Clone, Debug, Default)]
 pub struct Explained {
@@ -49,7 +53,7 @@ impl Detail {
             let expected = match (comparison.complete < MIN_BLOCKS, includes_one(aa)) {
                 (true, _) => "",
                 (false, true) => ", as it should",
-                (false, false) => ", although nothing differs",
+                (false, false) => BY_CHANCE,
             };
             format!("A/A check, the baseline against itself: {}{expected}", with_one(aa, comparison.complete, LEVEL))
         });
@@ -309,6 +313,17 @@ mod tests {
         let (less, effect) = of(spread, true);
         assert!(less.contains(&format!(": {} less (", effect_bound(effect / (1.0 + effect)))), "{less}");
         assert!(!of([1.5, 1.51, 1.5, 1.49, 1.5, 1.51], false).0.contains(SMALLER), "a difference above it");
+    }
+
+    #[test]
+    fn a_check_that_excludes_one_says_what_follows() {
+        let aa = Estimate { ratio: 0.806, interval: RatioInterval { low: 0.613, high: Some(0.985) } };
+        let comparison = Comparison { aa: Reading::Measured(aa), ..found([1.5, 1.51, 1.5, 1.49, 1.5, 1.51], false) };
+        let text = Detail::of(&comparison, None).to_string();
+        assert!(
+            text.contains("which excludes 1, although nothing differs: 1 of 20 checks does so by chance; "),
+            "{text}"
+        );
     }
 
     #[test]
