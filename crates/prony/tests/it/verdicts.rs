@@ -575,6 +575,21 @@ fn gate_that_is_finer_than_the_minimum_detectable_effect_warns_with_both() {
     assert!(wide.contains(": passes") && !wide.contains("warning"), "{wide}");
 }
 
+/// A brief report said neither what its run could have found.
+#[test]
+fn undecided_verdict_shows_the_minimum_detectable_effect_in_a_brief_report() {
+    use prony_report::{Options, build};
+    let data = data(&two_stores(12), 12, |t| {
+        let faster = t.trial.variant == 1 && t.trial.block % 2 == 0;
+        write(t, if faster { 0.7 } else { 1.2 });
+    });
+    let brief = Options { brief: true, ..Options::default() };
+    let lines = build(&data, &brief).verdicts.lines;
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(matches!(line.comparison.verdict, Verdict::CantTell { .. }), "{}", line.sentence);
+    assert!(line.detail.to_string().contains("minimum detectable effect: "), "{}", line.detail);
+}
+
 #[test]
 fn exit_code_that_follows_from_gates_is_said_with_its_reason() {
     let bench = Bench::new();
