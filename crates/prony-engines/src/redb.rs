@@ -9,6 +9,8 @@
 //! a process crash loses it (volatile). What remains is always the state after some commit.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use ::redb::{
@@ -43,6 +45,7 @@ pub struct RedbStore {
     two_phase: bool,
     quick_repair: bool,
     config: Config,
+    page_size: u32,
 }
 
 /// A client of a redb database.
@@ -138,7 +141,8 @@ impl Driver for Redb {
         builder.set_cache_size(usize::try_from(config.options.bytes("cache")).unwrap_or(usize::MAX));
         let db = builder.create(dir.join(FILE)).map_err(while_("opening the store"))?;
         let [two_phase, quick_repair] = ["two_phase_commit", "quick_repair"].map(|name| config.options.flag(name));
-        let store = RedbStore { db, two_phase, quick_repair, config };
+        let page_size = page_size(&dir.join(FILE)).map_err(|error| failed(ENGINE, "reading the page size", error))?;
+        let store = RedbStore { db, two_phase, quick_repair, config, page_size };
         // The first commit is immediate in every class, so that the empty store itself is durable.
         store.begin(Commit::Immediate)?.commit()?;
         Ok(store)
@@ -151,6 +155,13 @@ fn while_<E: Into<::redb::Error>>(doing: &'static str) -> impl Fn(E) -> EngineEr
         ::redb::Error::Io(error) => failed(ENGINE, doing, error),
         error => failed(ENGINE, doing, error),
     }
+}
+
+/// The page size in the header of a store's file, which redb's `docs/design.md` describes.
+fn page_size(file: &Path) -> std::io::Result<u32> {
+    let mut size = [0; 4];
+    File::open(file)?.read_exact_at(&mut size, 12)?;
+    Ok(u32::from_le_bytes(size))
 }
 
 impl RedbStore {
@@ -171,13 +182,10 @@ impl Store for RedbStore {
         Ok(RedbSession { store: self })
     }
 
-    /// redb reports its page size, but not how it was opened.
+    /// redb does not report how it was opened. Its statistics have the page size, but they read every page of the store: after an
+    /// `evict` the store was in the page cache again.
     fn in_force(&self) -> Result<InForce, EngineError> {
-        let txn = self.db.begin_write().map_err(while_("reading the statistics"))?;
-        let page_size = txn.stats().map_err(while_("reading the statistics"))?.page_size();
-        txn.abort().map_err(while_("reading the statistics"))?;
-        let read_back = named([("page_size", page_size.into())]);
-        Ok(self.config.in_force(read_back))
+        Ok(self.config.in_force(named([("page_size", self.page_size.into())])))
     }
 
     fn persist(&self) -> Result<(), EngineError> {
@@ -296,5 +304,35 @@ impl Write for RedbWrite {
 
     fn commit(self) -> Result<(), EngineError> {
         self.0.into_owner().commit().map_err(while_("committing"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that this thread has read by system calls.
+    fn bytes_read() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap()
+    }
+
+    #[test]
+    fn settings_in_force_are_read_without_the_pages_of_the_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = [("cache".to_owned(), prony_model::spec::OptionValue::Text("1 kB".to_owned()))].into();
+        let spec = StoreSpec { durability: Some(Durability::Volatile), options, ..StoreSpec::of(ENGINE) };
+        let store = Redb::open(dir.path(), &spec).unwrap();
+        let mut write = store.begin(Commit::Immediate).unwrap();
+        (0..10_000u32).for_each(|n| write.put(&n.to_be_bytes(), &[7; 100]).unwrap());
+        write.commit().unwrap();
+        let before = bytes_read();
+        store.in_force().unwrap();
+        let read = bytes_read() - before;
+        assert!(read < 100_000, "{read}");
+        let txn = store.db.begin_write().unwrap();
+        assert_eq!(txn.stats().unwrap().page_size(), store.page_size as usize);
+        txn.abort().unwrap();
+        assert!(bytes_read() - before > 1_000_000, "the statistics read the whole store");
     }
 }

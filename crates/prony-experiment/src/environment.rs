@@ -184,7 +184,8 @@ impl<'a> EnvironmentValues<'a> {
                     Some((variable, None)) => {
                         let message = format!("the environment variable `{variable}` is not set");
                         let problem = Problem::new(span_in(node, self.file, &at), message);
-                        problems.add(problem.hint(format!("set the variable for prony: `{variable}=... prony ...`")));
+                        let hint = format!("set the variable for prony: `{variable}=... prony ...`");
+                        problems.add_unfilled(node.span.clone(), problem.hint(hint));
                     }
                     None => filled += &format!("{{{name}}}"),
                 },

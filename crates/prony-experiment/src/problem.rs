@@ -70,12 +70,14 @@ pub(crate) struct Problems<'t> {
     list: Vec<Problem>,
     note: Option<String>,
     raised: usize,
+    /// Values with a placeholder that has no value.
+    unfilled: Vec<Range<usize>>,
 }
 
 impl<'t> Problems<'t> {
     /// None so far, for a file with this text.
     pub(crate) fn new(text: &'t str) -> Self {
-        Self { text, reported: BTreeSet::new(), list: Vec::new(), note: None, raised: 0 }
+        Self { text, reported: BTreeSet::new(), list: Vec::new(), note: None, raised: 0, unfilled: Vec::new() }
     }
 
     /// The note that problems get from now on, unless they have one.
@@ -99,6 +101,17 @@ impl<'t> Problems<'t> {
         }
         problem.note = problem.note.or_else(|| self.note.clone());
         self.list.push(problem);
+    }
+
+    /// A fault of a placeholder in the value at `value`.
+    pub(crate) fn add_unfilled(&mut self, value: Range<usize>, problem: Problem) {
+        self.unfilled.push(value);
+        self.add(problem);
+    }
+
+    /// Whether a value in this part of the file has a placeholder without a value: what else is wrong there may follow from that.
+    pub(crate) fn is_unfilled(&self, part: &Range<usize>) -> bool {
+        self.unfilled.iter().any(|value| part.start <= value.start && value.end <= part.end)
     }
 
     /// Whether there is no fault.

@@ -118,7 +118,7 @@ impl Sequence<'_, '_, '_> {
         match phase.spec.action {
             Action::Commit => self.open = None,
             Action::Close => self.closed = Some(since(phase)),
-            Action::Reopen => self.closed = None,
+            Action::Reopen | Action::Evict => self.closed = None,
             _ => {}
         }
         for action in actions(phase) {
@@ -143,8 +143,8 @@ impl Sequence<'_, '_, '_> {
             self.problems.add(problem.label(open.at.clone(), "opened"));
             self.open = None;
         }
-        let idle = matches!(action, Action::Reopen | Action::Pause(_) | Action::Settle(_));
-        if let (Some(closed), false) = (&self.closed, idle) {
+        let can = matches!(action, Action::Reopen | Action::Evict | Action::Pause(_) | Action::Settle(_));
+        if let (Some(closed), false) = (&self.closed, can) {
             let message = format!("`{}` cannot run after phase `{}` has closed the store", action.name(), closed.name);
             let problem = Problem::new(phase.action.clone(), message).hint("put a phase with `reopen = {}` before it");
             self.problems.add(problem.label(closed.at.clone(), "closed"));

@@ -197,7 +197,10 @@ pub(crate) fn lacking(
     for lack in context.surroundings.lacking(spec) {
         let section = sections.iter().find(|(name, _)| *name == lack.section).and_then(|(_, node)| *node);
         let node = section.and_then(|section| section.get(lack.key)).or(section).unwrap_or(&context.raw.root);
-        problems.add(via(node, Problem::new(node.span.clone(), lack.message).hint(lack.hint)));
+        let problem = via(node, Problem::new(node.span.clone(), lack.message).hint(lack.hint));
+        if !problems.is_unfilled(&problem.span) {
+            problems.add(problem);
+        }
     }
 }
 

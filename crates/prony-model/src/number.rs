@@ -59,15 +59,21 @@ pub fn about(value: f64) -> String {
 }
 
 /// A ratio in three significant digits: `0.0123`, `12.3`, `1840`; near 1, where the first says nothing, four: `1.004`,
-/// `0.996`.
+/// `0.996`; and as many as it takes to tell it from 1: `1.0003`, since an interval that ends there excludes 1.
 pub fn ratio(ratio: f64) -> String {
     let places = match ratio {
         0.0 => return "0".to_owned(),
         r if r < 1e-6 => return format!("{ratio:.1e}"),
-        r if (1.0..1.0995).contains(&r) => 3,
+        r if (0.999..1.0995).contains(&r) => decimals_beside_zero(r - 1.0, 3),
         r => places(r, 3),
     };
     format!("{ratio:.places$}")
+}
+
+/// Decimals, `decimals` at least, with which a number is not shown as zero unless it is.
+pub fn decimals_beside_zero(value: f64, decimals: usize) -> usize {
+    let is_lost = value != 0.0 && value.abs() < 0.5 * 10f64.powi(-(decimals as i32));
+    if is_lost { places(value, 1).min(MOST_DECIMALS) } else { decimals }
 }
 
 /// A share in percent, with two decimals at most: `4.1 %`, `3 %`.
@@ -329,8 +335,11 @@ mod tests {
 
     #[test]
     fn ratios_have_three_digits_and_near_one_four() {
-        let texts: Vec<String> = [1.0, 1.8367, 12.345, 184.2, 0.5432, 0.98765, 0.99999, 0.0123, 0.1].map(ratio).into();
-        assert_eq!(texts, ["1.000", "1.84", "12.3", "184", "0.543", "0.988", "1.000", "0.0123", "0.100"]);
+        let texts: Vec<String> = [1.0, 1.8367, 12.345, 184.2, 0.5432, 0.98765, 0.99998, 0.0123, 0.1].map(ratio).into();
+        assert_eq!(texts, ["1.000", "1.84", "12.3", "184", "0.543", "0.988", "0.99998", "0.0123", "0.100"]);
+        let near_one = [1.000_312, 0.999_7, 1.000_6, 0.9996, 1.0 + 1e-12];
+        assert_eq!(near_one.map(ratio), ["1.0003", "0.9997", "1.001", "0.9996", "1.000000000"]);
+        assert_eq!([0.0, 0.04, 0.051, 0.000_2].map(|value| decimals_beside_zero(value, 1)), [1, 2, 1, 4]);
         assert_eq!([1.0041, 1.0994, 1.0996, 0.9961].map(ratio), ["1.004", "1.099", "1.10", "0.996"]);
         assert_eq!((ratio(0.0), ratio(2.5e-9)), ("0".to_owned(), "2.5e-9".to_owned()));
     }

@@ -132,6 +132,39 @@ impl TrialRecord {
     }
 }
 
+/// In the reason why a number of bytes written is missing that the device shows to be too large.
+pub const MORE_THAN_DEVICE: &str = ", but the device wrote only ";
+
+/// Takes away the bytes written of a variant's phase in all of its trials where those of one are disproved: there the device shows
+/// that the kernel's count is far too large, and in the others it is as much too large, though other processes wrote enough
+/// to hide it.
+pub fn without_disproved(trials: &mut [TrialRecord]) {
+    let written = MetricKeyText(MetricKey::amount(Metric::Written));
+    let mut disproved: BTreeMap<(usize, String), Why> = BTreeMap::new();
+    for trial in trials.iter() {
+        for phase in &trial.phases {
+            let reasons = phase.readings.values().filter_map(|readings| match readings.get(&written)? {
+                Reading::Missing(Why::NotSupported(why)) if why.contains(MORE_THAN_DEVICE) => {
+                    Some(Why::NotSupported(format!("as another trial shows, {why}").into()))
+                }
+                _ => None,
+            });
+            for why in reasons {
+                disproved.entry((trial.trial.variant, phase.name.clone())).or_insert(why);
+            }
+        }
+    }
+    for trial in trials.iter_mut().filter(|_| !disproved.is_empty()) {
+        for phase in &mut trial.phases {
+            let Some(why) = disproved.get(&(trial.trial.variant, phase.name.clone())) else { continue };
+            let found = phase.readings.values_mut().filter_map(|readings| readings.get_mut(&written));
+            found
+                .filter(|reading| reading.measured().is_some())
+                .for_each(|reading| *reading = Reading::Missing(why.clone()));
+        }
+    }
+}
+
 /// What was measured in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseRecord {

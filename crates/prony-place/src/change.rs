@@ -209,7 +209,8 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
         let (key, fault, hint) = match change {
             Change::Revision { of } => {
                 texts = None;
-                ("revision", revision::exists(directory, of).err(), "name a commit, branch or tag of the repository")
+                let (fault, hint) = revision::exists(directory, of).err().unzip();
+                ("revision", fault, hint.unwrap_or_default())
             }
             Change::Dependency { manager, .. } => {
                 texts = None;

@@ -58,12 +58,23 @@ fn unambiguous(original: &Path, of: &str) -> Result<(), String> {
     Err(format!("`{of}` is ambiguous: write {}", each.join(" or ")))
 }
 
-/// Whether the repository of a directory has the revision.
+/// Whether the repository of a directory has the revision, and the revision the directory.
 ///
 /// # Errors
-/// A sentence: no repository, no such revision.
-pub(crate) fn exists(original: &Path, of: &str) -> Result<(), String> {
-    find(original, of).map(drop)
+/// A sentence, and what to do: no repository, no such revision, no such directory in it.
+pub(crate) fn exists(original: &Path, of: &str) -> Result<(), (String, &'static str)> {
+    let Found { prefix, commit, .. } =
+        find(original, of).map_err(|message| (message, "name a commit, branch or tag of the repository"))?;
+    // Whether it is a directory, and no file, the checkout says.
+    git(original, &["cat-file", "-e", &format!("{commit}:{}", prefix.trim_end_matches('/'))]).map(drop).map_err(|_| {
+        let hint = "`directory` starts at the folder of the experiment file: write the path from there to a folder that each \
+                    revision has, such as `..`";
+        (no_directory(of, &prefix), hint)
+    })
+}
+
+fn no_directory(of: &str, prefix: &str) -> String {
+    format!("revision `{of}` has no directory `{prefix}`")
 }
 
 /// Has git make `copy` of the revision: a clone that borrows the repository's objects.
@@ -87,7 +98,7 @@ pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<Checke
         return Err(format!("git checked out {there}, not {commit}"));
     }
     if !copy.join(&prefix).is_dir() {
-        return Err(format!("revision `{of}` has no directory `{prefix}`"));
+        return Err(no_directory(of, &prefix));
     }
     // Without the lock that refreshing the index would take: that file belongs to the user.
     let status = git(original, &["--no-optional-locks", "status", "--porcelain", "--", "."])?;
@@ -188,12 +199,19 @@ mod tests {
                 "`{name}` is ambiguous: write `refs/heads/{name}` (commit {}) or `{other}` (commit {})",
                 commits[0], commits[1]
             );
-            assert_eq!(exists(top.path(), name).unwrap_err(), said);
+            assert_eq!(exists(top.path(), name).unwrap_err().0, said);
         }
-        assert!(exists(top.path(), "two~0").unwrap_err().contains("`refs/tags/two~0`"));
+        assert!(exists(top.path(), "two~0").unwrap_err().0.contains("`refs/tags/two~0`"));
         for of in ["one", "refs/heads/two", "refs/tags/two", "heads/two", "HEAD", &commits[0]] {
             exists(top.path(), of).unwrap();
         }
+        let later = top.path().join("site/later");
+        fs::create_dir(&later).unwrap();
+        let (message, hint) = exists(&later, "two~0").unwrap_err();
+        assert!(message.contains("ambiguous") && hint.contains("name a commit"), "{message}");
+        let (message, hint) = exists(&later, "HEAD").unwrap_err();
+        assert_eq!(message, "revision `HEAD` has no directory `site/later/`");
+        assert!(hint.contains("`directory` starts at the folder of the experiment file"), "{hint}");
     }
 
     #[test]

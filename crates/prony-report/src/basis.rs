@@ -53,9 +53,7 @@ pub(super) fn explain_once(lines: &mut [Line]) {
 pub(super) fn omit_detectable(lines: &mut [Line]) {
     let of_no_use = |line: &&mut Line| {
         let verdict = &line.comparison.verdict;
-        verdict.is_difference()
-            || matches!(verdict, Verdict::CantTell { .. })
-            || matches!(line.comparison.p, Reading::Missing(Why::TooFew { .. }))
+        verdict.is_difference() || matches!(line.comparison.p, Reading::Missing(Why::TooFew { .. }))
     };
     lines.iter_mut().filter(of_no_use).for_each(|line| line.detail.omit_detectable());
 }

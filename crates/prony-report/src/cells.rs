@@ -115,8 +115,11 @@ pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>], time: Option<&str>
                     .flat_map(|one| one.value(plan.statistic).into_iter().chain(one.at_least))
                     .collect::<Vec<_>>()
             };
-            let of_rows = rows.iter().flat_map(of_row);
-            let numbers: Vec<f64> = of_rows.collect();
+            let mut numbers: Vec<f64> = rows.iter().flat_map(of_row).collect();
+            // What stands in brackets beside zeros: 15 ms were `<1` of a second.
+            if numbers.iter().all(|number| *number == 0.0) {
+                numbers.extend(rows.iter().flat_map(|row| &row[at].numbers));
+            }
             let dimension = dimension(expr).ok();
             let in_unit = time.filter(|_| format.is_none() && dimension == Some(Dimension::Unit(Unit::Nanos)));
             in_unit

@@ -3,7 +3,7 @@
 use prony_experiment::design::{CellPart, Expr, Operator, Statistic};
 use prony_model::crash::{CrashSummary, CrashVerdict, CutKind, Reproduction, Spread};
 use prony_model::metric::{Metric, MetricKey, MetricName};
-use prony_model::number::{count, digits, percent_up_to};
+use prony_model::number::{count, digits, percent_up_to, span};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
@@ -51,6 +51,14 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
         "finding: whether the promise of the durability class held; the bound is for the probability that a cut breaks it, with \
          confidence 95 % (Clopper and Pearson, one-sided), for the writes and the moments of these cuts",
     );
+    let specs = experiment.variants().iter().flat_map(|variant| &variant.spec.crashes);
+    if let Some(within) = specs.filter(|spec| spec.name == phase).map(|spec| spec.within).max() {
+        notes.general(format!(
+            "lost: at most {} can be lost, since a cut comes within that time (`within`) of the first write: a store that never \
+             syncs may lose all of it, however long it is",
+            span(within)
+        ));
+    }
     let right = |heading: &str, unit: &str| Column::new(heading, unit, Align::Right);
     let left = |heading: &str| Column::new(heading, "", Align::Left);
     let mut columns = vec![

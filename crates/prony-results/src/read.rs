@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use prony_model::crash::CutRecord;
 use prony_model::metric::MetricKey;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Effective, MetricKeyText, Session, TrialRecord};
+use prony_model::record::{Effective, MetricKeyText, Session, TrialRecord, without_disproved};
 use prony_model::trial::PlannedTrial;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -63,6 +63,7 @@ impl Database {
                 connection.query_row("SELECT experiment FROM runs WHERE id = ?1", [run.0], |row| json(row, 0))?;
             let (ids, mut trials) = trials(connection, run)?;
             load_readings(connection, run, &mut trials, &phases(connection, run, &ids)?)?;
+            without_disproved(&mut trials);
             Ok(Some(RunData { head, experiment, trials, cuts: cuts(connection, run)? }))
         })?;
         let data = found.ok_or_else(|| self.no_run(run))?;

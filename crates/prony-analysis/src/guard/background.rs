@@ -159,7 +159,7 @@ mod tests {
         let counts = [(Metric::Errors, 4.0), (Metric::Operations, 9.0)];
         let counts = counts.map(|(metric, n)| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(n)));
         both.readings.insert("background".into(), counts.into());
-        let message = |instance| trial::errors_present(&both, instance).unwrap().message;
+        let message = |instance| trial::errors_present(&both, instance, None).unwrap().message;
         assert_eq!(message(""), "1 operation failed and 7 succeeded, most often: `locked`");
         assert_eq!(message("background"), "4 operations of the background failed and 9 succeeded, most often: `busy`");
     }

@@ -194,10 +194,15 @@ fn work_at_a_close_that_no_phase_times_is_said() {
 fn errors_are_reported_with_the_throughput() {
     let mut failing = phase("write", &[(Metric::Operations, 990.0), (Metric::Errors, 10.0)]);
     failing.errors = [("busy".into(), 3), ("map full".into(), 7)].into();
-    let found = trial::errors_present(&failing, "").unwrap();
+    let found = trial::errors_present(&failing, "", None).unwrap();
     assert_eq!(found.message, "10 operations failed and 990 succeeded, most often: `map full`");
     assert_eq!((found.phase.as_deref(), found.severity), (Some("write"), Severity::Warning));
-    assert_eq!(trial::errors_present(&phase("write", &[(Metric::Errors, 0.0)]), ""), None);
+    assert_eq!(trial::errors_present(&phase("write", &[(Metric::Errors, 0.0)]), "", None), None);
+    failing.errors = [("status 201".into(), 10)].into();
+    let found = |expect: &[u16]| trial::errors_present(&failing, "", Some(expect)).unwrap();
+    assert!(found(&[200]).message.ends_with("most often: answered 201, and `expect` allows 200"));
+    assert!(found(&[]).message.ends_with("`expect` allows 200 to 399"));
+    assert!(found(&[200, 202]).hint.contains("add its status to `expect`"));
 }
 
 #[test]

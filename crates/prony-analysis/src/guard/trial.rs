@@ -14,7 +14,7 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, BACKGROUND, Sign, TrialSpec};
+use prony_model::spec::{Action, BACKGROUND, PhaseSpec, Sign, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 
 /// Share of a phase's wall time outside timed sections above which it is reported (METHOD 2.1).
@@ -39,7 +39,9 @@ const LITTLE_OF_FREE: f64 = 0.01;
 pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Finding> {
     let mut findings = Vec::new();
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
-        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| errors_present(phase, instance)));
+        let http = spec.phases.iter().find(|spec| spec.name == phase.name).and_then(|spec| spec.action.http());
+        let expect = http.map(|http| http.expect.as_slice());
+        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| errors_present(phase, instance, expect)));
         findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| nothing_found(phase, instance)));
         findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| refusals::many_refused(phase, instance)));
         findings.extend(gaps_between_batches(phase));
@@ -65,8 +67,8 @@ fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
     phase.reading(MetricKey::gauge(metric, stat))?.measured().copied()
 }
 
-/// Operations failed: the throughput looks better than it is (METHOD 1.4).
-pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
+/// Operations failed: the throughput looks better than it is (METHOD 1.4). `expect` are the statuses that a phase of requests allows.
+pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str, expect: Option<&[u16]>) -> Option<Finding> {
     let counted = phase.amount_of(instance, Metric::Errors).unwrap_or(0.0);
     let texts: BTreeMap<&str, u64> = phase.errors_of(instance).collect();
     let errors = counted.max(texts.values().sum::<u64>() as f64);
@@ -75,12 +77,28 @@ pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str) -> Option<Find
     }
     let done = phase.amount_of(instance, Metric::Operations).unwrap_or(0.0);
     let commonest = texts.iter().min_by_key(|(_, count)| Reverse(**count));
-    let commonest = commonest.map_or(String::new(), |(text, _)| format!(", most often: {}", quoted(text)));
+    let unexpected = commonest.and_then(|(text, _)| unexpected(text, expect?));
+    let commonest = commonest.map_or(String::new(), |(text, _)| {
+        format!(", most often: {}", unexpected.clone().unwrap_or_else(|| quoted(text)))
+    });
     let of = whose(instance);
     let message = format!("{}{of} failed and {done:.0} succeeded{commonest}", number::count(errors, "operation"));
-    let hint = "look at the errors before the throughput: failed operations may be cheaper than successful ones";
+    let hint = match unexpected {
+        Some(_) => {
+            "if that answer is right, add its status to `expect`; otherwise look at the errors before the throughput"
+        }
+        None => "look at the errors before the throughput: failed operations may be cheaper than successful ones",
+    };
     let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "errors": errors, "operations": done, "texts": texts })))
+}
+
+/// `answered 201, and `expect` allows 200`, of an error that is a status.
+fn unexpected(error: &str, expect: &[u16]) -> Option<String> {
+    let status: u16 = error.strip_prefix("status ")?.parse().ok()?;
+    let expected: Vec<String> = expect.iter().map(ToString::to_string).collect();
+    let expected = if expected.is_empty() { "200 to 399".to_owned() } else { expected.join(", ") };
+    Some(format!("answered {status}, and `expect` allows {expected}"))
 }
 
 /// After the operations of an instance, in a message.
@@ -217,23 +235,35 @@ pub(crate) fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
     Some(found.with(json!({ "peak": peak, "sampled": sampled })))
 }
 
-/// A store that was evicted is still in the page cache when the next phase begins.
+/// A store that was evicted is in the page cache when the next phase begins: its pages stayed, or opening it read them again.
 pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let after_evict = spec.phases.windows(2).filter(|pair| matches!(pair[0].action, Action::Evict));
     let findings = after_evict.filter_map(|pair| {
-        let phase = record.phases.iter().find(|p| p.name == pair[1].name)?;
+        let of = |spec: &PhaseSpec| record.phases.iter().find(|p| p.name == spec.name);
+        let phase = of(&pair[1])?;
         let cached = amount(phase, Metric::Cached)?;
         if cached <= STILL_CACHED {
             return None;
         }
+        let evict = &pair[0].name;
+        let stayed = of(&pair[0]).and_then(|phase| amount(phase, Metric::Cached));
+        let (why, hint) = match stayed {
+            Some(stayed) if stayed > STILL_CACHED => (
+                format!("{} of them stayed when `{evict}` evicted them", percent(stayed)),
+                "some file systems never drop pages, and no pages are dropped that another process has mapped",
+            ),
+            _ => (
+                format!("the engine read them when `{evict}` had evicted them and opened the store again"),
+                "make the store larger (`records`): an engine reads a few pages when it opens a store, and the kernel reads \
+                 further ones ahead; an engine that reads its journal has no cold reads of what is in it",
+            ),
+        };
         let message = format!(
-            "declared cold, but {} of the store's pages were in the page cache at the begin of the phase",
+            "declared cold, but {} of the store's pages were in the page cache at the begin of the phase: {why}",
             percent(cached)
         );
-        let hint = "close the store before `evict`, since mapped pages stay in memory; some file systems never drop \
-            pages";
         let found = Finding::of(NOT_COLD, Severity::Warning, message, hint).in_phase(&phase.name);
-        Some(found.with(json!({ "cached": cached })))
+        Some(found.with(json!({ "cached": cached, "stayed": stayed })))
     });
     findings.collect()
 }

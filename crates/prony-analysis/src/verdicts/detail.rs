@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_model::number::{count, effect_bound, ratio};
+use prony_model::number::{count, effect_bound};
 use prony_model::reading::{Reading, Why};
 use prony_stats::{Comparison, Estimate, MIN_BLOCKS, RatioInterval, Verdict};
 
@@ -30,6 +30,10 @@ pub struct Detail {
     notes: Vec<String>,
 }
 
+/// The interval of an A/A check is corrected for no other comparison.
+const BY_CHANCE: &str = ", although nothing differs: 1 of 20 checks does so by chance; if that of a new run does too, something \
+                         disturbs the trials, and small differences may come from that";
+
 /// What the details above one on a screen have explained.
 #[derive(Clone, Debug, Default)]
 pub struct Explained {
@@ -49,7 +53,7 @@ impl Detail {
             let expected = match (comparison.complete < MIN_BLOCKS, includes_one(aa)) {
                 (true, _) => "",
                 (false, true) => ", as it should",
-                (false, false) => ", although nothing differs",
+                (false, false) => BY_CHANCE,
             };
             format!("A/A check, the baseline against itself: {}{expected}", with_one(aa, comparison.complete, LEVEL))
         });
@@ -181,13 +185,7 @@ fn with_one(found: &Estimate, blocks: u32, level: &str) -> String {
         return without("the blocks are too few, or a trial did not finish in too many");
     }
     let text = ratio_text(found.ratio, Some(found.interval), level);
-    let rounds_to_one = |bound: f64| ratio(bound) == ratio(1.0);
-    let what = match includes_one(found) {
-        true => "includes 1",
-        false if rounds_to_one(low) || high.is_some_and(rounds_to_one) => "excludes 1 before rounding",
-        false => "excludes 1",
-    };
-    format!("{text}, which {what}")
+    format!("{text}, which {} 1", if includes_one(found) { "includes" } else { "excludes" })
 }
 
 /// A comparison without its disturbed trials in words.
@@ -249,7 +247,8 @@ mod tests {
         let found = |low, high| Estimate { ratio: 1.019, interval: RatioInterval { low, high } };
         let text = |low, high| with_one(&found(low, high), 6, LEVEL);
         assert_eq!(text(0.213, Some(1.25)), "ratio 1.019 (95 % interval: 0.213 to 1.25), which includes 1");
-        assert!(text(1.0003, Some(1.02)).ends_with(": 1.000 to 1.020), which excludes 1 before rounding"));
+        assert!(text(1.0003, Some(1.02)).ends_with(": 1.0003 to 1.020), which excludes 1"));
+        assert!(text(0.9998, Some(1.69)).ends_with(": 0.9998 to 1.69), which includes 1"), "both had 1.000");
         assert!(text(1.4, Some(1.6)).ends_with("which excludes 1") && text(1.4, None).ends_with("which excludes 1"));
         let unbounded =
             "ratio 1.019, without an interval: the blocks are too few, or a trial did not finish in too many";
@@ -309,6 +308,17 @@ mod tests {
         let (less, effect) = of(spread, true);
         assert!(less.contains(&format!(": {} less (", effect_bound(effect / (1.0 + effect)))), "{less}");
         assert!(!of([1.5, 1.51, 1.5, 1.49, 1.5, 1.51], false).0.contains(SMALLER), "a difference above it");
+    }
+
+    #[test]
+    fn a_check_that_excludes_one_says_what_follows() {
+        let aa = Estimate { ratio: 0.806, interval: RatioInterval { low: 0.613, high: Some(0.985) } };
+        let comparison = Comparison { aa: Reading::Measured(aa), ..found([1.5, 1.51, 1.5, 1.49, 1.5, 1.51], false) };
+        let text = Detail::of(&comparison, None).to_string();
+        assert!(
+            text.contains("which excludes 1, although nothing differs: 1 of 20 checks does so by chance; "),
+            "{text}"
+        );
     }
 
     #[test]

@@ -116,6 +116,9 @@ pub enum Answer {
     Fails,
 }
 
+/// With a minimum detectable effect of more than so many shares of the gate, no number of blocks is recommended.
+const FAR: f64 = 2.0;
+
 /// The gate's answer for each comparison of its metric; the worst is the run's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdicted {
@@ -188,18 +191,23 @@ impl fmt::Display for Verdicted {
                  detectable effect): such a gate is rarely decided"
             )?;
         }
-        if let Some(run) = self.new_run {
-            return write!(
+        match (self.new_run, self.coarse) {
+            // It would rest on a ratio that another run need not have.
+            (_, Some(effect)) if effect > FAR * self.gate.share => {
+                write!(f, "\n  hint: let the gate allow more: {} or so", effect_bound(effect))
+            }
+            (Some(run), _) => write!(
                 f,
-                "\n  hint: {run} could tell, if all blocks came out like these: `--blocks {}`; or let the gate allow more",
+                "\n  hint: {run} could decide this gate, if all blocks came out like these: `--blocks {}` (the verdict is on any \
+                 difference, and may take more); or let the gate allow more",
                 run.blocks
-            );
+            ),
+            (None, _) => write!(
+                f,
+                "\n  hint: run again with more blocks in all, `--blocks N`, or let the gate allow more; it passes or fails once \
+                 the whole interval lies on one side of {share}"
+            ),
         }
-        write!(
-            f,
-            "\n  hint: run again with more blocks in all, `--blocks N`, or let the gate allow more; it passes or fails once the \
-             whole interval lies on one side of {share}"
-        )
     }
 }
 
@@ -309,6 +317,21 @@ mod tests {
                 assert_eq!(Verdicted::of(&gate, &[], &[]).to_string(), format!("gate `{text}`: cannot judge"));
             }
         }
+    }
+
+    /// Below a verdict that would take more than 200 blocks stood a hint that 38 could tell.
+    #[test]
+    fn forecast_is_of_the_gate_and_only_where_its_share_can_be_found() {
+        let gate: Gate = "write.time slower 5%".parse().unwrap();
+        let new_run = Some(NewRun { blocks: 38, takes: None, longer: None });
+        let answers = vec![(Answer::Unsure, "can't tell".to_owned())];
+        let said = |coarse| Verdicted { gate: gate.clone(), answers: answers.clone(), coarse, new_run }.to_string();
+        for coarse in [None, Some(0.09)] {
+            let text = said(coarse);
+            assert!(text.contains("hint: a new run of about 38 blocks could decide this gate, if"), "{text}");
+        }
+        let text = said(Some(0.4));
+        assert!(text.ends_with("\n  hint: let the gate allow more: 40 % or so"), "{text}");
     }
 
     #[test]

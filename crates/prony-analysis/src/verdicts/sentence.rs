@@ -237,10 +237,13 @@ fn percent_interval(interval: RatioInterval, more: bool) -> String {
     number::interval(least.map(above), most.map(above), " %")
 }
 
-/// A share in percent without its sign: with a decimal below ten.
+/// A share in percent without its sign: with a decimal below ten, and as many as it takes to tell it from none.
 fn percents(share: f64) -> String {
     let percent = 100.0 * share;
-    if percent.abs() < 9.95 { format!("{percent:.1}") } else { thousands(&format!("{percent:.0}")) }
+    match percent.abs() < 9.95 {
+        true => number::percents(share, number::decimals_beside_zero(percent, 1)),
+        false => thousands(&format!("{percent:.0}")),
+    }
 }
 
 /// The ratio as a factor of at least 1, and its interval turned the same way; of a rate as they are.

@@ -465,6 +465,12 @@ fn the_store_can_be_closed_evicted_and_reopened() {
     assert!(reports[3].notes[0].contains("the time includes closing it"));
     assert!(reports[4].resident.is_some());
     assert_eq!(reports[6].rows, Some(N));
+    let reports = self::reports(&plan(N, [put(), Action::Close, Action::Evict, Action::Verify]));
+    assert_eq!(
+        (reports[2].resident.is_some(), reports[3].rows),
+        (true, Some(N)),
+        "a closed store is evicted and opened"
+    );
     let (_, ended) = run::<true>(&plan(N, [Action::Close, put()]));
     assert_eq!(failure(&ended).2, "`phase 1` cannot run: the store is closed; `reopen` it first");
 }

@@ -44,7 +44,11 @@ pub(super) const ACTIONS: [Field; 20] = [
         "Closes the store; the time includes what the engine does in its destructor.",
     ),
     action("reopen", Shape::Table(&EMPTY), "Opens the store again; closes it first if it is open."),
-    action("evict", Shape::Table(&EMPTY), "Evicts the store's files from the page cache, and verifies that."),
+    action(
+        "evict",
+        Shape::Table(&EMPTY),
+        "Closes the store, evicts its files from the page cache, and opens it again. `cached` is the share of their pages that stayed.",
+    ),
     action("settle", Shape::Table(&SETTLE), "Waits until the store is quiet."),
     action(
         "verify",

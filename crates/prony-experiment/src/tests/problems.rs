@@ -327,6 +327,7 @@ fn transactions_that_stay_open_are_checked() {
     11:1 `memory` keeps no data when it is closed | leave the variant out with `[design] skip`, or the phase with `when`
     ");
     insta::assert_snapshot!(engine("lmdb", &["close = {}", "get = {}", "reopen = {}", "get = {}"]), @"8:1 `get` cannot run after phase `p0` has closed the store | put a phase with `reopen = {}` before it");
+    insta::assert_snapshot!(engine("lmdb", &["close = {}", "evict = {}", "get = {}"]), @"no faults");
     insta::assert_snapshot!(engine("fjall", &["compute = {}", "compute = { transaction = { batch = 5 } }", "mix = { read_modify_write = 1 }"]), @"
     8:27 `fjall` cannot read inside a write transaction | leave the variant out with `[design] skip`, or the phase with `when`
     11:1 `fjall` cannot read inside a write transaction | leave the variant out with `[design] skip`, or the phase with `when`

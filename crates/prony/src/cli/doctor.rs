@@ -1,8 +1,9 @@
 //! `prony doctor`: shows what can be measured on this machine, the machine's limits, and how to enable the rest.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use comfy_table::Table;
+use prony_model::error::chain;
 use prony_model::reading::Reading;
 use prony_model::record::host::Spread;
 use prony_model::record::{Facts, MachineLimits, Mount};
@@ -11,6 +12,7 @@ use prony_os::host::{Capability, State, capabilities, facts, machine_limits};
 use prony_os::launch::Scratch;
 use prony_os::limits::{self, Ability};
 use prony_os::sample::Tracepoints;
+use prony_powercut::{Mounted, Settings};
 use serde::Serialize;
 
 use super::{Answer, Output, table};
@@ -64,6 +66,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let groups = limits::capability();
     let mut capabilities = capabilities(&tracepoints, &arguments.dir);
     capabilities.extend(group_capabilities(&groups));
+    capabilities.push(simulated_disk(&arguments.dir)?);
     let findings = Findings {
         facts: facts(&arguments.dir),
         limits: machine_limits(&arguments.dir),
@@ -91,6 +94,27 @@ fn stale_mounts(repair: bool) -> Result<Vec<StaleMount>, Error> {
         Ok(StaleMount { point, removed: repair })
     };
     prony_powercut::stale()?.into_iter().map(mount).collect()
+}
+
+/// Whether a disk whose power fails can be simulated: by a mount, since there are many reasons why none is possible.
+fn simulated_disk(near: &Path) -> Result<Capability, Error> {
+    let scratch = Scratch::create(near)?;
+    let point = scratch.path().join("disk");
+    let state = scratch.path().join("state");
+    let start = |()| {
+        let mounted = Mounted::start(Path::new("/proc/self/exe"), &point, &state, &Settings::default());
+        mounted.map(drop).map_err(|error| (chain(&error), error.hint()))
+    };
+    let (state, hint) = match std::fs::create_dir(&point).map_err(|error| (error.to_string(), None)).and_then(start) {
+        Ok(()) => (State::Yes, None),
+        Err((why, hint)) => (State::No(why), hint),
+    };
+    Ok(Capability {
+        name: "simulated power failures".to_owned(),
+        purpose: "`powercut` phases, `prony powercut` (FUSE)".to_owned(),
+        state,
+        allow: hint.unwrap_or_else(|| "run as root, or install the package `fuse3`".to_owned()),
+    })
 }
 
 fn group_capabilities(groups: &limits::Capability) -> Vec<Capability> {

@@ -1,7 +1,7 @@
 //! `prony new`: writes a new experiment file, from a commented template or from commands.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
@@ -69,6 +69,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let mut files = OutputFiles::default();
     let text = match &arguments.from {
         Some(words) => from(words, &mut files)?,
+        None if arguments.kind == Kind::Branches => branches(&arguments.file),
         None => arguments.kind.text().to_owned(),
     };
     let file = files.open(
@@ -79,6 +80,16 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let path = arguments.file.display();
     output.print(&format!("wrote `{path}`; `prony check {path}` shows its plan\n"))?;
     Ok(Answer::Yes)
+}
+
+/// The template for branches, whose `directory` is the top of the repository in which the file lies: the folder of the file is
+/// often new, so that no revision has it.
+fn branches(file: &Path) -> String {
+    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().unwrap_or_default();
+    let up = folder.ancestors().position(|folder| folder.join(".git").exists()).unwrap_or(0);
+    let top = if up == 0 { ".".to_owned() } else { vec![".."; up].join("/") };
+    templates::BRANCHES.replace("directory = \".\"", &format!("directory = \"{top}\""))
 }
 
 /// The file of the commands in `line`.

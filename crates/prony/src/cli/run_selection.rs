@@ -162,9 +162,15 @@ pub(crate) fn known_phase(phase: &str, data: &RunData) -> Result<(), Error> {
     }
     names.sort_unstable();
     names.dedup();
-    Err(Error::Arguments {
-        message: format!("run {} has no phase `{phase}`", data.head.id),
-        hint: format!("the phases of this run: `{}`", names.join("`, `")),
+    let phases = format!("the phases of this run: `{}`", names.join("`, `"));
+    let run = data.head.id;
+    let mut crashes = data.experiment.variants().iter().flat_map(|variant| &variant.spec.crashes);
+    Err(match crashes.any(|crash| crash.name == phase) {
+        true => Error::Arguments {
+            message: format!("phase `{phase}` of run {run} has crash trials, which have no metrics"),
+            hint: format!("`prony show {run}` shows what they lost, in the table *Crash trials*; {phases}"),
+        },
+        false => Error::Arguments { message: format!("run {run} has no phase `{phase}`"), hint: phases },
     })
 }
 

@@ -383,8 +383,8 @@ fn undecided_head_shows_how_many_minutes_would_decide() {
     let row = comment.lines().find(|line| line.starts_with("| code=head")).unwrap();
     assert!(row.contains("**can't tell: a new run of about ") && row.contains(" more than this run) could**"), "{row}");
     assert!(comment.contains("\n**gate `run.time slower 5 %`: can't tell**\n"), "{comment}");
-    let hint = comment.lines().find(|line| line.starts_with("- hint: a new run of about ")).unwrap();
-    assert!(hint.contains(" blocks (about ") && hint.contains(": `--blocks "), "{hint}");
+    let hint = comment.lines().find(|line| line.starts_with("- hint: ")).unwrap();
+    assert!(hint.starts_with("- hint: let the gate allow more: "), "no blocks show 5 % in this noise: {hint}");
     let acted = project.act(&api, &[GATE[0], GATE[1], ("fail-unsure", "true")]);
     assert_eq!(acted.code, 1, "{}", acted.log);
 }

@@ -90,6 +90,12 @@ fn a_process_crash_loses_nothing_that_engines_promise_to_keep() {
     );
     let shown = String::from_utf8(bench.prony(&["show"]).stdout).unwrap();
     assert!(shown.contains("Crash trials: crash put") && shown.contains("held in "), "{shown}");
+    let refused = bench.prony(&["show", "--phase", "crash put"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        said.contains("has crash trials, which have no metrics") && said.contains("in the table *Crash trials*"),
+        "{said}"
+    );
     let json: Value = serde_json::from_slice(&bench.prony(&["report", "--format", "json"]).stdout).unwrap();
     assert_eq!(json["crashes"].as_array().unwrap().len(), 15);
     assert_eq!(json["cuts"].as_array().unwrap().len(), 30);

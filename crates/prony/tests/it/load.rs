@@ -61,6 +61,7 @@ fn load_prints_each_request_once_and_ends_with_0() {
     assert!(value(&said, "time").ends_with(" s"), "nothing but the time until the last answer: {said}");
     let timed = text(&load(&url, &["-d", "100 ms", "--warmup", "50 ms"]).stdout);
     assert!(value(&timed, "time").starts_with("100.00 ms; with 50.00 ms of warm-up and the last answers "), "{timed}");
+    assert!(!timed.contains("time to connect"), "every connection is opened in the warm-up: {timed}");
     assert_eq!(value(&said, "timeout of a request"), "10.000 s", "{said}");
     for (name, expected) in [("requests", "1000"), ("ok", "1000"), ("errors", "0 (0 %)"), ("statuses", "200: 1000")] {
         assert_eq!(value(&said, name), expected, "{said}");

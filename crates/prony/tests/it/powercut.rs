@@ -197,6 +197,7 @@ fn stale_mount_is_named_and_removed() {
         text(&command.arg("doctor").args(options).current_dir(mount.top.path()).output().unwrap().stdout)
     };
     let said = doctor(&[]);
+    assert!(said.lines().any(|line| line.contains("simulated power failures") && line.contains("yes")), "{said}");
     let expected =
         format!("stale mount on `{point}`: its processes were killed\nhint: remove it: `prony doctor --repair`\n");
     assert!(said.contains(&expected), "{said}");
@@ -239,6 +240,14 @@ fn mount_without_fuse_says_why() {
         point.display()
     );
     assert_eq!(text(&hidden.stderr), expected);
+    let script = "mount -t tmpfs none /dev && exec \"$0\" doctor \"$1\"";
+    let mut doctor = Command::new("unshare");
+    doctor.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_prony")]).arg(&point);
+    let said = text(&doctor.output().unwrap().stdout);
+    assert!(
+        said.contains("simulated power failures: no: ") && said.contains("there is no `/dev/fuse`\nhint: load the"),
+        "{said}"
+    );
 }
 
 /// How many trials have ended, as any other process sees it; 0 before the run has begun.

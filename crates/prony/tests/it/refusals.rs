@@ -68,6 +68,14 @@ fn what_check_accepts_run_can_begin() {
     ] {
         refused_at(&place, &body, at, message);
     }
+    // Each of the two errors had another beside it: there was no revision of the name `{env.PRONY_NO_BASE}`.
+    let unset = changed("[{ revision = \"{env.PRONY_NO_BASE}\" }, { patch = \"{env.PRONY_NO_PATCH}\" }]");
+    fs::write(place.path("e.toml"), unset).unwrap();
+    let errors = text(&place.run(&words("check e.toml")).stderr);
+    let errors: Vec<&str> = errors.lines().filter(|line| line.starts_with("error: ")).collect();
+    let unset = |name: &str| format!("error: the environment variable `{name}` is not set");
+    let all = "error: `e.toml` has 2 problems; nothing was run";
+    assert_eq!(errors, [&unset("PRONY_NO_BASE"), &unset("PRONY_NO_PATCH"), all]);
     for line in ["check e.toml --database nowhere/x.db", "run e.toml --scratch nowhere"] {
         let output = place.run(&words(line));
         assert!(sound(&output, &line) == 2 && text(&output.stderr).contains("nowhere"), "{}", text(&output.stderr));

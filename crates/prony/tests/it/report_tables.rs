@@ -563,6 +563,22 @@ fn nine_stores(again: f64, disturbed: u32) -> RunData {
     run_data(experiment, trials.len() as u32, trials)
 }
 
+/// A settling time of 15 ms beside zeros was `0 [0..<1]` of a second.
+#[test]
+fn numbers_beside_a_median_of_zero_choose_the_unit() {
+    let experiment = experiment("Zeros", &[texts("store", &["a"])], &[("write", true)], 3);
+    let trials = [0.0, 0.0, 15e6].into_iter().zip(0..).map(|(time, position)| {
+        let mut record = trial(position, position, 0);
+        record.phases = vec![phase("write", &[("time", time)])];
+        record
+    });
+    let data = run_data(experiment, 3, trials.collect());
+    let options = Options { metrics: vec!["write.time".parse().unwrap()], ..Options::default() };
+    let table = build(&data, &options).tables.remove(0);
+    let cell = &table.rows[0].cells[0];
+    assert_eq!((table.columns[0].unit.as_str(), cell.spread.as_str()), ("ms", "[0..15]"), "{cell:?}");
+}
+
 #[test]
 fn brief_report_of_many_verdicts_gives_the_basis_of_those_to_be_heeded() {
     let brief = Options { brief: true, ..Options::default() };

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Experiment;
+use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Facts, TrialRecord};
+use prony_model::record::{Facts, MORE_THAN_DEVICE, MetricKeyText, TrialRecord};
 use prony_results::{Database, Error, RunId, RunStatus, SCHEMA_VERSION};
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::records;
-use crate::synthetic::{NOON, experiment, full_trial, start, texts, trial};
+use crate::synthetic::{NOON, experiment, full_trial, phase, start, texts, trial};
 
 struct Fixture {
     _dir: tempfile::TempDir,
@@ -57,6 +58,30 @@ fn a_trial_comes_back_as_it_was() {
     assert_eq!(complete, full_trial(1));
     database.complete(run, &mut complete).unwrap();
     assert_eq!(complete, full_trial(1), "completing twice adds nothing");
+}
+
+/// Two of 12 trials had a number that was ten times too large, since other processes wrote meanwhile, and the table showed their median.
+#[test]
+fn bytes_written_that_one_trial_disproves_count_in_no_trial_of_the_variant() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    let key = MetricKeyText(MetricKey::amount(Metric::Written));
+    let why = Why::NotSupported(format!("it counted 71.0 MB{MORE_THAN_DEVICE}6.4 MB").into());
+    let wrote = |position, variant, written: &Reading<f64>| {
+        let mut record = trial(position, 0, variant);
+        record.phases = vec![phase("write", &[])];
+        record.phases[0].readings.entry(String::new()).or_default().insert(key, written.clone());
+        record
+    };
+    let [disproved, counted] = [Reading::Missing(why), Reading::Measured(70e6)];
+    for (position, variant, written) in [(0, 0, &counted), (1, 0, &disproved), (2, 1, &counted)] {
+        database.append_trial(run, &wrote(position, variant, written)).unwrap();
+    }
+    let trials = database.load_run(run).unwrap().trials;
+    let found: Vec<_> = trials.iter().map(|trial| trial.phases[0].readings[""][&key].clone()).collect();
+    assert!(format!("{:?}", found[0]).contains("as another trial shows, it counted 71.0 MB"), "{:?}", found[0]);
+    assert_eq!(found[1..], [disproved, counted]);
 }
 
 #[test]

@@ -69,6 +69,18 @@ fn starting_file_for_branches_runs_in_a_repository() {
         }
     }
     runs_without_a_finding_about_the_file(&bench, "branches");
+    // No revision has the folder: `check` said that the file was valid, and the run failed.
+    fs::create_dir_all(bench.path("bench/deep")).unwrap();
+    let made = bench.prony(&["new", "bench/deep/new.toml", "--for", "branches"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let file = fs::read_to_string(bench.path("bench/deep/new.toml")).unwrap();
+    assert!(file.contains("directory = \"../..\" "), "{file}");
+    assert_eq!(bench.prony(&["check", "bench/deep/new.toml"]).status.code(), Some(0));
+    bench.write("bench/deep/new.toml", file.replace("../..", "."));
+    let refused = bench.prony(&["check", "bench/deep/new.toml"]);
+    let error = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{error}");
+    assert!(error.contains("revision `HEAD~1` has no directory `bench/deep/`") && error.contains("hint: "), "{error}");
 }
 
 /// `prony new FILE --from LINE`, and what it said.

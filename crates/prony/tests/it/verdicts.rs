@@ -569,9 +569,25 @@ fn gate_that_is_finer_than_the_minimum_detectable_effect_warns_with_both() {
     };
     let fine = said("write.time slower 0.1%");
     let warning = "\n  warning: the gate allows 0.1 %, and this run could detect differences from ";
-    assert!(fine.contains(": can't tell\n") && fine.contains(warning) && fine.contains("`--blocks N`"), "{fine}");
+    assert!(fine.contains(": can't tell\n") && fine.contains(warning), "{fine}");
+    assert!(fine.contains("\n  hint: let the gate allow more: ") && !fine.contains("--blocks"), "no forecast: {fine}");
     let wide = said("write.time slower 5%");
     assert!(wide.contains(": passes") && !wide.contains("warning"), "{wide}");
+}
+
+/// A brief report said neither what its run could have found.
+#[test]
+fn undecided_verdict_shows_the_minimum_detectable_effect_in_a_brief_report() {
+    use prony_report::{Options, build};
+    let data = data(&two_stores(12), 12, |t| {
+        let faster = t.trial.variant == 1 && t.trial.block % 2 == 0;
+        write(t, if faster { 0.7 } else { 1.2 });
+    });
+    let brief = Options { brief: true, ..Options::default() };
+    let lines = build(&data, &brief).verdicts.lines;
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(matches!(line.comparison.verdict, Verdict::CantTell { .. }), "{}", line.sentence);
+    assert!(line.detail.to_string().contains("minimum detectable effect: "), "{}", line.detail);
 }
 
 #[test]

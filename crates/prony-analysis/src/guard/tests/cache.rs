@@ -19,7 +19,18 @@ fn a_cold_store_that_is_warm_is_named() {
     let found = trial::cache_state(&cold, &cached(0.4));
     assert_eq!(names(&found), ["cache_not_as_declared"]);
     assert_eq!(found[0].phase.as_deref(), Some("read"), "only the phase after `evict` was declared cold");
+    assert!(found[0].message.ends_with("phase: 40 % of them stayed when `evict` evicted them"), "{}", found[0].message);
     assert_eq!(trial::cache_state(&cold, &cached(0.005)), []);
+    // The hint was to close the store first, which `evict` does.
+    let opened = record(vec![phase("evict", &[(Metric::Cached, 0.0)]), phase("read", &[(Metric::Cached, 0.08)])]);
+    let found_of_opened = trial::cache_state(&cold, &opened);
+    let message = &found_of_opened[0].message;
+    assert!(message.starts_with("declared cold, but 8.0 % of the store's pages"), "{message}");
+    assert!(
+        message.ends_with("the engine read them when `evict` had evicted them and opened the store again"),
+        "{message}"
+    );
+    assert!(found_of_opened[0].hint.contains("make the store larger"));
     assert_eq!(trial::cache_state(&spec("lmdb"), &cached(0.4)), []);
     // One variant read from memory what the other read from the disk, and had a verdict.
     let mut warm = cached(0.4);

@@ -158,7 +158,8 @@ fn rows(report: &Report) -> Vec<(&'static str, &Latency)> {
         ("latency from the real start", report.actual_latency.as_ref()),
         ("start behind schedule", report.lag.as_ref()),
         ("time to first byte", Some(&report.first_byte)),
-        ("time to connect", Some(&report.connect)),
+        // Connections of the warm-up go on: none may be opened afterwards.
+        ("time to connect", Some(&report.connect).filter(|connect| connect.samples > 0)),
     ];
     rows.into_iter().filter_map(|(name, times)| Some((name, times?))).collect()
 }
