@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::service::{MONGODB_COMMANDS, MONGODB_CONNECTIONS, MONGODB_OPERATIONS};
+use prony_model::service::{MONGODB_ACTIVE, MONGODB_COMMANDS, MONGODB_CONNECTIONS, MONGODB_OPERATIONS};
 
 use crate::bson;
 use crate::http::{connected, received};
@@ -33,7 +33,7 @@ const PLACES: [(&str, &[&str]); 21] = [
     ("cache_read_bytes", &["wiredTiger", "cache", "bytes read into cache"]),
     ("cache_written_bytes", &["wiredTiger", "cache", "bytes written from cache"]),
     (MONGODB_CONNECTIONS, &["connections", "current"]),
-    ("connections_active", &["connections", "active"]),
+    (MONGODB_ACTIVE, &["connections", "active"]),
     ("transactions_open", &["transactions", "currentOpen"]),
     ("cache_bytes", &["wiredTiger", "cache", "bytes currently in the cache"]),
     ("cache_dirty_bytes", &["wiredTiger", "cache", "tracked dirty bytes in the cache"]),
@@ -113,7 +113,9 @@ impl Source for Mongodb {
         let since = format!("process {process} by connection {}", self.connections);
         let mut numbers = chosen(&self.names, &values, &since, "`serverStatus`");
         let own = f64::from(own);
-        for (name, ours) in [(MONGODB_OPERATIONS, own), (MONGODB_COMMANDS, own), (MONGODB_CONNECTIONS, 1.0)] {
+        for (name, ours) in
+            [(MONGODB_OPERATIONS, own), (MONGODB_COMMANDS, own), (MONGODB_CONNECTIONS, 1.0), (MONGODB_ACTIVE, 1.0)]
+        {
             if let Some(Reading::Measured(Number { value, .. })) = numbers.values.get_mut(name) {
                 *value -= ours;
             }

@@ -8,7 +8,6 @@
 //! (strict); a commit with `None` stays in the process until the next immediate one, so that even
 //! a process crash loses it (volatile). What remains is always the state after some commit.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -196,19 +195,6 @@ impl Store for RedbStore {
     fn check_integrity(&mut self) -> Result<Option<Vec<String>>, EngineError> {
         let intact = self.db.check_integrity().map_err(while_("checking the integrity"))?;
         Ok(Some(if intact { Vec::new() } else { vec!["check_integrity had to repair the database".to_owned()] }))
-    }
-
-    fn counters(&self) -> BTreeMap<String, f64> {
-        let cache = self.db.cache_stats();
-        let counters = [
-            ("cache.evictions", cache.evictions()),
-            ("cache.read_hits", cache.read_hits()),
-            ("cache.read_misses", cache.read_misses()),
-            ("cache.write_hits", cache.write_hits()),
-            ("cache.write_misses", cache.write_misses()),
-            ("cache.used_bytes", cache.used_bytes() as u64),
-        ];
-        counters.into_iter().map(|(name, n)| (name.to_owned(), n as f64)).collect()
     }
 
     fn close(self) -> Result<(), EngineError> {

@@ -93,11 +93,12 @@ impl Wire {
         if self.filled.start + wanted > self.input.len() {
             self.input.copy_within(self.filled.clone(), 0);
             self.filled = 0..self.filled.len();
-            if wanted > self.input.len() {
-                self.input.resize(wanted.next_power_of_two(), 0);
-            }
         }
         while self.filled.len() < wanted {
+            // It grows with what has come, and not with what a server says will.
+            if self.filled.end == self.input.len() {
+                self.input.resize(2 * self.input.len(), 0);
+            }
             let room = &mut self.input[self.filled.end..];
             let got = match &mut self.stream {
                 Stream::Tcp(stream) => stream.read(room),

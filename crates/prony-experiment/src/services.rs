@@ -188,7 +188,7 @@ impl Requests<'_> {
             problem.into_iter().for_each(|problem| problems.add(problem));
         }
         if self.data.is_empty() && spec.amount == HttpAmount::Records {
-            spec.amount = HttpAmount::Requests(1);
+            spec.amount = HttpAmount::Requests(if spec.session { spec.kinds.len() as u64 } else { 1 });
         }
         if spec.amount == HttpAmount::Records && spec.warm_up > Nanos::ZERO {
             let message = "one request for each record leaves none for `warm_up`";

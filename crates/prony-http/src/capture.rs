@@ -20,8 +20,8 @@ pub(crate) struct Capture {
     place: Place,
     /// Its place among the values that a session saves.
     pub(crate) of_session: usize,
-    /// The begin of the server's URL, which is removed where paths of the session begin with the value.
-    server: Option<String>,
+    /// The begin of the server's URL.
+    pub(crate) server: String,
 }
 
 #[derive(Clone, Debug)]
@@ -55,17 +55,12 @@ impl Capture {
                 Err(error) => return fault(format!("`{pattern}` is no pattern: {error}"), "write it as `id=(\\d+)`"),
             },
         };
-        Ok(Self { name: name.to_owned(), each: spec.each, place, of_session: 0, server: None })
+        Ok(Self { name: name.to_owned(), each: spec.each, place, of_session: 0, server: String::new() })
     }
 
-    /// The same value, in a place among those of a session. Where paths begin with it, it may be a URL of this server.
-    pub(crate) fn of_session(self, of_session: usize, server: Option<String>) -> Self {
+    /// The same value, in a place among those of a session. It may be a URL of this server.
+    pub(crate) fn of_session(self, of_session: usize, server: String) -> Self {
         Self { of_session, server, ..self }
-    }
-
-    /// What requests of the session write for a value.
-    pub(crate) fn for_session<'v>(&self, value: &'v str) -> &'v str {
-        self.server.as_deref().and_then(|server| value.strip_prefix(server)).unwrap_or(value)
     }
 
     /// Whether it is in the head of an answer.

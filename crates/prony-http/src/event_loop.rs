@@ -449,7 +449,7 @@ impl<'a> EventLoop<'a> {
         let numbers = (request.number, outgoing.about.number);
         for (capture, value) in captures.iter().zip(values) {
             if of_session > 1 {
-                session.save(capture.of_session, capture.for_session(&value));
+                session.save(capture.of_session, &value, &capture.server);
             }
             self.found.add(&capture.name, capture.each, numbers, now, value);
         }

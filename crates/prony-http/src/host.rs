@@ -3,6 +3,7 @@
 //! A phase begins at the end of its warm-up and ends when each of its requests has ended. Everything that can be prepared is
 //! prepared before: files are read through, records made, certificates loaded.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -146,7 +147,8 @@ impl<'h> Host<'h> {
         let ran = self.observed(index, &load, start)?;
         let report = phase_report::of(&load, &ran)?;
         let captures = load.content().kinds.all().iter().flat_map(|kind| &kind.captures);
-        ran.found.replace(captures.map(|capture| capture.name.as_str()), &mut self.saved);
+        let names: BTreeSet<&str> = captures.map(|capture| capture.name.as_str()).collect();
+        ran.found.replace(names.into_iter(), &mut self.saved);
         Ok(report)
     }
 

@@ -39,8 +39,8 @@ pub struct Trial<'t> {
 pub(crate) fn load(trial: Trial<'_>, phase: &PhaseSpec, spec: &HttpSpec, saved: &Saved) -> Result<Load, Vec<Fault>> {
     let in_phase = |fault: Fault| Fault { message: format!("phase `{}`: {}", phase.name, fault.message), ..fault };
     let data = trial.spec.data.iter().find(|collection| collection.name == spec.collection);
-    let (lists, names, of_session, faults) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
-    let draft = Draft { spec, saved, data, lists, names, of_session, faults };
+    let (lists, names, of_session) = (Vec::new(), BTreeMap::new(), Vec::new());
+    let draft = Draft { spec, saved, data, lists, names, of_session, missing: Vec::new(), faults: Vec::new() };
     let load = draft.load(trial.seed, phase_seed(trial.seed, &phase.name), trial.throughput);
     load.map_err(|faults| faults.into_iter().map(in_phase).collect())
 }
@@ -55,6 +55,8 @@ struct Draft<'d> {
     names: BTreeMap<&'d str, usize>,
     /// What the requests of the session so far save.
     of_session: Vec<&'d str>,
+    /// Values that no answer gave. Other faults may follow from them.
+    missing: Vec<Fault>,
     faults: Vec<Fault>,
 }
 
@@ -71,8 +73,10 @@ impl<'d> Draft<'d> {
                 }
             }
         }
-        let captures: Vec<Vec<Capture>> =
-            spec.kinds.iter().map(|kind| self.captures(kind, target.as_ref(), &drafts)).collect();
+        if !self.missing.is_empty() {
+            return Err(self.missing);
+        }
+        let captures: Vec<Vec<Capture>> = spec.kinds.iter().map(|kind| self.captures(kind, target.as_ref())).collect();
         let checks: Vec<Option<AnswerCheck>> = spec.kinds.iter().map(|kind| self.answer_check(kind)).collect();
         if let Some(target) = &target {
             drafts.iter().for_each(|parts| self.make_paths(target, &parts.path));
@@ -104,7 +108,7 @@ impl<'d> Draft<'d> {
 
     /// The parts of a kind of request.
     fn parts(&mut self, kind: &'d RequestKind) -> Parts {
-        let path = self.text(&kind.path);
+        let path = self.text(&kind.path).of_path();
         self.check_path(&path);
         let fields = kind.headers.iter().map(|(name, value)| (name.clone(), self.text(value))).collect();
         Parts { method: Some(kind.method.clone()), path, fields, body: self.body(kind) }
@@ -117,7 +121,7 @@ impl<'d> Draft<'d> {
             Part::Number => Piece::Number,
             Part::Field(path) => Piece::Field(path.clone()),
             Part::Saved(name) if self.of_session.contains(&name.as_str()) => {
-                Piece::OfSession(self.place_of_session(name))
+                Piece::OfSession { place: self.place_of_session(name), is_path: false }
             }
             Part::Saved(name) => match self.saved.get(name) {
                 None => {
@@ -143,13 +147,13 @@ impl<'d> Draft<'d> {
     }
 
     /// The values that are saved of the answers to a kind of request.
-    fn captures(&mut self, kind: &RequestKind, target: Option<&Target>, drafts: &[Parts]) -> Vec<Capture> {
+    fn captures(&mut self, kind: &RequestKind, target: Option<&Target>) -> Vec<Capture> {
         let mut all = Vec::new();
         for (name, save) in &kind.save {
             let place = self.place_of_session(name);
-            let begins = drafts.iter().any(|parts| parts.path.pieces().first() == Some(&Piece::OfSession(place)));
+            let server = target.map(Target::server).unwrap_or_default();
             match Capture::new(name, save) {
-                Ok(capture) => all.push(capture.of_session(place, target.filter(|_| begins).map(Target::server))),
+                Ok(capture) => all.push(capture.of_session(place, server)),
                 Err(fault) => self.faults.push(fault),
             }
         }
@@ -163,8 +167,8 @@ impl<'d> Draft<'d> {
     fn missing(&mut self, name: &str) {
         let message = format!("there is no saved value `{name}`: no answer of an earlier phase gave one");
         let fault = Fault::new(message, "see the errors of the phase that saves it");
-        if !self.faults.contains(&fault) {
-            self.faults.push(fault);
+        if !self.missing.contains(&fault) {
+            self.missing.push(fault);
         }
     }
 
@@ -204,7 +208,7 @@ impl<'d> Draft<'d> {
         }
         let begins = match path.pieces().first() {
             Some(Piece::Bytes(bytes)) => bytes.starts_with(b"/"),
-            Some(Piece::Saved(_) | Piece::OfSession(_) | Piece::Field(_)) => true,
+            Some(Piece::Saved(_) | Piece::OfSession { .. } | Piece::Field(_)) => true,
             Some(Piece::Number) | None => false,
         };
         if !begins {

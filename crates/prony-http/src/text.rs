@@ -6,6 +6,7 @@ use prony_model::spec::{FieldPath, FieldValue};
 use prony_workload::write_decimal;
 
 use crate::saved::List;
+use crate::session::SavedValue;
 
 /// Where the number is written in texts of the command line.
 const NUMBER: &[u8] = b"{i}";
@@ -19,8 +20,8 @@ pub(crate) enum Piece {
     Number,
     /// The value at hand of the list in this place among those that the load uses.
     Saved(usize),
-    /// The value in this place of those that the session saved.
-    OfSession(usize),
+    /// The value in this place of those that the session saved; its path, where it may be a URL of the server.
+    OfSession { place: usize, is_path: bool },
     /// A field of the document at hand.
     Field(FieldPath),
 }
@@ -49,7 +50,7 @@ pub(crate) struct Values<'v> {
     /// The place in the lists.
     pub(crate) entry: usize,
     /// The values that the session saved.
-    pub(crate) session: &'v [Box<str>],
+    pub(crate) session: &'v [SavedValue],
     pub(crate) document: Option<&'v FieldValue>,
 }
 
@@ -78,6 +79,14 @@ impl Text {
         Self::new(pieces)
     }
 
+    /// The same as a path, which may begin with a value that is a URL.
+    pub(crate) fn of_path(mut self) -> Self {
+        if let Some(Piece::OfSession { is_path, .. }) = self.0.first_mut() {
+            *is_path = true;
+        }
+        self
+    }
+
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.0
     }
@@ -90,7 +99,7 @@ impl Text {
         let of = |piece: &Piece| match piece {
             Piece::Bytes(_) => Variation::Same,
             Piece::Number => Variation::ByNumber,
-            Piece::Saved(_) | Piece::OfSession(_) | Piece::Field(_) => Variation::Any,
+            Piece::Saved(_) | Piece::OfSession { .. } | Piece::Field(_) => Variation::Any,
         };
         self.0.iter().map(of).max().unwrap_or_default()
     }
@@ -114,7 +123,7 @@ impl Text {
         for piece in &self.0 {
             let from = out.len();
             piece.write(values, out);
-            if matches!(piece, Piece::Saved(_) | Piece::OfSession(_) | Piece::Field(_)) {
+            if matches!(piece, Piece::Saved(_) | Piece::OfSession { .. } | Piece::Field(_)) {
                 escape(out, from);
             }
         }
@@ -131,9 +140,9 @@ impl Piece {
                 let value = values.lists.get(*list).and_then(|list| list.value(values.entry));
                 out.extend_from_slice(value.unwrap_or_default().as_bytes());
             }
-            Self::OfSession(place) => {
-                let value = values.session.get(*place).map(AsRef::as_ref).unwrap_or_default();
-                out.extend_from_slice(str::as_bytes(value));
+            Self::OfSession { place, is_path } => {
+                let value = values.session.get(*place).map(|value| value.text(*is_path)).unwrap_or_default();
+                out.extend_from_slice(value.as_bytes());
             }
             Self::Field(path) => write_field(values.document.and_then(|document| document.at(&path.0)), out),
         }

@@ -80,6 +80,11 @@ impl HttpSpec {
         let safe = ["GET", "HEAD", "OPTIONS", "TRACE"];
         self.kinds.iter().any(|kind| !safe.contains(&kind.method.to_ascii_uppercase().as_str()))
     }
+
+    /// Whether a warm-up, of which requests are not counted, sends as many of them as fit into its time.
+    pub fn warms_up_by_speed(&self) -> bool {
+        self.warm_up > Nanos::ZERO && self.rate.is_none()
+    }
 }
 
 impl RequestKind {

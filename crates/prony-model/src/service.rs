@@ -211,6 +211,8 @@ pub const MONGODB_COMMANDS: &str = "commands";
 
 /// The gauge of MongoDB that counts its connections, prony's own among them.
 pub const MONGODB_CONNECTIONS: &str = "connections";
+/// Those of them with an operation under way, of which prony's reading is one.
+pub const MONGODB_ACTIVE: &str = "connections_active";
 
 /// The totals of MongoDB.
 pub const MONGODB_TOTALS: [&str; 17] = [
@@ -235,7 +237,7 @@ pub const MONGODB_TOTALS: [&str; 17] = [
 
 /// The gauges of MongoDB.
 pub const MONGODB_GAUGES: [&str; 5] =
-    [MONGODB_CONNECTIONS, "connections_active", "transactions_open", "cache_bytes", "cache_dirty_bytes"];
+    [MONGODB_CONNECTIONS, MONGODB_ACTIVE, "transactions_open", "cache_bytes", "cache_dirty_bytes"];
 
 /// The role of the load generator.
 pub const LOAD: &str = "load";

@@ -118,7 +118,9 @@ fn is_stored_by_speed(spec: &TrialSpec, phase: &PhaseSpec) -> bool {
     let used = used(spec, phase);
     let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase.name).flat_map(PhaseSpec::actions);
     let writes = |action| writes_by(action, &used) || action.http().is_some_and(HttpSpec::may_write);
-    before.any(|action| action.is_bounded_by_time() && writes(action))
+    let by_speed =
+        |action: &Action| action.is_bounded_by_time() || action.http().is_some_and(HttpSpec::warms_up_by_speed);
+    before.any(|action| by_speed(action) && writes(action))
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {
@@ -130,7 +132,17 @@ fn same_kind(a: &Action, b: &Action) -> bool {
     }
 }
 
+/// Whether as many requests go over the same records: each thread of the load generator draws for itself.
+fn same_requests(x: &HttpSpec, y: &HttpSpec) -> bool {
+    let once = matches!(x.order, Order::Record | Order::Key | Order::Shuffled);
+    let drawn = x.order == y.order && (once || x.threads == y.threads);
+    drawn && x.collection == y.collection && x.amount == y.amount && x.session == y.session
+}
+
 fn same_draws(a: &Action, b: &Action) -> bool {
+    if let (Some(x), Some(y)) = (a.http(), b.http()) {
+        return same_requests(x, y);
+    }
     let (Some(x), Some(y)) = (a.ops(), b.ops()) else { return true };
     // A pass over all records reads them all, in whatever order and by however many clients. Else each client draws
     // for itself, and other clients draw other records.

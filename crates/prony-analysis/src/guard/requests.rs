@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use super::variant_trials::VariantTrials;
 use super::{Finding, Severity, percent};
 use prony_model::http::{RequestKind, kind_instance};
-use prony_model::metric::{Metric, Stat};
+use prony_model::metric::{Metric, MetricName, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, Effective, EffectiveProgram, Machine, PhaseRecord, TrialRecord};
@@ -49,6 +50,23 @@ fn observed_elsewhere(server: &EffectiveProgram) -> Option<Finding> {
                 requests reach it through a proxy, CPU time and memory are those of what is observed, and not of the proxy";
     let found = Finding::of("observed_elsewhere", Severity::Warning, message, hint);
     (server.listens == Some(false)).then(|| found.with(json!({ "service": name })))
+}
+
+/// Why metrics of processes are not compared where those of another program were observed as a service.
+pub(super) fn of_another_program(variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
+    let metric = name.key.metric;
+    if metric.counter().is_some() || !(metric.is_of_process() || metric.is_gauge()) {
+        return None;
+    }
+    let is_of = |service: &str| match name.instance.as_deref() {
+        None => true,
+        Some(instance) => {
+            instance == service || instance.strip_prefix(service).is_some_and(|rest| rest.starts_with('.'))
+        }
+    };
+    let all = variant.trials.iter().flat_map(|trial| &trial.effective).flat_map(Effective::services);
+    let other = all.into_iter().find(|server| server.listens == Some(false) && is_of(&server.program))?;
+    Some(format!("none of the processes observed as service `{}` listens on the port of its `url`", other.program))
 }
 
 /// Bodies were digested, and the digest says nothing, since some requests failed: the others are not the same in each trial.

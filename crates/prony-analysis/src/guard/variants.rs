@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::reads::{WORK, noise};
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::same_work;
-use super::{Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, questions, reads, refusals};
+use super::{Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, questions, reads, refusals, requests};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::http::{HttpSpec, kind_of};
 use prony_model::metric::{Metric, MetricName};
@@ -199,6 +199,9 @@ pub(crate) fn unequal_offer(
     if let Some(given) = [&a, &b].into_iter().find_map(|phase| phase.prescribes(name.instance.as_deref(), metric)) {
         return Some(format!("{} {}: compare {}", a.subject_of(name.instance.as_deref()), given.why, given.instead));
     }
+    if let Some(reason) = [baseline, variant].into_iter().find_map(|of| requests::of_another_program(of, name)) {
+        return Some(reason);
+    }
     let both = ((&a, baseline), (&b, variant));
     if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| reads::unequal(both.0, both.1, name)) {
         return Some(reason);
@@ -258,6 +261,12 @@ fn unequal_state(
     let writes = |earlier: &&PhaseSpec| earlier.action.http().is_some_and(HttpSpec::may_write);
     let pairs = same_work(baseline, variant);
     earlier.filter(writes).find_map(|earlier| {
+        if earlier.action.http().is_some_and(HttpSpec::warms_up_by_speed) {
+            return Some(format!(
+                "the warm-up of `{}` stored as much as fitted into its time, which is not counted: warm up in a phase with `requests`",
+                earlier.name
+            ));
+        }
         let done = |trial: &TrialRecord| {
             let found = trial.phases.iter().find(|found| found.name == earlier.name)?;
             amount(found, Metric::Operations)

@@ -62,6 +62,9 @@ pub(super) struct Connection {
     is_broken: bool,
 }
 
+/// Arrays that answers of commands in use have in each other, and a few more.
+const MOST_NESTED: u32 = 8;
+
 impl Connection {
     /// Connects, logs in and chooses the database.
     ///
@@ -175,19 +178,24 @@ impl Connection {
     pub(super) fn ask(&mut self, words: &[&[u8]]) -> Result<Value, Failure> {
         self.add(words);
         self.send()?;
-        self.value()
+        self.value(MOST_NESTED)
     }
 
-    fn value(&mut self) -> Result<Value, Failure> {
+    /// The next answer with its items, arrays in so many others at most.
+    fn value(&mut self, most: u32) -> Result<Value, Failure> {
         Ok(match self.reply()? {
             Reply::Text => Value::Text(String::new()),
             Reply::Integer(number) => Value::Integer(number),
             Reply::Bulk(None) | Reply::Array(None) => Value::None,
             Reply::Bulk(Some(range)) => Value::Text(String::from_utf8_lossy(self.bytes(range)).into_owned()),
+            Reply::Array(Some(_)) if most == 0 => {
+                self.is_broken = true;
+                return Err(Failure::Protocol("an answer has too many arrays in each other"));
+            }
             Reply::Array(Some(items)) => {
                 let mut list = Vec::new();
                 for _ in 0..items {
-                    list.push(self.value()?);
+                    list.push(self.value(most - 1)?);
                 }
                 Value::List(list)
             }
@@ -242,10 +250,17 @@ mod tests {
     fn answers_are_read_with_their_items() {
         let mut open = answered(b"*4\r\n$3\r\na\r\n\r\n:7\r\n*0\r\n$-1\r\n*-1\r\n+OK\r\n");
         let all = vec![Value::Text("a\r\n".into()), Value::Integer(7), Value::List(vec![]), Value::None];
-        assert_eq!(open.value().unwrap(), Value::List(all));
+        assert_eq!(open.value(2).unwrap(), Value::List(all));
         assert!(matches!(open.reply(), Ok(Reply::Array(None))));
         assert!(matches!(open.reply(), Ok(Reply::Text)));
         assert!(matches!(open.reply(), Err(Failure::Io(_))));
+    }
+
+    #[test]
+    fn arrays_in_arrays_without_end_are_refused() {
+        let mut open = answered(b"*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n");
+        assert!(matches!(open.value(3), Err(Failure::Protocol(_))));
+        assert!(open.send().is_err(), "what follows is no answer of another command");
     }
 
     #[test]

@@ -20,13 +20,20 @@ pub(super) const KEY: &[u8] = b"prony_store";
 /// Its value begins with this, before the trial and the connection.
 const MARK: &str = "of a trial of prony: ";
 
+/// Between the trial and the connection.
+const BY: &str = " by connection ";
+
 /// How long the connection of an earlier trial may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes the database number `database` an empty store, unless this is not the first opening in the trial's directory: `marker`
 /// is a file there, with what distinguishes the trial from others. `run` is the id of the server's process. As long as the
-/// connection is open, nobody else gets the database.
-pub(super) fn claim(control: &mut Connection, (database, run): (u32, &str), marker: &Path) -> Result<(), EngineError> {
+/// connection is open, nobody else gets the database. The mark that it has now.
+pub(super) fn claim(
+    control: &mut Connection,
+    (database, run): (u32, &str),
+    marker: &Path,
+) -> Result<String, EngineError> {
     let asking = while_("opening the store");
     let id = match control.ask(&[b"CLIENT", b"ID"]).map_err(&asking)? {
         Value::Integer(id) => id,
@@ -35,7 +42,7 @@ pub(super) fn claim(control: &mut Connection, (database, run): (u32, &str), mark
     let of_this_trial = fs::read_to_string(marker).ok();
     // No other connection to any server has had both.
     let trial = of_this_trial.clone().unwrap_or_else(|| format!("{MARK}{run}-{id}"));
-    let mark = format!("{trial} by connection {id} of {run}");
+    let mark = format!("{trial}{BY}{id} of {run}");
     let until = Instant::now() + PATIENCE;
     loop {
         control.ask(&[b"WATCH", KEY]).map_err(&asking)?;
@@ -45,7 +52,7 @@ pub(super) fn claim(control: &mut Connection, (database, run): (u32, &str), mark
             found => found.map_err(&asking)?.text(),
         };
         let begins = match (&of_this_trial, &found) {
-            (Some(own), Some(found)) if found.starts_with(own.as_str()) => false,
+            (Some(own), Some(found)) if found.starts_with(&format!("{own}{BY}")) => false,
             (Some(_), _) => return Err(replaced(database)),
             (None, Some(found)) if found.starts_with(MARK) => {
                 if is_in_use(control, found, run)? {
@@ -59,7 +66,8 @@ pub(super) fn claim(control: &mut Connection, (database, run): (u32, &str), mark
                 true
             }
             (None, _) => match control.ask(&[b"DBSIZE"]).map_err(&asking)? {
-                Value::Integer(0) => true,
+                // Nothing is there that would have to be removed.
+                Value::Integer(0) => false,
                 _ => return Err(foreign(database)),
             },
         };
@@ -70,14 +78,24 @@ pub(super) fn claim(control: &mut Connection, (database, run): (u32, &str), mark
         }
         control.ask(&[b"SET", KEY, mark.as_bytes()]).map_err(&asking)?;
         if control.ask(&[b"EXEC"]).map_err(while_("emptying the database"))? != Value::None {
-            return fs::write(marker, trial).map_err(|error| failed(ENGINE, "opening the store", error));
+            fs::write(marker, trial).map_err(|error| failed(ENGINE, "opening the store", error))?;
+            return Ok(mark);
         }
     }
 }
 
+/// Whether the database still has the store that has this mark.
+///
+/// # Errors
+/// Where it does not: nobody knows what was read and written since.
+pub(super) fn verify(control: &mut Connection, database: u32, mark: &str) -> Result<(), EngineError> {
+    let found = control.ask(&[b"GET", KEY]).map_err(while_("looking for the store"))?.text();
+    if found.as_deref() == Some(mark) { Ok(()) } else { Err(replaced(database)) }
+}
+
 /// Whether the connection that a mark names is open.
 fn is_in_use(control: &mut Connection, mark: &str, run: &str) -> Result<bool, EngineError> {
-    let Some((id, of)) = mark.rsplit_once(" by connection ").and_then(|(_, by)| by.split_once(" of ")) else {
+    let Some((id, of)) = mark.rsplit_once(BY).and_then(|(_, by)| by.split_once(" of ")) else {
         return Ok(false);
     };
     if of != run {

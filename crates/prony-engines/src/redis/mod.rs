@@ -51,6 +51,8 @@ pub struct RedisStore {
     in_force: InForce,
     version: String,
     control: Mutex<Connection>,
+    /// What its key says since it was opened.
+    mark: String,
 }
 
 /// A connection.
@@ -125,10 +127,10 @@ impl Driver for Redis {
         if let Some(what) = settings::unusable(&read_back).or_else(|| settings::misfit(&config, &read_back)) {
             return Err(EngineError::Unsupported { engine: ENGINE, what });
         }
-        database::claim(&mut control, (address.database, &run), &dir.join(MARKER))?;
+        let mark = database::claim(&mut control, (address.database, &run), &dir.join(MARKER))?;
         let version = settings::version(&read_back);
         let in_force = config.in_force(read_back);
-        Ok(RedisStore { address, config, in_force, version, control: Mutex::new(control) })
+        Ok(RedisStore { address, config, in_force, version, mark, control: Mutex::new(control) })
     }
 }
 
@@ -174,8 +176,7 @@ impl RedisStore {
         let mut control = self.control();
         let waiting = while_("waiting for the sync of the append-only file");
         // What is waited for is the last write of this connection, which is after all others.
-        let mark = control.ask(&[b"GET", database::KEY]).map_err(&waiting)?.text().unwrap_or_default();
-        control.ask(&[b"SET", database::KEY, mark.as_bytes()]).map_err(&waiting)?;
+        control.ask(&[b"SET", database::KEY, self.mark.as_bytes()]).map_err(&waiting)?;
         match control.ask(&[b"WAITAOF", b"1", b"0", b"0"]) {
             Err(Failure::Server(text)) if text.contains("unknown command") => {
                 let what = "`persist` here: the server has no `WAITAOF`, which came with Redis 7.2".to_owned();
@@ -203,6 +204,7 @@ impl Store for RedisStore {
     }
 
     fn persist(&self) -> Result<(), EngineError> {
+        database::verify(&mut self.control(), self.address.database, &self.mark)?;
         match (self.config.class, self.config.options.word("appendfsync")) {
             // What was answered is on the disk.
             (Durability::Strict, _) => Ok(()),
@@ -216,7 +218,7 @@ impl Store for RedisStore {
     }
 
     fn close(self) -> Result<(), EngineError> {
-        Ok(())
+        database::verify(&mut self.control(), self.address.database, &self.mark)
     }
 }
 

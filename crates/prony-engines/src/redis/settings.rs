@@ -18,7 +18,7 @@ use crate::driver::{OptionFault, OptionSpec};
 use crate::options::{self, Config, contradiction, one_of, option, promise};
 
 /// Settings of the server that are read back.
-const READ_BACK: [&str; 14] = [
+const READ_BACK: [&str; 15] = [
     "appendonly",
     "appendfsync",
     "no-appendfsync-on-rewrite",
@@ -32,6 +32,7 @@ const READ_BACK: [&str; 14] = [
     "io-threads",
     "activedefrag",
     "hz",
+    "timeout",
     "lazyfree-lazy-user-del",
 ];
 
@@ -169,6 +170,12 @@ pub(super) fn unusable(read_back: &NamedSettings) -> Option<String> {
     if text("role").is_some_and(|role| role != "master") {
         return Some("a replica, which takes no writes (hint: name its master in `url`)".to_owned());
     }
+    // The connection that shows others whose database this is may have nothing to do for long.
+    if let Some(timeout) = text("timeout").filter(|timeout| *timeout != "0") {
+        return Some(format!(
+            "a server that closes idle connections: it has timeout = {timeout} (hint: start it with `--timeout 0`)"
+        ));
+    }
     // With `volatile-...` only keys with an expiry are removed, and no record has one.
     let evicts = text("maxmemory-policy").filter(|policy| policy.starts_with("allkeys"));
     let policy = evicts.filter(|_| text("maxmemory").is_some_and(|most| most != "0"))?;
@@ -244,6 +251,7 @@ mod tests {
             unusable(&named([(name, value.into()), ("maxmemory", more.into())])).is_none()
         };
         assert!(usable("role", "master", "0") && !usable("role", "slave", "0"));
+        assert!(usable("timeout", "0", "0") && !usable("timeout", "60", "0"));
         assert!(usable("redis_mode", "standalone", "0") && !usable("redis_mode", "cluster", "0"));
         assert!(usable("maxmemory-policy", "noeviction", "1") && usable("maxmemory-policy", "allkeys-lru", "0"));
         assert!(!usable("maxmemory-policy", "allkeys-lru", "1") && usable("maxmemory-policy", "volatile-lru", "1"));

@@ -39,6 +39,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
     let amount = amount(&view, rate.as_ref(), problems);
     let session = several.is_some_and(|(key, _)| key == SESSION);
     can_be_compared(&view, &kinds, amount, problems);
+    save_alike(&kinds, node, problems);
     if session {
         can_be_sessions(&view, amount, kinds.len() as u64, problems);
     }
@@ -151,6 +152,17 @@ fn can_be_sessions(view: &View<'_>, amount: HttpAmount, requests: u64, problems:
     }
 }
 
+/// Faults of values that several kinds save by one name: that is one value, or one of each answer.
+fn save_alike(kinds: &[RequestKind], node: &Node, problems: &mut Problems<'_>) {
+    let all: Vec<_> = kinds.iter().flat_map(|kind| &kind.save).collect();
+    let differs =
+        |(name, save): &&(&String, &SaveSpec)| all.iter().any(|(other, of)| other == name && of.each != save.each);
+    if let Some((name, _)) = all.iter().find(differs) {
+        let message = format!("`{name}` is saved once and with `each = true`");
+        problems.add(Problem::new(node.span.clone(), message).hint("give one of the two another name"));
+    }
+}
+
 /// Faults of digests of answers: these are compared where the same requests are sent in each trial.
 fn can_be_compared(view: &View<'_>, kinds: &[RequestKind], amount: HttpAmount, problems: &mut Problems<'_>) {
     if !kinds.iter().any(|kind| kind.answer.as_ref().is_some_and(|answer| answer.digest)) {
@@ -210,8 +222,16 @@ fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_
     }
     let default_method = if body.is_some() { "POST" } else { "GET" };
     let method = view.text("method").unwrap_or_else(|| default_method.to_owned());
-    let answer = if view.get("answer").is_some() { answer(view, problems) } else { of_all.answer.clone() };
+    let has_body = !method.eq_ignore_ascii_case("HEAD");
+    let of_all = of_all.answer.clone().filter(|_| has_body);
+    let answer = if view.get("answer").is_some() { answer(view, problems) } else { of_all };
     let save = saves(view, problems);
+    let in_body = save.values().any(|save| !matches!(save.from, SavedFrom::Header(_)));
+    if !has_body && (answer.is_some() || in_body) {
+        let at = view.key_span(if answer.is_some() { "answer" } else { "save" });
+        let problem = Problem::new(at, "answers to HEAD have no body that could be read");
+        problems.add(problem.hint("use `GET`, or save the value of a `header`"));
+    }
     Some(RequestKind { name: None, weight: 1.0, path, method, headers, body, answer, save })
 }
 

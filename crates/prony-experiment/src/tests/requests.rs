@@ -97,11 +97,28 @@ fn session_uses_what_its_earlier_requests_save() {
         (&good, ", mix = { a = { path = \"/\" } }", "p.rate", "`mix` and `session` exclude each other"),
         (&good, ", path = \"/\"", "p.rate", "`path` and `session` exclude each other"),
         ("{}", "", "p.rate", "`session` is empty"),
+        (
+            "{ a = { path = \"/\", save = { x = \"body\" } }, b = { path = \"/\", save = { x = { json = \"/x\", each = true } } } }",
+            "",
+            "p.rate",
+            "`x` is saved once and with `each = true`",
+        ),
+        (
+            "{ a = { method = \"HEAD\", path = \"/\", save = { x = \"body\" } } }",
+            "",
+            "p.rate",
+            "answers to HEAD have no body that could be read",
+        ),
         ("{ a = { path = \"/\", weight = 2 } }", "", "p.rate", "requests of a session have no weight"),
     ] {
         let found = faults(&format!("[compare]\nmetric = \"{metric}\"\n{}", phase(session, more)));
         assert!(found.contains(expected), "{session} {more} {metric}\n  expected {expected}\n  found    {found}");
     }
+    let plain = "{ a = { path = \"/\" }, b = { path = \"/b\" } }";
+    let without_data = phase(plain, "").replace("[data]\nrecords = 9\n[data.document]\nx = 1\n", "");
+    let experiment = sound(&without_data);
+    let once = experiment.variants()[0].spec.phases[0].action.http().unwrap().amount;
+    assert_eq!(once, HttpAmount::Requests(2), "one session");
     let next = "[[phase]]\nname = \"q\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/{saved.x}\" }\n";
     assert_eq!(faults(&format!("{}{next}", phase(&good, ""))), "no faults");
 }

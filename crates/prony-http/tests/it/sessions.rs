@@ -138,6 +138,33 @@ fn sessions_go_over_records_and_leave_their_values_to_later_phases() {
 }
 
 #[test]
+fn values_of_several_kinds_are_one_list() {
+    let (server, sent) = recording(|path, _| answer("200 OK", "", path));
+    let single = requests(&server, text("/a"), 20);
+    let named = |name: &str| {
+        let mut kind =
+            RequestKind { name: Some(name.to_owned()), path: text(&format!("/{name}")), ..single.kinds[0].clone() };
+        kind.save = save("id", SavedFrom::Body, true);
+        kind
+    };
+    let mix = HttpSpec { kinds: vec![named("a"), named("b")], ..single.clone() };
+    let later =
+        HttpSpec { amount: HttpAmount::Records, ..requests(&server, template(&[Part::Saved("id".to_owned())]), 0) };
+    let mut runner = Runner::new(trial(vec![("mix", http(mix)), ("later", http(later))]));
+    assert_whole(&runner.phase(0).unwrap(), 20);
+    let paths = |sent: &Sent| {
+        let mut all: Vec<String> = drain(sent).into_iter().map(|(path, _)| path).collect();
+        all.sort_unstable();
+        all
+    };
+    let first = paths(&sent);
+    assert!(first.contains(&"/a".to_owned()) && first.contains(&"/b".to_owned()));
+    assert_whole(&runner.phase(1).unwrap(), 20);
+    assert_eq!(paths(&sent), first);
+    runner.stop().unwrap();
+}
+
+#[test]
 fn rest_of_a_session_with_an_error_is_not_sent_and_counted() {
     let (server, sent) = shop(|kind, id| match kind {
         "create" => id % 10 == 0,
@@ -192,9 +219,14 @@ fn location_of_another_server_ends_the_session() {
             _ => answer("200 OK", "", "item"),
         });
         *host.lock().unwrap() = server.address.to_string();
-        let report = run(session(&server, 30), Vec::new());
+        let mut spec = session(&server, 30);
+        spec.kinds[2].body = Some(BodySpec::Text(template(&[Part::Saved("item".to_owned())])));
+        let report = run(spec, Vec::new());
         assert_whole(&report, 30);
-        let paths: Vec<String> = drain(&sent).into_iter().map(|(path, _)| path).collect();
+        let received = drain(&sent);
+        let whole = received.iter().filter(|(_, body)| *body == format!("http://{}/items/5", server.address)).count();
+        assert_eq!(whole, if good { 10 } else { 0 }, "only a path is shorter");
+        let paths: Vec<String> = received.into_iter().map(|(path, _)| path).collect();
         assert_eq!(paths.iter().filter(|path| path.starts_with("/items/5?n=")).count(), if good { 10 } else { 0 });
         let errors: BTreeSet<&str> = report.error_texts.keys().map(|text| text.split(':').next().unwrap()).collect();
         let expected: &[&str] =

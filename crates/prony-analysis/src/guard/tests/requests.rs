@@ -222,6 +222,26 @@ fn rates_of_answers_with_other_rows_are_not_compared() {
     assert_eq!(unequal(&bounded, "read.time", &ten, &five), None, "the answers themselves are compared");
 }
 
+/// In a closed loop it stores as much as fits.
+#[test]
+fn nothing_is_compared_after_a_warm_up_that_writes() {
+    let spec = served("POST", "requests = 10, warm_up = \"1 s\"");
+    let why = unequal(&spec, "read.rate", &done(10.0, 10.0), &done(10.0, 10.0)).unwrap_or_default();
+    assert!(why.starts_with("the warm-up of `insert` stored as much as fitted"), "{why}");
+    assert_eq!(unequal(&spec, "insert.rate", &done(10.0, 10.0), &done(10.0, 10.0)), None);
+    assert!(!super::super::questions::same(&spec, &spec, "read"));
+}
+
+#[test]
+fn answers_to_other_requests_need_not_agree() {
+    let same = |x: &str, y: &str| super::super::questions::same(&served("GET", x), &served("GET", y), "read");
+    let [one, two] = ["threads = 1, connections = 2", "threads = 2, connections = 2"];
+    let ordered = |of: &str, order: &str| format!("{of}, requests = 10, order = \"{order}\"");
+    assert!(same(&ordered(one, "shuffled"), &ordered(two, "shuffled")));
+    assert!(!same(&ordered(one, "uniform"), &ordered(two, "uniform")));
+    assert!(!same("requests = 10", "requests = 20"));
+}
+
 /// A warm-up, or a request that failed, leaves other requests in the results of each trial.
 #[test]
 fn rows_are_compared_for_each_answer_where_answers_cannot_be_compared_one_by_one() {
@@ -287,5 +307,12 @@ fn processes_that_do_not_listen_are_not_the_server() {
         let record = TrialRecord { effective: Some(effective), ..record(Vec::new()) };
         let all = super::super::requests::check(&spec, &record);
         assert_eq!(all.filter(|found| found.guard == "observed_elsewhere").count(), expected, "{listens:?}");
+        let trial = TrialRecord { effective: record.effective.clone(), ..done(10.0, 10.0) };
+        for (name, is_of_processes) in
+            [("read.api.cpu", true), ("read.rss.max", true), ("read.other.cpu", false), ("read.rate", false)]
+        {
+            let refused = unequal(&spec, name, &trial, &done(10.0, 10.0)).is_some();
+            assert_eq!(refused, is_of_processes && expected == 1, "{name} {listens:?}");
+        }
     }
 }
