@@ -218,7 +218,9 @@ impl Store for RedisStore {
     }
 
     fn close(self) -> Result<(), EngineError> {
-        database::verify(&mut self.control(), self.address.database, &self.mark)
+        // That the server has ended the other connection says nothing of the database.
+        let mut connection = Connection::open(&self.address).map_err(while_("closing the store"))?;
+        database::verify(&mut connection, self.address.database, &self.mark)
     }
 }
 

@@ -374,6 +374,26 @@ fn long_transaction_is_one_and_its_error_is_that_of_the_first_command() {
     store.close().unwrap();
 }
 
+/// What was read and written since is nobody's knowledge: the trial has failed.
+#[test]
+fn store_that_somebody_empties_is_an_error_at_its_end() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&SNAPSHOTS);
+    for command in ["FLUSHALL", "SET prony_store other"] {
+        let dir = scratch();
+        let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
+        put(&store, b"a", b"1").unwrap();
+        assert_eq!(server.says(0, command), "+OK");
+        for error in [store.persist().unwrap_err(), store.close().unwrap_err()] {
+            let said = format!("{error:?}");
+            assert!(said.contains("does not have the store of this trial any more"), "{said}");
+        }
+        server.says(0, "FLUSHALL");
+    }
+}
+
 /// The server ends a session: an error of that operation, not a panic or a wait, and the next session works.
 #[test]
 fn session_that_the_server_ends_is_an_error() {
