@@ -134,6 +134,15 @@ pub trait Store: Sync + Sized {
         BTreeMap::new()
     }
 
+    /// Finds out, outside of what is timed, whether the store is still the one that was opened: others may have taken its place on
+    /// a server.
+    ///
+    /// # Errors
+    /// Where it is not, or that cannot be found out.
+    fn confirm(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Closes the store; what the engine does in its destructor happens before this returns.
     ///
     /// # Errors

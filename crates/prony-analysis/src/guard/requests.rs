@@ -10,7 +10,7 @@ use prony_model::metric::{Metric, MetricName, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, Effective, EffectiveProgram, Machine, PhaseRecord, TrialRecord};
-use prony_model::service::LOAD;
+use prony_model::service::{self, LOAD};
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use serde_json::json;
 
@@ -58,10 +58,13 @@ pub(super) fn of_another_program(variant: &VariantTrials<'_>, name: &MetricName)
     if metric.counter().is_some() || !(metric.is_of_process() || metric.is_gauge()) {
         return None;
     }
-    let is_of = |service: &str| match name.instance.as_deref() {
-        None => true,
+    let is_of = |own: &str| match name.instance.as_deref() {
+        // Of a program or an embedded store beside services they are its own.
+        None => variant.spec.measures_servers(),
         Some(instance) => {
-            instance == service || instance.strip_prefix(service).is_some_and(|rest| rest.starts_with('.'))
+            instance == own
+                || instance == service::ALL
+                || instance.strip_prefix(own).is_some_and(|rest| rest.starts_with('.'))
         }
     };
     let all = variant.trials.iter().flat_map(|trial| &trial.effective).flat_map(Effective::services);
@@ -74,7 +77,9 @@ fn answers_not_compared(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Findin
     let digests = |kind: &RequestKind| kind.answer.as_ref().is_some_and(|answer| answer.digest);
     let asks = asked.action.http()?.kinds.iter().any(digests);
     let answer = phase.answer.as_ref().filter(|answer| asks && !answer.comparable)?;
-    let errors = phase.amount_of("", Metric::Errors).unwrap_or_default();
+    let of = |metric| phase.amount_of("", metric).unwrap_or_default();
+    // Those of a load that was ended early are no finding of their own.
+    let errors = Some(of(Metric::Errors) + of(Metric::Skipped)).filter(|errors| *errors > 0.0)?;
     let message =
         format!("bodies of answers were digested and are not compared: {} failed", number::count(errors, "request"));
     let hint = "remove the cause of the errors, or digest answers in a phase of its own after the one with errors";

@@ -128,7 +128,10 @@ impl<'h> Host<'h> {
                 break;
             }
         }
-        store.map_or(Ok(()), Store::close)?;
+        if let Some(store) = store {
+            store.confirm()?;
+            store.close()?;
+        }
         Ok(())
     }
 
@@ -158,6 +161,7 @@ impl<'h> Host<'h> {
         match &spec.action {
             Action::Close => {
                 let open = store.take().ok_or_else(|| closed(spec))?;
+                open.confirm()?;
                 let report = self.clocked(index, || Ok(open.close()?))?;
                 self.ended(index, report, Counters::new())?;
             }

@@ -204,7 +204,6 @@ impl Store for RedisStore {
     }
 
     fn persist(&self) -> Result<(), EngineError> {
-        database::verify(&mut self.control(), self.address.database, &self.mark)?;
         match (self.config.class, self.config.options.word("appendfsync")) {
             // What was answered is on the disk.
             (Durability::Strict, _) => Ok(()),
@@ -217,10 +216,14 @@ impl Store for RedisStore {
         }
     }
 
-    fn close(self) -> Result<(), EngineError> {
+    fn confirm(&self) -> Result<(), EngineError> {
         // That the server has ended the other connection says nothing of the database.
-        let mut connection = Connection::open(&self.address).map_err(while_("closing the store"))?;
+        let mut connection = Connection::open(&self.address).map_err(while_("looking for the store"))?;
         database::verify(&mut connection, self.address.database, &self.mark)
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        Ok(())
     }
 }
 
