@@ -402,18 +402,18 @@ impl Evidence {
 
     fn notes(&self, contrast: &Contrast) -> Vec<String> {
         let mut notes = Vec::new();
-        let (all, paired) = (contrast.blocks.len(), self.brackets.len());
-        if paired < all {
+        let (all, counted) = (contrast.blocks.len(), self.brackets.len());
+        let unknown = all - contrast.paired().count();
+        if unknown > 0 {
             notes.push(format!(
-                "{} of {} are not paired: one of their trials has no usable result",
-                all - paired,
+                "{unknown} of {} lack a value, and count as if their difference may be any",
                 count(all, "block")
             ));
         }
-        if self.at > 0 && (self.at as usize) < paired {
+        if self.at > 0 && (self.at as usize) < counted {
             notes.push(format!(
-                "{} of {paired} blocks lie after the last interim analysis and do not count",
-                paired - self.at as usize
+                "{} of {counted} blocks lie after the last interim analysis and do not count",
+                counted - self.at as usize
             ));
         }
         if contrast.blocks.iter().any(|block| block.baseline_twice().is_none()) {

@@ -83,9 +83,16 @@ impl Block {
     }
 
     /// The block's value in logarithms of cost (a rate's is inverted, an unfinished trial is worse than any); `None`
-    /// where a trial of it has no result.
+    /// where a trial of it was none. If a value is missing, it may be any: why it is missing may depend on how large it is.
     pub(crate) fn bracket(&self, better: Better) -> Option<Bracketed> {
-        let costs: Vec<[f64; 3]> = self.trials.iter().map(|trial| trial.log_cost(better)).collect::<Option<_>>()?;
+        if self.trials.iter().any(|trial| trial.is_no_trial()) {
+            return None;
+        }
+        let Some(costs) = self.costs(better) else {
+            let [least, most] = [f64::NEG_INFINITY, f64::INFINITY];
+            let all = |low, high| Bracket { low, high };
+            return Some(Bracketed { least: all(least, least), value: all(least, most), most: all(most, most) });
+        };
         let sum = |weights: &[f64], sign: f64, which: usize| -> f64 {
             let terms = weights.iter().zip(&costs).filter(|(weight, _)| sign * **weight > 0.0);
             terms.map(|(weight, logs)| sign * weight * logs[which]).sum()
@@ -94,6 +101,10 @@ impl Block {
             Bracket::spanning(self.combinations.iter().map(|w| (sum(w, 1.0, ours), sum(w, -1.0, theirs))))
         };
         Some(Bracketed { least: of(0, 2), value: of(1, 1), most: of(2, 0) })
+    }
+
+    fn costs(&self, better: Better) -> Option<Vec<[f64; 3]>> {
+        self.trials.iter().map(|trial| trial.log_cost(better)).collect()
     }
 
     /// The bracket where an unfinished trial has no result, so that its block lies on neither side.
@@ -139,7 +150,7 @@ impl Contrast {
 
     /// The blocks in which every trial has a result.
     pub fn paired(&self) -> impl Iterator<Item = &Block> {
-        self.blocks.iter().filter(|block| block.bracket(self.better).is_some())
+        self.blocks.iter().filter(|block| block.costs(self.better).is_some())
     }
 
     /// Whether every block has a trial that finished but whose value was not measured.
@@ -147,8 +158,11 @@ impl Contrast {
         !self.blocks.is_empty() && self.blocks.iter().all(|block| block.trials.contains(&Observation::Unmeasured))
     }
 
-    /// Their values.
+    /// The values of all blocks, of which some may be any; none where no block has a result.
     pub(super) fn brackets(&self) -> Vec<Bracketed> {
+        if self.paired().next().is_none() {
+            return Vec::new();
+        }
         self.blocks.iter().filter_map(|block| block.bracket(self.better)).collect()
     }
 
@@ -183,6 +197,9 @@ impl Contrast {
         let mut trials = self.blocks.iter().flat_map(|block| &block.trials);
         match (self.blocks.iter().any(Block::has_unfinished), trials.any(|trial| trial.may_be_nothing())) {
             (true, _) => Why::NotReached,
+            _ if self.paired().count() < self.brackets().len() => {
+                Why::Failed("values are missing, and they may be any".into())
+            }
             (false, true) => Why::Failed("the error of the values is as large as the values".into()),
             (false, false) => Why::Failed("a value is 0, so that there is no ratio".into()),
         }
@@ -193,7 +210,8 @@ impl Contrast {
         let test = SignTest::new(&self.brackets());
         let (ratio, interval) = self.figures(&test, self.widened(test.interval(alpha)));
         let refused = self.refused.as_deref().map(|why| Why::DoesNotCount(why.into()));
-        Estimated { blocks: test.blocks(), ratio: unless(&refused, ratio), interval: unless(&refused, interval) }
+        let blocks = self.paired().count() as u32;
+        Estimated { blocks, ratio: unless(&refused, ratio), interval: unless(&refused, interval) }
     }
 }
 
@@ -250,7 +268,7 @@ mod tests {
         let estimated = Contrast::described(Better::Lower, blocks).estimate(0.05);
         assert_eq!(estimated.both(), Reading::Missing(Why::TooFew { have: 0, need: 2 }));
         let value = Observation::Value(1.0);
-        let broken = Block::pair(value, &[value, Observation::Disturbed]);
+        let broken = Block::pair(value, &[value, Observation::Interrupted]);
         assert_eq!(broken.bracket(Better::Lower), None);
         assert_eq!(broken.baseline_twice().unwrap().bracket(Better::Lower), None);
         assert!(Block::pair(value, &[value]).bracket(Better::Lower).is_some());

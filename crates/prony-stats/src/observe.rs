@@ -28,8 +28,10 @@ pub enum Observation {
     /// Finished, but the metric was not measured or its phase not reached: no value, but counted among the trials that
     /// finished.
     Unmeasured,
-    /// No result: the host ran out of memory, an unknown kill, an interruption.
+    /// Ended from outside: the host ran out of memory, an unknown kill. What it would have given is not known.
     Disturbed,
+    /// The user ended the run: there was no such trial.
+    Interrupted,
     /// Read back data that had not been written: the comparison is refused.
     WrongAnswer,
     /// The engine or machine does not support the trial: it never runs.
@@ -46,7 +48,7 @@ impl Observation {
         match (outcome, figure) {
             (Outcome::WrongAnswer, _) => Self::WrongAnswer,
             (Outcome::Unsupported, _) => Self::Unsupported,
-            (Outcome::Interrupted, _) => Self::Disturbed,
+            (Outcome::Interrupted, _) => Self::Interrupted,
             (_, Reading::Measured(value)) => Self::Value(*value),
             (_, Reading::Missing(Why::Infinite { .. } | Why::NotSettled(_))) => Self::Unfinished,
             (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if outcome.is_own_failure() => {
@@ -81,6 +83,11 @@ impl Observation {
         let [least, value, most] = values.map(f64::ln);
         let costs = if better == Better::Higher { [-most, -value, -least] } else { [least, value, most] };
         (values[0] >= 0.0 && values[2].is_finite()).then_some(costs)
+    }
+
+    /// Whether the trial was none, so that its block is left out.
+    pub(crate) const fn is_no_trial(self) -> bool {
+        matches!(self, Self::Interrupted | Self::WrongAnswer | Self::Unsupported)
     }
 
     /// Whether its error is as large as its value, so that the true value may be 0.
@@ -157,7 +164,7 @@ mod tests {
         let of = |outcome| Observation::of(outcome, &Reading::Measured(1.0));
         assert_eq!(of(Outcome::WrongAnswer), Observation::WrongAnswer);
         assert_eq!(of(Outcome::TimedOut), Observation::Value(1.0));
-        assert_eq!(of(Outcome::Interrupted), Observation::Disturbed);
+        assert_eq!(of(Outcome::Interrupted), Observation::Interrupted);
     }
 
     #[test]
