@@ -335,7 +335,7 @@ impl PhaseState {
     pub(super) fn listen(&mut self, line: &str) {
         let Some(read) = self.read.as_ref().filter(|_| !self.ambiguous) else { return };
         let Some(captures) = read.captures(line) else { return };
-        self.lines.add(read, &captures);
+        self.lines.add(read, &captures, line);
     }
 }
 

@@ -6,6 +6,7 @@
 //! as a number is missing, whatever an earlier line said.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{DIGEST_GROUP, GroupMeaning, group_meaning};
@@ -31,15 +32,24 @@ struct Line {
 }
 
 impl Lines {
-    /// Takes a line that the pattern matched.
-    pub(super) fn add(&mut self, pattern: &Regex, captures: &Captures<'_>) {
+    /// Takes a line, `read`, that the pattern matched.
+    pub(super) fn add(&mut self, pattern: &Regex, captures: &Captures<'_>, read: &str) {
         let mut line = Line::default();
         for name in pattern.capture_names().flatten() {
-            let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
+            let Some(found) = captures.name(name) else { continue };
+            let text = found.as_str();
             if name == DIGEST_GROUP {
                 line.digest = Some(text.to_owned());
             } else if let Some(meaning) = group_meaning(name) {
-                let reading = amount(meaning, text);
+                let matched = captures.get_match().range();
+                let whole = whole_number(read, found.range(), &matched);
+                let reading = if whole != text {
+                    part_of(whole, text)
+                } else if let Some(unit) = other_unit(&read[found.end()..], meaning) {
+                    Reading::failed(format!("`{unit}` follows the number, which is not the unit of the group `{name}`"))
+                } else {
+                    amount(meaning, text)
+                };
                 let unit = meaning.key.metric.unit();
                 // Whole bytes are a count.
                 let is_exact = unit == Unit::Count || unit == Unit::Bytes && meaning.scale == 1.0 && is_whole(text);
@@ -96,11 +106,74 @@ impl Line {
     }
 }
 
+/// The number in a line of which a part was matched: digits around it belong to it, an exponent behind it, and signs, points and
+/// separators that the pattern as a whole has not `matched`.
+fn whole_number<'l>(line: &'l str, part: Range<usize>, matched: &Range<usize>) -> &'l str {
+    let bytes = line.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let is = |at: usize, any: &[u8]| bytes.get(at).is_some_and(|byte| any.contains(byte)) && !matched.contains(&at);
+    let is_part = |at: usize| is(at, b".,_:");
+    let (mut begin, mut end) = (part.start, part.end);
+    if digit(begin) || bytes.get(begin) == Some(&b'.') {
+        let exponent = |at: usize| matches!(bytes.get(at), Some(b'e' | b'E'));
+        let sign = |at: usize| matches!(bytes.get(at), Some(b'-' | b'+'));
+        let before = |at: usize, back: usize| at.checked_sub(back);
+        while let Some(at) = before(begin, 1).filter(|at| {
+            let behind_digit = |back| before(begin, back).is_some_and(digit);
+            digit(*at)
+                || (is_part(*at) || exponent(*at)) && behind_digit(2)
+                || sign(*at) && before(begin, 2).is_some_and(exponent) && behind_digit(3)
+        }) {
+            begin = at;
+        }
+        // Not the hyphen of a range or a word, such as `1-2` or `p-99`.
+        let free = begin < 2 || bytes[begin - 2].is_ascii_whitespace() || b"=:([".contains(&bytes[begin - 2]);
+        begin -= usize::from(begin > 0 && free && is(begin - 1, b"-+"));
+    }
+    if end > 0 && (digit(end - 1) || bytes[end - 1] == b'.') {
+        while digit(end) || is_part(end) && digit(end + 1) {
+            end += 1;
+        }
+        if bytes.get(end).is_some_and(|byte| matches!(byte, b'e' | b'E')) {
+            let signed = usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
+            if digit(end + 1 + signed) {
+                end += 1 + signed;
+                while digit(end) {
+                    end += 1;
+                }
+            }
+        }
+    }
+    &line[begin..end]
+}
+
+/// The unit of time behind a number, where that is another one than its group has.
+fn other_unit(behind: &str, meaning: GroupMeaning) -> Option<&str> {
+    const UNITS: [(&[&str], f64); 6] = [
+        (&["ns", "nanoseconds"], 1.0),
+        (&["us", "µs", "μs", "microseconds"], 1e3),
+        (&["ms", "msec", "milliseconds"], 1e6),
+        (&["s", "sec", "secs", "second", "seconds"], 1e9),
+        (&["min", "mins", "minute", "minutes"], 60e9),
+        (&["h", "hour", "hours"], 3600e9),
+    ];
+    let behind = behind.strip_prefix(' ').unwrap_or(behind);
+    let word = &behind[..behind.find(|c: char| !c.is_alphabetic()).unwrap_or(behind.len())];
+    let (_, scale) = UNITS.iter().find(|(words, _)| words.contains(&word))?;
+    (meaning.key.metric.unit() == Unit::Nanos && *scale != meaning.scale).then_some(word)
+}
+
+/// Why a part of a number is none.
+fn part_of(whole: &str, part: &str) -> Reading<f64> {
+    Reading::failed(format!("the group matched only `{}` of `{}`: match the whole number", quoted(part), quoted(whole)))
+}
+
 /// A number that a program reported, in its metric's unit. No metric that it may report is below 0 or, in that unit, beyond
 /// every number, and no work takes no time: its clock, or the digits that it prints, are too coarse.
 fn amount(meaning: GroupMeaning, text: &str) -> Reading<f64> {
     let metric = meaning.key.metric;
-    let counts = |n: &f64| n.is_finite() && (*n > 0.0 || (*n == 0.0 && metric != Metric::Time));
+    let is_count = |n: f64| metric.unit() != Unit::Count || n.fract() == 0.0;
+    let counts = |n: &f64| n.is_finite() && is_count(*n) && (*n > 0.0 || (*n == 0.0 && metric != Metric::Time));
     let number = without_separators(text).and_then(|digits| digits.parse::<f64>().ok());
     let number = number.map(|number| number * meaning.scale).filter(counts);
     let reported = || format!("the program reported the invalid value `{}`", quoted(text));
@@ -163,7 +236,7 @@ mod tests {
     fn after(pattern: &str, lines: &[&str], keys: &[&str]) -> Vec<String> {
         let pattern = Regex::new(pattern).unwrap();
         let mut all = Lines::default();
-        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap()));
+        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap(), line));
         let of = |key: &&str| match all.reading(key.parse().unwrap()) {
             Some(Reading::Measured(number)) => number.to_string(),
             Some(Reading::Missing(why)) => why.to_string(),
@@ -183,13 +256,63 @@ mod tests {
         assert_eq!(found, format!("the program reported the invalid value `\\u{{1b}}[1m{}...`", "9".repeat(36)));
     }
 
+    /// `1,234 sec` was read as 234 s, `1e-3 sec` as 3 s, `took 1:30` as 1 s, and `900 ms` as 900 s.
+    #[test]
+    fn parts_of_numbers_and_other_units_are_no_figures() {
+        let of = |pattern: &str, text: &str| {
+            let pattern = Regex::new(pattern).unwrap();
+            let mut all = Lines::default();
+            all.add(&pattern, &pattern.captures(text).unwrap(), text);
+            match all.0[0].readings[0].1.clone() {
+                Reading::Measured(number) => number.to_string(),
+                Reading::Missing(why) => why.to_string(),
+            }
+        };
+        let part =
+            |part: &str, whole: &str| format!("the group matched only `{part}` of `{whole}`: match the whole number");
+        for (pattern, text, expected) in [
+            (r"(?<time>[\d.]+) sec", "took 1,234 sec", part("234", "1,234")),
+            (r"(?<time>[\d.]+) sec", "1e-3 sec", part("3", "1e-3")),
+            (r"(?<time>[\d.]+)", "1e-3 sec", part("1", "1e-3")),
+            (r"(?<time>[\d.]+)", "-2.0", part("2.0", "-2.0")),
+            (r"took (?<time>[\d.]+)", "took 1:30", part("1", "1:30")),
+            (r"ops (?<operations>\d+)", "ops 1e6", part("1", "1e6")),
+            (r"ops (?<operations>\d+)", "ops 1_000", part("1", "1_000")),
+            (r"ops (?<operations>\d)", "ops 12", part("1", "12")),
+            (
+                r"took (?<time>[\d.]+)",
+                "took 900 ms",
+                "`ms` follows the number, which is not the unit of the group `time`".into(),
+            ),
+            (
+                r"took (?<time_ms>[\d.]+)",
+                "took 9s",
+                "`s` follows the number, which is not the unit of the group `time_ms`".into(),
+            ),
+            (r"took (?<time_ms>[\d.]+)", "took 2.5 ms.", "2500000".into()),
+            (r"took (?<time>[\d.]+)", "took 2.5 s, all", "2500000000".into()),
+            // What the pattern has matched around the group separates.
+            (r"put,(?<operations>\d+),", "put,12,3.5", "12".into()),
+            (r"(?<operations>\d+) ops", "p-99 12 ops", "12".into()),
+            (r"(?<operations>\d+) ops", "a-12 ops", "12".into()),
+            (r"(?<operations>\d+)\.", "12. done", "12".into()),
+            (r"(?<operations>\d+)", "12, 13", "12".into()),
+        ] {
+            assert_eq!(of(pattern, text), expected, "{pattern} {text}");
+        }
+        assert!(
+            of(r"(?<operations>\S+) ops", "1.234 ops").contains("invalid value `1.234`"),
+            "no count has a fraction"
+        );
+    }
+
     /// A decimal comma was taken for a separator of thousands: 0,020 ms for 20.
     #[test]
     fn separators_are_between_groups_of_three_digits() {
         let of = |group: &str, text: &str| {
             let pattern = Regex::new(&format!("^(?<{group}>.*)$")).unwrap();
             let mut all = Lines::default();
-            all.add(&pattern, &pattern.captures(text).unwrap());
+            all.add(&pattern, &pattern.captures(text).unwrap(), text);
             let key = group_meaning(group).unwrap().key;
             all.reading(key).unwrap().measured().copied()
         };
@@ -202,7 +325,8 @@ mod tests {
             ("0.020", 0.020),
         ];
         for (text, number) in numbers {
-            assert_eq!([of("time_ns", text), of("operations", text)], [Some(number); 2], "{text}");
+            let whole = Some(number).filter(|number: &f64| number.fract() == 0.0);
+            assert_eq!((of("time_ns", text), of("operations", text)), (Some(number), whole), "{text}");
         }
         let none = [
             "0,020",
@@ -262,7 +386,7 @@ mod tests {
         let pattern = Regex::new(r"(?<time_ms>\S+) ms, (?<operations>\d+)").unwrap();
         let mut all = Lines::default();
         let lines = ["0.125 ms, 7", "0.1 ms, 8"];
-        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap()));
+        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap(), line));
         let found: Vec<(String, f64)> = all.resolution().iter().map(|(key, half)| (key.0.to_string(), *half)).collect();
         assert_eq!(found, [("time".to_owned(), 0.05e6)], "of the line that counts, and counts are exact");
     }
@@ -273,7 +397,7 @@ mod tests {
         let of = |group: &str, text: &str| {
             let pattern = Regex::new(&format!("(?<{group}>.*)")).unwrap();
             let mut all = Lines::default();
-            all.add(&pattern, &pattern.captures(text).unwrap());
+            all.add(&pattern, &pattern.captures(text).unwrap(), text);
             let reading = all.reading(group_meaning(group).unwrap().key).unwrap().clone();
             (reading, all.resolution().into_values().next())
         };
@@ -290,7 +414,7 @@ mod tests {
         let pattern = Regex::new(r"digest (?<digest>\w+)|rows (?<rows>\d+)").unwrap();
         let mut all = Lines::default();
         let lines = ["digest ab", "rows 4", "digest cd"];
-        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap()));
+        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap(), line));
         assert_eq!(all.digest().map(String::as_str), Some("cd"));
         assert_eq!(all.reading("rows".parse().unwrap()), Some(&Reading::Measured(4.0)));
     }

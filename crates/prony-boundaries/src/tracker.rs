@@ -83,7 +83,9 @@ impl Tracker {
                 phase.note_begin(at, lag);
                 known = true;
                 change.began.push(index);
-            } else if (begins || ends) && !(ends && was_open) && matches!(happened, Happened::Line(_)) {
+            } else if (begins || ends) && !(ends && was_open) {
+                // An end before the begin is that of nothing.
+                known |= phase.began.is_some();
                 phase.repeat(begins, ends);
             }
             if let (Happened::Line(line), true) = (happened, listening.contains(&index))
@@ -313,6 +315,16 @@ mod tests {
         assert!(make("laod begin", 4).is_none());
         assert_eq!(tracker.finish(at(9), None).ended, [1]);
         assert_eq!(tracker.strange, ["load end", "laod begin"]);
+    }
+
+    #[test]
+    fn marks_that_would_begin_a_phase_again_are_counted() {
+        let mut tracker = Tracker::new(&[phase(mark("w"), mark("w"), None, false)]);
+        for (text, when) in ["w begin", "w end", "w begin", "w end", "w begin", "w end"].into_iter().zip(1..) {
+            marked(&mut tracker, text, when);
+        }
+        assert_eq!((tracker.phases[0].repeats, tracker.unknown_marks), (2, 0));
+        assert_eq!((tracker.phases[0].began, tracker.phases[0].ended), (Some(at(1)), Some(at(2))));
     }
 
     fn marked(tracker: &mut Tracker, text: &str, when: u64) {
