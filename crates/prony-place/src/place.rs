@@ -12,6 +12,7 @@ use prony_model::event::{Event, Observer};
 use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
 use prony_model::spec::{Limits, TrialSpec};
+use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::Nanos;
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, LaunchSpec, Scratch, Status};
@@ -26,9 +27,6 @@ use crate::paths::utf8;
 use crate::sources::{Copying, Sources};
 use crate::to_end::to_end;
 use crate::{build_cache, call_matches, change, digest, revision, sources};
-
-/// The index of a variant, and the name of one of its programs.
-type Key = (usize, String);
 
 /// The places of a run's variants, made when they are first needed and removed when this is dropped.
 #[derive(Debug, Default)]
@@ -66,6 +64,22 @@ pub struct Place {
     pub source: Option<Source>,
 }
 
+/// The trials of which a place is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    variant: usize,
+    /// Of a copy: a baseline runs twice in each sub-block, and what a program keeps in its directory must not age faster there
+    /// than in those of other variants.
+    of: Option<(Label, u32)>,
+    program: String,
+}
+
+fn key(trial: &PlannedTrial, program: &ProgramSpec) -> Key {
+    let is_shared_copy = program.directory.is_some() && program.copy == CopyOf::Variant;
+    let of = is_shared_copy.then_some((trial.label, trial.sub_block));
+    Key { variant: trial.variant, of, program: program.name.clone() }
+}
+
 /// What every launch needs.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
@@ -100,21 +114,21 @@ impl Places {
         self.sources.changed(program, care, commands)
     }
 
-    /// The variant's place; made, changed, built and warmed up at the first request.
+    /// The place of a trial's program; made, changed, built and warmed up at the first request.
     ///
     /// # Errors
     /// Where the directory cannot be copied, a change does not apply, or the build fails.
     pub fn of(
         &self,
         means: Means<'_>,
-        variant: usize,
+        trial: &PlannedTrial,
         spec: &TrialSpec,
         program: &ProgramSpec,
         observer: &mut dyn Observer,
     ) -> Result<Rc<Place>, Error> {
-        let made = self.made.borrow().get(&(variant, program.name.clone())).map(Rc::clone);
+        let made = self.made.borrow().get(&key(trial, program)).map(Rc::clone);
         let began = Instant::now();
-        let place = made.map_or_else(|| self.make(means, variant, spec, program, observer), Ok)?;
+        let place = made.map_or_else(|| self.make(means, trial, spec, program, observer), Ok)?;
         for warmed in place.warmed.get()..program.warmup {
             place.warm_up(means, program, &spec.limits, observer)?;
             place.warmed.set(warmed + 1);
@@ -127,7 +141,7 @@ impl Places {
     fn make(
         &self,
         means: Means<'_>,
-        variant: usize,
+        trial: &PlannedTrial,
         spec: &TrialSpec,
         program: &ProgramSpec,
         observer: &mut dyn Observer,
@@ -141,7 +155,7 @@ impl Places {
             call_matches::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
-        self.made.borrow_mut().insert((variant, program.name.clone()), Rc::clone(&place));
+        self.made.borrow_mut().insert(key(trial, program), Rc::clone(&place));
         Ok(place)
     }
 
@@ -161,7 +175,7 @@ impl Places {
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let mut done = Ok(());
-        for ((variant, name), place) in self.made.take() {
+        for (Key { variant, program: name, .. }, place) in self.made.take() {
             if let Some((program, cleanup)) =
                 program_of(variant, &name).and_then(|program| Some((program, program.cleanup.as_ref()?)))
             {

@@ -104,7 +104,7 @@ fn attempt(
 ) -> Result<TrialRecord, Error> {
     let spec = &context.experiment.variants()[trial.variant].spec;
     let program = spec.subject.program();
-    let place = |program| context.places.of(context.means(), trial.variant, spec, program, observer);
+    let place = |program| context.places.of(context.means(), trial, spec, program, observer);
     let place = program.map(place).transpose()?;
     let of_place = place.as_ref().map(|place| place.findings.clone()).unwrap_or_default();
     let placed = program.zip(place);
@@ -124,7 +124,7 @@ fn attempt(
         prepare(&mut || context.interrupt.asked(), observer)?;
     }
     let mut before_after = BeforeAfter::before(context);
-    let mut services = Services::start(context, trial.variant, spec, &allotted, observer)?;
+    let mut services = Services::start(context, trial, spec, &allotted, observer)?;
     if has_services {
         services.meanwhile(context, |stop| prepare(stop, observer))?;
         before_after = before_after.with_services(context);

@@ -30,7 +30,10 @@ pub(super) static EXECUTED: [Field; 12] = [
     optional(
         "copy",
         Shape::Word(&[
-            ("variant", "one copy of `directory` for each variant, which its trials share"),
+            (
+                "variant",
+                "one copy of `directory` for each variant, which its trials share; of a baseline, one for each of its two trials in a block",
+            ),
             ("trial", "a new copy for each trial"),
             ("none", "the program works in `directory` itself, and what it writes there stays"),
         ]),

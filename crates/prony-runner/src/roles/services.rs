@@ -24,6 +24,7 @@ use prony_model::program::CommandLine;
 use prony_model::record::EffectiveProgram;
 use prony_model::service::{ReadySign, ServiceSpec, SetUp};
 use prony_model::spec::{PhaseSpec, TrialSpec};
+use prony_model::trial::PlannedTrial;
 use prony_model::units::Unit;
 use prony_os::attached::Attached;
 use prony_os::clock::monotonic;
@@ -112,15 +113,15 @@ impl<'a> Services<'a> {
     /// Where what they need cannot be made, a step before them fails, or the user asked to stop.
     pub(crate) fn start(
         context: &RunContext<'_>,
-        variant: usize,
+        trial: &PlannedTrial,
         spec: &'a TrialSpec,
         allotted: &'a Allotted,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         let mut all = Self { are_measured: spec.measures_servers(), client: spec.subject.role(), ..Self::default() };
         let once = spec.services.iter().any(is_set_up_once);
-        let mut make = || set_up_once(context, (variant, spec), observer);
-        let made = match once.then(|| context.initial_data.of(variant, &mut make)).transpose()? {
+        let mut make = || set_up_once(context, (trial, spec), observer);
+        let made = match once.then(|| context.initial_data.of(trial.variant, &mut make)).transpose()? {
             Some(Err(fault)) => return Ok(Self { fault: Some(fault), ..all }),
             made => made.and_then(Result::ok),
         };
@@ -133,7 +134,7 @@ impl<'a> Services<'a> {
             let mut instances = Vec::new();
             for share in allotted.of(service.name()) {
                 let made = made.as_deref();
-                instances.push(all.prepare(context, (variant, spec), (service, made), (share, allotted), observer)?);
+                instances.push(all.prepare(context, (trial, spec), (service, made), (share, allotted), observer)?);
             }
             prepared.push((service, instances));
         }
@@ -177,13 +178,13 @@ impl<'a> Services<'a> {
     fn prepare(
         &mut self,
         context: &RunContext<'_>,
-        (variant, spec): (usize, &'a TrialSpec),
+        (trial, spec): (&PlannedTrial, &'a TrialSpec),
         (service, made): (&'a ServiceSpec, Option<&Scratch>),
         (share, allotted): (&'a Share, &Allotted),
         observer: &mut dyn Observer,
     ) -> Result<Prepared<'a>, Error> {
         let (program, means) = (&service.program, context.means());
-        let place = context.places.of(means, variant, spec, program, observer)?;
+        let place = context.places.of(means, trial, spec, program, observer)?;
         let directory = place.directory(program, &share.scratch, &mut progress(means, program, observer))?;
         let values = allotted.values(share);
         let made = made.filter(|_| is_set_up_once(service));
@@ -525,7 +526,7 @@ const fn is_set_up_once(service: &ServiceSpec) -> bool {
 /// Where one does not end by itself, so that its data may be incomplete; and as [`Services::start`].
 fn set_up_once(
     context: &RunContext<'_>,
-    (variant, spec): (usize, &TrialSpec),
+    (trial, spec): (&PlannedTrial, &TrialSpec),
     observer: &mut dyn Observer,
 ) -> Result<Result<Scratch, Fault>, Error> {
     let once = spec.services.iter().filter(|service| is_set_up_once(service));
@@ -533,7 +534,7 @@ fn set_up_once(
     let spec = TrialSpec { services, ..spec.clone() };
     let scratch = Scratch::create(&context.near)?;
     let allotted = Allotted::new(&spec, scratch.path())?;
-    let services = Services::start(context, variant, &spec, &allotted, observer)?;
+    let services = Services::start(context, trial, &spec, &allotted, observer)?;
     let failed = services.fault().is_some();
     let mut served = services.end(failed, SET_UP_GRACE)?;
     if let Some(fault) = served.fault.take() {
