@@ -104,6 +104,7 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         order: Order::Record,
         collection: None,
         other_machines: false,
+        writes: None,
     };
     let amount = HttpAmount::Requests(REQUESTS[1]);
     let second = HttpSpec { amount, kinds: vec![uses.clone()], ..first.clone() };

@@ -12,7 +12,9 @@ use prony_model::throughput::Series;
 use prony_model::units::Nanos;
 use prony_workload::Distinct;
 
+use crate::answer_check::AnswerCheck;
 use crate::asked::Bound;
+use crate::kinds::Kind;
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
@@ -90,6 +92,7 @@ fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyErr
             ok: step.ok,
             errors: step.errors - step.not_started,
             skipped: step.not_started,
+            rows: None,
             rate: step.rate.clone(),
             latency: of.latency.to_record(REQUEST, LatencyKind::Intended)?,
         })
@@ -99,7 +102,9 @@ fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyErr
 
 /// The kinds of a mix or a session as parts of the requests.
 fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPart>, LatencyError> {
-    let part = |(name, of): (&str, &Part)| {
+    let kinds = &load.content().kinds;
+    let counts_rows = |kind: &Kind| kind.answer_check.as_ref().is_some_and(AnswerCheck::counts_rows);
+    let part = |((name, kind), of): ((&str, &Kind), &Part)| {
         // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
         let rate = match time(load, ran).as_secs_f64() {
             time if time > 0.0 => Reading::Measured(of.ok as f64 / time),
@@ -110,11 +115,12 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
             ok: of.ok,
             errors: of.failed - of.not_started,
             skipped: of.not_started,
+            rows: counts_rows(kind).then_some(of.rows),
             rate,
             latency: of.latency.to_record(REQUEST, latency)?,
         })
     };
-    load.content().kinds.names().zip(&ran.tally.kinds).map(part).collect()
+    kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(part).collect()
 }
 
 /// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record.

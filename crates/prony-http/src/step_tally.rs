@@ -17,6 +17,8 @@ pub(crate) struct Part {
     pub(crate) not_started: u64,
     /// Of a step: expected answers that came within its time, also to requests that were due before it.
     pub(crate) answers: u64,
+    /// Of a kind: the rows of its answers.
+    pub(crate) rows: u64,
     /// From the intended start.
     pub(crate) latency: Recorder,
     /// Lag and intended start of its last request.
@@ -106,6 +108,7 @@ impl Part {
         self.failed += other.failed;
         self.not_started += other.not_started;
         self.answers += other.answers;
+        self.rows = self.rows.saturating_add(other.rows);
         self.latency.merge(&other.latency);
         self.last = [self.last, other.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_model::http::NOT_SENT;
 use prony_model::latency::Recorder;
 use prony_model::spec::RateStep;
 use prony_model::throughput::Series;
@@ -84,7 +85,7 @@ impl Failure {
             Self::NotMade => "request could not be made",
             Self::NotSaved => "no value to save in the answer",
             Self::Wrong => "wrong answer",
-            Self::NotSent => "not sent after an error in its session",
+            Self::NotSent => NOT_SENT,
         }
     }
 }
@@ -299,6 +300,9 @@ impl Tally {
     pub(crate) fn read(&mut self, request: &Request, read: Read) {
         if request.measured {
             self.read.add(read);
+            if let Some(kind) = self.kinds.get_mut(request.kind as usize) {
+                kind.rows = kind.rows.saturating_add(read.rows);
+            }
         }
     }
 

@@ -48,6 +48,9 @@ pub struct HttpSpec {
     pub collection: Option<String>,
     /// Whether the server may be on another machine.
     pub other_machines: bool,
+    /// Whether requests may change what the server stores; `None` where their methods say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<bool>,
 }
 
 /// One kind of request.
@@ -75,15 +78,23 @@ pub struct RequestKind {
 }
 
 impl HttpSpec {
-    /// Whether some of its requests may change what the server stores: they are not safe (RFC 9110, section 9.2.1).
+    /// Whether some of its requests may change what the server stores: unless the file says so, if they are not safe (RFC 9110,
+    /// section 9.2.1).
     pub fn may_write(&self) -> bool {
         let safe = ["GET", "HEAD", "OPTIONS", "TRACE"];
-        self.kinds.iter().any(|kind| !safe.contains(&kind.method.to_ascii_uppercase().as_str()))
+        self.writes
+            .unwrap_or_else(|| self.kinds.iter().any(|kind| !safe.contains(&kind.method.to_ascii_uppercase().as_str())))
     }
 
-    /// Whether a warm-up, of which requests are not counted, sends as many of them as fit into its time.
-    pub fn warms_up_by_speed(&self) -> bool {
-        self.warm_up > Nanos::ZERO && self.rate.is_none()
+    /// Whether some of its requests use values that earlier phases saved.
+    pub fn uses_saved(&self) -> bool {
+        let texts = self.kinds.iter().flat_map(RequestKind::texts);
+        texts.flat_map(|text| &text.0).any(|part| matches!(part, Part::Saved(_)))
+    }
+
+    /// Whether it begins with a warm-up, of whose requests no figure says how many succeeded.
+    pub fn warms_up(&self) -> bool {
+        self.warm_up > Nanos::ZERO
     }
 }
 
@@ -110,6 +121,9 @@ pub fn kind_of(instance: &str) -> Option<&str> {
 }
 
 const KIND: &str = "kind.";
+
+/// The error of requests that were not sent.
+pub const NOT_SENT: &str = "not sent after an error in its session";
 
 /// The schedule of an open loop of requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,6 +155,11 @@ pub fn step_of(instance: &str) -> Option<u32> {
 }
 
 const STEP: &str = "step.";
+
+/// Whether an instance names a part of the requests of a phase: a kind or a step.
+pub fn is_of_requests(instance: &str) -> bool {
+    instance.starts_with(KIND) || instance.starts_with(STEP)
+}
 
 /// Into how many steps a ramp is divided.
 pub const PARTS_OF_RAMP: u32 = 10;

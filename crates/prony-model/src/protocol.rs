@@ -290,6 +290,9 @@ pub struct RequestsPart {
     pub errors: u64,
     /// Requests that were never started.
     pub skipped: u64,
+    /// Rows of the answers, of a kind whose rows are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
     /// Expected answers a second.
     pub rate: Reading<f64>,
     /// Latencies as those of all requests.

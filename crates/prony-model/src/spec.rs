@@ -10,7 +10,7 @@ pub use super::document::{
     Cells, Column, Distribution, DocumentFile, DocumentSpec, Encoding, FieldPath, FieldReference, FieldSpec,
     FieldValue, Generator, InFile, Kinds, ReferencePlace, ReferenceSpec, RowForm, Size,
 };
-use super::http::{HttpAmount, HttpSpec};
+use super::http::{HttpAmount, HttpSpec, is_of_requests};
 pub use super::key::KeySpec;
 pub use super::limits::Limits;
 pub use super::order::{Arrivals, Order, RateStep};
@@ -295,7 +295,10 @@ impl PhaseSpec {
     pub fn is_no_speed(&self, name: &MetricName) -> Option<(String, String)> {
         let instance = name.instance.as_deref();
         let given = self.prescribes(instance, name.key.metric)?;
-        let latency = MetricName { key: MetricKey::amount(Metric::LatencyP50), ..name.clone() };
+        // A service has no latencies: its clients do.
+        let instance = instance.filter(|instance| *instance == BACKGROUND || is_of_requests(instance));
+        let key = MetricKey::amount(Metric::LatencyP50);
+        let latency = MetricName { key, instance: instance.map(str::to_owned), ..name.clone() };
         let message = format!("`{name}` does not measure speed: {} {}", self.subject_of(instance), given.why);
         Some((message, format!("{}, such as `{latency}`", given.instead)))
     }

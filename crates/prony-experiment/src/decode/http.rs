@@ -63,6 +63,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         },
         collection: view.text("collection"),
         other_machines: view.flag("other_machines").unwrap_or(false),
+        writes: view.flag("writes"),
     })
 }
 

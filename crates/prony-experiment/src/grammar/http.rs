@@ -149,6 +149,13 @@ pub(crate) static HTTP: TableShape = table(
             "false",
             "`true` allows requests to a server that is not on this machine.",
         ),
+        optional(
+            "writes",
+            Shape::Flag,
+            "`false` if all methods are GET, HEAD, OPTIONS or TRACE",
+            "Whether requests may change what the server stores: `false` for a POST that only searches. Phases after one that may are \
+             not compared if other numbers of its requests succeeded.",
+        ),
     ]],
 );
 

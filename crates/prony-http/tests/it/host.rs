@@ -147,6 +147,7 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         order: Order::Record,
         collection: None,
         other_machines: false,
+        writes: None,
     }
 }
 

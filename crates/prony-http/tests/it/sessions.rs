@@ -110,7 +110,9 @@ fn session_uses_what_its_own_answers_gave() {
             BTreeMap::from([("kind.create", hundred), ("kind.read", hundred), ("kind.buy", hundred)])
         );
         assert_eq!((report.rows, report.distinct), (Some(100), Some(201)), "rows of one kind, paths of all");
-        assert_eq!(report.requests.as_ref().unwrap().bodies, Some(200));
+        let requests = report.requests.as_ref().unwrap();
+        assert_eq!(requests.bodies, Some(200));
+        assert_eq!(requests.parts.iter().map(|part| part.rows).collect::<Vec<_>>(), [None, Some(100), None]);
         let numbers: BTreeSet<u64> = sessions(&sent).into_values().collect();
         assert_eq!(numbers, (0..100).collect());
     }

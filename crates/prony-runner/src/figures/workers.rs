@@ -131,6 +131,7 @@ pub(crate) fn of_parts(report: &PhaseReport) -> BTreeMap<String, Readings> {
             (Metric::Skipped, part.skipped),
         ];
         counts.into_iter().for_each(|(metric, count)| set(&mut readings, metric, measured(count)));
+        part.rows.iter().for_each(|rows| set(&mut readings, Metric::Rows, measured(*rows)));
         set(&mut readings, Metric::Rate, part.rate.clone());
         percentiles([&part.latency].into_iter(), &mut readings);
         (part.name.clone(), readings)
@@ -217,6 +218,7 @@ mod tests {
             ok: 30,
             errors: 1,
             skipped: 0,
+            rows: None,
             rate: Reading::Measured(15.0),
             latency: latency.to_record("request", LatencyKind::Intended).unwrap(),
         };
