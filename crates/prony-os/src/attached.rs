@@ -1,6 +1,7 @@
 //! The processes of a server that runs already: which they are, and the wait for their end.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -81,14 +82,14 @@ impl Attached {
         fs::read_link(format!("/proc/{}/exe", self.pid)).ok()
     }
 
-    /// Whether one of them listens on a TCP port; `None` where that is not known: they are in another network namespace, or their
-    /// descriptors cannot be read.
-    pub fn listens(&self, port: u16) -> Option<bool> {
+    /// Whether one of them listens on a TCP port of these addresses, or of all; `None` where that is not known: they are in another
+    /// network namespace, or their descriptors cannot be read.
+    pub fn listens(&self, port: u16, addresses: &[IpAddr]) -> Option<bool> {
         let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
         if namespace("self")? != namespace(&self.pid.to_string())? {
             return None;
         }
-        let sockets = listening(port)?;
+        let sockets = listening(port, addresses)?;
         let mut are_known = true;
         for pid in self.all() {
             let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
@@ -116,18 +117,30 @@ impl Attached {
 /// The begin of a word that names a control group, where another is the number of a process.
 const GROUP: &str = "group:";
 
-/// The sockets that listen on a TCP port, as descriptors are linked to them (proc(5), `/proc/net/tcp`).
-fn listening(port: u16) -> Option<Vec<String>> {
+/// The sockets that listen on a TCP port of these addresses, or of all, as descriptors are linked to them (proc(5), `/proc/net/tcp`).
+fn listening(port: u16, addresses: &[IpAddr]) -> Option<Vec<String>> {
     const LISTENS: &str = "0A";
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let socket = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (local, state, inode) = (words.get(1)?, *words.get(3)?, words.get(9)?);
-        let own = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
-        (own == port && state == LISTENS).then(|| format!("socket:[{inode}]"))
+        let (address, own) = local.rsplit_once(':')?;
+        let (address, own) = (address_of(address)?, u16::from_str_radix(own, 16).ok()?);
+        let serves = address.is_unspecified() || addresses.contains(&address);
+        (own == port && state == LISTENS && serves).then(|| format!("socket:[{inode}]"))
     };
     let all: Vec<String> = tables.iter().flat_map(|table| table.lines().skip(1).filter_map(socket)).collect();
     (!all.is_empty()).then_some(all)
+}
+
+/// An address of a table: words of 32 bits, each in the machine's order of bytes. Of IPv4 it is that also where it is mapped to IPv6.
+fn address_of(hexadecimal: &str) -> Option<IpAddr> {
+    let word = |at: usize| u32::from_str_radix(hexadecimal.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let words: Vec<[u8; 4]> = (0..hexadecimal.len()).step_by(8).map(word).collect::<Option<_>>()?;
+    match words.as_slice() {
+        [only] => Some(Ipv4Addr::from(*only).into()),
+        all => <[u8; 16]>::try_from(all.concat()).ok().map(|all| Ipv6Addr::from(all).to_canonical()),
+    }
 }
 
 /// Waits until the process with this number, or the last in the control group with this directory, has ended; that it did is
@@ -161,6 +174,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn addresses_are_read_as_the_kernel_prints_them() {
+        let of = |text: &str| address_of(text).map(|address| address.to_string());
+        let [local, mapped] = [u32::from_ne_bytes([127, 0, 0, 1]), u32::from_ne_bytes([0, 0, 255, 255])];
+        assert_eq!(of(&format!("{local:08X}")).as_deref(), Some("127.0.0.1"));
+        assert_eq!(of(&format!("{:016X}{mapped:08X}{local:08X}", 0)).as_deref(), Some("127.0.0.1"));
+        assert_eq!(of(&"0".repeat(32)).as_deref(), Some("::"));
+        assert_eq!((of("0000000"), of("")), (None, None));
+    }
+
+    #[test]
     fn process_is_found_by_number_and_by_file() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let directory = tempfile::tempdir().unwrap();
@@ -169,11 +192,13 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let own = Attached { pid: std::process::id(), group: None };
-        assert_eq!(own.listens(port), Some(true));
+        let local = [Ipv4Addr::LOCALHOST.into()];
+        assert_eq!(own.listens(port, &local), Some(true));
         let expected = Attached { pid: child.id(), group: None };
-        assert_eq!(expected.listens(port), Some(false), "another process does");
+        assert_eq!(expected.listens(port, &local), Some(false), "another process does");
+        assert_eq!(own.listens(port, &[Ipv4Addr::new(127, 0, 0, 2).into()]), None, "nobody does there");
         drop(listener);
-        assert_eq!(own.listens(port), None, "nobody does");
+        assert_eq!(own.listens(port, &local), None, "nobody does");
         assert_eq!(Attached::find(&Observed::Pid(child.id())), Ok(expected.clone()));
         assert_eq!(Attached::find(&Observed::PidFile(file.display().to_string())), Ok(expected.clone()));
         assert_eq!(expected.all(), [child.id()]);

@@ -1,5 +1,6 @@
 //! A server that runs already: a process of prony waits for its end in its place, and its own processes are observed.
 
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,11 @@ pub(super) fn attached(service: &ServiceSpec, stop: &mut dyn FnMut() -> bool) ->
 /// Records whether a server that is ready is the one that is observed: whether a process of it listens where requests are sent.
 pub(super) fn record_listening(attached: &Attached, service: &ServiceSpec, recorded: Option<&mut EffectiveProgram>) {
     if let (Some(recorded), Some(running)) = (recorded, &service.running) {
-        recorded.listens = attached.listens(running.port);
+        let place = running.url.split_once("://").map_or(running.url.as_str(), |(_, rest)| rest).split('/').next();
+        let host = place.and_then(|place| place.rsplit_once(':').map(|(host, _)| host).or(Some(place)));
+        let of_host = (host.unwrap_or_default().trim_matches(['[', ']']), running.port).to_socket_addrs();
+        let addresses: Vec<IpAddr> = of_host.into_iter().flatten().map(|address| address.ip()).collect();
+        recorded.listens = attached.listens(running.port, &addresses);
     }
 }
 
