@@ -38,6 +38,10 @@ pub(crate) struct Span<'a> {
     pub late: Nanos,
 }
 
+/// From this share of the CPU time of a control group on, children that nobody waited for are a part of the program whose other
+/// counters matter.
+const UNWAITED: f64 = 0.1;
+
 /// Counters of processes.
 fn of_processes() -> impl Iterator<Item = Metric> {
     COUNTED.into_iter().map(|(metric, _)| metric).chain([Metric::OnCpu, Metric::CpuWait])
@@ -251,6 +255,14 @@ impl Span<'_> {
         set(readings, Metric::CpuSystem, used.clone().map(|[_, system]| system));
         if !grouped {
             set(readings, Metric::Cpu, used.map(|[user, system]| user + system));
+            return;
+        }
+        let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu))).and_then(|cpu| cpu.measured().copied());
+        let unwaited = cpu.zip(used.measured()).map(|(all, [user, system])| (all, all - user - system));
+        if let Some((_, lost)) = unwaited.filter(|(all, lost)| *lost > UNWAITED * all && *lost > nanos(TICK)) {
+            let why = format!("children that nobody waited for used {} of CPU time", Nanos::from_nanos(lost as u64));
+            let parts = COUNTED.into_iter().map(|(metric, _)| metric).filter(|metric| *metric != Metric::Cpu);
+            take_away(readings, parts, &Why::NotSupported(why.into()));
         }
     }
 
