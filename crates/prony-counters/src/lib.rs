@@ -93,6 +93,21 @@ fn postgresql(_: &str, _: Vec<String>) -> Box<dyn Source> {
     Box::new(Absent)
 }
 
+/// Subtracts what prony itself has added to totals, and its connection from numbers of connections. A total may be less, since a
+/// server may begin to count anew.
+fn without(numbers: &mut Numbers, totals: &[(&str, f64)], connections: &[&str]) {
+    for (name, ours) in totals.iter().copied().chain(connections.iter().map(|name| (*name, 1.0))) {
+        let Some(reading) = numbers.values.get_mut(name) else { continue };
+        match reading {
+            Reading::Measured(Number { value, .. }) if *value < ours && connections.contains(&name) => {
+                *reading = Reading::failed("the server does not count prony's own connection");
+            }
+            Reading::Measured(Number { value, .. }) => *value -= ours,
+            Reading::Missing(_) => {}
+        }
+    }
+}
+
 /// The numbers of these names among those that a server has.
 fn chosen(names: &[String], values: &BTreeMap<String, f64>, since: &str, place: &str) -> Numbers {
     let of = |name: &String| match values.get(name) {

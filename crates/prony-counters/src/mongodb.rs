@@ -7,12 +7,12 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Why;
 use prony_model::service::{MONGODB_ACTIVE, MONGODB_COMMANDS, MONGODB_CONNECTIONS, MONGODB_OPERATIONS};
 
 use crate::bson;
 use crate::http::{connected, received};
-use crate::{DEADLINE, LONGEST, Number, Numbers, Source, chosen};
+use crate::{DEADLINE, LONGEST, Numbers, Source, chosen, without};
 
 /// Where each number is in the answer; [`MONGODB_OPERATIONS`] is a sum.
 const PLACES: [(&str, &[&str]); 21] = [
@@ -113,13 +113,11 @@ impl Source for Mongodb {
         let since = format!("process {process} by connection {}", self.connections);
         let mut numbers = chosen(&self.names, &values, &since, "`serverStatus`");
         let own = f64::from(own);
-        for (name, ours) in
-            [(MONGODB_OPERATIONS, own), (MONGODB_COMMANDS, own), (MONGODB_CONNECTIONS, 1.0), (MONGODB_ACTIVE, 1.0)]
-        {
-            if let Some(Reading::Measured(Number { value, .. })) = numbers.values.get_mut(name) {
-                *value -= ours;
-            }
-        }
+        without(
+            &mut numbers,
+            &[(MONGODB_OPERATIONS, own), (MONGODB_COMMANDS, own)],
+            &[MONGODB_CONNECTIONS, MONGODB_ACTIVE],
+        );
         Ok(numbers)
     }
 }

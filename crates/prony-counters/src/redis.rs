@@ -8,12 +8,12 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Why;
 use prony_model::service::REDIS_COMMANDS;
 use prony_resp::{Address, Head};
 
 use crate::http::{connected, received};
-use crate::{DEADLINE, LONGEST, Number, Numbers, Source, chosen};
+use crate::{DEADLINE, LONGEST, Numbers, Source, chosen, without};
 
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Redis {
@@ -85,11 +85,7 @@ impl Source for Redis {
         let (values, run) = fields(&text);
         let since = format!("run {run} by connection {}", self.connections);
         let mut numbers = chosen(&self.names, &values, &since, "`INFO`");
-        for (name, ours) in [(REDIS_COMMANDS, own as f64), ("connected_clients", 1.0)] {
-            if let Some(Reading::Measured(Number { value, .. })) = numbers.values.get_mut(name) {
-                *value -= ours;
-            }
-        }
+        without(&mut numbers, &[(REDIS_COMMANDS, own as f64)], &["connected_clients"]);
         Ok(numbers)
     }
 }

@@ -210,7 +210,13 @@ impl Connection {
         let mut first = Ok(());
         for _ in 0..count {
             match self.reply() {
-                Ok(_) => {}
+                Ok(Reply::Text | Reply::Integer(_)) => {}
+                Ok(_) => {
+                    // An array's items would be taken for the next answers.
+                    self.is_broken = true;
+                    return first
+                        .and(Err(Failure::Protocol("a write is answered by something else than a text or a number")));
+                }
                 Err(error @ Failure::Server(_)) => first = first.and(Err(error)),
                 // What the server said before explains it.
                 Err(error) => return first.and(Err(error)),

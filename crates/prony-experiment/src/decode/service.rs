@@ -156,7 +156,14 @@ fn ready(node: Option<&Node>, asks_port: bool, problems: &mut Problems<'_>) -> O
                 }
                 ReadySign::Http(path)
             }
-            "tcp" => ReadySign::Tcp(unescaped(&entry.node)?),
+            "tcp" => {
+                let address = unescaped(&entry.node)?;
+                if !address.contains(':') {
+                    let hint = "write `tcp = \"127.0.0.1:{port}\"`";
+                    problems.add(Problem::new(entry.node.span.clone(), "`tcp` needs a host and a port").hint(hint));
+                }
+                ReadySign::Tcp(address)
+            }
             "line" => {
                 pattern(&entry.node, problems)?;
                 ReadySign::Line(entry.node.text()?.to_owned())
