@@ -130,9 +130,14 @@ fn whole(reading: &Reading<f64>) -> Option<u64> {
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
-/// Operations of a phase that succeeded, and those that failed; `None` unless both numbers were counted.
+/// Operations of a phase that succeeded, and those that failed; `None` unless both numbers were counted. Where nothing is to
+/// report errors, there are none.
 pub(crate) fn counted(phase: &PhaseRecord) -> Option<(u64, u64)> {
-    Some((count(phase, Metric::Operations)?, count(phase, Metric::Errors)?))
+    let errors = match phase.reading(MetricKey::amount(Metric::Errors)) {
+        Some(errors) => whole(errors)?,
+        None => 0,
+    };
+    Some((count(phase, Metric::Operations)?, errors))
 }
 
 /// Operations that a phase attempted: those that succeeded and those that failed; `None` unless both numbers were

@@ -28,9 +28,11 @@ pub mod reported_values;
 mod requests;
 pub mod run;
 pub(crate) mod shared_pages;
+mod stored;
 #[cfg(test)]
 mod tests;
 pub mod trial;
+pub(crate) mod unlike;
 mod variant_trials;
 pub mod variants;
 

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::variants::{VariantTrials, typical};
+use super::variant_trials::{VariantTrials, typical};
 use super::{Finding, Severity, questions};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;

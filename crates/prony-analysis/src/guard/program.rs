@@ -127,11 +127,12 @@ fn deferred(record: &TrialRecord) -> Vec<Finding> {
     record.program().map_or_else(Vec::new, |program| program.calls.iter().filter_map(finding).collect())
 }
 
-/// Phases whose begin line came again: a phase is measured only once in a trial.
+/// Phases whose begin came again, a line or a mark: a phase is measured only once in a trial.
 pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(name, times): (&String, &u64)| {
         let more = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
-        let message = format!("the output lines of this phase came {more} more: only the first occurrence is measured");
+        let message =
+            format!("the lines or marks of this phase came {more} more: only the first occurrence is measured");
         let hint = "if the work repeats, end the phase at its last line or with the program, or measure a function, of \
             which every call counts; if the work does not repeat, write a pattern that matches a single line";
         let found = Finding::of("phase_repeated", Severity::Warning, message, hint).in_phase(name);

@@ -114,13 +114,40 @@ fn writes_by(action: &Action, collections: &[&CollectionSpec]) -> bool {
 }
 
 /// Whether how much is stored of what a phase uses depends on how fast an earlier phase was.
-fn is_stored_by_speed(spec: &TrialSpec, phase: &PhaseSpec) -> bool {
+pub(super) fn is_stored_by_speed(spec: &TrialSpec, phase: &PhaseSpec) -> bool {
     let used = used(spec, phase);
     let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase.name).flat_map(PhaseSpec::actions);
     let writes = |action| writes_by(action, &used) || action.http().is_some_and(HttpSpec::may_write);
-    let by_speed =
-        |action: &Action| action.is_bounded_by_time() || action.http().is_some_and(HttpSpec::warms_up_by_speed);
+    let by_speed = |action: &Action| action.is_bounded_by_time() || action.http().is_some_and(HttpSpec::warms_up);
     before.any(|action| by_speed(action) && writes(action))
+}
+
+/// The phases up to this one in which as many records as fit were stored or removed, of those that it uses.
+pub(super) fn stored_by_speed<'s>(spec: &'s TrialSpec, phase: &PhaseSpec) -> impl Iterator<Item = &'s PhaseSpec> {
+    let used = used(spec, phase);
+    let at = spec.phases.iter().position(|earlier| earlier.name == phase.name);
+    let (mut loaded, mut found) = (BTreeSet::new(), Vec::new());
+    for earlier in at.map_or(&[][..], |at| &spec.phases[..=at]) {
+        if earlier.action.http().is_some_and(HttpSpec::may_write) && earlier.action.is_bounded_by_time() {
+            found.push(earlier);
+        }
+        for action in earlier.actions().filter(|action| writes_by(action, &used)) {
+            let Some(ops) = action.ops() else { continue };
+            let changes_amount = match action {
+                Action::Put(_) | Action::Compute(_) => !loaded.contains(&ops.collection),
+                Action::Delete(_) => true,
+                Action::Mix(mix) => mix.weights.insert > 0.0 || mix.weights.delete > 0.0,
+                _ => false,
+            };
+            if changes_amount && action.is_bounded_by_time() {
+                found.push(earlier);
+            }
+            if matches!(action, Action::Put(_)) && is_of_all(action) {
+                loaded.insert(&ops.collection);
+            }
+        }
+    }
+    found.into_iter()
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {

@@ -1,7 +1,8 @@
 //! Whether operations found as much in two variants.
 
-use super::percent;
 use super::variant_trials::VariantTrials;
+use super::{percent, questions};
+use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::{Completion, PhaseRecord};
 use prony_model::spec::{Action, PhaseSpec};
@@ -20,7 +21,7 @@ const MISSES: f64 = 0.01;
 /// where other requests were sent, by as much more than [`WORK`] at most.
 const ROWS: f64 = 0.10;
 
-/// Why times of operations are not compared, where as many operations as fit were run, and not the same share of them found a
+/// Why times of operations are not compared, where as many operations as fit were run, then or before, and not the same share of them found a
 /// record, or scans, queries and requests did not find as many: they do other work. Rows of answers that cannot be compared one by
 /// one, since other requests were sent or some failed, are compared in the same way.
 pub(super) fn unequal(
@@ -31,13 +32,17 @@ pub(super) fn unequal(
     let instance = name.instance.as_deref();
     let timed =
         matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) || name.key.metric == Metric::Operations;
-    let by_time = [a, b].into_iter().all(|phase| phase.action_of(instance).is_bounded_by_time());
+    let by_time = [(a, baseline), (b, variant)].into_iter().any(|(phase, all)| {
+        phase.action_of(instance).is_bounded_by_time() || questions::is_stored_by_speed(all.spec, phase)
+    });
     if let Action::Http(_) | Action::Scan(_) | Action::Find(_) = a.action_of(instance) {
         let most = most_rows((a, baseline), (b, variant), by_time, name).filter(|_| timed)?;
-        // Rows of requests are counted for all kinds and steps together.
-        let instance = if a.action_of(instance).http().is_some() { None } else { instance };
-        let [ours, theirs] = [baseline, variant]
-            .map(|all| per_operation(all, (&name.phase, instance), Metric::Rows).map(|(rows, _)| rows));
+        // Rows of requests are counted for all of them and for each kind.
+        let of_requests = a.action_of(instance).http().is_some();
+        let own = instance.filter(|instance| !of_requests || kind_of(instance).is_some());
+        let of = |all, instance| per_operation(all, (&name.phase, instance), Metric::Rows).map(|(rows, _)| rows);
+        let of_all = |all| if of_requests { of(all, None) } else { None };
+        let [ours, theirs] = [baseline, variant].map(|all| of(all, own).or_else(|| of_all(all)));
         let (ours, theirs) = (ours?, theirs?);
         return ((ours - theirs).abs() > most * ours.max(theirs)).then(|| {
             format!(
@@ -48,12 +53,14 @@ pub(super) fn unequal(
             )
         });
     }
-    if !timed || !by_time {
+    let removes = matches!(a.action_of(instance), Action::Delete(_));
+    if !timed || !by_time && !removes {
         return None;
     }
     let misses = |all| per_operation(all, (&name.phase, instance), Metric::Misses).map(|(misses, _)| misses);
     let of_each = [(baseline, misses(baseline)), (variant, misses(variant))];
-    if matches!(a.action_of(instance), Action::Delete(_))
+    if by_time
+        && removes
         && let Some((unknown, _)) = of_each.iter().find(|(_, misses)| misses.is_none())
     {
         // One removal that finds nothing may cost a tenth of one that does, and a faster engine has more of them.
@@ -87,7 +94,10 @@ fn most_rows(
 ) -> Option<f64> {
     let Some((one, other)) = a.action.http().zip(b.action.http()) else { return by_time.then_some(ROWS) };
     let is_compared = |phase: &PhaseRecord| phase.answer.as_ref().is_none_or(|answer| answer.comparable);
-    let one_by_one = || [baseline, variant].iter().all(|all| complete(all, &name.phase).all(is_compared));
+    let one_by_one = || {
+        questions::same(baseline.spec, variant.spec, &name.phase)
+            && [baseline, variant].iter().all(|all| complete(all, &name.phase).all(is_compared))
+    };
     if !by_time && one_by_one() {
         return None;
     }

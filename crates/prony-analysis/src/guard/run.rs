@@ -20,7 +20,7 @@ const TREND: f64 = 0.01;
 /// The baseline drifted over the run. `values` are the baseline's values of the primary metric in the order in which
 /// its trials ran; `margin` is that of the comparison.
 ///
-/// Verdicts compare within blocks, and drift does not affect them; it does affect medians over the run, and growth.
+/// Verdicts compare within blocks, and a drift of the machine does not affect them; it does affect medians over the run, and growth.
 pub(crate) fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
     let found = drift(values)?;
     if found.p > TREND || found.ratio.ln().abs() <= margin.ln_1p() {
@@ -28,8 +28,9 @@ pub(crate) fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
     }
     let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
     let message = format!("the baseline's primary metric {word} by {} over the run", percent(change));
-    let hint = "comparisons within blocks remain valid, but medians over the whole run mix early and late trials: look \
-        for thermal throttling, a disk that fills up or other work on the machine";
+    let hint = "medians over the whole run mix early and late trials: look for thermal throttling, a disk that fills up or other work \
+        on the machine, against which comparisons within blocks are safe; or for what trials leave behind for later ones, against which \
+        they are not";
     let data = json!({ "ratio": found.ratio, "tau": found.tau, "p": found.p, "lag_1": autocorrelation(values) });
     Some(Finding::of("drift", Severity::Note, message, hint).with(data))
 }

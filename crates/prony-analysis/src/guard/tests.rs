@@ -4,6 +4,8 @@ mod cache;
 mod questions;
 mod refusals;
 mod requests;
+mod stored;
+mod unlike;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

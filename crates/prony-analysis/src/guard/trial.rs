@@ -10,6 +10,7 @@ use super::{
     Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, phases_not_observed, processes, program, refusals,
     replicas, reported_values, requests, shared_pages,
 };
+use prony_model::http::NOT_SENT;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
@@ -76,7 +77,8 @@ pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str, expect: Option
         return None;
     }
     let done = phase.amount_of(instance, Metric::Operations).unwrap_or(0.0);
-    let commonest = texts.iter().min_by_key(|(_, count)| Reverse(**count));
+    // What follows from other errors says least.
+    let commonest = texts.iter().min_by_key(|(text, count)| (**text == NOT_SENT, Reverse(**count)));
     let unexpected = commonest.and_then(|(text, _)| unexpected(text, expect?));
     let commonest = commonest.map_or(String::new(), |(text, _)| {
         format!(", most often: {}", unexpected.clone().unwrap_or_else(|| quoted(text)))
@@ -118,7 +120,13 @@ pub(crate) fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Optio
 /// No read found a record: the phase measured only unsuccessful lookups.
 pub(crate) fn nothing_found(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
     let of = |metric| phase.amount_of(instance, metric);
-    let (rows, done) = (of(Metric::Rows)?, of(Metric::Operations)?);
+    let done = of(Metric::Operations)?;
+    if phase.action == "delete" && done > 0.0 && of(Metric::Misses) == Some(done) {
+        let message = format!("{done:.0} removals{} found no record at all", whose(instance));
+        let hint = "check whether an earlier phase stores these records, and with the same keys";
+        return Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name));
+    }
+    let rows = of(Metric::Rows)?;
     if rows > 0.0
         || done == 0.0
         || (instance.is_empty() && !matches!(phase.action.as_str(), "get" | "scan" | "find" | "http"))

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::record::TrialRecord;
+use prony_model::metric::Metric;
+use prony_model::record::{Completion, TrialRecord};
 use prony_model::spec::TrialSpec;
+use prony_stats::summary;
+
+use super::amount;
 
 /// A variant with its trials, of both labels where it is a baseline.
 #[derive(Clone, Debug)]
@@ -23,4 +27,12 @@ pub(super) fn same_work<'a>(a: &VariantTrials<'a>, b: &VariantTrials<'a>) -> Vec
     b.trials.iter().for_each(|y| theirs.entry(work(y)).or_default().push(y));
     let pairs = |x: &'a TrialRecord| theirs.get(&work(x)).into_iter().flatten().map(move |y| (x, *y));
     a.trials.iter().flat_map(|x| pairs(x)).collect()
+}
+
+/// The median over a variant's trials that completed the phase.
+pub(super) fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
+    let phases = variant.trials.iter().flat_map(|t| &t.phases);
+    let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
+    let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();
+    Some(summary(&values)?.median)
 }

@@ -6,20 +6,22 @@ use serde_json::{Value, json};
 
 use super::reads::{WORK, noise};
 pub use super::variant_trials::VariantTrials;
-use super::variant_trials::same_work;
-use super::{Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, questions, reads, refusals, requests};
+use super::variant_trials::{same_work, typical};
+use super::{Finding, NOT_COLD, STILL_CACHED, Severity, percent, questions, reads, refusals, requests, stored};
 use crate::conclude::{counted, is_of_calls, reports_operations};
-use prony_model::http::{HttpSpec, kind_of};
+use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use prony_model::service::ALL;
 use prony_model::spec::{Action, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
-use prony_stats::summary;
 
 /// Syncs and bytes written vary by nature; they may differ by this share.
 const SYNCS: f64 = 0.10;
+
+/// The action of a phase of a program.
+const OBSERVE: &str = "observe";
 
 /// Every guard that needs a variant and its baseline.
 pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
@@ -206,7 +208,7 @@ pub(crate) fn unequal_offer(
     if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| reads::unequal(both.0, both.1, name)) {
         return Some(reason);
     }
-    if let Some(reason) = unequal_state(&a, baseline, variant, metric).or_else(|| unequal_mix(&a, &b, name)) {
+    if let Some(reason) = stored::unequal(&a, baseline, variant, metric).or_else(|| unequal_mix(&a, &b, name)) {
         return Some(reason);
     }
     let records = |of: &VariantTrials<'_>, ops| of.spec.collection(ops).map(|collection| collection.records);
@@ -246,40 +248,6 @@ pub(crate) fn unequal_offer(
     Some(format!("`{ours}` attempted {}, but `{theirs}` attempted {b}", number::count(a, "operation")))
 }
 
-/// Why times of a phase with requests are not compared, where not as many requests of an earlier phase succeeded: the servers
-/// then store other amounts. Requests that only read store nothing.
-fn unequal_state(
-    phase: &PhaseSpec,
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    metric: Metric,
-) -> Option<String> {
-    if !matches!(metric.unit(), Unit::Nanos | Unit::PerSecond) || baseline.spec.services.is_empty() {
-        return None;
-    }
-    let earlier = baseline.spec.phases.iter().take_while(|earlier| earlier.name != phase.name);
-    let writes = |earlier: &&PhaseSpec| earlier.action.http().is_some_and(HttpSpec::may_write);
-    let pairs = same_work(baseline, variant);
-    earlier.filter(writes).find_map(|earlier| {
-        if earlier.action.http().is_some_and(HttpSpec::warms_up_by_speed) {
-            return Some(format!(
-                "the warm-up of `{}` stored as much as fitted into its time, which is not counted: warm up in a phase with `requests`",
-                earlier.name
-            ));
-        }
-        let done = |trial: &TrialRecord| {
-            let found = trial.phases.iter().find(|found| found.name == earlier.name)?;
-            amount(found, Metric::Operations)
-        };
-        let (ours, theirs) =
-            pairs.iter().find_map(|(ours, theirs)| done(ours).zip(done(theirs)).filter(|(a, b)| a != b))?;
-        Some(format!(
-            "{ours} requests of `{}` succeeded in `{}`, but {theirs} in `{}`: the servers store other amounts",
-            earlier.name, baseline.name, variant.name
-        ))
-    })
-}
-
 /// Why times and rates are not compared where two phases send other mixes or sessions of requests: those of all requests are of other work, and
 /// the rate of a kind is its share of them. The latencies of a kind are its own.
 fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String> {
@@ -303,7 +271,13 @@ fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String
 }
 
 fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, &'a Answer)> {
-    let (x, y) = (a.answer.as_ref()?, b.answer.as_ref()?);
+    const NONE: &Answer = &Answer { rows: None, digest: String::new(), comparable: true };
+    let (x, y) = match (&a.answer, &b.answer) {
+        // Of two programs that are asked for the same, one gave none.
+        (None, Some(answer)) if a.action == OBSERVE && b.action == OBSERVE => return Some((NONE, answer)),
+        (Some(answer), None) if a.action == OBSERVE && b.action == OBSERVE => return Some((answer, NONE)),
+        (x, y) => (x.as_ref()?, y.as_ref()?),
+    };
     let kind = kind_of_digest;
     let comparable = x.comparable && y.comparable && a.action == b.action;
     let rows = x.rows.zip(y.rows).map(|(x, y)| x == y);
@@ -327,7 +301,10 @@ fn disagreement(
     let (left, right) = (&baseline.name, &variant.name);
     let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
     let refused = |answer: &Answer| answer.digest.starts_with("refused:");
+    let none = |answer: &Answer| answer.rows.is_none() && answer.digest.is_empty();
     let message = match (a.rows.zip(b.rows), reported(a).zip(reported(b))) {
+        _ if none(a) => format!("`{left}` gave no answer, and `{right}` did"),
+        _ if none(b) => format!("`{right}` gave no answer, and `{left}` did"),
         (None, _) if refused(a) && refused(b) => format!("`{left}` and `{right}` refused different operations"),
         (Some((rows, other_rows)), _) if rows != other_rows => {
             format!("`{left}` returned {}, but `{right}` returned {other_rows}", number::count(rows, "row"))
@@ -426,14 +403,6 @@ fn unexplained(
 fn bounded_by_time(variant: &VariantTrials<'_>, phase: &str) -> bool {
     let spec = variant.spec.phases.iter().find(|p| p.name == phase);
     spec.is_some_and(|p| p.action.is_bounded_by_time())
-}
-
-/// The median over a variant's trials that completed the phase.
-pub(super) fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
-    let phases = variant.trials.iter().flat_map(|t| &t.phases);
-    let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
-    let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();
-    Some(summary(&values)?.median)
 }
 
 /// The two variants give different durability guarantees: a slower one may just be safer (METHOD 5.2).

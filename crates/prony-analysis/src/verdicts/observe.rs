@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::guard::findings::variant_trials;
 use crate::guard::variants::{self, VariantTrials};
-use crate::guard::{Severity, reported_values, shared_pages};
+use crate::guard::{Severity, reported_values, shared_pages, unlike};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
 use prony_model::reading::Reading;
@@ -138,11 +138,12 @@ impl<'a> Index<'a> {
         let paired = self.paired(pair, within);
         let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
         let unequal = || {
-            let offer = variants::unequal_offer(baseline, variant, &pair.metric);
+            let unlike = unlike::unlike(baseline, variant, &pair.metric);
+            let offer = || variants::unequal_offer(baseline, variant, &pair.metric);
             let cache = || variants::unequal_cache(baseline, variant, &pair.metric);
             let client = || variants::client_in_one(baseline, variant, &pair.metric);
             let pages = || shared_pages::counted_repeatedly(baseline, variant, &pair.metric);
-            offer.or_else(cache).or_else(client).or_else(pages)
+            unlike.or_else(offer).or_else(cache).or_else(client).or_else(pages)
         };
         Contrast {
             analyses: analyses(self.experiment, pair),

@@ -51,7 +51,7 @@ pub(super) fn of(
         Verdict::CantTell { more_blocks } => {
             let more = match &comparison.p {
                 _ if comparison.blocks == 0 && comparison.variant.trials + comparison.baseline.trials > 0 => {
-                    "; no block has a value for every trial".to_owned()
+                    "; no block has a value above 0 for every trial".to_owned()
                 }
                 Reading::Missing(Why::TooFew { have, need }) => {
                     let are = if *have == 1 { "is" } else { "are" };

@@ -1,0 +1,54 @@
+//! Tests of guards on what is stored.
+
+use super::*;
+
+/// Times of scans after a put that lasted a given time were compared, on 36 times as many records.
+#[test]
+fn nothing_is_compared_after_writes_for_a_given_time_that_stored_other_amounts() {
+    let after = |actions: Vec<Action>| {
+        let phases = ["a", "b", "c"].iter().zip(actions).map(|(name, action)| phase_spec(name, action)).collect();
+        TrialSpec { phases, ..spec("lmdb") }
+    };
+    let (second, all) = (ops(Amount::Duration(Nanos::from_secs(1))), ops(Amount::Records));
+    let ran = |stored: f64| {
+        let counts = |done| [(Metric::Operations, done), (Metric::Time, 1e9), (Metric::Errors, 0.0)];
+        record(vec![phase("a", &counts(stored)), phase("b", &counts(10.0)), phase("c", &counts(stored))])
+    };
+    let why = |spec: &TrialSpec, name: &str, theirs: f64| {
+        let (x, y) = (ran(1000.0), ran(theirs));
+        let (x, y) = (variant_trials("x", spec, &x), variant_trials("y", spec, &y));
+        variants::unequal_offer(&x, &y, &name.parse().unwrap())
+    };
+    let inserted = after(vec![Action::Put(second.clone()), Action::Close]);
+    let expected = "`a` lasted a given time, and did 1000 operations in `x` but 30 in `y`: other amounts are stored";
+    for name in ["b.time", "b.rss.max", "a.rss.max", "a.written"] {
+        assert_eq!(why(&inserted, name, 30.0).as_deref(), Some(expected), "{name}");
+        assert_eq!(why(&inserted, name, 950.0), None, "{name}");
+    }
+    for name in ["a.rate", "a.latency.p50", "b.errors"] {
+        assert_eq!(why(&inserted, name, 30.0), None, "{name}");
+    }
+    let overwritten = after(vec![Action::Put(all), Action::Close, Action::Put(second.clone())]);
+    assert_eq!(why(&overwritten, "c.rss.max", 30.0), None, "all records were there");
+    let updated = after(vec![Action::Update(second), Action::Close]);
+    assert_eq!(why(&updated, "b.time", 30.0), None, "no record more");
+}
+
+/// Removals that found nothing were 3.9 times faster.
+#[test]
+fn removals_of_nothing_are_named_and_not_compared() {
+    let removing = TrialSpec { phases: vec![phase_spec("d", Action::Delete(ops(Amount::Records)))], ..spec("lmdb") };
+    let ran = |misses| {
+        let counts = [(Metric::Operations, 10.0), (Metric::Errors, 0.0), (Metric::Misses, misses)];
+        record(vec![PhaseRecord { action: "delete".to_owned(), ..phase("d", &counts) }])
+    };
+    let why = |x: &TrialRecord, y: &TrialRecord| {
+        let (x, y) = (variant_trials("x", &removing, x), variant_trials("y", &removing, y));
+        variants::unequal_offer(&x, &y, &"d.time".parse().unwrap())
+    };
+    assert!(why(&ran(0.0), &ran(10.0)).unwrap().contains("found no record"));
+    assert_eq!(why(&ran(10.0), &ran(10.0)), None);
+    let named = |misses| trial::nothing_found(&ran(misses).phases[0], "").map(|found| found.message);
+    assert_eq!(named(10.0).as_deref(), Some("10 removals found no record at all"));
+    assert_eq!(named(9.0), None);
+}

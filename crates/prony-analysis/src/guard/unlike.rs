@@ -1,0 +1,110 @@
+//! Guards of variants whose trials did not run alike, whatever they measured: nothing of them is compared.
+
+use std::collections::BTreeSet;
+
+use super::variant_trials::VariantTrials;
+use super::{percent, run};
+use prony_model::metric::MetricName;
+use prony_model::program::CopyOf;
+use prony_model::record::TrialRecord;
+use prony_model::trial::Label;
+use prony_stats::drift;
+
+/// By how much the shares of trials that left processes behind may differ.
+const LEFT_BEHIND: f64 = 0.5;
+
+/// By how much more or less the baseline may have measured at the end of a run than at its begin, if its trials share a directory.
+const AGED: f64 = 1.0 / 3.0;
+
+/// A trend counts if its p-value is below this.
+const TREND: f64 = 0.01;
+
+/// Why nothing of a metric is compared.
+pub(crate) fn unlike(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
+    repeated(baseline, variant, &name.phase)
+        .or_else(|| left_behind(baseline, variant))
+        .or_else(|| changed(baseline, variant))
+        .or_else(|| aged(baseline, name))
+}
+
+/// The phase came more often in the trials of one variant: only its first time is measured.
+fn repeated(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
+    let repeats = |trial: &TrialRecord| trial.program().and_then(|program| program.repeated.get(phase).copied());
+    let times = |repeats: f64| {
+        if repeats.fract() == 0.0 { format!("{:.0}", 1.0 + repeats) } else { format!("{:.2}", 1.0 + repeats) }
+    };
+    let [ours, theirs] = [baseline, variant].map(|all| mean(all, |trial| repeats(trial).unwrap_or(0) as f64));
+    ((ours - theirs).abs() > 0.01 * (1.0 + ours.max(theirs))).then(|| {
+        format!(
+            "`{phase}` is measured the first time it comes, which is one of {} in a trial of `{}` and one of {} in one of `{}`",
+            times(ours),
+            baseline.name,
+            times(theirs),
+            variant.name
+        )
+    })
+}
+
+/// The program of one variant left processes behind, whose work was not over when it was measured.
+fn left_behind(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
+    let left = |trial: &TrialRecord| f64::from(trial.program().is_some_and(|program| program.left_behind > 0));
+    let [ours, theirs] = [baseline, variant].map(|all| mean(all, left));
+    ((ours - theirs).abs() > LEFT_BEHIND).then(|| {
+        format!(
+            "processes went on when the program had ended in {} of the trials of `{}`, and in {} of those of `{}`: the work of \
+             these was not over",
+            percent(ours),
+            baseline.name,
+            percent(theirs),
+            variant.name
+        )
+    })
+}
+
+fn mean(all: &VariantTrials<'_>, of: impl Fn(&TrialRecord) -> f64) -> f64 {
+    let sum: f64 = all.trials.iter().map(|trial| of(trial)).sum();
+    sum / all.trials.len().max(1) as f64
+}
+
+/// Not all trials ran the same program or engine, or copied the same directory.
+fn changed(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
+    for all in [baseline, variant] {
+        let mut states = all.trials.iter().map(|trial| run::identity(trial)).filter(|identity| !identity.is_empty());
+        let Some(first) = states.next() else { continue };
+        if let Some(other) = states.find(|other| *other != first) {
+            let differs = |what: &&String| other.get(*what) != first.get(*what);
+            let what = first.keys().chain(other.keys()).find(differs)?;
+            return Some(format!("{what} was not the same in all trials of `{}`: start a new run", all.name));
+        }
+    }
+    let mut states: BTreeSet<(String, String)> = BTreeSet::new();
+    for trial in baseline.trials.iter().chain(&variant.trials) {
+        for (what, state) in run::sources(trial) {
+            states.insert((what.clone(), state.to_owned()));
+            if states.iter().filter(|(known, _)| *known == what).count() > 1 {
+                return Some(format!("{what} changed during the run: start a new run"));
+            }
+        }
+    }
+    None
+}
+
+/// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often.
+fn aged(baseline: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
+    let program = baseline.spec.subject.program()?;
+    let ran_twice = baseline.trials.iter().any(|trial| trial.trial.label == Label::A2);
+    if !ran_twice || program.directory.is_some() && program.copy != CopyOf::None {
+        return None;
+    }
+    let mut trials = baseline.trials.clone();
+    trials.sort_by_key(|trial| trial.trial.position);
+    let values: Vec<f64> = trials.iter().filter_map(|trial| trial.figure(name).measured().copied()).collect();
+    let found = drift(&values).filter(|found| found.p <= TREND && found.ratio.ln().abs() > (1.0 + AGED).ln())?;
+    let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
+    Some(format!(
+        "`{name}` of `{}` {word} by {} over the run. If trials leave something for later ones, the baseline ages twice as fast, since \
+         it runs twice in each block: restore the state before each trial (`prepare`), or give each its own copy (`copy = \"trial\"`)",
+        baseline.name,
+        percent(change)
+    ))
+}
