@@ -4,7 +4,6 @@
 //! Whatever a server answers, or where it does not answer, reading takes no longer than [`DEADLINE`] and ends with numbers or
 //! with the reason why there are none: a source that fails is never a zero.
 
-mod bson;
 mod http;
 pub mod lines;
 mod mongodb;

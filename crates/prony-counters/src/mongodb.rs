@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use prony_model::reading::Why;
 use prony_model::service::{MONGODB_ACTIVE, MONGODB_COMMANDS, MONGODB_CONNECTIONS, MONGODB_OPERATIONS};
+use prony_mongodb::{Address, bson};
 
-use crate::bson;
 use crate::http::{connected, received};
 use crate::{DEADLINE, LONGEST, Numbers, Source, chosen, without};
 
@@ -42,15 +42,10 @@ const PLACES: [(&str, &[&str]); 21] = [
 /// How many of them, from the first one on, are operations.
 const KINDS: usize = 6;
 
-/// The opcode of `OP_MSG`, the only one since MongoDB 5.1.
-const OP_MSG: u32 = 2013;
-
-/// Bytes before the document: a header of four numbers, the flags, and the kind of the section.
-const BEFORE: usize = 21;
-
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Mongodb {
-    address: String,
+    /// Where the server is; or what is wrong with the address.
+    place: Result<String, &'static str>,
     names: Vec<String>,
     open: Option<Open>,
     /// Connections that were made.
@@ -65,19 +60,17 @@ struct Open {
 
 impl Mongodb {
     pub(crate) fn new(address: &str, names: Vec<String>) -> Self {
-        let address = address.strip_prefix("mongodb://").unwrap_or(address).trim_end_matches('/');
-        Self { address: address.to_owned(), names, open: None, connections: 0 }
+        let place = Address::parse(address).map(|address| address.place);
+        Self { place, names, open: None, connections: 0 }
     }
 
     /// The answer, and the commands before it on its connection.
     fn status(&mut self) -> Result<(Vec<u8>, u32), String> {
-        if self.address.contains(['@', '/']) {
-            return Err("a URL with a login, a database or options is not supported: write `HOST:PORT`".to_owned());
-        }
+        let place = self.place.as_ref().map_err(|fault| (*fault).to_owned())?;
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let stream = connected(&self.address)?;
+                let stream = connected(place)?;
                 self.connections += 1;
                 self.open.insert(Open { stream, commands: 0 })
             }
@@ -90,7 +83,9 @@ impl Mongodb {
 impl Open {
     fn ask(&mut self) -> Result<Vec<u8>, String> {
         self.commands += 1;
-        self.stream.write_all(&command(self.commands)).map_err(|error| error.to_string())?;
+        let mut command = Vec::new();
+        prony_mongodb::message(&mut command, self.commands, "admin", |command| command.int32("serverStatus", 1));
+        self.stream.write_all(&command).map_err(|error| error.to_string())?;
         let until = Instant::now() + DEADLINE;
         let mut answer: Vec<u8> = Vec::new();
         loop {
@@ -122,36 +117,17 @@ impl Source for Mongodb {
     }
 }
 
-/// The command, as the message of this number.
-fn command(number: u32) -> Vec<u8> {
-    let mut body = vec![0x10];
-    body.extend(b"serverStatus\0");
-    body.extend(1_u32.to_le_bytes());
-    body.push(0x02);
-    body.extend(b"$db\0");
-    body.extend(6_u32.to_le_bytes());
-    body.extend(b"admin\0\0");
-    let length = (BEFORE + 4 + body.len()) as u32;
-    let mut message = Vec::new();
-    for word in [length, number, 0, OP_MSG, 0] {
-        message.extend(word.to_le_bytes());
-    }
-    message.push(0);
-    message.extend((4 + body.len() as u32).to_le_bytes());
-    message.extend(body);
-    message
-}
-
 /// The document of an answer once all of it is there.
 fn document(answer: &[u8]) -> Result<Option<&[u8]>, String> {
-    let word = |at: usize| Some(u32::from_le_bytes(*answer.get(at..)?.first_chunk()?) as usize);
-    let (Some(length), Some(opcode)) = (word(0), word(12)) else { return Ok(None) };
-    if opcode != OP_MSG as usize || !(BEFORE + 5..=LONGEST).contains(&length) {
-        return Err("the answer is not of MongoDB".to_owned());
+    let length = prony_mongodb::length(answer).map_err(|error| error.to_string())?;
+    match length {
+        Some(length) if length > LONGEST => Err(format!("the answer has more than {LONGEST} bytes")),
+        Some(length) => {
+            let whole = answer.get(..length).map(prony_mongodb::document).transpose();
+            whole.map_err(|error| error.to_string())
+        }
+        None => Ok(None),
     }
-    let Some(message) = answer.get(..length) else { return Ok(None) };
-    // A checksum may follow, which nothing asked for.
-    bson::document(&message[BEFORE..]).map(Some).ok_or_else(|| "the answer is not of MongoDB".to_owned())
 }
 
 /// The numbers of an answer, and the number of the server's process.
@@ -170,33 +146,26 @@ fn fields(status: &[u8]) -> Result<(BTreeMap<String, f64>, f64), String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use prony_model::service::{MONGODB_GAUGES, MONGODB_TOTALS};
+    use prony_mongodb::bson::Writer;
 
     use super::*;
-    use crate::bson::tests::{int, nested};
-
     /// An answer with this document.
-    pub(crate) fn answer(document: &[u8]) -> Vec<u8> {
-        let mut message: Vec<u8> = Vec::new();
-        for word in [(BEFORE + document.len()) as u32, 7, 1, OP_MSG, 0] {
-            message.extend(word.to_le_bytes());
-        }
-        message.push(0);
-        message.extend(document);
+    pub(crate) fn answer(document: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let mut message = Vec::new();
+        prony_mongodb::message(&mut message, 7, "admin", document);
         message
     }
 
     /// A status with so many operations of each kind and connections.
-    pub(crate) fn status(operations: i32, connections: i32) -> Vec<u8> {
-        let kinds: Vec<Vec<u8>> = PLACES[..KINDS].iter().map(|(_, path)| int(path[1], operations)).collect();
-        nested(
-            "",
-            &[
-                int("pid", 5),
-                nested("opcounters", &kinds),
-                nested("connections", &[int("current", connections)]),
-                int("ok", 1),
-            ],
-        )
+    pub(crate) fn status(operations: i32, connections: i32) -> impl Fn(&mut Writer<'_>) {
+        move |status| {
+            status.int32("pid", 5);
+            status.document("opcounters", |kinds| {
+                PLACES[..KINDS].iter().for_each(|(_, path)| kinds.int32(path[1], operations));
+            });
+            status.document("connections", |of| of.int32("current", connections));
+            status.int32("ok", 1);
+        }
     }
 
     #[test]
@@ -209,16 +178,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn command_is_a_message_with_one_document() {
-        let message = command(3);
-        assert_eq!(document(&message).unwrap(), Some(&message[BEFORE..]));
-        assert_eq!(bson::number(&message[BEFORE..], &["serverStatus"]), Some(1.0));
-        assert_eq!(bson::text(&message[BEFORE..], "$db"), Some("admin"));
-    }
-
-    #[test]
     fn answers_are_read_when_they_are_whole() {
-        let all = answer(&status(2, 4));
+        let all = answer(status(2, 4));
         for length in 0..all.len() {
             assert_eq!(document(&all[..length]), Ok(None), "{length}");
         }
@@ -228,10 +189,9 @@ pub(crate) mod tests {
             (12.0, 2.0, 4.0, 5.0)
         );
         assert!(!values.contains_key("write_conflicts"), "what the server does not have is missing");
-        for garbage in [&b"HTTP/1.1 200 OK\r\n\r\n"[..], &[0; 40], &answer(&[9, 0, 0, 0, 0])] {
-            assert!(document(garbage).is_err(), "{garbage:?}");
-        }
-        let refused = nested("", &[int("ok", 0), int("code", 13)]);
-        assert_eq!(fields(&refused).unwrap_err(), "`serverStatus` failed: no reason is given");
+        assert!(document(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+        let refused = answer(|refused| refused.int32("ok", 0));
+        let refused = fields(document(&refused).unwrap().unwrap());
+        assert_eq!(refused.unwrap_err(), "`serverStatus` failed: no reason is given");
     }
 }

@@ -112,7 +112,7 @@ fn reasons_have_no_parameters_of_a_source() {
         (&redis, format!("redis://user:s3cret@{free}")),
         (&redis, "s3cret".to_owned()),
         (&mongodb, format!("mongodb://user:s3cret@{free}")),
-        (&mongodb, format!("mongodb://{free}/s3cret")),
+        (&mongodb, format!("mongodb://{free}/s3cret?s3cret=1")),
         (&mongodb, free.to_string()),
         (&postgresql, format!("host=127.0.0.1 port={} user=s3cret password=s3cret dbname=s3cret", free.port())),
         (&postgresql, "host=127.0.0.1 user=x password=a s3cret=1".to_owned()),
@@ -130,7 +130,7 @@ fn reasons_have_no_parameters_of_a_source() {
 fn operations_and_connections_of_mongodb_are_those_of_its_clients() {
     use crate::mongodb::tests::{answer, status};
     // Of each kind one more at each reading, which is a command too.
-    let address = conversing((0..3).map(|number| answer(&status(10 + number, 4))).collect());
+    let address = conversing((0..3).map(|number| answer(status(10 + number, 4))).collect());
     let names = ["opcounters", "commands", "connections", "write_conflicts"].map(str::to_owned).to_vec();
     let mut source = source(&CounterSource::Mongodb(String::new()), &address, names).unwrap();
     for number in 0..3 {

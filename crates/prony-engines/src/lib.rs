@@ -13,6 +13,8 @@ pub mod lmdb;
 #[cfg(feature = "libmdbx")]
 pub mod mdbx;
 pub mod memory;
+#[cfg(feature = "mongodb")]
+pub mod mongodb;
 mod options;
 pub mod own_query;
 pub mod phases;
@@ -32,5 +34,5 @@ pub mod sled;
 pub mod sqlite;
 pub mod timed_loop;
 mod versions;
-#[cfg(any(feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "mongodb", feature = "postgres", feature = "redis"))]
 mod wire;

@@ -19,6 +19,8 @@ pub enum Bound {
     Of(Operand, Kind),
     /// Its value, but null for lists and nested fields.
     Any(Operand),
+    /// Its value.
+    Whole(Operand),
     /// Which kind it is: 1 null, 2 flag, 3 number, 4 text; 9 for what has no order.
     Rank(Operand),
 }
@@ -52,6 +54,7 @@ impl Bound {
                 FieldValue::List(_) | FieldValue::Fields(_) => FieldValue::Null,
                 value => value,
             },
+            Self::Whole(operand) => value(operand),
             Self::Rank(operand) => FieldValue::Int(match value(operand) {
                 FieldValue::Null => 1,
                 FieldValue::Bool(_) => 2,

@@ -65,6 +65,7 @@ engines! {
     "rocksdb" "rocksdb" crate::rocksdb::RocksDb;
     "postgresql" "postgres" crate::postgresql::Postgresql;
     "redis" "redis" crate::redis::Redis;
+    "mongodb" "mongodb" crate::mongodb::Mongodb;
 }
 
 struct Check<'s>(&'s StoreSpec);

@@ -4,6 +4,8 @@
 
 mod collections;
 mod contract;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 mod oracle;
 #[cfg(feature = "postgres")]
 mod postgresql;
@@ -25,6 +27,8 @@ contract_suite!(fjall, prony_engines::fjall::Fjall);
 contract_suite!(postgresql_server, crate::postgresql::Started, crate::postgresql::is_there());
 #[cfg(feature = "redis")]
 contract_suite!(redis_server, crate::redis::Started, crate::redis::is_there());
+#[cfg(feature = "mongodb")]
+contract_suite!(mongodb_server, crate::mongodb::Started, crate::mongodb::is_there());
 #[cfg(feature = "sled")]
 contract_suite!(sled, prony_engines::sled::Sled);
 #[cfg(feature = "libmdbx")]

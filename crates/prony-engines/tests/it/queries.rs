@@ -481,7 +481,9 @@ pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>
     });
     let queries = prop::collection::vec(prop_oneof![query(), query_of_an_index()], 1..24);
     let strategy = (data, prop::option::of(index_fields()), queries);
-    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
+    // Of a server, each case begins with new collections.
+    let cases = if D::describe().capabilities.server { 60 } else { 400 };
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let result = runner.run(&strategy, |((spec, documents), fields, queries)| {
         let dir = scratch();
         let mut store = open::<D>(&dir, &fast::<D>());

@@ -24,10 +24,10 @@ pub(crate) static STORE: TableShape = table(
             "url",
             Shape::Text,
             "required of an engine that is a server; other engines have none",
-            "Where the server listens: `postgresql://USER@127.0.0.1:{service.NAME.port}/DATABASE` or \
-             `redis://127.0.0.1:{service.NAME.port}` of a service of the file, or the URL of another server, whose processes \
-             are then not measured. The table of PostgreSQL that prony made there for an earlier trial is dropped, a database \
-             of Redis with such a trial's records is emptied.",
+            "Where the server listens: `postgresql://USER@127.0.0.1:{service.NAME.port}/DATABASE`, \
+             `redis://127.0.0.1:{service.NAME.port}` or `mongodb://127.0.0.1:{service.NAME.port}/DATABASE` of a service of the \
+             file, or the URL of another server, whose processes are then not measured. What prony made there for an earlier \
+             trial is removed: the table of PostgreSQL, the collections of MongoDB, all records of the database of Redis.",
         ),
         optional(
             "durability",

@@ -31,6 +31,7 @@ mod json_document;
 mod knees;
 mod left_out;
 mod load;
+mod mongodb_stores;
 mod observed;
 mod omitted_commands;
 mod pages;

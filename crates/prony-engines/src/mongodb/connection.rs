@@ -1,0 +1,273 @@
+//! A blocking connection to a server of MongoDB.
+//!
+//! Commands are collected and sent together; each has one answer, in their order. An answer is read where it was received,
+//! without a copy.
+
+use std::io;
+
+use prony_mongodb::bson::{self, Value, Writer};
+use prony_mongodb::{Address, Malformed};
+
+use crate::wire::Wire;
+
+/// Why something was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The connection.
+    #[error("the connection failed")]
+    Io(#[from] io::Error),
+    /// Bytes that are no answer.
+    #[error("{0}")]
+    Protocol(#[from] Malformed),
+    /// The server's error.
+    #[error("{text} (error {code})")]
+    Server {
+        /// Its number.
+        code: i64,
+        /// Its text.
+        text: String,
+    },
+}
+
+/// A connection.
+pub(super) struct Connection {
+    wire: Wire,
+    database: String,
+    /// Commands that were added.
+    commands: u32,
+    /// Commands that were added and not answered.
+    unanswered: usize,
+    is_broken: bool,
+}
+
+impl Connection {
+    /// Connects, and gives the server the `name` of the program under which its list of operations shows it.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached.
+    pub(super) fn open(address: &Address, database: &str, name: &str) -> Result<Self, Failure> {
+        let wire = Wire::tcp(address.place.as_str())?;
+        let mut open = Self { wire, database: database.to_owned(), commands: 0, unanswered: 0, is_broken: false };
+        open.ask(|command| {
+            command.int32("isMaster", 1);
+            command.document("client", |client| {
+                client.document("application", |application| application.text("name", name));
+                client.document("driver", |driver| {
+                    driver.text("name", "prony-mongodb");
+                    driver.text("version", env!("CARGO_PKG_VERSION"));
+                });
+                client.document("os", |os| os.text("type", "Linux"));
+            });
+        })?;
+        Ok(open)
+    }
+
+    /// Adds a command on the database.
+    #[inline]
+    pub(super) fn add(&mut self, command: impl FnOnce(&mut Writer<'_>)) {
+        self.commands = self.commands.wrapping_add(1);
+        prony_mongodb::message(&mut self.wire.out, self.commands, &self.database, command);
+        self.unanswered += 1;
+    }
+
+    /// Sends one command on the database `admin`, which those about the whole server need; its answer.
+    ///
+    /// # Errors
+    /// The server's, and those of the connection.
+    pub(super) fn ask_admin(&mut self, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
+        self.commands = self.commands.wrapping_add(1);
+        prony_mongodb::message(&mut self.wire.out, self.commands, "admin", command);
+        self.unanswered += 1;
+        self.send()?;
+        self.answer()
+    }
+
+    /// How many commands were added and not answered.
+    pub(super) const fn waiting(&self) -> usize {
+        self.unanswered
+    }
+
+    /// Bytes that were added and not sent.
+    pub(super) fn bytes(&self) -> usize {
+        self.wire.out.len()
+    }
+
+    /// Removes the commands that were added and not sent.
+    pub(super) fn discard(&mut self) {
+        self.wire.out.clear();
+        self.unanswered = 0;
+    }
+
+    /// Sends what was added.
+    ///
+    /// # Errors
+    /// Where the connection fails.
+    #[inline]
+    pub(super) fn send(&mut self) -> Result<(), Failure> {
+        if self.is_broken {
+            self.discard();
+            return Err(io::Error::from(io::ErrorKind::NotConnected).into());
+        }
+        let sent = self.wire.send();
+        self.is_broken |= sent.is_err();
+        Ok(sent?)
+    }
+
+    /// The next answer.
+    ///
+    /// # Errors
+    /// The server's error, after which the next answer can be read; those of the connection, after which none can.
+    #[inline]
+    pub(super) fn answer(&mut self) -> Result<&[u8], Failure> {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        let range = match self.received() {
+            Ok(range) => range,
+            Err(error) => {
+                self.is_broken = true;
+                return Err(error);
+            }
+        };
+        let document = prony_mongodb::document(self.wire.at(range))?;
+        match fault(document) {
+            None => Ok(document),
+            Some((code, text)) => Err(Failure::Server { code, text: text.to_owned() }),
+        }
+    }
+
+    fn received(&mut self) -> Result<std::ops::Range<usize>, Failure> {
+        let length = loop {
+            match prony_mongodb::length(self.wire.received())? {
+                Some(length) => break length,
+                None => self.wire.fill(self.wire.received().len() + 1)?,
+            }
+        };
+        self.wire.fill(length)?;
+        Ok(self.wire.take(length))
+    }
+
+    /// Sends one command; its answer.
+    ///
+    /// # Errors
+    /// The server's, and those of the connection.
+    #[inline]
+    pub(super) fn ask(&mut self, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
+        self.add(command);
+        self.send()?;
+        self.answer()
+    }
+
+    /// Sends what was added, and reads all answers.
+    ///
+    /// # Errors
+    /// The first error, once all answers were read.
+    #[inline]
+    pub(super) fn exchange(&mut self) -> Result<(), Failure> {
+        self.send()?;
+        let mut first = Ok(());
+        while self.unanswered > 0 {
+            match self.answer().map(drop) {
+                Ok(()) => {}
+                Err(error @ Failure::Server { .. }) => first = first.and(Err(error)),
+                // What the server said before explains it.
+                Err(error) => return first.and(Err(error)),
+            }
+        }
+        first
+    }
+}
+
+/// The number and the text of an error: of the command, of its first write that failed, or of what it had to wait for.
+#[inline]
+fn fault(document: &[u8]) -> Option<(i64, &str)> {
+    let of = |error| {
+        let code = bson::number(error, &["code"]).unwrap_or_default() as i64;
+        (code, bson::text(error, "errmsg").unwrap_or("no reason is given"))
+    };
+    let mut is_ok = false;
+    for field in bson::fields(document) {
+        match field {
+            Ok(("ok", Value::Double(1.0) | Value::Int(1) | Value::Bool(true))) => is_ok = true,
+            Ok(("writeErrors", Value::Array(errors))) => {
+                if let Some(Ok((_, Value::Document(error)))) = bson::fields(errors).next() {
+                    return Some(of(error));
+                }
+            }
+            Ok(("writeConcernError", Value::Document(error))) => return Some(of(error)),
+            Ok(_) => {}
+            Err(_) => return Some((0, "the answer is no document")),
+        }
+    }
+    (!is_ok).then(|| of(document))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    fn message(fields: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        prony_mongodb::message(&mut out, 1, "d", fields);
+        out
+    }
+
+    /// A connection to a server that answers the first command with `ok`, and the next bytes with these, a few at a time.
+    fn answered(answer: Vec<u8>) -> Connection {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for answer in [message(|ok| ok.double("ok", 1.0)), answer] {
+                let _ = stream.read(&mut [0; 1_000]);
+                for part in answer.chunks(7) {
+                    let _ = stream.write_all(part);
+                    thread::yield_now();
+                }
+            }
+        });
+        Connection::open(&Address { place, database: None }, "d", "test").unwrap()
+    }
+
+    #[test]
+    fn first_error_of_several_is_found_and_all_are_read() {
+        let ok = message(|ok| ok.int32("ok", 1));
+        let error = |code: i32| {
+            message(|fields| {
+                fields.array("writeErrors", |errors| {
+                    errors.document("0", |error| {
+                        error.int32("code", code);
+                        error.text("errmsg", "no");
+                    });
+                });
+                fields.int32("ok", 1);
+            })
+        };
+        let refused = message(|fields| fields.int32("ok", 0));
+        let mut open = answered([ok, error(7), error(8), refused].concat());
+        (0..3).for_each(|_| open.add(|command| command.int32("ping", 1)));
+        assert!(matches!(open.exchange(), Err(Failure::Server { code: 7, text }) if text == "no"));
+        assert!(matches!(open.answer(), Err(Failure::Server { text, .. }) if text == "no reason is given"));
+    }
+
+    #[test]
+    fn what_a_write_had_to_wait_for_is_an_error_too() {
+        let waited = message(|fields| {
+            fields.document("writeConcernError", |error| error.int32("code", 64));
+            fields.int32("ok", 1);
+        });
+        let mut open = answered(waited);
+        assert!(matches!(open.ask(|command| command.int32("ping", 1)), Err(Failure::Server { code: 64, .. })));
+    }
+
+    #[test]
+    fn connection_is_not_used_after_what_is_not_understood() {
+        let mut open = answered(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec());
+        assert!(matches!(open.ask(|command| command.int32("ping", 1)), Err(Failure::Protocol(_))));
+        open.add(|command| command.int32("ping", 1));
+        assert!(matches!(open.send(), Err(Failure::Io(_))), "the next answer would be that of another command");
+        assert_eq!((open.waiting(), open.bytes()), (0, 0));
+    }
+}

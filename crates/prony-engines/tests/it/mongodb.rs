@@ -1,0 +1,184 @@
+//! Servers of MongoDB for the contract suite, started by the tests themselves, and tests of this driver alone.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use prony_engines::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Table, Write,
+};
+use prony_engines::mongodb::{Mongodb, MongodbStore};
+use prony_engines::own_query::OwnQuery;
+use prony_engines::timed_loop::chain;
+use prony_model::record::effective::Setting;
+use prony_model::spec::{DocumentSpec, FieldPath, QuerySpec, StoreSpec};
+
+use crate::contract::{plain, scratch};
+
+/// Starts a server in `$1` at port `$2`; ends it and removes its files when the test that has the other end of its input has
+/// ended, however it does. `PRONY_MONGOD` names another program.
+const SERVER: &str = r#"
+dir=$1 port=$2
+mkdir "$dir/db" || exit 1
+"${PRONY_MONGOD:-mongod}" --port "$port" --bind_ip 127.0.0.1 --dbpath "$dir/db" </dev/null >"$dir/log" 2>&1 &
+cat >/dev/null
+kill -KILL $!
+wait
+rm -rf "$dir"
+"#;
+
+/// A server that ends with this value, or with this process.
+struct Server {
+    port: u16,
+    shell: Child,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+impl Server {
+    fn start() -> Self {
+        let dir = tempfile::Builder::new().prefix("prony-engines-mongodb-").tempdir().unwrap().keep();
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let mut command = Command::new("sh");
+        command.args(["-c", SERVER, "sh"]).arg(dir).arg(port.to_string());
+        let mut server = Self { port, shell: command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap() };
+        let until = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            let ended = server.shell.try_wait().unwrap().is_some();
+            assert!(!ended && Instant::now() < until, "the server did not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    fn url(&self, database: &str) -> String {
+        format!("mongodb://127.0.0.1:{}/{database}", self.port)
+    }
+}
+
+/// Whether MongoDB is installed, said aloud where it is not.
+pub(crate) fn is_there() -> bool {
+    let program = std::env::var("PRONY_MONGOD").unwrap_or_else(|_| "mongod".to_owned());
+    let there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`mongod` is required and missing");
+        println!("SKIPPED: `mongod` is not there");
+    }
+    there
+}
+
+/// The server of the tests, started once.
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(Server::start)
+}
+
+/// A database that belongs to this directory: the same for all that open it. Each database is used once.
+fn database(dir: &Path) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let known = dir.join("database");
+    std::fs::read_to_string(&known).unwrap_or_else(|_| {
+        let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        // Where the directory is none, the driver says so.
+        let _ = std::fs::write(known, &name);
+        name
+    })
+}
+
+/// The driver with a server of the tests.
+pub(crate) struct Started;
+
+impl Driver for Started {
+    type Store = MongodbStore;
+
+    fn describe() -> Description {
+        Mongodb::describe()
+    }
+
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        Mongodb::check(spec)
+    }
+
+    fn capabilities(spec: &StoreSpec) -> Capabilities {
+        Mongodb::capabilities(spec)
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<MongodbStore, EngineError> {
+        let url = Some(spec.url.clone().unwrap_or_else(|| server().url(&database(dir))));
+        Mongodb::open(dir, &StoreSpec { url, ..spec.clone() })
+    }
+
+    fn own_query(query: &QuerySpec, document: &DocumentSpec, page: &DocumentSpec, table: &Table) -> Option<OwnQuery> {
+        Mongodb::own_query(query, document, page, table)
+    }
+}
+
+fn put(store: &MongodbStore, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+    let mut session = store.session()?;
+    let mut txn = session.write()?;
+    txn.put(key, value)?;
+    txn.commit()
+}
+
+fn has(store: &MongodbStore, key: &[u8]) -> bool {
+    store.session().unwrap().read().unwrap().get(key, |_| ()).unwrap()
+}
+
+fn at(database: &str) -> StoreSpec {
+    StoreSpec { url: Some(server().url(database)), ..plain::<Started>() }
+}
+
+fn refusal(dir: &Path, spec: &StoreSpec) -> String {
+    chain(&Mongodb::open(dir, spec).map(drop).unwrap_err())
+}
+
+#[test]
+fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
+    if !is_there() {
+        return;
+    }
+    let (first, second, spec) = (scratch(), scratch(), at("one_trial"));
+    let store = Mongodb::open(first.path(), &spec).unwrap();
+    put(&store, b"a", b"1").unwrap();
+    let busy = refusal(second.path(), &spec);
+    assert!(busy.contains("another run uses the database `one_trial`"), "{busy}");
+    assert!(has(&store, b"a"), "what is refused changes nothing");
+    store.confirm().unwrap();
+    store.close().unwrap();
+    let store = Mongodb::open(first.path(), &spec).unwrap();
+    assert!(has(&store, b"a"), "opened again in the same trial");
+    store.close().unwrap();
+    let store = Mongodb::open(second.path(), &spec).unwrap();
+    assert!(!has(&store, b"a"), "of another trial");
+    store.close().unwrap();
+    let replaced = refusal(first.path(), &spec);
+    assert!(replaced.contains("does not have the store of this trial any more"), "{replaced}");
+}
+
+#[test]
+fn what_the_server_reports_is_in_force() {
+    if !is_there() {
+        return;
+    }
+    let dir = scratch();
+    let mut store = Started::open(dir.path(), &plain::<Started>()).unwrap();
+    let fields: Vec<FieldPath> = vec!["in.a".parse().unwrap(), "b".parse().unwrap()];
+    let table = Table { documents: Some(vec![fields]), ..Table::default() };
+    store.set_up_tables(&[table], true).unwrap();
+    let in_force = store.in_force().unwrap();
+    let of = |name: &str| in_force.read_back.get(name).cloned();
+    assert_eq!(of("storage_engine"), Some(Setting::from("wiredTiger")));
+    assert_eq!((of("takes_writes"), of("router")), (Some(true.into()), Some(false.into())));
+    let indexes = ["prony_records: _id_", "prony_records: d.in.a, d.b"].map(str::to_owned).to_vec();
+    assert_eq!(of("indexes"), Some(indexes.into()));
+    assert_eq!(of("version"), store.version().map(|version| version.as_str().into()));
+    store.close().unwrap();
+}
