@@ -2,6 +2,7 @@
 # Whether two builds of prony measure the same on each engine: another compiler, C library or allocator may change what an
 # engine costs. Trials of both builds alternate; the ratios of a phase's CPU time, of the time in the engine's operations and
 # of the peak of resident memory are taken within each round. Beside other work on the machine the time says little.
+# The peak includes pages of the binary, of which the kernel maps more or fewer: the same two files gave 1.03 and 0.94.
 #
 #     bench/builds/run.sh BINARY OTHER [ROUNDS]
 set -euo pipefail
