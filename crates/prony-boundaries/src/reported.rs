@@ -43,12 +43,13 @@ impl Lines {
             } else if let Some(meaning) = group_meaning(name) {
                 let matched = captures.get_match().range();
                 let whole = whole_number(read, found.range(), &matched);
-                let reading = if whole != text {
+                let reading = if whole.strip_prefix('+').unwrap_or(whole) != text.strip_prefix('+').unwrap_or(text) {
                     part_of(whole, text)
-                } else if let Some(unit) = other_unit(&read[found.end()..], meaning) {
-                    Reading::failed(format!("`{unit}` follows the number, which is not the unit of the group `{name}`"))
                 } else {
-                    amount(meaning, text)
+                    match of_another_unit(&read[found.end()..], meaning) {
+                        Some(why) => Reading::failed(why),
+                        None => amount(meaning, text),
+                    }
                 };
                 let unit = meaning.key.metric.unit();
                 // Whole bytes are a count.
@@ -121,7 +122,7 @@ fn whole_number<'l>(line: &'l str, part: Range<usize>, matched: &Range<usize>) -
         while let Some(at) = before(begin, 1).filter(|at| {
             let behind_digit = |back| before(begin, back).is_some_and(digit);
             digit(*at)
-                || (is_part(*at) || exponent(*at)) && behind_digit(2)
+                || (is_part(*at) || exponent(*at) || is(*at, b"hms")) && behind_digit(2)
                 || sign(*at) && before(begin, 2).is_some_and(exponent) && behind_digit(3)
         }) {
             begin = at;
@@ -147,25 +148,68 @@ fn whole_number<'l>(line: &'l str, part: Range<usize>, matched: &Range<usize>) -
     &line[begin..end]
 }
 
-/// The unit of time behind a number, where that is another one than its group has.
-fn other_unit(behind: &str, meaning: GroupMeaning) -> Option<&str> {
-    const UNITS: [(&[&str], f64); 6] = [
-        (&["ns", "nanoseconds"], 1.0),
-        (&["us", "µs", "μs", "microseconds"], 1e3),
-        (&["ms", "msec", "milliseconds"], 1e6),
-        (&["s", "sec", "secs", "second", "seconds"], 1e9),
-        (&["min", "mins", "minute", "minutes"], 60e9),
-        (&["h", "hour", "hours"], 3600e9),
-    ];
+/// Units by their names, without regard to case: those of times, of bytes, and what is written directly behind a count.
+type Units = &'static [(&'static [&'static str], f64)];
+
+const TIMES: Units = &[
+    (&["ns", "nsec", "nsecs", "nanoseconds"], 1.0),
+    (&["us", "usec", "usecs", "µs", "μs", "microseconds"], 1e3),
+    (&["ms", "msec", "msecs", "milliseconds"], 1e6),
+    (&["s", "sec", "secs", "second", "seconds"], 1e9),
+    (&["m", "min", "mins", "minute", "minutes"], 60e9),
+    (&["h", "hr", "hrs", "hour", "hours"], 3600e9),
+];
+
+const SIZES: Units = &[
+    (&["b", "byte", "bytes"], 1.0),
+    (&["k", "kb"], 1e3),
+    (&["k", "kb", "kib"], 1024.0),
+    (&["m", "mb"], 1e6),
+    (&["m", "mb", "mib"], 1_048_576.0),
+    (&["g", "gb"], 1e9),
+    (&["g", "gb", "gib"], 1_073_741_824.0),
+];
+
+const MULTIPLES: Units = &[(&["k"], 1e3), (&["m"], 1e6), (&["g"], 1e9)];
+
+/// Why a number is none of its group's unit: another one follows, or a further part in another unit.
+fn of_another_unit(behind: &str, meaning: GroupMeaning) -> Option<String> {
+    let spaced = behind.starts_with(' ');
+    let units = match meaning.key.metric.unit() {
+        Unit::Nanos => TIMES,
+        Unit::Bytes => SIZES,
+        Unit::Count if !spaced => MULTIPLES,
+        _ => return None,
+    };
+    let word = |text: &str| text[..text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len())].to_owned();
+    let scales = |word: &str| -> Vec<f64> {
+        let of = units.iter().filter(|(names, _)| names.iter().any(|name| name.eq_ignore_ascii_case(word)));
+        of.map(|(_, scale)| *scale).collect()
+    };
     let behind = behind.strip_prefix(' ').unwrap_or(behind);
-    let word = &behind[..behind.find(|c: char| !c.is_alphabetic()).unwrap_or(behind.len())];
-    let (_, scale) = UNITS.iter().find(|(words, _)| words.contains(&word))?;
-    (meaning.key.metric.unit() == Unit::Nanos && *scale != meaning.scale).then_some(word)
+    let unit = word(behind);
+    let known = scales(&unit);
+    if known.is_empty() {
+        return None;
+    }
+    // Of `5.1 min 3.2 max` the word is the name of the number, of `5 min 3 s` its unit.
+    let rest = behind[unit.len()..].trim_start();
+    let next = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let continues = next.len() < rest.len() && !scales(&word(next.trim_start())).is_empty();
+    if next.len() < rest.len() && !continues && spaced {
+        return None;
+    }
+    let fits = known.contains(&meaning.scale) && !(continues && meaning.key.metric.unit() == Unit::Nanos);
+    (!fits).then(|| format!("`{unit}` follows the number, which is not the unit of its group, or not all of the time"))
 }
 
 /// Why a part of a number is none.
 fn part_of(whole: &str, part: &str) -> Reading<f64> {
-    Reading::failed(format!("the group matched only `{}` of `{}`: match the whole number", quoted(part), quoted(whole)))
+    Reading::failed(format!(
+        "the group matched only `{}` of `{}`: match the whole number, or with the pattern what separates it",
+        quoted(part),
+        quoted(whole)
+    ))
 }
 
 /// A number that a program reported, in its metric's unit. No metric that it may report is below 0 or, in that unit, beyond
@@ -268,9 +312,26 @@ mod tests {
                 Reading::Missing(why) => why.to_string(),
             }
         };
-        let part =
-            |part: &str, whole: &str| format!("the group matched only `{part}` of `{whole}`: match the whole number");
+        let part = |part: &str, whole: &str| {
+            format!(
+                "the group matched only `{part}` of `{whole}`: match the whole number, or with the pattern what separates it"
+            )
+        };
+        let unit = |unit: &str| {
+            format!("`{unit}` follows the number, which is not the unit of its group, or not all of the time")
+        };
         for (pattern, text, expected) in [
+            (r"took (?<time>[\d.]+)", "took 1m30.5s", unit("m")),
+            (r"(?<time>[\d.]+)s$", "took 1m30.5s", part("30.5", "1m30.5")),
+            (r"took (?<time>[\d.]+)", "took 5m", unit("m")),
+            (r"took (?<time>[\d.]+)", "took 900 USEC", unit("USEC")),
+            (r"took (?<time>[\d.]+)", "took 5 s 3 ms", unit("s")),
+            (r"avg (?<time>[\d.]+)", "avg 5.1 min 3.2 max", "5100000000".into()),
+            (r"ops (?<operations>\d+)", "ops 152k", unit("k")),
+            (r"ops (?<operations>\d+)", "ops 152 k", "152".into()),
+            (r"heap (?<heap_used_mb>\d+)", "heap 12 MB, 3 GB in all", "12000000".into()),
+            (r"heap (?<heap_used_mb>\d+)", "heap 12 kB", unit("kB")),
+            (r"(?<time>[\d.]+)", "+5 s", "5000000000".into()),
             (r"(?<time>[\d.]+) sec", "took 1,234 sec", part("234", "1,234")),
             (r"(?<time>[\d.]+) sec", "1e-3 sec", part("3", "1e-3")),
             (r"(?<time>[\d.]+)", "1e-3 sec", part("1", "1e-3")),
@@ -279,16 +340,8 @@ mod tests {
             (r"ops (?<operations>\d+)", "ops 1e6", part("1", "1e6")),
             (r"ops (?<operations>\d+)", "ops 1_000", part("1", "1_000")),
             (r"ops (?<operations>\d)", "ops 12", part("1", "12")),
-            (
-                r"took (?<time>[\d.]+)",
-                "took 900 ms",
-                "`ms` follows the number, which is not the unit of the group `time`".into(),
-            ),
-            (
-                r"took (?<time_ms>[\d.]+)",
-                "took 9s",
-                "`s` follows the number, which is not the unit of the group `time_ms`".into(),
-            ),
+            (r"took (?<time>[\d.]+)", "took 900 ms", unit("ms")),
+            (r"took (?<time_ms>[\d.]+)", "took 9s", unit("s")),
             (r"took (?<time_ms>[\d.]+)", "took 2.5 ms.", "2500000".into()),
             (r"took (?<time>[\d.]+)", "took 2.5 s, all", "2500000000".into()),
             // What the pattern has matched around the group separates.

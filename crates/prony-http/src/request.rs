@@ -133,7 +133,7 @@ impl Template {
         }
     }
 
-    /// Makes it one of several kinds, whose paths and bodies are told apart by what they are.
+    /// Makes it one of several kinds, whose paths and bodies are distinguished by what they are.
     pub(crate) fn set_of_mix(&mut self) {
         (self.is_of_mix, self.same) = (true, None);
     }

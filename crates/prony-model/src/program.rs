@@ -124,7 +124,7 @@ impl CommandLine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyOf {
-    /// One for each variant, shared by its trials; of a baseline, which runs twice in each block, one for each of the two.
+    /// One for each variant, shared by its trials; of a baseline one for each of its trials in a block.
     #[default]
     Variant,
     /// One for each trial.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use prony_experiment::redacted;
 use prony_model::program::InputSpec;
+use prony_model::record::effective::BY_TIME;
 use prony_model::units::Bytes;
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -78,7 +79,8 @@ fn digest(path: &Path, about: &Metadata) -> io::Result<String> {
         file.seek(SeekFrom::Start(size - half))?;
         content(&mut file.take(half), &mut hash)?;
     }
-    Ok(format!("{:032x}", hash.digest128()))
+    let how = if size <= LARGE.as_bytes() { "" } else { BY_TIME };
+    Ok(format!("{:032x}{how}", hash.digest128()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The directory where a variant's program works: copied, changed and built once, and warmed up.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -32,6 +32,10 @@ use crate::{build_cache, call_matches, change, digest, revision, sources};
 #[derive(Debug, Default)]
 pub struct Places {
     made: RefCell<BTreeMap<Key, Rc<Place>>>,
+    /// By variant.
+    turns: RefCell<BTreeMap<usize, Turns>>,
+    /// The builds that this run has made.
+    built: RefCell<BTreeSet<String>>,
     sources: Sources,
     /// What services' data are copies of.
     pub data: DataSources,
@@ -68,17 +72,14 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     variant: usize,
-    /// Of a copy: a baseline runs twice in each sub-block, and what a program keeps in its directory must not age faster there
-    /// than in those of other variants.
-    of: Option<(Label, u32)>,
+    /// Of a copy: for the first, the second ... trial of the variant in each block, since what a program keeps in its directory must
+    /// not age faster in that of a baseline, which runs several times in a block.
+    nth: usize,
     program: String,
 }
 
-fn key(trial: &PlannedTrial, program: &ProgramSpec) -> Key {
-    let is_shared_copy = program.directory.is_some() && program.copy == CopyOf::Variant;
-    let of = is_shared_copy.then_some((trial.label, trial.sub_block));
-    Key { variant: trial.variant, of, program: program.name.clone() }
-}
+/// The block in which a variant runs, and its trials there so far.
+type Turns = (u32, Vec<(Label, u32)>);
 
 /// What every launch needs.
 #[derive(Clone, Copy)]
@@ -126,9 +127,10 @@ impl Places {
         program: &ProgramSpec,
         observer: &mut dyn Observer,
     ) -> Result<Rc<Place>, Error> {
-        let made = self.made.borrow().get(&key(trial, program)).map(Rc::clone);
+        let key = self.key(trial, program);
+        let made = self.made.borrow().get(&key).map(Rc::clone);
         let began = Instant::now();
-        let place = made.map_or_else(|| self.make(means, trial, spec, program, observer), Ok)?;
+        let place = made.map_or_else(|| self.make(means, key, spec, program, observer), Ok)?;
         for warmed in place.warmed.get()..program.warmup {
             place.warm_up(means, program, &spec.limits, observer)?;
             place.warmed.set(warmed + 1);
@@ -137,25 +139,44 @@ impl Places {
         Ok(place)
     }
 
+    fn key(&self, trial: &PlannedTrial, program: &ProgramSpec) -> Key {
+        let nth = if program.directory.is_some() && program.copy == CopyOf::Variant { self.turn(trial) } else { 0 };
+        Key { variant: trial.variant, nth, program: program.name.clone() }
+    }
+
+    /// How many trials of the variant began before this one in its block.
+    fn turn(&self, trial: &PlannedTrial) -> usize {
+        let mut turns = self.turns.borrow_mut();
+        let (block, all) = turns.entry(trial.variant).or_default();
+        if *block != trial.block {
+            (*block, *all) = (trial.block, Vec::new());
+        }
+        let own = (trial.label, trial.sub_block);
+        all.iter().position(|known| *known == own).unwrap_or_else(|| {
+            all.push(own);
+            all.len() - 1
+        })
+    }
+
     /// From here on the variant has a `cleanup`, whatever comes of its warm-up runs.
     fn make(
         &self,
         means: Means<'_>,
-        trial: &PlannedTrial,
+        key: Key,
         spec: &TrialSpec,
         program: &ProgramSpec,
         observer: &mut dyn Observer,
     ) -> Result<Rc<Place>, Error> {
         let mut place = Place::make(means, program, &self.sources, observer)?;
         if let Some(build) = &program.build {
-            place.build(means, program, build, observer)?;
+            place.build(means, program, build, (&self.built, observer))?;
         }
         place.miss_submodules();
         if let Some(directory) = &place.directory {
             call_matches::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
-        self.made.borrow_mut().insert(key(trial, program), Rc::clone(&place));
+        self.made.borrow_mut().insert(key, Rc::clone(&place));
         Ok(place)
     }
 
@@ -251,7 +272,7 @@ impl Place {
         means: Means<'_>,
         program: &ProgramSpec,
         line: &CommandLine,
-        observer: &mut dyn Observer,
+        (built, observer): (&RefCell<BTreeSet<String>>, &mut dyn Observer),
     ) -> Result<(), Error> {
         let Some((top, inside)) = self.top() else { return self.run_build(means, program, line) };
         let copy = top.join(inside);
@@ -267,11 +288,14 @@ impl Place {
         };
         if let Some((key, builds)) = earlier {
             self.remarks.push(format!("the output of build {key} was reused from the build cache"));
-            self.findings.push(guard::copies::build_reused(builds.age(key)));
+            if !built.borrow().contains(key) {
+                self.findings.push(guard::copies::build_reused(builds.age(key)));
+            }
             close(&top, program, "`build` (reused from the build cache)", &mut copying)?;
         } else {
             drop(copying);
             self.run_build(means, program, line)?;
+            built.borrow_mut().extend(builds.iter().map(|(key, _)| key.clone()));
             copying = progress(means, program, observer);
             close(&top, program, "`build`", &mut copying)?;
         }
@@ -523,4 +547,36 @@ fn launch(
         let said: String = said.collect::<Vec<_>>().join("").trim().chars().take(2000).collect();
         (end.status, if said.is_empty() { said } else { format!(": {said}") })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::program;
+
+    /// A baseline has as many copies as trials in a block, each used once there; all others have one.
+    #[test]
+    fn copies_are_used_equally_often() {
+        let places = Places::default();
+        let program = program("[program.p]\ncommand = \"true\"\ndirectory = \".\"\n");
+        let mut used: BTreeMap<Key, u32> = BTreeMap::new();
+        for block in 0..4_u32 {
+            // Sub-blocks and labels are in another order in each block, and the variant is in another sub-block.
+            let sub_blocks = [block % 2, 1 - block % 2];
+            for sub_block in sub_blocks {
+                let trial = |variant, label| PlannedTrial { block, sub_block, position: 0, variant, label, seed: 1 };
+                let mut trials = vec![trial(0, Label::A), trial(0, Label::A2)];
+                trials.rotate_left((block / 2) as usize % 2);
+                trials.extend((sub_block == block / 2).then(|| trial(1, Label::A)));
+                for trial in trials {
+                    *used.entry(places.key(&trial, &program)).or_default() += 1;
+                    assert_eq!(places.key(&trial, &program), places.key(&trial, &program), "of one trial");
+                }
+            }
+        }
+        let of = |variant| {
+            used.iter().filter(|(key, _)| key.variant == variant).map(|(_, times)| *times).collect::<Vec<_>>()
+        };
+        assert_eq!((of(0), of(1)), (vec![4; 4], vec![4]));
+    }
 }

@@ -21,7 +21,7 @@ const SENSITIVITY: f64 = 1.0;
 /// A curve whose greatest distance from its chord is smaller is called straight, whatever the distance of its levels: with many
 /// levels the sensitivity permits bends that noise has too.
 const LEAST_BEND: f64 = 0.15;
-/// Levels, at least: fewer have no bend that can be told from noise.
+/// Levels, at least: fewer have no bend that can be distinguished from noise.
 pub const LEAST_LEVELS: usize = 5;
 /// Blocks, at least: fewer have no spread to speak of.
 pub const LEAST_BLOCKS: usize = 5;

@@ -114,7 +114,7 @@ fn writes_by(action: &Action, collections: &[&CollectionSpec]) -> bool {
 }
 
 /// Whether how much is stored of what a phase uses depends on how fast an earlier phase was.
-pub(super) fn is_stored_by_speed(spec: &TrialSpec, phase: &PhaseSpec) -> bool {
+fn is_stored_by_speed(spec: &TrialSpec, phase: &PhaseSpec) -> bool {
     let used = used(spec, phase);
     let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase.name).flat_map(PhaseSpec::actions);
     let writes = |action| writes_by(action, &used) || action.http().is_some_and(HttpSpec::may_write);

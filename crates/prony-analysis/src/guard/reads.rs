@@ -33,7 +33,7 @@ pub(super) fn unequal(
     let timed =
         matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) || name.key.metric == Metric::Operations;
     let by_time = [(a, baseline), (b, variant)].into_iter().any(|(phase, all)| {
-        phase.action_of(instance).is_bounded_by_time() || questions::is_stored_by_speed(all.spec, phase)
+        phase.action_of(instance).is_bounded_by_time() || questions::stored_by_speed(all.spec, phase).next().is_some()
     });
     if let Action::Http(_) | Action::Scan(_) | Action::Find(_) = a.action_of(instance) {
         let most = most_rows((a, baseline), (b, variant), by_time, name).filter(|_| timed)?;

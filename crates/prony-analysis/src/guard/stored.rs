@@ -75,6 +75,10 @@ fn other_requests(earlier: &PhaseSpec, baseline: &VariantTrials<'_>, variant: &V
         let text = "how much the warm-up of `{}` stored is not known: warm up in a phase with `requests`";
         return Some(text.replace("{}", &earlier.name));
     }
+    if earlier.action.is_bounded_by_time() {
+        // As many as fitted: `other_operations`.
+        return None;
+    }
     let done = |trial: &TrialRecord| {
         let found = trial.phases.iter().find(|found| found.name == earlier.name)?;
         Some((amount(found, Metric::Operations)?, amount(found, Metric::Retries).unwrap_or(0.0)))

@@ -1,30 +1,40 @@
 //! Guards of variants whose trials did not run alike, whatever they measured: nothing of them is compared.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::variant_trials::VariantTrials;
 use super::{percent, run};
 use prony_model::metric::MetricName;
 use prony_model::program::CopyOf;
 use prony_model::record::TrialRecord;
+use prony_model::record::effective::BY_TIME;
 use prony_model::trial::Label;
 use prony_stats::drift;
+
+/// By which share the numbers of times may differ that a phase came in a trial: lines may come again by chance.
+const REPEATED: f64 = 0.1;
 
 /// By how much the shares of trials that left processes behind may differ.
 const LEFT_BEHIND: f64 = 0.5;
 
 /// By how much more or less the baseline may have measured at the end of a run than at its begin, if its trials share a directory.
-const AGED: f64 = 1.0 / 3.0;
+const AGED: f64 = 0.5;
 
 /// A trend counts if its p-value is below this.
 const TREND: f64 = 0.01;
 
-/// Why nothing of a metric is compared.
-pub(crate) fn unlike(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
-    repeated(baseline, variant, &name.phase)
-        .or_else(|| left_behind(baseline, variant))
-        .or_else(|| changed(baseline, variant))
-        .or_else(|| aged(baseline, name))
+/// Why no metric of two variants is compared.
+pub(crate) fn in_all(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
+    left_behind(baseline, variant).or_else(|| changed(baseline, variant))
+}
+
+/// Why a metric is not compared.
+pub(crate) fn in_metric(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    name: &MetricName,
+) -> Option<String> {
+    repeated(baseline, variant, &name.phase).or_else(|| aged(baseline, name))
 }
 
 /// The phase came more often in the trials of one variant: only its first time is measured.
@@ -34,7 +44,7 @@ fn repeated(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &s
         if repeats.fract() == 0.0 { format!("{:.0}", 1.0 + repeats) } else { format!("{:.2}", 1.0 + repeats) }
     };
     let [ours, theirs] = [baseline, variant].map(|all| mean(all, |trial| repeats(trial).unwrap_or(0) as f64));
-    ((ours - theirs).abs() > 0.01 * (1.0 + ours.max(theirs))).then(|| {
+    ((ours - theirs).abs() > REPEATED * (1.0 + ours.max(theirs))).then(|| {
         format!(
             "`{phase}` is measured the first time it comes, which is one of {} in a trial of `{}` and one of {} in one of `{}`",
             times(ours),
@@ -71,9 +81,13 @@ fn changed(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<
     for all in [baseline, variant] {
         let mut states = all.trials.iter().map(|trial| run::identity(trial)).filter(|identity| !identity.is_empty());
         let Some(first) = states.next() else { continue };
-        if let Some(other) = states.find(|other| *other != first) {
-            let differs = |what: &&String| other.get(*what) != first.get(*what);
-            let what = first.keys().chain(other.keys()).find(differs)?;
+        // What is known of a large file by its time alone may be the same again.
+        let of = |state: Option<&String>| state.filter(|state| !state.ends_with(BY_TIME)).cloned();
+        let differs = |what: &String, other: &BTreeMap<String, String>| of(other.get(what)) != of(first.get(what));
+        let is_other =
+            |other: &BTreeMap<String, String>| first.keys().chain(other.keys()).any(|what| differs(what, other));
+        if let Some(other) = states.find(is_other) {
+            let what = first.keys().chain(other.keys()).find(|what| differs(what, &other))?;
             return Some(format!("{what} was not the same in all trials of `{}`: start a new run", all.name));
         }
     }
@@ -93,7 +107,8 @@ fn changed(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<
 fn aged(baseline: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let program = baseline.spec.subject.program()?;
     let ran_twice = baseline.trials.iter().any(|trial| trial.trial.label == Label::A2);
-    if !ran_twice || program.directory.is_some() && program.copy != CopyOf::None {
+    let restores = program.prepare.is_some() || program.directory.is_some() && program.copy != CopyOf::None;
+    if !ran_twice || restores {
         return None;
     }
     let mut trials = baseline.trials.clone();

@@ -138,7 +138,7 @@ impl<'a> Index<'a> {
         let paired = self.paired(pair, within);
         let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
         let unequal = || {
-            let unlike = unlike::unlike(baseline, variant, &pair.metric);
+            let unlike = unlike::in_metric(baseline, variant, &pair.metric);
             let offer = || variants::unequal_offer(baseline, variant, &pair.metric);
             let cache = || variants::unequal_cache(baseline, variant, &pair.metric);
             let client = || variants::client_in_one(baseline, variant, &pair.metric);
@@ -168,8 +168,9 @@ impl<'a> Index<'a> {
     fn refusal(&self, pair: &Pair, blocks: &[Pairing]) -> Option<String> {
         let mut findings = blocks.iter().flat_map(|block| self.records(block)).flat_map(|t| &t.findings);
         let of_trial = findings.find(|f| f.severity == Severity::Refusal).map(|f| f.message.clone());
-        let of_pair = || variants::check(&self.variants[pair.baseline], &self.variants[pair.variant]);
-        of_trial.or_else(|| variants::refusal(&of_pair()))
+        let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
+        let of_pair = || variants::refusal(&variants::check(baseline, variant));
+        of_trial.or_else(of_pair).or_else(|| unlike::in_all(baseline, variant))
     }
 
     /// Ratio and interval at 95 %, uncorrected.

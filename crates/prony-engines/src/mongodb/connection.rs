@@ -120,14 +120,10 @@ impl Connection {
     #[inline]
     pub(super) fn answer(&mut self) -> Result<&[u8], Failure> {
         self.unanswered = self.unanswered.saturating_sub(1);
-        let range = match self.received() {
-            Ok(range) => range,
-            Err(error) => {
-                self.is_broken = true;
-                return Err(error);
-            }
-        };
-        let document = prony_mongodb::document(self.wire.at(range))?;
+        let received = self.received();
+        self.is_broken |= received.is_err();
+        let message = self.wire.at(received?);
+        let document = prony_mongodb::document(message).inspect_err(|_| self.is_broken = true)?;
         match fault(document) {
             None => Ok(document),
             Some((code, text)) => Err(Failure::Server { code, text: text.to_owned() }),

@@ -10,10 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use prony_mongodb::Address;
-use prony_mongodb::bson::{self, Value};
+use prony_mongodb::bson::{self, Value, Writer};
 
 use super::connection::{Connection, Failure};
-use super::{ENGINE, while_};
+use super::{DUPLICATE_KEY, ENGINE, while_};
 use crate::driver::EngineError;
 use crate::failure::failed;
 
@@ -29,42 +29,46 @@ const MARK: &str = "prony trial ";
 /// How long the connections of an earlier trial may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Connects to a database and makes it an empty store, unless this is not the first opening in the trial's directory: `marker`
-/// is a file there, with the mark of the trial. The connection, and the mark.
-pub(super) fn claim(address: &Address, database: &str, marker: &Path) -> Result<(Connection, String), EngineError> {
+/// The connection of a trial, and its mark: that in the file `marker` in the trial's directory, unless this is the first opening.
+pub(super) fn connect(address: &Address, database: &str, marker: &Path) -> Result<(Connection, String), EngineError> {
+    let mark = fs::read_to_string(marker).unwrap_or_else(|_| new_mark());
+    let control = Connection::open(address, database, &mark).map_err(while_("opening the store"))?;
+    Ok((control, mark))
+}
+
+/// Makes the database an empty store with this mark, unless it has it already and `marker` says that this is not the first opening.
+pub(super) fn claim(control: &mut Connection, database: &str, mark: &str, marker: &Path) -> Result<(), EngineError> {
     let opening = while_("opening the store");
-    let of_this_trial = fs::read_to_string(marker).ok();
-    let mark = of_this_trial.clone().unwrap_or_else(new_mark);
-    let mut control = Connection::open(address, database, &mark).map_err(&opening)?;
+    let is_first = !marker.exists();
     let until = Instant::now() + PATIENCE;
     loop {
-        match (stored_mark(&mut control).map_err(&opening)?, &of_this_trial) {
-            (Some(found), Some(own)) if found == *own => return Ok((control, mark)),
-            (_, Some(_)) => return Err(replaced(database)),
-            (Some(found), None) if is_in_use(&mut control, &found).map_err(&opening)? => {
-                if Instant::now() >= until {
-                    let what = format!("another run uses the database `{database}` of the server");
-                    return Err(failed(ENGINE, "opening the store", what));
-                }
-                thread::sleep(Duration::from_millis(20));
-                continue;
-            }
-            (found, None) => {
-                let records = collections(&mut control).map_err(&opening)?;
-                if let (None, Some(first)) = (found, records.first()) {
-                    let what = format!(
-                        "there is a collection `{first}` that prony did not make (hint: name another database in `url`)"
-                    );
-                    return Err(failed(ENGINE, "opening the store", what));
-                }
-                for name in records {
-                    control.ask(|drop| drop.text("drop", &name)).map_err(while_("emptying the database"))?;
-                }
-            }
+        let found = stored_mark(control).map_err(&opening)?;
+        if !is_first {
+            return if found.as_deref() == Some(mark) { Ok(()) } else { Err(replaced(database)) };
         }
-        control.ask(|command| mark_as(command, &mark, true)).map_err(&opening)?;
-        fs::write(marker, &mark).map_err(|error| failed(ENGINE, "opening the store", error))?;
-        return Ok((control, mark));
+        let records = collections(control).map_err(&opening)?;
+        if let (None, Some(first)) = (&found, records.first()) {
+            let what = format!(
+                "there is a collection `{first}` that prony did not make (hint: name another database in `url`)"
+            );
+            return Err(failed(ENGINE, "opening the store", what));
+        }
+        let is_free = match &found {
+            Some(found) => !is_in_use(control, found).map_err(&opening)?,
+            None => true,
+        };
+        // Of two runs that find it free, one changes the mark that both have found.
+        if is_free && replace_mark(control, found.as_deref(), mark).map_err(&opening)? {
+            for name in records {
+                control.ask(|drop| drop.text("drop", &name)).map_err(while_("emptying the database"))?;
+            }
+            return fs::write(marker, mark).map_err(|error| failed(ENGINE, "opening the store", error));
+        }
+        if Instant::now() >= until {
+            let what = format!("another run uses the database `{database}` of the server");
+            return Err(failed(ENGINE, "opening the store", what));
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -74,17 +78,36 @@ fn new_mark() -> String {
     format!("{MARK}{}-{}", std::process::id(), time.as_nanos())
 }
 
-/// The fields of a command that stores the mark; whether it waits for the journal.
-pub(super) fn mark_as(command: &mut bson::Writer<'_>, mark: &str, journal: bool) {
-    command.text("update", MARKS);
-    command.array("updates", |updates| {
-        updates.document("0", |update| {
-            update.document("q", |query| query.text("_id", "mark"));
-            update.document("u", |document| document.text("mark", mark));
-            update.flag("upsert", true);
+/// Puts a mark in the place of the one that was found, or where there was none, and waits for the journal; whether that was still so.
+pub(super) fn replace_mark(control: &mut Connection, found: Option<&str>, mark: &str) -> Result<bool, Failure> {
+    let done = control.ask(|command| {
+        let journal = |command: &mut Writer<'_>| command.document("writeConcern", |concern| concern.flag("j", true));
+        let Some(found) = found else {
+            command.text("insert", MARKS);
+            command.array("documents", |documents| {
+                documents.document("0", |document| {
+                    document.text("_id", "mark");
+                    document.text("mark", mark);
+                });
+            });
+            return journal(command);
+        };
+        command.text("update", MARKS);
+        command.array("updates", |updates| {
+            updates.document("0", |update| {
+                update.document("q", |query| {
+                    query.text("_id", "mark");
+                    query.text("mark", found);
+                });
+                update.document("u", |document| document.text("mark", mark));
+            });
         });
+        journal(command);
     });
-    command.document("writeConcern", |concern| concern.flag("j", journal));
+    match done {
+        Err(Failure::Server { code: DUPLICATE_KEY, .. }) => Ok(false),
+        done => Ok(bson::number(done?, &["n"]) == Some(1.0)),
+    }
 }
 
 /// Whether the database still has the store that has this mark.
@@ -139,7 +162,7 @@ fn is_in_use(control: &mut Connection, mark: &str) -> Result<bool, Failure> {
     Ok(bson::fields(operations).flatten().next().is_some())
 }
 
-fn replaced(database: &str) -> EngineError {
+pub(super) fn replaced(database: &str) -> EngineError {
     let what = format!(
         "the database `{database}` does not have the store of this trial any more: another run or program has replaced it, or the \
          server was started again without its data"

@@ -2,28 +2,32 @@
 
 use prony_mongodb::bson::{self, Value};
 
+use super::values::MOST_NESTED;
+
 /// The plan that was chosen, from the answer to `explain`.
 pub(super) fn plan(answer: &[u8]) -> Option<String> {
-    chosen(answer).map(described)
+    chosen(answer, MOST_NESTED).map(|plan| described(plan, MOST_NESTED))
 }
 
 /// Where it is depends on the command and the version.
-fn chosen(answer: &[u8]) -> Option<&[u8]> {
+fn chosen(answer: &[u8], most: u32) -> Option<&[u8]> {
+    let inside = most.checked_sub(1)?;
     bson::fields(answer).flatten().find_map(|(name, value)| match value {
         Value::Document(plan) if name == "winningPlan" => Some(match bson::at(plan, &["queryPlan"]) {
             Some(Value::Document(inner)) => inner,
             _ => plan,
         }),
-        Value::Document(inner) | Value::Array(inner) => chosen(inner),
+        Value::Document(inner) | Value::Array(inner) => chosen(inner, inside),
         _ => None,
     })
 }
 
 /// The steps of a plan, each before those that it reads from.
-fn described(plan: &[u8]) -> String {
+fn described(plan: &[u8], most: u32) -> String {
+    let Some(inside) = most.checked_sub(1) else { return "...".to_owned() };
     let step = bson::text(plan, "stage").unwrap_or("?");
     let index = bson::text(plan, "indexName").map(|name| format!(" ({name})")).unwrap_or_default();
-    let of = |value: Value<'_>| if let Value::Document(input) = value { Some(described(input)) } else { None };
+    let of = |value: Value<'_>| if let Value::Document(input) = value { Some(described(input, inside)) } else { None };
     let inputs: Vec<String> = match (bson::at(plan, &["inputStage"]), bson::at(plan, &["inputStages"])) {
         (Some(input), _) => of(input).into_iter().collect(),
         (_, Some(Value::Array(inputs))) => bson::fields(inputs).flatten().filter_map(|(_, input)| of(input)).collect(),

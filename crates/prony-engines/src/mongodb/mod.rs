@@ -114,11 +114,13 @@ impl Driver for Mongodb {
         let address = address(spec.url.as_deref().ok_or_else(no_url)?);
         let address = address.map_err(|fault| failed(ENGINE, "reading the URL", fault))?;
         let database = address.database.clone().unwrap_or_else(|| DATABASE.to_owned());
-        let (mut control, mark) = database::claim(&address, &database, &dir.join(MARKER))?;
+        let marker = dir.join(MARKER);
+        let (mut control, mark) = database::connect(&address, &database, &marker)?;
         let read_back = settings::read_back(&mut control).map_err(while_("reading the server's settings"))?;
         if let Some(what) = settings::unusable(&read_back) {
             return Err(EngineError::Unsupported { engine: ENGINE, what });
         }
+        database::claim(&mut control, &database, &mark, &marker)?;
         let version = settings::version(&read_back);
         let in_force = config.in_force(read_back);
         let control = Mutex::new(control);
@@ -257,8 +259,8 @@ impl Store for MongodbStore {
 
     /// A write that waits for the journal: all writes before it are in it.
     fn persist(&self) -> Result<(), EngineError> {
-        let written = self.control().ask(|command| database::mark_as(command, &self.mark, true)).map(drop);
-        written.map_err(while_("writing the journal"))
+        let own = database::replace_mark(&mut self.control(), Some(&self.mark), &self.mark);
+        if own.map_err(while_("writing the journal"))? { Ok(()) } else { Err(database::replaced(&self.database)) }
     }
 
     fn confirm(&self) -> Result<(), EngineError> {

@@ -49,7 +49,7 @@ pub(super) fn select(query: &QuerySpec, document: &DocumentSpec, table: &Table) 
     let (skip, limit) = (number(query.skip), query.limit.map(number));
     let plain = |key: &SortKey| {
         let kinds = document.kinds(&key.field);
-        only_kind(kinds) && !(kinds.null && kinds.missing)
+        only_kind(kinds) && !(kinds.null && kinds.missing) && lists_before(document, &key.field).is_empty()
     };
     let command = if query.count {
         fields([("count", of), ("query", filter)])
@@ -100,6 +100,12 @@ fn ordered(paths: impl Iterator<Item = (String, bool)>) -> FieldValue {
     FieldValue::Fields(order)
 }
 
+/// The places before a field that may be lists, through which MongoDB's paths lead and prony's do not.
+fn lists_before(document: &DocumentSpec, field: &FieldPath) -> Vec<String> {
+    let may_be_list = |names: &[String]| document.kinds(&FieldPath(names.into())).list;
+    (1..field.0.len()).map(|end| &field.0[..end]).filter(|names| may_be_list(names)).map(path).collect()
+}
+
 struct Select<'d> {
     document: &'d DocumentSpec,
     bound: Vec<Bound>,
@@ -111,12 +117,6 @@ impl Select<'_> {
         fields([(BOUND, FieldValue::Int(self.bound.len() as i64 - 1))])
     }
 
-    /// The places before a field that may be lists, through which MongoDB's paths lead and prony's do not.
-    fn lists_before(&self, field: &FieldPath) -> Vec<String> {
-        let may_be_list = |names: &[String]| self.document.kinds(&FieldPath(names.into())).list;
-        (1..field.0.len()).map(|end| &field.0[..end]).filter(|names| may_be_list(names)).map(path).collect()
-    }
-
     fn filter(&mut self, filter: &Filter<Operand>) -> FieldValue {
         match filter {
             Filter::All(filters) if filters.is_empty() => fields([]),
@@ -126,7 +126,7 @@ impl Select<'_> {
             Filter::Field(field, test) => {
                 let place = path(&field.0);
                 let is_list = |place: &String| fields([(place, fields([("$type", text("array"))]))]);
-                let lists: Vec<FieldValue> = self.lists_before(field).iter().map(is_list).collect();
+                let lists: Vec<FieldValue> = lists_before(self.document, field).iter().map(is_list).collect();
                 let passes = match test {
                     Test::Exists(exists) => fields([(&place, fields([("$exists", FieldValue::Bool(*exists))]))]),
                     test => self.test(&place, field, test),
@@ -175,7 +175,7 @@ impl Select<'_> {
         for (at, key) in sort.iter().enumerate() {
             let value = text(format!("${}", path(&key.field.0)));
             let mut kind = fields([("$type", value.clone())]);
-            for place in self.lists_before(&key.field) {
+            for place in lists_before(self.document, &key.field) {
                 let is_list = fields([("$isArray", text(format!("${place}")))]);
                 kind = fields([("$cond", list([is_list, text("missing"), kind]))]);
             }

@@ -13,6 +13,9 @@ pub(super) const KEY: &str = "_id";
 /// The name of a value of bytes.
 pub(super) const BYTES: &str = "v";
 
+/// How many values MongoDB allows in one another.
+pub(super) const MOST_NESTED: u32 = 100;
+
 /// The name of a document.
 pub(super) const DOCUMENT: &str = "d";
 
@@ -64,11 +67,12 @@ pub(super) fn write(out: &mut Writer<'_>, name: &str, value: &FieldValue) {
 /// # Errors
 /// Bytes that are no document, and values that JSON does not have.
 pub(super) fn push_json(document: &[u8], out: &mut Vec<u8>) -> Result<(), NoDocument> {
-    push_values(document, true, out)
+    push_values(document, (true, MOST_NESTED), out)
 }
 
-/// The values of a document with their names, or of a list.
-fn push_values(document: &[u8], named: bool, out: &mut Vec<u8>) -> Result<(), NoDocument> {
+/// The values of a document with their names, or of a list; so many are in one another at most.
+fn push_values(document: &[u8], (named, most): (bool, u32), out: &mut Vec<u8>) -> Result<(), NoDocument> {
+    let inside = most.checked_sub(1).ok_or(NoDocument)?;
     out.push(if named { b'{' } else { b'[' });
     for (at, field) in bson::fields(document).enumerate() {
         let (name, value) = field?;
@@ -85,8 +89,8 @@ fn push_values(document: &[u8], named: bool, out: &mut Vec<u8>) -> Result<(), No
             Value::Int(number) => json(&number, out),
             Value::Double(number) => json(&number, out),
             Value::Text(text) => json(text, out),
-            Value::Document(inner) => push_values(inner, true, out)?,
-            Value::Array(inner) => push_values(inner, false, out)?,
+            Value::Document(inner) => push_values(inner, (true, inside), out)?,
+            Value::Array(inner) => push_values(inner, (false, inside), out)?,
             Value::Binary(_) | Value::Other => return Err(NoDocument),
         }
     }

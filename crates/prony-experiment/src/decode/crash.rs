@@ -74,7 +74,7 @@ pub(crate) fn crash(node: &Node, entry: &Entry, problems: &mut Problems<'_>) -> 
     Some(PlacedCrash { spec, action: entry.key_span.clone(), during: span("during"), also: span("also") })
 }
 
-/// Checks that each phase of crash trials has writes to repeat, whose survival can be told by what is stored.
+/// Checks that each phase of crash trials has writes to repeat, whose survival shows in what is stored.
 pub(crate) fn fit(
     crashes: &[PlacedCrash],
     phases: &[Placed],

@@ -32,7 +32,7 @@ pub(super) static EXECUTED: [Field; 12] = [
         Shape::Word(&[
             (
                 "variant",
-                "one copy of `directory` for each variant, which its trials share; of a baseline, one for each of its two trials in a block",
+                "one copy of `directory` for each variant, which its trials share; of a baseline, one for each of its trials in a block",
             ),
             ("trial", "a new copy for each trial"),
             ("none", "the program works in `directory` itself, and what it writes there stays"),

@@ -71,7 +71,7 @@ limit = "3 s"
 [[phase]]
 name = "marked"
 [[phase]]
-name = "told"
+name = "reported"
 read = '(?<heap_used_mb>\d+) MB'
 [[phase]]
 name = "numbered"
@@ -429,7 +429,7 @@ fn changes_are_left_out_one_by_one() {
     assert_eq!(baseline, Some(0));
     assert_eq!(experiment.leave_one_out(), Some(0));
     let untold = sound(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""));
-    assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless told");
+    assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless the file says otherwise");
     let checked = sound(&text.replace("code = \"all\"", "code = \"none\""));
     assert_eq!(checked.compare().baseline["code"], "none");
     let set = Overrides { set: vec![("code".to_owned(), vec!["none".to_owned()])], ..Overrides::default() };

@@ -82,7 +82,7 @@ fn parts(report: &PhaseReport) -> BTreeMap<&str, (u64, u64)> {
     parts.iter().map(|part| (part.name.as_str(), (part.ok, part.errors))).collect()
 }
 
-/// The numbers of the sessions that a server was told, by the item of each, after it was found out that requests of a session
+/// The numbers of the sessions that a server received, by the item of each, after it was found out that requests of a session
 /// came in their order and name the item which it created.
 fn sessions(sent: &Sent) -> BTreeMap<u64, u64> {
     let received = drain(sent);

@@ -215,6 +215,9 @@ pub enum PowerCut {
     Anything,
 }
 
+/// The end of the state of a file of which not all was read, but its time.
+pub const BY_TIME: &str = " by time";
+
 /// A program, its directory, and observations about it other than metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EffectiveProgram {

@@ -91,7 +91,7 @@ impl Fault {
         Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
     }
 
-    /// A server that prony did not start ended. How it did is not known: only its parent is told.
+    /// A server that prony did not start ended. How it did is not known: only its parent can ask.
     pub(crate) fn ended_elsewhere(role: &str) -> Self {
         let evidence = vec![format!(
             "service `{role}` ended before the trial did; how is not known, since prony did not start it"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prony_model::record::{Effective, EffectiveProgram};
 
-use super::super::unlike::unlike;
+use super::super::unlike;
 use super::*;
 
 fn ran(program: EffectiveProgram) -> TrialRecord {
@@ -19,7 +19,7 @@ fn why(spec: &TrialSpec, x: &[TrialRecord], y: &[TrialRecord]) -> Option<String>
     let of = |name: &str| VariantTrials { name: name.to_owned(), spec, trials: Vec::new() };
     let x = VariantTrials { trials: x.iter().collect(), ..of("x") };
     let y = VariantTrials { trials: y.iter().collect(), ..of("y") };
-    unlike(&x, &y, &"w.time".parse().unwrap())
+    unlike::in_all(&x, &y).or_else(|| unlike::in_metric(&x, &y, &"w.time".parse().unwrap()))
 }
 
 /// A program's mark came three times, and was faster by its first time alone.

@@ -41,7 +41,10 @@ pub(super) fn attached(service: &ServiceSpec, stop: &mut dyn FnMut() -> bool) ->
 pub(super) fn record_listening(attached: &Attached, service: &ServiceSpec, recorded: Option<&mut EffectiveProgram>) {
     if let (Some(recorded), Some(running)) = (recorded, &service.running) {
         let place = running.url.split_once("://").map_or(running.url.as_str(), |(_, rest)| rest).split('/').next();
-        let host = place.and_then(|place| place.rsplit_once(':').map(|(host, _)| host).or(Some(place)));
+        let place = place.map(|place| place.rsplit_once('@').map_or(place, |(_, place)| place));
+        let has_port = |place: &&str| place.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        let host = place
+            .map(|place| if has_port(&place) { place.rsplit_once(':').map_or(place, |(host, _)| host) } else { place });
         let of_host = (host.unwrap_or_default().trim_matches(['[', ']']), running.port).to_socket_addrs();
         let addresses: Vec<IpAddr> = of_host.into_iter().flatten().map(|address| address.ip()).collect();
         recorded.listens = attached.listens(running.port, &addresses);
