@@ -52,3 +52,20 @@ fn removals_of_nothing_are_named_and_not_compared() {
     assert_eq!(named(10.0).as_deref(), Some("10 removals found no record at all"));
     assert_eq!(named(9.0), None);
 }
+
+/// Where the file asks for other amounts, their memory is what is compared; times are of other work all the same.
+#[test]
+fn memory_is_compared_where_the_variants_were_to_store_other_amounts() {
+    let of = |seconds| {
+        let put = Action::Put(ops(Amount::Duration(Nanos::from_secs(seconds))));
+        TrialSpec { phases: vec![phase_spec("a", put), phase_spec("b", Action::Close)], ..spec("lmdb") }
+    };
+    let ran = |stored| record(vec![phase("a", &[(Metric::Operations, stored)]), phase("b", &[(Metric::Time, 1e9)])]);
+    let why = |theirs: &TrialSpec, name: &str| {
+        let (ours, x, y) = (of(1), ran(100.0), ran(200.0));
+        let (x, y) = (variant_trials("x", &ours, &x), variant_trials("y", theirs, &y));
+        variants::unequal_offer(&x, &y, &name.parse().unwrap())
+    };
+    assert!(why(&of(1), "b.rss.max").is_some() && why(&of(2), "b.time").is_some());
+    assert_eq!(why(&of(2), "b.rss.max"), None);
+}
