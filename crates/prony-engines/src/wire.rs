@@ -25,11 +25,13 @@ pub(crate) struct Wire {
     input: Vec<u8>,
     /// What of `input` was received and not read.
     filled: Range<usize>,
+    /// After what failed, or was not understood, answers could be taken for those of other requests.
+    is_broken: bool,
 }
 
 impl Wire {
     fn of(stream: Stream) -> Self {
-        Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0 }
+        Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0, is_broken: false }
     }
 
     /// Connects to a host and port.
@@ -51,17 +53,27 @@ impl Wire {
         Ok(Self::of(Stream::Unix(UnixStream::connect(path)?)))
     }
 
+    /// Has nothing sent on it any more.
+    pub(crate) const fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
     /// Sends everything that was collected.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system, and that it is broken.
     pub(crate) fn send(&mut self) -> io::Result<()> {
+        if self.is_broken {
+            self.out.clear();
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         let sent = match &mut self.stream {
             Stream::Tcp(stream) => stream.write_all(&self.out),
             #[cfg(feature = "postgres")]
             Stream::Unix(stream) => stream.write_all(&self.out),
         };
         self.out.clear();
+        self.is_broken |= sent.is_err();
         sent
     }
 
@@ -87,6 +99,12 @@ impl Wire {
     /// # Errors
     /// Those of the system, and an end before.
     pub(crate) fn fill(&mut self, wanted: usize) -> io::Result<()> {
+        let filled = self.received_until(wanted);
+        self.is_broken |= filled.is_err();
+        filled
+    }
+
+    fn received_until(&mut self, wanted: usize) -> io::Result<()> {
         if self.filled.len() >= wanted {
             return Ok(());
         }

@@ -4,6 +4,7 @@
 //! without a copy.
 
 use std::io;
+use std::ops::Range;
 
 use prony_mongodb::bson::{self, Value, Writer};
 use prony_mongodb::{Address, Malformed};
@@ -37,7 +38,6 @@ pub(super) struct Connection {
     commands: u32,
     /// Commands that were added and not answered.
     unanswered: usize,
-    is_broken: bool,
 }
 
 impl Connection {
@@ -47,7 +47,7 @@ impl Connection {
     /// Where the server cannot be reached.
     pub(super) fn open(address: &Address, database: &str, name: &str) -> Result<Self, Failure> {
         let wire = Wire::tcp(address.place.as_str())?;
-        let mut open = Self { wire, database: database.to_owned(), commands: 0, unanswered: 0, is_broken: false };
+        let mut open = Self { wire, database: database.to_owned(), commands: 0, unanswered: 0 };
         open.ask(|command| {
             command.int32("isMaster", 1);
             command.document("client", |client| {
@@ -104,12 +104,10 @@ impl Connection {
     /// Where the connection fails.
     #[inline]
     pub(super) fn send(&mut self) -> Result<(), Failure> {
-        if self.is_broken {
-            self.discard();
-            return Err(io::Error::from(io::ErrorKind::NotConnected).into());
-        }
         let sent = self.wire.send();
-        self.is_broken |= sent.is_err();
+        if sent.is_err() {
+            self.unanswered = 0;
+        }
         Ok(sent?)
     }
 
@@ -120,17 +118,16 @@ impl Connection {
     #[inline]
     pub(super) fn answer(&mut self) -> Result<&[u8], Failure> {
         self.unanswered = self.unanswered.saturating_sub(1);
-        let received = self.received();
-        self.is_broken |= received.is_err();
-        let message = self.wire.at(received?);
-        let document = prony_mongodb::document(message).inspect_err(|_| self.is_broken = true)?;
+        let range = self.received().inspect_err(|_| self.wire.break_off())?;
+        let document = prony_mongodb::document(self.wire.at(range))?;
         match fault(document) {
             None => Ok(document),
             Some((code, text)) => Err(Failure::Server { code, text: text.to_owned() }),
         }
     }
 
-    fn received(&mut self) -> Result<std::ops::Range<usize>, Failure> {
+    /// The next message, which has a document.
+    fn received(&mut self) -> Result<Range<usize>, Failure> {
         let length = loop {
             match prony_mongodb::length(self.wire.received())? {
                 Some(length) => break length,
@@ -138,7 +135,9 @@ impl Connection {
             }
         };
         self.wire.fill(length)?;
-        Ok(self.wire.take(length))
+        let message = self.wire.take(length);
+        prony_mongodb::document(self.wire.at(message.clone()))?;
+        Ok(message)
     }
 
     /// Sends one command; its answer.

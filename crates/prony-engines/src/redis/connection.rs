@@ -58,8 +58,6 @@ impl Value {
 /// A connection.
 pub(super) struct Connection {
     wire: Wire,
-    /// What it failed with; after that, answers could be taken for those of other commands.
-    is_broken: bool,
 }
 
 /// Arrays that answers of commands in use have in each other, and a few more.
@@ -71,7 +69,7 @@ impl Connection {
     /// # Errors
     /// Where the server cannot be reached or refuses it.
     pub(super) fn open(address: &Address) -> Result<Self, Failure> {
-        let mut open = Self { wire: Wire::tcp(address.place.as_str())?, is_broken: false };
+        let mut open = Self { wire: Wire::tcp(address.place.as_str())? };
         if !address.login.is_empty() {
             let login = address.login.iter().map(String::as_bytes);
             open.ask(&[b"AUTH".as_slice()].into_iter().chain(login).collect::<Vec<_>>())?;
@@ -94,24 +92,13 @@ impl Connection {
         &mut self.wire.out
     }
 
-    /// Removes what was added and not sent.
-    pub(super) fn discard(&mut self) {
-        self.wire.out.clear();
-    }
-
     /// Sends what was added.
     ///
     /// # Errors
     /// Where the connection fails.
     #[inline]
     pub(super) fn send(&mut self) -> Result<(), Failure> {
-        if self.is_broken {
-            self.discard();
-            return Err(io::Error::from(io::ErrorKind::NotConnected).into());
-        }
-        let sent = self.wire.send();
-        self.is_broken |= sent.is_err();
-        Ok(sent?)
+        Ok(self.wire.send()?)
     }
 
     /// The next answer.
@@ -121,7 +108,9 @@ impl Connection {
     #[inline]
     pub(super) fn reply(&mut self) -> Result<Reply, Failure> {
         let reply = self.received();
-        self.is_broken |= matches!(reply, Err(Failure::Io(_) | Failure::Protocol(_)));
+        if let Err(Failure::Protocol(_)) = &reply {
+            self.wire.break_off();
+        }
         reply
     }
 
@@ -189,7 +178,7 @@ impl Connection {
             Reply::Bulk(None) | Reply::Array(None) => Value::None,
             Reply::Bulk(Some(range)) => Value::Text(String::from_utf8_lossy(self.bytes(range)).into_owned()),
             Reply::Array(Some(_)) if most == 0 => {
-                self.is_broken = true;
+                self.wire.break_off();
                 return Err(Failure::Protocol("an answer has too many arrays in each other"));
             }
             Reply::Array(Some(items)) => {
@@ -213,7 +202,7 @@ impl Connection {
                 Ok(Reply::Text | Reply::Integer(_)) => {}
                 Ok(_) => {
                     // An array's items would be taken for the next answers.
-                    self.is_broken = true;
+                    self.wire.break_off();
                     return first
                         .and(Err(Failure::Protocol("a write is answered by something else than a text or a number")));
                 }

@@ -13,6 +13,8 @@ mod queries;
 #[cfg(feature = "redis")]
 mod redis;
 mod references;
+#[cfg(any(feature = "mongodb", feature = "postgres", feature = "redis"))]
+mod server;
 
 contract_suite!(memory, prony_engines::memory::Memory);
 #[cfg(feature = "lmdb")]

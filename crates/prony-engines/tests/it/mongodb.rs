@@ -1,11 +1,9 @@
 //! Servers of MongoDB for the contract suite, started by the tests themselves, and tests of this driver alone.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use prony_engines::driver::{
     Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Table, Write,
@@ -17,6 +15,7 @@ use prony_model::record::effective::Setting;
 use prony_model::spec::{DocumentSpec, FieldPath, QuerySpec, StoreSpec};
 
 use crate::contract::{plain, scratch};
+use crate::server::{Server, are_there};
 
 /// Starts a server in `$1` at port `$2`; ends it and removes its files when the test that has the other end of its input has
 /// ended, however it does. `PRONY_MONGOD` names another program.
@@ -30,55 +29,20 @@ wait
 rm -rf "$dir"
 "#;
 
-/// A server that ends with this value, or with this process.
-struct Server {
-    port: u16,
-    shell: Child,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.shell.stdin.take());
-        let _ = self.shell.wait();
-    }
-}
-
-impl Server {
-    fn start() -> Self {
-        let dir = tempfile::Builder::new().prefix("prony-engines-mongodb-").tempdir().unwrap().keep();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("sh");
-        command.args(["-c", SERVER, "sh"]).arg(dir).arg(port.to_string());
-        let mut server = Self { port, shell: command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap() };
-        let until = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            let ended = server.shell.try_wait().unwrap().is_some();
-            assert!(!ended && Instant::now() < until, "the server did not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        server
-    }
-
-    fn url(&self, database: &str) -> String {
-        format!("mongodb://127.0.0.1:{}/{database}", self.port)
-    }
-}
-
-/// Whether MongoDB is installed, said aloud where it is not.
+/// Whether MongoDB is installed.
 pub(crate) fn is_there() -> bool {
-    let program = std::env::var("PRONY_MONGOD").unwrap_or_else(|_| "mongod".to_owned());
-    let there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`mongod` is required and missing");
-        println!("SKIPPED: `mongod` is not there");
-    }
-    there
+    are_there(&[&std::env::var("PRONY_MONGOD").unwrap_or_else(|_| "mongod".to_owned())])
 }
 
 /// The server of the tests, started once.
 fn server() -> &'static Server {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(Server::start)
+    static STARTED: OnceLock<Server> = OnceLock::new();
+    let is_ready = |port| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+    STARTED.get_or_init(|| Server::start("mongodb", SERVER, &[], is_ready))
+}
+
+fn url(database: &str) -> String {
+    format!("mongodb://127.0.0.1:{}/{database}", server().port)
 }
 
 /// A database that belongs to this directory: the same for all that open it. Each database is used once.
@@ -112,7 +76,7 @@ impl Driver for Started {
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<MongodbStore, EngineError> {
-        let url = Some(spec.url.clone().unwrap_or_else(|| server().url(&database(dir))));
+        let url = Some(spec.url.clone().unwrap_or_else(|| url(&database(dir))));
         Mongodb::open(dir, &StoreSpec { url, ..spec.clone() })
     }
 
@@ -133,7 +97,7 @@ fn has(store: &MongodbStore, key: &[u8]) -> bool {
 }
 
 fn at(database: &str) -> StoreSpec {
-    StoreSpec { url: Some(server().url(database)), ..plain::<Started>() }
+    StoreSpec { url: Some(url(database)), ..plain::<Started>() }
 }
 
 fn refusal(dir: &Path, spec: &StoreSpec) -> String {

@@ -1,8 +1,7 @@
 //! PostgreSQL servers for the contract suite, started by the tests themselves, and tests of this driver alone.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use prony_model::record::effective::Setting;
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
 use crate::contract::{fast, plain, scratch};
+use crate::server::{Server, are_there};
 
 /// Starts a server in `$1` at port `$2` with `fsync = $3`, as user `nobody` where root runs this, which PostgreSQL refuses;
 /// ends it and removes its files when the test that holds the other end of its input has ended, however it does.
@@ -30,52 +30,24 @@ wait
 rm -rf "$1"
 "#;
 
-/// A server that ends with this process.
-struct Server {
-    url: String,
-    /// It ends when this is closed.
-    _shell: Child,
-}
-
 /// The server whose `fsync` is on, and the other.
 static SERVERS: [OnceLock<Server>; 2] = [OnceLock::new(), OnceLock::new()];
 
-/// Whether PostgreSQL is installed, said aloud where it is not.
+/// Whether PostgreSQL is installed.
 pub(crate) fn is_there() -> bool {
-    ["postgres", "initdb", "psql"].into_iter().all(|program| {
-        let is_there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-        if !is_there {
-            assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`{program}` is required and missing");
-            println!("SKIPPED: `{program}` is not there");
-        }
-        is_there
-    })
+    are_there(&["postgres", "initdb", "psql"])
 }
 
-fn psql(url: &str, sql: &str) -> Option<String> {
-    let output = Command::new("psql").args(["-X", "-q", "-A", "-t", "-d", url, "-c", sql]).output().unwrap();
+fn psql(url: impl AsRef<str>, sql: &str) -> Option<String> {
+    let output = Command::new("psql").args(["-X", "-q", "-A", "-t", "-d", url.as_ref(), "-c", sql]).output().unwrap();
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }
 
-fn server(fsync: bool) -> &'static str {
-    let started = SERVERS[usize::from(fsync)].get_or_init(|| {
-        let dir = tempfile::Builder::new().prefix("prony-engines-postgresql-").tempdir().unwrap().keep();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("sh");
-        command.args(["-c", SERVER, "sh"]).arg(dir).arg(port.to_string()).arg(if fsync { "on" } else { "off" });
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let url = format!("postgresql://postgres@127.0.0.1:{port}/postgres");
-        let until = Instant::now() + Duration::from_secs(120);
-        while psql(&url, "SELECT 1").is_none() {
-            if child.try_wait().unwrap().is_some() || Instant::now() >= until {
-                let _ = (child.kill(), child.wait());
-                panic!("the server did not start");
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Server { url, _shell: child }
-    });
-    &started.url
+fn server(fsync: bool) -> String {
+    let url = |port| format!("postgresql://postgres@127.0.0.1:{port}/postgres");
+    let is_ready = |port| psql(url(port), "SELECT 1").is_some();
+    let words: &[&str] = if fsync { &["on"] } else { &["off"] };
+    url(SERVERS[usize::from(fsync)].get_or_init(|| Server::start("postgresql", SERVER, words, is_ready)).port)
 }
 
 /// The URL of a schema that belongs to this directory, in a server of this class: the same for all that open it.
@@ -87,7 +59,7 @@ fn url(dir: &Path, class: Option<Durability>) -> String {
         return url;
     }
     let (server, schema) = (server(fsync), format!("s{}", SCHEMAS.fetch_add(1, Ordering::Relaxed)));
-    psql(server, &format!("CREATE SCHEMA {schema}")).unwrap();
+    psql(&server, &format!("CREATE SCHEMA {schema}")).unwrap();
     let url = format!("{server}?options=-csearch_path%3D{schema}");
     // Where the directory is none, the driver says so.
     let _ = std::fs::write(known, &url);
@@ -374,16 +346,16 @@ fn password_is_asked_for_by_scram() {
     let dir = scratch();
     let (base, schema) = (server(false), url(dir.path(), Some(Durability::None)));
     // Trust asks for none: what is tested is that a role with one can log in where the server asks.
-    let hba = psql(base, "SHOW hba_file").unwrap();
+    let hba = psql(&base, "SHOW hba_file").unwrap();
     let as_root = std::fs::metadata(&hba).is_ok();
     if !as_root {
         println!("SKIPPED: `{hba}` cannot be read");
         return;
     }
-    psql(base, "CREATE ROLE asked LOGIN SUPERUSER PASSWORD 's:e/cret'").unwrap();
+    psql(&base, "CREATE ROLE asked LOGIN SUPERUSER PASSWORD 's:e/cret'").unwrap();
     let trust = std::fs::read_to_string(&hba).unwrap();
     std::fs::write(&hba, format!("host all asked 127.0.0.1/32 scram-sha-256\n{trust}")).unwrap();
-    psql(base, "SELECT pg_reload_conf()").unwrap();
+    psql(&base, "SELECT pg_reload_conf()").unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let with = |user: &str| StoreSpec { url: Some(schema.replacen("postgres@", user, 1)), ..fast::<Started>() };
     let store = Started::open(dir.path(), &with("asked:s%3Ae%2Fcret@")).unwrap();

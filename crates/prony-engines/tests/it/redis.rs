@@ -1,12 +1,10 @@
 //! Servers of Redis for the contract suite, started by the tests themselves, and tests of this driver alone.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use prony_engines::driver::{
     Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
@@ -17,6 +15,7 @@ use prony_model::record::effective::Setting;
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
 use crate::contract::{fast, plain, scratch};
+use crate::server::{Server, are_there};
 
 /// Starts a server in `$1` at port `$2` with the settings that follow; ends it and removes its files when the test that has the
 /// other end of its input has ended, however it does. `PRONY_REDIS_SERVER` names another program, such as Valkey's.
@@ -31,51 +30,28 @@ wait
 rm -rf "$dir"
 "#;
 
-/// A server that ends with this value, or with this process.
-struct Server {
-    port: u16,
-    shell: Child,
-}
+/// A server of Redis.
+struct RedisServer(Server);
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.shell.stdin.take());
-        let _ = self.shell.wait();
-    }
-}
-
-impl Server {
+impl RedisServer {
     fn start(settings: &[&str]) -> Self {
-        let dir = tempfile::Builder::new().prefix("prony-engines-redis-").tempdir().unwrap().keep();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("sh");
-        command.args(["-c", SERVER, "sh"]).arg(dir).arg(port.to_string()).args(settings);
-        let mut server = Self { port, shell: command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap() };
-        let until = Instant::now() + Duration::from_secs(60);
         // What asks for a password is ready too.
-        while !["+PONG", "-NOAUTH"].iter().any(|said| server.says(0, "PING").starts_with(said)) {
-            let ended = server.shell.try_wait().unwrap().is_some();
-            assert!(!ended && Instant::now() < until, "the server did not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        server
+        let is_ready = |port| ["+PONG", "-NOAUTH"].iter().any(|said| says(port, 0, "PING").starts_with(said));
+        Self(Server::start("redis", SERVER, settings, is_ready))
     }
 
     fn url(&self, database: u32) -> String {
-        format!("redis://127.0.0.1:{}/{database}", self.port)
+        format!("redis://127.0.0.1:{}/{database}", self.0.port)
     }
 
-    /// The first line of the answer to a command, given as its words; nothing where there is no server.
+    /// As [`says`].
     fn says(&self, database: u32, command: &str) -> String {
-        let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) else { return String::new() };
-        stream.write_all(format!("SELECT {database}\r\n{command}\r\n").as_bytes()).unwrap();
-        let mut lines = BufReader::new(stream).lines().map(|line| line.unwrap_or_default());
-        lines.nth(1).unwrap_or_default()
+        says(self.0.port, database, command)
     }
 
     /// A line of `INFO`.
     fn info(&self, section: &str, name: &str) -> String {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.0.port)).unwrap();
         stream.write_all(format!("INFO {section}\r\nQUIT\r\n").as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -90,14 +66,17 @@ impl Server {
     }
 }
 
-/// Whether Redis is installed, said aloud where it is not.
+/// The first line of the answer to a command, given as its words; nothing where there is no server.
+fn says(port: u16, database: u32, command: &str) -> String {
+    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { return String::new() };
+    stream.write_all(format!("SELECT {database}\r\n{command}\r\n").as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(|line| line.unwrap_or_default());
+    lines.nth(1).unwrap_or_default()
+}
+
+/// Whether Redis is installed.
 pub(crate) fn is_there() -> bool {
-    let there = Command::new("redis-server").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !there {
-        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`redis-server` is required and missing");
-        println!("SKIPPED: `redis-server` is not there");
-    }
-    there
+    are_there(&["redis-server"])
 }
 
 const ALWAYS: [&str; 6] = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""];
@@ -106,8 +85,8 @@ const KERNEL: [&str; 6] = ["--appendonly", "yes", "--appendfsync", "no", "--save
 const SNAPSHOTS: [&str; 4] = ["--appendonly", "no", "--save", ""];
 
 /// The server of the tests whose settings are those of the spec, started once.
-fn server(spec: &StoreSpec) -> &'static Server {
-    static SERVERS: [OnceLock<Server>; 4] = [const { OnceLock::new() }; 4];
+fn server(spec: &StoreSpec) -> &'static RedisServer {
+    static SERVERS: [OnceLock<RedisServer>; 4] = [const { OnceLock::new() }; 4];
     let class = Redis::check(spec).map_or(Durability::Volatile, |settings| settings.class);
     let by_kernel = spec.options.get("appendfsync") == Some(&OptionValue::Text("no".to_owned()));
     let (at, settings): (usize, &[&str]) = match class {
@@ -116,7 +95,7 @@ fn server(spec: &StoreSpec) -> &'static Server {
         _ if by_kernel => (2, &KERNEL),
         _ => (3, &EVERYSEC),
     };
-    SERVERS[at].get_or_init(|| Server::start(settings))
+    SERVERS[at].get_or_init(|| RedisServer::start(settings))
 }
 
 /// A database that belongs to this directory: the same for all that open it. Each database is used once.
@@ -156,7 +135,7 @@ impl Driver for Started {
     }
 }
 
-fn at(server: &Server, database: u32) -> StoreSpec {
+fn at(server: &RedisServer, database: u32) -> StoreSpec {
     StoreSpec { url: Some(server.url(database)), ..plain::<Started>() }
 }
 
@@ -181,7 +160,7 @@ fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
         return;
     }
     let (first, second) = (scratch(), scratch());
-    let server = Server::start(&SNAPSHOTS);
+    let server = RedisServer::start(&SNAPSHOTS);
     let spec = at(&server, 3);
     let store = Redis::open(first.path(), &spec).unwrap();
     put(&store, b"a", b"1").unwrap();
@@ -205,7 +184,7 @@ fn database_with_foreign_keys_is_not_touched() {
         return;
     }
     let dir = scratch();
-    let server = Server::start(&SNAPSHOTS);
+    let server = RedisServer::start(&SNAPSHOTS);
     for command in ["SET theirs 1", "LPUSH prony_store theirs"] {
         assert!(!server.says(5, command).starts_with('-'));
         let said = refusal(dir.path(), &at(&server, 5));
@@ -258,7 +237,7 @@ fn server_that_removes_records_or_takes_none_is_refused() {
     if !is_there() {
         return;
     }
-    let server = Server::start(&SNAPSHOTS);
+    let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
     for (command, part) in [
         ("CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru", "removes records when its memory is full"),
@@ -301,7 +280,7 @@ fn server_counts_the_commands_of_the_transactions() {
     if !is_there() {
         return;
     }
-    let server = Server::start(&SNAPSHOTS);
+    let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
     let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
     let counted = || ["set", "mset", "get", "del", "multi", "exec", "discard"].map(|command| server.calls(command));
@@ -347,7 +326,7 @@ fn long_transaction_is_one_and_its_error_is_that_of_the_first_command() {
     if !is_there() {
         return;
     }
-    let server = Server::start(&SNAPSHOTS);
+    let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
     let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
     let mut session = store.session().unwrap();
@@ -380,7 +359,7 @@ fn store_that_somebody_empties_is_an_error_at_its_end() {
     if !is_there() {
         return;
     }
-    let server = Server::start(&SNAPSHOTS);
+    let server = RedisServer::start(&SNAPSHOTS);
     for command in ["FLUSHALL", "SET prony_store other"] {
         let dir = scratch();
         let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
@@ -398,7 +377,7 @@ fn session_that_the_server_ends_is_an_error() {
     if !is_there() {
         return;
     }
-    let server = Server::start(&SNAPSHOTS);
+    let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
     let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
     let mut session = store.session().unwrap();
@@ -422,7 +401,7 @@ fn persist_writes_a_snapshot_where_there_is_no_append_only_file() {
     if !is_there() {
         return;
     }
-    let server = Server::start(&SNAPSHOTS);
+    let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
     let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
     put(&store, b"a", b"1").unwrap();
@@ -449,7 +428,7 @@ fn password_is_that_of_the_url() {
     if !is_there() {
         return;
     }
-    let server = Server::start(&[&SNAPSHOTS[..], &["--requirepass", "s:e/cret"]].concat());
+    let server = RedisServer::start(&[&SNAPSHOTS[..], &["--requirepass", "s:e/cret"]].concat());
     let with = |login: &str| {
         let url = server.url(1).replacen("127.0.0.1", &format!("{login}127.0.0.1"), 1);
         StoreSpec { url: Some(url), ..plain::<Started>() }
