@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(quantity(-64e6, Unit::Bytes), "-64.0 MB");
         assert_eq!([quantity(20_000.0, Unit::Count), quantity(2.5, Unit::Count)], ["20000", "2.50"]);
         assert_eq!([quantity(151.2, Unit::PerSecond), quantity(1.5e6, Unit::Nanos)], ["151/s", "1.50 ms"]);
-        // One of 390 characters stood in a cell, and 1e300 bytes were 18446744 TB.
+        // One of 390 characters were in a cell, and 1e300 bytes were 18446744 TB.
         let units = [Unit::Nanos, Unit::Bytes, Unit::Count, Unit::Ratio, Unit::PerSecond];
         let huge = units.map(|unit| quantity(-2e292, unit));
         assert_eq!(huge, ["-2.00e283 s", "-2.00e292 B", "-2.00e292", "-2.00e292", "-2.00e292/s"]);

@@ -25,7 +25,8 @@ pub(crate) fn gaps_differ(
         return None;
     }
     let ratio = |of| {
-        let [a, b] = [baseline, variant].map(|one| typical(one, &metric.phase, of).filter(|amount| *amount > 0.0));
+        let [a, b] =
+            [baseline, variant].map(|one| typical(one, (&metric.phase, ""), of).filter(|amount| *amount > 0.0));
         Some(b? / a?)
     };
     let (whole, with_gaps) = [Metric::Makespan, Metric::Wall].into_iter().find_map(|of| Some((of, ratio(of)?)))?;

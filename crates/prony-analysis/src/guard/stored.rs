@@ -5,7 +5,7 @@ use super::{amount, questions};
 use prony_model::http::HttpSpec;
 use prony_model::metric::Metric;
 use prony_model::record::TrialRecord;
-use prony_model::spec::PhaseSpec;
+use prony_model::spec::{BACKGROUND, PhaseSpec};
 use prony_model::units::Unit;
 
 /// By which share amounts of records may differ that were stored or removed for a given time.
@@ -57,15 +57,19 @@ fn leaves_for(earlier: &PhaseSpec, phase: &PhaseSpec) -> bool {
     earlier.action.http().is_some_and(|http| http.may_write() || uses_saved && saves(http))
 }
 
-/// As many operations as fitted into a given time.
+/// As many operations as fitted into a given time, or into that of the phase beside them.
 fn other_operations(earlier: &PhaseSpec, baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
-    let done = |of| typical(of, &earlier.name, Metric::Operations);
-    let (ours, theirs) = done(baseline).zip(done(variant))?;
-    ((ours - theirs).abs() > AMOUNT * ours.max(theirs)).then(|| {
-        format!(
-            "`{}` lasted a given time, and did {ours:.0} operations in `{}` but {theirs:.0} in `{}`: other amounts are stored",
-            earlier.name, baseline.name, variant.name
-        )
+    ["", BACKGROUND].into_iter().find_map(|instance| {
+        let done = |of| typical(of, (&earlier.name, instance), Metric::Operations);
+        let (ours, theirs) = done(baseline).zip(done(variant))?;
+        ((ours - theirs).abs() > AMOUNT * ours.max(theirs)).then(|| {
+            format!(
+                "{} did as many operations as fitted, {ours:.0} in `{}` but {theirs:.0} in `{}`: other amounts are stored",
+                earlier.subject_of(Some(instance)),
+                baseline.name,
+                variant.name
+            )
+        })
     })
 }
 

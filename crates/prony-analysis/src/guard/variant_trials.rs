@@ -7,8 +7,6 @@ use prony_model::record::{Completion, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_stats::summary;
 
-use super::amount;
-
 /// A variant with its trials, of both labels where it is a baseline.
 #[derive(Clone, Debug)]
 pub struct VariantTrials<'a> {
@@ -29,10 +27,10 @@ pub(super) fn same_work<'a>(a: &VariantTrials<'a>, b: &VariantTrials<'a>) -> Vec
     a.trials.iter().flat_map(|x| pairs(x)).collect()
 }
 
-/// The median over a variant's trials that completed the phase.
-pub(super) fn typical(variant: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
+/// The median over a variant's trials that completed the phase, of an instance in it, which has no name where it is the phase itself.
+pub(super) fn typical(variant: &VariantTrials<'_>, (phase, instance): (&str, &str), metric: Metric) -> Option<f64> {
     let phases = variant.trials.iter().flat_map(|t| &t.phases);
     let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
-    let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();
+    let values: Vec<f64> = complete.filter_map(|p| p.amount_of(instance, metric)).collect();
     Some(summary(&values)?.median)
 }

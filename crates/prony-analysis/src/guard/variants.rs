@@ -151,7 +151,7 @@ fn declared_cold<'a>(spec: &'a TrialSpec, phase: &str) -> Option<&'a str> {
 
 /// How the stores are in the page cache at the begin of a later phase; `None` where that is known to be equal.
 fn still_unequal(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
-    let cached = |of| typical(of, phase, Metric::Cached);
+    let cached = |of| typical(of, (phase, ""), Metric::Cached);
     match cached(variant).zip(cached(baseline)) {
         Some((b, a)) if (a - b).abs() <= STILL_CACHED => None,
         Some((b, a)) => Some(format!(", and {} and {} of it are at that of `{phase}`", percent(b), percent(a))),
@@ -165,7 +165,7 @@ fn queries_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> 
     let phases = variant.spec.phases.iter().filter(|phase| phase.timed);
     let asked = phases.filter(|phase| questions::differ_in_query(baseline.spec, variant.spec, &phase.name));
     let found = asked.filter_map(|phase| {
-        let (ours, theirs) = (typical(baseline, &phase.name, Metric::Rows)?, typical(variant, &phase.name, Metric::Rows)?);
+        let (ours, theirs) = (typical(baseline, (&phase.name, ""), Metric::Rows)?, typical(variant, (&phase.name, ""), Metric::Rows)?);
         if ours == theirs || phase.action.is_bounded_by_time() {
             return None;
         }
@@ -371,9 +371,9 @@ fn unexplained(
     metric: Metric,
     most: f64,
 ) -> Option<Finding> {
-    let (a, b) = (typical(baseline, phase, metric)?, typical(variant, phase, metric)?);
+    let (a, b) = (typical(baseline, (phase, ""), metric)?, typical(variant, (phase, ""), metric)?);
     // Phases bounded by time do as much as they can: then work is compared per operation.
-    let per = |variant: &VariantTrials<'_>| typical(variant, phase, Metric::Operations).filter(|n| *n > 0.0);
+    let per = |variant: &VariantTrials<'_>| typical(variant, (phase, ""), Metric::Operations).filter(|n| *n > 0.0);
     let (a, b, noise) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
         (Metric::Operations | Metric::Distinct, true, ..) => return None,
         (Metric::UserBytes | Metric::Written, true, Some(x), Some(y)) => (a / x, b / y, noise(x, y)),

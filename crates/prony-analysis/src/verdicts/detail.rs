@@ -254,7 +254,7 @@ mod tests {
             "ratio 1.019, without an interval: the blocks are too few, or a trial did not finish in too many";
         assert_eq!(text(0.0, None), unbounded);
         assert!(text(0.0, Some(0.9)).ends_with("which excludes 1") && text(0.9, None).ends_with("which includes 1"));
-        // `excludes 1` of 4 blocks stood on a screen that said that a verdict needs 6.
+        // `excludes 1` of 4 blocks appeared on a screen that said that a verdict needs 6.
         let few = with_one(&found(1.4, Some(1.6)), 4, LEVEL);
         assert_eq!(few, "ratio 1.019, without an interval: 4 blocks are too few, a verdict needs 6");
     }

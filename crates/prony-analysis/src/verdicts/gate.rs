@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Below a verdict that would take more than 200 blocks stood a hint that 38 could tell.
+    /// Below a verdict that would take more than 200 blocks was a hint that 38 could tell.
     #[test]
     fn forecast_is_of_the_gate_and_only_where_its_share_can_be_found() {
         let gate: Gate = "write.time slower 5%".parse().unwrap();

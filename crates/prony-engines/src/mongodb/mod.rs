@@ -90,7 +90,7 @@ impl Driver for Mongodb {
             options: Vec::new(),
             idiom: "a document for each record, with the key as the text `_id`; a connection per session; a read by key is `find` \
                     with a limit of 1, a put is `update` with `upsert`, each one round trip; JSON documents are converted to \
-                    BSON and back in the client, which is part of what is timed; indexes are the server's, with `_id` as their \
+                    BSON and back in the client, where a driver converts objects of its language: that is timed too; indexes are the server's, with `_id` as their \
                     last field, and queries are `find`, `count` or a pipeline by the server's planner"
                 .to_owned(),
         }

@@ -154,7 +154,7 @@ mod tests {
         let unknown = of([20e6, 0.0], Some(30e6), None);
         assert_eq!(unknown, "it counted 20.0 MB, and how many pages were dirty before the phase is not known");
         assert!(phase([20e6, 0.0], None, Some(0), folio)[0].measured().is_none());
-        // Of 71 MB, 6 were written: another process wrote the rest meanwhile, and the number stood.
+        // Of 71 MB, 6 were written: another process wrote the rest meanwhile, and the number remained.
         let beside = of([70e6, 0.0], Some(108e6), Some(0));
         assert_eq!(
             beside,

@@ -633,7 +633,7 @@ fn tables_that_share_their_notes_print_them_once() {
     assert_eq!((text.matches("\none = level").count(), text.matches("in brackets").count()), (7, 1), "{text}");
 }
 
-/// A page of two notes in each trial read `4 of 2 trials`, and the plan of one index stood without its name.
+/// A page of two notes in each trial read `4 of 2 trials`, and the plan of one index lacked its name.
 #[test]
 fn findings_count_trials_and_name_their_variants() {
     let factors = [texts("index", &["none", "single"])];

@@ -101,7 +101,7 @@ fn cpu_time_with_an_error_that_matters_is_noted() {
     assert_eq!(not_noted, [None; 3]);
 }
 
-/// It stood above the verdicts of the first run of a new user, on a phase that was compared in nothing, and later above
+/// It was above the verdicts of the first run of a new user, on a phase that was compared in nothing, and later above
 /// those of stores that were compared in time only.
 #[test]
 fn coarse_cpu_time_is_a_note_in_phases_whose_cpu_time_is_not_shown() {

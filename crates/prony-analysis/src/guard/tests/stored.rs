@@ -1,5 +1,7 @@
 //! Tests of guards on what is stored.
 
+use prony_model::spec::BACKGROUND;
+
 use super::*;
 
 /// Times of scans after a put that lasted a given time were compared, on 36 times as many records.
@@ -20,7 +22,7 @@ fn nothing_is_compared_after_writes_for_a_given_time_that_stored_other_amounts()
         variants::unequal_offer(&x, &y, &name.parse().unwrap())
     };
     let inserted = after(vec![Action::Put(second.clone()), Action::Close]);
-    let expected = "`a` lasted a given time, and did 1000 operations in `x` but 30 in `y`: other amounts are stored";
+    let expected = "`a` did as many operations as fitted, 1000 in `x` but 30 in `y`: other amounts are stored";
     for name in ["b.time", "b.rss.max", "a.rss.max", "a.written"] {
         assert_eq!(why(&inserted, name, 30.0).as_deref(), Some(expected), "{name}");
         assert_eq!(why(&inserted, name, 950.0), None, "{name}");
@@ -68,4 +70,28 @@ fn memory_is_compared_where_the_variants_were_to_store_other_amounts() {
     };
     assert!(why(&of(1), "b.rss.max").is_some() && why(&of(2), "b.time").is_some());
     assert_eq!(why(&of(2), "b.rss.max"), None);
+}
+
+/// A background stores as much as fits, however many operations the phase itself has.
+#[test]
+fn nothing_is_compared_after_a_background_that_stored_other_amounts() {
+    let read = PhaseSpec {
+        background: Some(Action::Put(ops(Amount::Background))),
+        ..phase_spec("a", Action::Get(ops(Amount::Records)))
+    };
+    let spec = TrialSpec { phases: vec![read, phase_spec("b", Action::Close)], ..spec("lmdb") };
+    let ran = |stored| {
+        let mut ran = record(vec![phase("a", &[(Metric::Operations, 9.0)]), phase("b", &[(Metric::Time, 1e9)])]);
+        let stored = [(MetricKeyText(MetricKey::amount(Metric::Operations)), Reading::Measured(stored))];
+        ran.phases[0].readings.insert(BACKGROUND.to_owned(), stored.into());
+        ran
+    };
+    let why = |theirs| {
+        let (x, y) = (ran(100.0), ran(theirs));
+        let (x, y) = (variant_trials("x", &spec, &x), variant_trials("y", &spec, &y));
+        variants::unequal_offer(&x, &y, &"b.time".parse().unwrap())
+    };
+    let found = why(30.0).unwrap();
+    assert!(found.starts_with("the background of `a` did as many operations as fitted, 100 in `x` but 30"), "{found}");
+    assert_eq!(why(95.0), None);
 }
