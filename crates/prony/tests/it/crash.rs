@@ -8,12 +8,21 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use prony_analysis::crash;
-use prony_model::crash::{CrashSummary, CrashVerdict, CutEnding, CutRecord, Found};
+use prony_engines::catalog::Catalog;
+use prony_model::catalog::Overrides;
+use prony_model::crash::{
+    CrashSummary, CrashVerdict, CutEnding, CutKind, CutRecord, Fault, FaultKind, Found, ImageRecord, Survived,
+};
+use prony_model::reading::Reading;
+use prony_model::record::{Effective, EffectiveStore};
+use prony_model::units::Nanos;
 use prony_results::{Database, RunData, RunId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::bench::{Bench, PRONY};
+use crate::records;
+use crate::synthetic::{run_data, trial};
 
 /// Stores with these levels, whose writes of two collections are cut so often.
 fn experiment(stores: &str, cuts: u32) -> String {
@@ -36,6 +45,46 @@ fn experiment(stores: &str, cuts: u32) -> String {
         );
     }
     text
+}
+
+/// A run with a cut that broke a promise.
+pub(crate) fn example() -> RunData {
+    let raw = prony_experiment::parse(&power_cuts("sqlite = { engine = \"sqlite\" }"), "file").unwrap();
+    let experiment = prony_experiment::check(&raw, &Catalog, &Overrides::default()).unwrap();
+    let Effective::Store(store) = records::store() else { unreachable!() };
+    let found = Survived {
+        open: Nanos::from_micros(350),
+        lost: 2,
+        lost_at_most: 2,
+        oldest_lost: Some(Nanos::from_millis(4)),
+        faults: vec![Fault { kind: FaultKind::Partial, text: "record 17 of commit 130 is missing".to_owned() }],
+        integrity: Some(vec!["row 3 missing from index".to_owned()]),
+        refuses_writes: Some("database disk image is malformed".to_owned()),
+        unfinished: Some("the check did not end within 60 s".to_owned()),
+        ..Survived::default()
+    };
+    let images = vec![ImageRecord { image: 0, contains: "none".to_owned(), found: Found::Survived(Box::new(found)) }];
+    let ending = CutEnding::Cut {
+        acknowledged: 131,
+        after: Nanos::from_millis(90),
+        images,
+        remarks: vec!["writes through a mapping were held back until the cut".to_owned()],
+        saved: Reading::Measured("prony-cuts/7-0".to_owned()),
+    };
+    let cut = CutRecord {
+        variant: 0,
+        phase: "crash".to_owned(),
+        cut: 0,
+        kind: CutKind::PowerCut,
+        seed: 42,
+        moment: Nanos::from_millis(90),
+        effective: Some(EffectiveStore::clone(&store)),
+        ending,
+        took: Nanos::from_millis(900),
+    };
+    let failed =
+        CutRecord { cut: 1, ending: CutEnding::Failed { message: "the disk is full".to_owned() }, ..cut.clone() };
+    RunData { cuts: vec![cut, failed], ..run_data(experiment, 1, vec![trial(0, 0, 0)]) }
 }
 
 fn summaries(data: &RunData) -> Vec<CrashSummary> {

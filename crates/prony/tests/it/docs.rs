@@ -45,7 +45,8 @@ fn the_schema_is_the_checkers_own() {
 
 #[test]
 fn the_page_of_results_is_that_of_their_schema() {
-    same("docs/results-keys.md", &crate::results_page::page(&prony_report::export::document::schema()));
+    let schema = prony_report::export::document::schema();
+    same("docs/results-keys.md", &crate::results_page::page(&schema, &crate::results_page::documents("profile-page")));
 }
 
 #[test]

@@ -58,6 +58,13 @@ fn run(experiment: &Experiment, blocks: u32) -> RunData {
     run_data(experiment.clone(), records.len() as u32, records)
 }
 
+/// A run that has shares of every kind.
+pub(crate) fn example() -> RunData {
+    let mut data = run(&plan(&["small", "large"], BLOCKS), BLOCKS);
+    data.trials.iter_mut().filter(|t| t.trial.variant == 4).for_each(ends_by_memory);
+    data
+}
+
 fn above(data: &RunData) -> Vec<Above> {
     floor::of(data, &"source.time".parse::<MetricName>().unwrap())
 }

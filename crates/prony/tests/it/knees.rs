@@ -6,6 +6,7 @@ use prony_model::catalog::Overrides;
 use prony_model::reading::Reading;
 use prony_model::record::{Completion, TrialRecord};
 use prony_report::plot::data::knee::{self, Load};
+use prony_results::RunData;
 use prony_stats::knee::NoKnee;
 
 use crate::synthetic::{key, noise, phase, run_data, trial};
@@ -16,8 +17,22 @@ const CONNECTIONS: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 /// What requests over so many connections gave: goodput, and database operations for each success.
 type Gave = fn(f64) -> (f64, f64);
 
-/// The load of a run over connections, with noise of a few percent.
+/// The load of a run over connections.
 fn loads(gave: Gave, blocks: u32) -> Vec<Load> {
+    knee::of(&run(gave, blocks))
+}
+
+/// A run whose goodput falls while the work rises.
+pub(crate) fn example() -> RunData {
+    run(falls, BLOCKS)
+}
+
+fn falls(n: f64) -> (f64, f64) {
+    if n <= 10.0 { (100.0 * n, 5.0) } else { (10_000.0 / n, 5.0 * n / 10.0) }
+}
+
+/// A run over connections, with noise of a few percent.
+fn run(gave: Gave, blocks: u32) -> RunData {
     let text = "[factors]\nconnections = [1, 2, 5, 10, 20, 50, 100]\nsize = [10, 20]\n\
         [compare]\nbaseline = { connections = 1, size = 10 }\nmetric = \"insert.rate\"\nblocks = 6\n\
         [[phase]]\nname = \"insert\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/{size}\", requests = 100, connections = \"{connections}\" }\n";
@@ -39,7 +54,7 @@ fn loads(gave: Gave, blocks: u32) -> Vec<Load> {
             trials.push(TrialRecord { phases: vec![record], ..trial(position, block, variant.id) });
         }
     }
-    knee::of(&run_data(experiment, 1, trials))
+    run_data(experiment, 1, trials)
 }
 
 #[test]
@@ -59,8 +74,7 @@ fn knee_is_at_the_capacity_and_of_the_factor_that_is_load() {
 
 #[test]
 fn goodput_that_falls_while_work_rises_is_named() {
-    let gave = |n: f64| if n <= 10.0 { (100.0 * n, 5.0) } else { (10_000.0 / n, 5.0 * n / 10.0) };
-    let found = loads(gave, BLOCKS);
+    let found = loads(falls, BLOCKS);
     let (metric, overload) = found[0].overload.as_ref().unwrap();
     assert_eq!((metric.to_string().as_str(), overload.best, overload.at), ("insert.db.operations.per.ok", 10.0, 20.0));
     let sentences = found[0].sentences();

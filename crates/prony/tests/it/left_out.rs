@@ -40,6 +40,18 @@ fn run(experiment: &Experiment) -> RunData {
     run_data(experiment.clone(), records.len() as u32, records)
 }
 
+/// A run of which each change is left out in turn.
+pub(crate) fn example() -> RunData {
+    let mut data = run(&plan(&["few", "many"]));
+    data.trials.iter_mut().filter(|trial| trial.trial.variant == 2).for_each(ends_by_memory);
+    data
+}
+
+fn ends_by_memory(trial: &mut TrialRecord) {
+    trial.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
+    trial.phases = vec![not_reached("build")];
+}
+
 fn effects(data: &RunData) -> Vec<Table> {
     build(data, &Options::default()).effects
 }
@@ -129,10 +141,7 @@ fn what_cannot_be_judged_says_so() {
     let mut data = run(&experiment);
     for trial in data.trials.iter_mut().filter(|trial| matches!(trial.trial.variant, 1 | 2)) {
         match trial.trial.variant {
-            1 => {
-                trial.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
-                trial.phases = vec![not_reached("build")];
-            }
+            1 => ends_by_memory(trial),
             _ => trial.phases = vec![phase("build", &[("time", 1e9 * (1.0 + noise(trial.trial.position.into())))])],
         }
     }

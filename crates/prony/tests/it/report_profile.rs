@@ -93,6 +93,16 @@ fn stored(name: &str) -> (Database, RunId, Vec<TrialRecord>) {
     (database, run, trials)
 }
 
+/// The document of a run with profiles, in a database of this name.
+pub(crate) fn example(name: &str) -> Value {
+    let (database, run, _) = stored(name);
+    let data = database.load_run(run).unwrap();
+    let profiles = prony_report::profiles::load(&database, &data, |_| true).unwrap();
+    let mut text = Vec::new();
+    document(&data, &build(&data, &Default::default()), &profiles, None, &mut text).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
 #[test]
 fn the_page_has_the_functions_and_calls_of_each_profiled_phase() {
     let (database, run, trials) = stored("profile");
