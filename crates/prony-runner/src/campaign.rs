@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use prony_analysis::verdicts::gate::Gate;
 use prony_experiment::design::Experiment;
 use prony_model::record::TrialRecord;
 use prony_model::trial::PlannedTrial;
@@ -34,6 +35,8 @@ pub struct Campaign<'a> {
     pub(crate) began: Nanos,
     /// The number of this session.
     pub(crate) session: u32,
+    /// Conditions that are to be decided.
+    pub(crate) gates: &'a [Gate],
     gathered: Gathered,
     /// The warnings that were printed.
     pub(crate) new_warnings: NewWarnings,
@@ -52,7 +55,7 @@ impl<'a> Campaign<'a> {
     /// A run of which earlier sessions finished the first `done` trials of the plan.
     pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: usize) -> Self {
         let (began, gathered, new_warnings) = (monotonic(), Gathered::default(), NewWarnings::default());
-        Self { database, run, plan, done: count(done), began, session: 0, gathered, new_warnings }
+        Self { database, run, plan, done: count(done), began, session: 0, gates: &[], gathered, new_warnings }
     }
 
     /// The same run with another begin, a time of the monotonic clock: the run's time includes what precedes the first
@@ -60,6 +63,12 @@ impl<'a> Campaign<'a> {
     #[must_use]
     pub fn since(self, began: Nanos) -> Self {
         Self { began, ..self }
+    }
+
+    /// The same run, which ends early only if these conditions are decided too.
+    #[must_use]
+    pub fn deciding(self, gates: &'a [Gate]) -> Self {
+        Self { gates, ..self }
     }
 
     /// The same run, resumed in this session.

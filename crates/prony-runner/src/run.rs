@@ -29,6 +29,7 @@ use crate::run_duration::RunDuration;
 use crate::scratch::elsewhere;
 use crate::{estimate, trial};
 use prony_analysis::verdicts;
+use prony_analysis::verdicts::gate::Gate;
 use prony_results::{Database, RunId, RunStart, RunStatus};
 
 /// How often trials of milliseconds are synced.
@@ -60,18 +61,19 @@ impl Summary {
     }
 }
 
-/// Begins a run of a checked experiment and runs it to its end; scratch is made in `near`.
+/// Begins a run of a checked experiment and runs it to its end, with more blocks as long as one of the gates is not decided; scratch
+/// is made in `near`.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
 pub fn begin(
-    experiment: &Experiment,
+    (experiment, gates): (&Experiment, &[Gate]),
     database: &Path,
     near: &Path,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
-    begin_in(experiment, &mut Database::create(database)?, near, interrupt, observer)
+    begin_in((experiment, gates), &mut Database::create(database)?, near, interrupt, observer)
 }
 
 /// The same in a database that is open.
@@ -79,7 +81,7 @@ pub fn begin(
 /// # Errors
 /// As [`begin`].
 pub fn begin_in(
-    experiment: &Experiment,
+    (experiment, gates): (&Experiment, &[Gate]),
     database: &mut Database,
     near: &Path,
     interrupt: Interrupt,
@@ -107,7 +109,7 @@ pub fn begin_in(
         planned: planned(experiment, &plan, 0),
         scratch: elsewhere.as_deref(),
     })?;
-    let campaign = Campaign::new(database, run, &plan, 0).since(began);
+    let campaign = Campaign::new(database, run, &plan, 0).since(began).deciding(gates);
     Ok((run, self::run(campaign, &context, observer)?))
 }
 
@@ -223,16 +225,21 @@ impl Session<'_> {
         Ok(true)
     }
 
-    /// Whether more blocks could change no comparison any more.
+    /// Whether more blocks could change no comparison any more, and could decide no gate. Intervals hold at all planned analyses
+    /// together, whatever ends the run.
     fn is_settled(&mut self, blocks: u32) -> Result<bool, Error> {
-        let settled = verdicts::of(&self.campaign.database.load_run(self.campaign.run)?).are_final();
+        let data = self.campaign.database.load_run(self.campaign.run)?;
+        let verdicts = verdicts::of(&data);
+        let settled =
+            verdicts.are_final() && !self.campaign.gates.iter().any(|gate| gate.is_open(&verdicts.lines, &data));
         if settled {
             let compare = self.context.experiment.compare();
             let level = number::percent(1.0 - compare.alpha.get());
+            let and_gates = if self.campaign.gates.is_empty() { "" } else { " and conditions of `--fail-if`" };
             // Readers asked whether a run that ends when it has decided is optional stopping.
             self.notice(
                 format!(
-                    "stopped after {blocks} blocks: all comparisons were decided at a planned interim analysis; the {level} \
+                    "stopped after {blocks} blocks: all comparisons{and_gates} were decided at a planned interim analysis; the {level} \
                      level covers all planned analyses together, so that stopping early does not weaken it"
                 ),
                 Some(match (compare.budget, most_blocks(self.context.experiment)) {

@@ -35,6 +35,11 @@ impl Gate {
         if self.metric.key.metric.better() == Better::Neither && self.is_of_less() { -bound } else { bound }
     }
 
+    /// Whether more blocks could decide it.
+    pub fn is_open(&self, lines: &[Line], data: &RunData) -> bool {
+        Verdicted::of(self, lines, &data.trials).answer() == Answer::Unsure
+    }
+
     /// Whether the gate forbids values below the baseline's.
     fn is_of_less(&self) -> bool {
         match self.metric.key.metric.better() {

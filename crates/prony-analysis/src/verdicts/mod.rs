@@ -111,7 +111,7 @@ impl Verdicts {
 /// The verdicts of a run.
 ///
 /// A run with a time budget has a closing analysis once it has ended, unless all comparisons were decided at an interim
-/// analysis. A run that was interrupted has none: the user may have interrupted it because of its results.
+/// analysis and it ended there. A run that was interrupted has none: the user may have interrupted it because of its results.
 pub fn of(data: &RunData) -> Verdicts {
     let compare = data.experiment.compare();
     let mut verdicts = Verdicts { margin: compare.margin.get(), alpha: compare.alpha.get(), ..Verdicts::default() };
@@ -121,7 +121,10 @@ pub fn of(data: &RunData) -> Verdicts {
         return verdicts;
     }
     verdicts.lines = judged(data, pairs.clone(), (verdicts.alpha, verdicts.margin), false);
-    if compare.budget.is_some() && data.head.status == RunStatus::Done && !verdicts.are_final() {
+    // Gates that were not decided let a run go on.
+    let went_on = verdicts.lines.iter().any(|line| line.comparison.complete > line.comparison.blocks);
+    let ended = compare.budget.is_some() && data.head.status == RunStatus::Done;
+    if ended && (went_on || !verdicts.are_final()) {
         verdicts.lines = judged(data, pairs, (verdicts.alpha, verdicts.margin), true);
     }
     verdicts

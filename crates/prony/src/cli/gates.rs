@@ -25,6 +25,11 @@ pub(crate) struct GateArguments {
 }
 
 impl GateArguments {
+    /// The conditions, which a run decides before it ends early.
+    pub(crate) fn all(&self) -> &[Gate] {
+        &self.fail_if
+    }
+
     /// The answers of the conditions for the run, and their texts.
     pub(crate) fn of_run(&self, data: &RunData) -> (Vec<Verdicted>, Vec<String>) {
         if self.fail_if.is_empty() {

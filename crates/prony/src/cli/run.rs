@@ -231,7 +231,7 @@ fn fresh(
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
     }
-    Ok(run::begin(&experiment, path, &near, interrupt, observer)?)
+    Ok(run::begin((&experiment, arguments.gates.all()), path, &near, interrupt, observer)?)
 }
 
 fn resume(
@@ -278,6 +278,7 @@ fn resume(
     let context = RunContext::new(&experiment, &near, &[path], interrupt, observer)?;
     let session = database.begin_session(head.id, &context.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
     let campaign = Campaign::new(&mut database, head.id, &plan, done.len()).since(began).in_session(session);
+    let campaign = campaign.deciding(arguments.gates.all());
     Ok((head.id, run::run(campaign, &context, observer)?))
 }
 

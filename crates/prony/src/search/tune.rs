@@ -203,7 +203,7 @@ fn within_budget(blocks: Blocks, trials_left: Option<u32>, compared: u32) -> (Bl
 fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_>) -> Result<Confirmed, Error> {
     let Means { database, near, interrupt, observer, .. } = means;
     observer.event(&Event::Notice { text, hint: None });
-    let (run, summary) = run::begin(duel, database, near, interrupt, observer)?;
+    let (run, summary) = run::begin((duel, &[]), database, near, interrupt, observer)?;
     let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
     let constraints =

@@ -10,6 +10,8 @@ use prony_model::units::Nanos;
 use prony_results::{Database, RunData, RunId, RunStatus};
 use tempfile::TempDir;
 
+use crate::bench::Bench;
+
 /// Two equal programs that take half a second each, in blocks of three trials.
 const SLOW: &str = r#"
 [factors.command]
@@ -208,4 +210,49 @@ fn estimates_include_work_outside_the_trials() {
     let expected = if known.contains(" min") { about * 60.0 } else { about };
     let took: f64 = run(dir.path()).trials.iter().map(|t| seconds(Spent::of(&t.conditions, t.took).time)).sum();
     assert!(expected >= 15.0 && expected / (took * 10.0) < 1.5 && took * 10.0 / expected < 1.5, "{check}{took}");
+}
+
+/// A run ended with its comparison decided and its gate open, and the gate passed a change that more blocks would have refused.
+#[test]
+fn run_goes_on_until_its_gates_are_decided() {
+    let bench = Bench::new();
+    // After six blocks `b` is slower by 4 % to 30 %, later by 20 %.
+    bench.write(
+        "times.sh",
+        "[ $1 = a ] && { echo time 1000; exit; }\n\
+         echo x >> \"$2\"\n\
+         n=$(wc -l < \"$2\")\n\
+         set -- 1040 1250 1080 1200 1120 1300\n\
+         [ $n -le 6 ] && shift $((n - 1)) || set -- 1200\n\
+         echo time $1\n",
+    );
+    let [script, count] = ["times.sh", "count"].map(|name| bench.path(name).display().to_string());
+    bench.write(
+        "x.toml",
+        format!(
+            "[factors]\ns = [\"a\", \"b\"]\n[compare]\nbaseline = {{ s = \"a\" }}\nblocks = {{ min = 6, max = 60 }}\n\
+             [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"sh\", {script:?}, \"{{s}}\", {count:?}]\n\
+             [[phase]]\nname = \"run\"\nread = 'time (?<time_us>[0-9.]+)'\n"
+        ),
+    );
+    let run = |gate: &[&str]| {
+        let _ = std::fs::remove_file(bench.path("count"));
+        let output = bench.prony(&[&["run", "x.toml"], gate].concat());
+        let said = [&output.stderr[..], &output.stdout[..]].map(String::from_utf8_lossy).concat();
+        (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let (code, without) = run(&[]);
+    let stopped = |said: &str, what: &str| {
+        let end = format!(" blocks: all comparisons{what} were decided");
+        let (before, _) = said.split_once(&end).unwrap_or_else(|| panic!("{said}"));
+        before.rsplit(' ').next().unwrap().parse::<u32>().unwrap()
+    };
+    assert_eq!(code, Some(0));
+    let early = stopped(&without, "");
+    let (code, said) = run(&["--fail-if", "run.time slower 12%"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(stopped(&said, " and conditions of `--fail-if`") > early, "{said}");
+    let (code, said) = run(&["--fail-if", "run.time slower 35%"]);
+    assert!(code == Some(0) && said.contains("every gate passes"), "{said}");
+    assert_eq!(stopped(&said, " and conditions of `--fail-if`"), early, "{said}");
 }

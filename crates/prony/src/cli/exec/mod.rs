@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not in the folder where the commands run: they may list its files.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
-    let ran = run::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer);
+    let ran = run::begin_in((&experiment, arguments.gates.all()), &mut database, &near, interrupt, &mut *observer);
     let (id, summary) = ran.map_err(|error| wording::of_options(error, &typed))?;
     drop(observer);
     let data = database.load_run(id)?;
