@@ -1,5 +1,6 @@
 //! Reads an output stream of a program in bounded memory, and splits it into lines if boundaries depend on lines.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
@@ -10,7 +11,7 @@ use prony_os::launch::{Capture, Captured};
 /// Bytes of beginning and end that are stored.
 const CAPTURED: usize = 4 << 10;
 
-/// A longer line is cut here: what patterns search for is at the begin of lines that people read.
+/// No pattern is searched for in a longer line: what is cut off might belong to what it finds.
 const LONGEST_LINE: usize = 64 << 10;
 
 /// Buffers read in one go, so that a fast writer on one stream does not starve the other streams.
@@ -21,6 +22,10 @@ pub struct Stream {
     source: Option<File>,
     capture: Capture,
     pending: Vec<u8>,
+    /// Whether the line is longer than what is pending.
+    cut: bool,
+    /// Lines that were too long.
+    too_long: u64,
     lines: bool,
 }
 
@@ -36,7 +41,7 @@ pub enum Taken {
 impl Stream {
     /// From a non-blocking source; `lines` if its lines matter.
     pub fn new(source: Option<File>, lines: bool) -> Self {
-        Self { source, capture: Capture::new(CAPTURED, CAPTURED), pending: Vec::new(), lines }
+        Self { source, capture: Capture::new(CAPTURED, CAPTURED), pending: Vec::new(), cut: false, too_long: 0, lines }
     }
 
     /// The descriptor to wait for, until the stream ends.
@@ -44,8 +49,8 @@ impl Stream {
         self.source.as_ref()
     }
 
-    /// Reads what is there, and hands over each line that it completes, invalid UTF-8 replaced, with the instant at which its
-    /// end had been read.
+    /// Reads what is there, and hands over each line that it completes and that is not too long, bytes that are no UTF-8 as `\xHH`,
+    /// with the instant at which its end had been read.
     pub fn take(&mut self, buffer: &mut [u8], line: &mut dyn FnMut(&str, Nanos)) -> Taken {
         for _ in 0..ROUNDS {
             let Some(source) = &mut self.source else { return Taken::Empty };
@@ -81,11 +86,15 @@ impl Stream {
     fn keep(&mut self, bytes: &[u8]) {
         let room = LONGEST_LINE.saturating_sub(self.pending.len()).min(bytes.len());
         self.pending.extend_from_slice(&bytes[..room]);
+        self.cut |= room < bytes.len();
     }
 
     fn hand_over(&mut self, line: &mut dyn FnMut(&str)) {
-        let text = String::from_utf8_lossy(&self.pending);
-        line(text.trim_end_matches('\r'));
+        if std::mem::take(&mut self.cut) {
+            self.too_long += 1;
+        } else {
+            line(escaped(&self.pending).trim_end_matches('\r'));
+        }
         self.pending.clear();
     }
 
@@ -98,8 +107,21 @@ impl Stream {
 
     /// The stored bytes.
     pub fn captured(&self) -> Captured {
-        self.capture.captured()
+        Captured { too_long: self.too_long, ..self.capture.captured() }
     }
+}
+
+/// Bytes as text, in which other bytes are other text: answers are compared by it.
+fn escaped(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.into();
+    }
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text += chunk.valid();
+        chunk.invalid().iter().for_each(|byte| text += &format!("\\x{byte:02x}"));
+    }
+    text.into()
 }
 
 #[cfg(test)]
@@ -132,13 +154,16 @@ mod tests {
     }
 
     #[test]
-    fn invalid_utf8_is_replaced_and_endless_lines_are_cut() {
-        assert_eq!(read(&[b"a\xff\xfeb\n"]).0, ["a\u{fffd}\u{fffd}b"]);
+    fn invalid_utf8_is_escaped_and_lines_that_are_too_long_are_counted() {
+        assert_eq!(read(&[b"a\xff\xfeb\n"]).0, ["a\\xff\\xfeb"]);
         let mut stream = Stream::new(None, true);
         let mut lines = Vec::new();
         stream.push(&vec![b'x'; LONGEST_LINE], &mut |line| lines.push(line.len()));
         stream.push(b"yyy\nz\n", &mut |line| lines.push(line.len()));
-        assert_eq!(lines, [LONGEST_LINE, 1]);
+        stream.push(&vec![b'x'; LONGEST_LINE], &mut |line| lines.push(line.len()));
+        stream.push(b"\n", &mut |line| lines.push(line.len()));
+        assert_eq!(lines, [1, LONGEST_LINE]);
         assert!(stream.captured().omitted > 0);
+        assert_eq!(stream.captured().too_long, 1);
     }
 }

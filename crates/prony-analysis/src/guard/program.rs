@@ -40,6 +40,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings.extend(late(spec, record));
     findings.extend(coarse_cpu(record));
     findings.extend(flooded(record));
+    findings.extend(lines_too_long(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
     findings.extend(probe::check(record));
@@ -277,6 +278,15 @@ pub(crate) fn flooded(record: &TrialRecord) -> Option<Finding> {
         = \"null\"`, with `exec` `--output null`";
     let found = Finding::of("output_flooded", Severity::Warning, message, hint);
     Some(found.with(json!({ "stdout": stdout, "stderr": stderr })))
+}
+
+/// Lines in which no pattern was searched for.
+fn lines_too_long(record: &TrialRecord) -> Option<Finding> {
+    let output = &record.program()?.output;
+    let lines = Some(output.stdout.too_long + output.stderr.too_long).filter(|lines| *lines > 0)?;
+    let message = format!("{} longer than 64 KiB, and no pattern was searched for in them", count(lines, "line is"));
+    let hint = "write what the patterns of phases search for in lines of their own";
+    Some(Finding::of("lines_too_long", Severity::Warning, message, hint).with(json!({ "lines": lines })))
 }
 
 /// Processes continued to run after the program's own process had ended.

@@ -18,9 +18,12 @@ pub(super) fn same(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
 /// Whether a phase does the same in both but for what each operation asks: other queries, other lengths of scans.
 pub(super) fn differ_in_query(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
     let Some((x, y)) = named(a, phase).zip(named(b, phase)) else { return false };
-    let asks =
-        matches!((&x.action, &y.action), (Action::Find(_), Action::Find(_)) | (Action::Scan(_), Action::Scan(_)));
-    asks && alike(a, b, x, y) && !same_kind(&x.action, &y.action)
+    ask_other(&x.action, &y.action) && alike(a, b, x, y)
+}
+
+/// Whether these are queries that differ, or scans of other lengths.
+pub(super) fn ask_other(a: &Action, b: &Action) -> bool {
+    matches!((a, b), (Action::Find(_), Action::Find(_)) | (Action::Scan(_), Action::Scan(_))) && !same_kind(a, b)
 }
 
 /// Whether the data is the same and as many operations are drawn alike.

@@ -21,9 +21,8 @@ const MISSES: f64 = 0.01;
 /// where other requests were sent, by as much more than [`WORK`] at most.
 const ROWS: f64 = 0.10;
 
-/// Why times of operations are not compared, where as many operations as fit were run, then or before, and not the same share of them found a
-/// record, or scans, queries and requests did not find as many: they do other work. Rows of answers that cannot be compared one by
-/// one, since other requests were sent or some failed, are compared in the same way.
+/// Why times of operations are not compared, where not the same share of them found a record, or scans, queries and requests did not find
+/// as many: they do other work. Answers that can be compared one by one are compared in that way, queries that differ are warned of.
 pub(super) fn unequal(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
     (b, variant): (&PhaseSpec, &VariantTrials<'_>),
@@ -53,10 +52,10 @@ pub(super) fn unequal(
             )
         });
     }
-    let removes = matches!(a.action_of(instance), Action::Delete(_));
-    if !timed || !by_time && !removes {
+    if !timed {
         return None;
     }
+    let removes = matches!(a.action_of(instance), Action::Delete(_));
     let misses = |all| per_operation(all, (&name.phase, instance), Metric::Misses).map(|(misses, _)| misses);
     let of_each = [(baseline, misses(baseline)), (variant, misses(variant))];
     if by_time
@@ -92,7 +91,11 @@ fn most_rows(
     by_time: bool,
     name: &MetricName,
 ) -> Option<f64> {
-    let Some((one, other)) = a.action.http().zip(b.action.http()) else { return by_time.then_some(ROWS) };
+    let Some((one, other)) = a.action.http().zip(b.action.http()) else {
+        // Other queries may find other rows.
+        let asked_alike = !questions::ask_other(&a.action, &b.action);
+        return (by_time || asked_alike).then_some(ROWS);
+    };
     let is_compared = |phase: &PhaseRecord| phase.answer.as_ref().is_none_or(|answer| answer.comparable);
     let one_by_one = || {
         questions::same(baseline.spec, variant.spec, &name.phase)

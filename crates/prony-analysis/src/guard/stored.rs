@@ -1,5 +1,6 @@
 //! Guards of phases that work on what earlier ones have stored, of which other amounts may be there in two variants.
 
+use super::reads::WORK;
 use super::variant_trials::{VariantTrials, same_work, typical};
 use super::{amount, questions};
 use prony_model::http::HttpSpec;
@@ -8,7 +9,8 @@ use prony_model::record::TrialRecord;
 use prony_model::spec::{BACKGROUND, PhaseSpec};
 use prony_model::units::Unit;
 
-/// By which share amounts of records may differ that were stored or removed for a given time.
+/// By which share amounts of records may differ that were stored or removed for a given time, before times are not compared; what is
+/// as large as these amounts may differ by no more than [`WORK`].
 const AMOUNT: f64 = 0.10;
 
 /// Why a metric is not compared of a phase that works on other amounts. Where the two variants were to store other amounts, times
@@ -32,7 +34,7 @@ pub(super) fn unequal(
     let earlier = baseline.spec.phases.iter().take_while(|earlier| earlier.name != phase.name);
     let mut requested = earlier.filter(|earlier| leaves_for(earlier, phase)).filter(counts);
     by_speed
-        .find_map(|earlier| other_operations(earlier, baseline, variant))
+        .find_map(|earlier| other_operations(earlier, baseline, variant, if is_of_speed { AMOUNT } else { WORK }))
         .or_else(|| requested.find_map(|earlier| other_requests(earlier, baseline, variant)))
 }
 
@@ -58,11 +60,16 @@ fn leaves_for(earlier: &PhaseSpec, phase: &PhaseSpec) -> bool {
 }
 
 /// As many operations as fitted into a given time, or into that of the phase beside them.
-fn other_operations(earlier: &PhaseSpec, baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
+fn other_operations(
+    earlier: &PhaseSpec,
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    most: f64,
+) -> Option<String> {
     ["", BACKGROUND].into_iter().find_map(|instance| {
         let done = |of| typical(of, (&earlier.name, instance), Metric::Operations);
         let (ours, theirs) = done(baseline).zip(done(variant))?;
-        ((ours - theirs).abs() > AMOUNT * ours.max(theirs)).then(|| {
+        ((ours - theirs).abs() > most * ours.max(theirs)).then(|| {
             format!(
                 "{} did as many operations as fitted, {ours:.0} in `{}` but {theirs:.0} in `{}`: other amounts are stored",
                 earlier.subject_of(Some(instance)),

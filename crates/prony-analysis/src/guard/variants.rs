@@ -49,10 +49,11 @@ pub fn disagreements<'a>(
     variant: &VariantTrials<'a>,
 ) -> Vec<(&'a str, &'a Answer, &'a Answer)> {
     let (mut checked, mut found) = (BTreeSet::new(), Vec::new());
+    let alone = [baseline, variant].iter().all(|all| !has_replicas(all.spec));
     for (ours, theirs) in same_work(baseline, variant) {
         for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
             let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
-            let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
+            let Some((a, b)) = other.and_then(|other| differing(phase, other, alone)) else { continue };
             let trials = [(baseline.spec, ours), (variant.spec, theirs)];
             if questions::same(baseline.spec, variant.spec, &phase.name)
                 && refusals::same_before(trials[0], trials[1], &phase.name)
@@ -219,9 +220,9 @@ pub(crate) fn unequal_offer(
     let stored = stored.or(requested);
     let (is_time, is_rate) = (metric.is_time_of_phase(), metric.unit() == Unit::PerSecond);
     let needs = match stored {
-        Some(as_many) if is_time || is_rate => as_many && !a.action.is_bounded_by_time(),
+        // A rate is one for each operation, also where the file asks for other amounts.
+        Some(as_many) => (is_time || is_rate && as_many) && !are(|phase| phase.action.is_bounded_by_time()),
         None => are(is_of_calls) && (is_time || is_rate) || are(reports_operations) && is_time,
-        Some(_) => false,
     };
     if !needs {
         return None;
@@ -270,7 +271,8 @@ fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String
     })
 }
 
-fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, &'a Answer)> {
+/// Two answers that differ. Programs that run `alone` have one digest each; replicas may have different ones, and then no common one.
+fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord, alone: bool) -> Option<(&'a Answer, &'a Answer)> {
     const NONE: &Answer = &Answer { rows: None, digest: String::new(), comparable: true };
     let (x, y) = match (&a.answer, &b.answer) {
         // Of two programs that are asked for the same, one gave none.
@@ -282,9 +284,15 @@ fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, 
     let comparable = x.comparable && y.comparable && a.action == b.action;
     let rows = x.rows.zip(y.rows).map(|(x, y)| x == y);
     let digests = (kind(x) == kind(y)).then(|| x.digest == y.digest);
+    // One of two programs that are asked for the same leaves out its digest.
+    let in_part = alone && a.action == OBSERVE && kind(x) != kind(y);
     // Answers without a common part cannot be compared.
-    let agree = [rows, digests].into_iter().flatten().reduce(|a, b| a && b).unwrap_or(false);
+    let agree = !in_part && [rows, digests].into_iter().flatten().reduce(|a, b| a && b).unwrap_or(false);
     (comparable && !agree).then_some((x, y))
+}
+
+fn has_replicas(spec: &TrialSpec) -> bool {
+    spec.subject.program().is_some_and(|program| program.replicas.is_some())
 }
 
 fn kind_of_digest(answer: &Answer) -> Option<&str> {
@@ -306,6 +314,12 @@ fn disagreement(
         _ if none(a) => format!("`{left}` gave no answer, and `{right}` did"),
         _ if none(b) => format!("`{right}` gave no answer, and `{left}` did"),
         (None, _) if refused(a) && refused(b) => format!("`{left}` and `{right}` refused different operations"),
+        _ if reported(a).is_some() && reported(b).is_none() => {
+            format!("`{left}` reported a digest, and `{right}` none")
+        }
+        _ if reported(b).is_some() && reported(a).is_none() => {
+            format!("`{right}` reported a digest, and `{left}` none")
+        }
         (Some((rows, other_rows)), _) if rows != other_rows => {
             format!("`{left}` returned {}, but `{right}` returned {other_rows}", number::count(rows, "row"))
         }
@@ -316,14 +330,11 @@ fn disagreement(
         (None, None) if kind_of_digest(a) == kind_of_digest(b) => {
             format!("`{left}` and `{right}` answered the same requests with other bodies")
         }
-        (None, None) => format!(
-            "one of `{left}` and `{right}` reports its number of rows and the other a digest, so that their answers \
-             cannot be compared"
-        ),
+        (None, None) => format!("the answers of `{left}` and `{right}` cannot be compared"),
     };
     let itself = same_work(baseline, baseline).into_iter().any(|(one, other)| {
         let of = |trial: &'_ TrialRecord| trial.phases.iter().find(|found| found.name == phase).cloned();
-        of(one).zip(of(other)).is_some_and(|(one, other)| differing(&one, &other).is_some())
+        of(one).zip(of(other)).is_some_and(|(one, other)| differing(&one, &other, true).is_some())
     });
     let hint = if itself {
         "two trials of the baseline differ too: what is random in answers, such as ids and times, has to be left out (`without` of \

@@ -30,6 +30,13 @@ pub struct Captured {
     pub omitted: u64,
     /// Bytes in all.
     pub total: u64,
+    /// Lines that were too long to be searched for patterns.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub too_long: u64,
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Captured {

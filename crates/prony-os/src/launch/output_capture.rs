@@ -62,6 +62,7 @@ impl Capture {
             last: String::from_utf8_lossy(&last).into_owned(),
             omitted: self.total - (self.first.len() + self.last.len()) as u64,
             total: self.total,
+            too_long: 0,
         }
     }
 }
@@ -114,7 +115,7 @@ mod tests {
 
     fn expected(first: &str, last: &str, omitted: u64) -> Captured {
         let total = (first.len() + last.len()) as u64 + omitted;
-        Captured { first: first.into(), last: last.into(), omitted, total }
+        Captured { first: first.into(), last: last.into(), omitted, total, too_long: 0 }
     }
 
     #[test]

@@ -194,7 +194,7 @@ pub(crate) fn store() -> Effective {
 }
 
 fn output() -> Output {
-    let wrote = |first: &str| Captured { first: first.into(), last: "end".into(), omitted: 4, total: 20 };
+    let wrote = |first: &str| Captured { first: first.into(), last: "end".into(), omitted: 4, total: 20, too_long: 1 };
     Output { stdout: wrote("out"), stderr: wrote("err") }
 }
 

@@ -212,8 +212,8 @@ fn as_many_operations_must_be_offered_though_another_collection_varies() {
     };
     assert_eq!(of(100, 99, 1000.0), (None, vec![]));
     let why = "`x` attempted 1000 operations, but `y` attempted 400".to_owned();
-    assert_eq!(of(100, 99, 400.0), (Some(why), vec!["work_differs".to_owned()]));
-    assert_eq!(of(200, 10, 400.0), (None, vec![]), "there are teachers students");
+    assert_eq!(of(100, 99, 400.0), (Some(why.clone()), vec!["work_differs".to_owned()]));
+    assert_eq!(of(200, 10, 400.0), (Some(why), vec![]), "the file asks for it, and it is other work all the same");
 }
 
 #[test]
