@@ -38,7 +38,7 @@ const fn allowed(promise: &Promise, kind: CutKind) -> Option<Allowed> {
         }
         (CutKind::PowerCut, _, PowerCut::LastCommit) => (1, "loses at most the last commit"),
         (CutKind::Kill, ProcessCrash::LosesTail, _) | (CutKind::PowerCut, _, PowerCut::Tail) => (u64::MAX, tail),
-        (CutKind::PowerCut, _, PowerCut::Anything) => return None,
+        (CutKind::Kill, ProcessCrash::Anything, _) | (CutKind::PowerCut, _, PowerCut::Anything) => return None,
     };
     Some(Allowed { lost, words })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
-use prony_model::spec::{DocumentFile, FieldSpec, StoreSpec};
+use prony_model::spec::{DocumentFile, Durability, FieldSpec, StoreSpec};
 use prony_model::units::Bytes;
 use prony_workload::survey;
 
@@ -68,6 +68,9 @@ impl EngineCatalog for Catalog {
     fn facts(&self, store: &StoreSpec) -> Option<EngineFacts> {
         let described = registry::describe(&store.engine).ok()?;
         let can = registry::capabilities(store).ok()?;
+        let mut classes: Vec<Durability> = described.promises.iter().map(|promise| promise.class).collect();
+        // What a class promises may depend on more settings.
+        classes.dedup();
         Some(EngineFacts {
             batches: can.batches,
             reads_own_writes: can.reads_own_writes,
@@ -80,7 +83,7 @@ impl EngineCatalog for Catalog {
             own_documents: can.own_documents,
             server: can.server,
             max_key: can.max_key,
-            classes: described.promises.iter().map(|promise| promise.class).collect(),
+            classes,
         })
     }
 

@@ -37,6 +37,12 @@ pub trait Driver: 'static {
     /// An unknown option, a value that does not fit, or a durability class that is not offered.
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>>;
 
+    /// What it promises with the settings that result from `spec`, if these are right: one of those of its description.
+    fn promise(spec: &StoreSpec) -> Option<Promise> {
+        let class = Self::check(spec).ok()?.class;
+        Self::describe().promises.into_iter().find(|promise| promise.class == class)
+    }
+
     /// What it can do with the settings that result from `spec`.
     fn capabilities(_spec: &StoreSpec) -> Capabilities {
         Self::describe().capabilities

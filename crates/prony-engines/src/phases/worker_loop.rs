@@ -70,9 +70,8 @@ pub(super) fn effective<D: Driver>(
         let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         Stop::Unsupported { engine: engine.name.clone(), what }
     })?;
-    let promise = engine.promises.iter().find(|promise| promise.class == settings.class);
     Ok(EffectiveStore {
-        promise: promise.cloned(),
+        promise: D::promise(spec),
         engine: engine.name,
         version: store.and_then(Store::version).unwrap_or(engine.version),
         library: engine.library,

@@ -24,8 +24,8 @@ use self_cell::self_cell;
 
 use self::settings::Config;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Table, Then,
-    Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Promise, Read, Session, Settings, Store,
+    Table, Then, Write,
 };
 use crate::failure::{disk_full, failed, refused};
 use crate::own_query::OwnQuery;
@@ -146,6 +146,10 @@ impl Driver for Sqlite {
         let Ok(config) = settings::configure(spec) else { return can };
         // Only a write-ahead log leaves the pages in place that readers read.
         Capabilities { processes: !config.exclusive(), commits_wait_for_readers: !config.has_log(), ..can }
+    }
+
+    fn promise(spec: &StoreSpec) -> Option<Promise> {
+        settings::promise_of(&settings::configure(spec).ok()?)
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<SqliteStore, EngineError> {

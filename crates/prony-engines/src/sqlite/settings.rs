@@ -9,13 +9,14 @@
 //! - `truncate`, `persist`: the journal is cut or its header zeroed and then synced under FULL and
 //!   EXTRA (`pager_end_transaction`, `zeroJournalHdr`): strict.
 //! - NORMAL with a journal file: the documentation grants a chance of corruption (none); OFF: none.
-//! - `memory`, `off`: there is no journal on the disk to repair a half-written commit with (none).
+//! - `memory`, `off`: there is no journal on the disk to repair a half-written commit with (none). A process that ends within a
+//!   transaction may leave the database damaged then ("PRAGMA journal_mode" in the documentation).
 
 use prony_model::record::effective::{NamedSettings, named};
 use prony_model::spec::{Durability, StoreSpec};
 use rusqlite::Connection;
 
-use crate::driver::{InForce, OptionFault, OptionKind, OptionSpec, Promise};
+use crate::driver::{InForce, OptionFault, OptionKind, OptionSpec, ProcessCrash, Promise};
 use crate::options::{self, Options, one_of, option, promise};
 
 const JOURNALS: [&str; 6] = ["wal", "delete", "truncate", "persist", "memory", "off"];
@@ -63,8 +64,19 @@ pub(super) fn promises() -> Vec<Promise> {
         ),
         promise(Durability::Bounded, "journal delete with synchronous full", false),
         promise(Durability::Relaxed, "journal wal with synchronous normal", false),
-        promise(Durability::None, "synchronous off; normal without wal; journal memory or off", false),
+        promise(Durability::None, "synchronous off, or normal without wal, with a journal on the disk", false),
+        Promise { process_crash: ProcessCrash::Anything, ..promise(Durability::None, "journal memory or off", false) },
     ]
+}
+
+/// The promise of these settings.
+pub(super) fn promise_of(config: &Config) -> Option<Promise> {
+    let on_the_disk = !matches!(config.journal, "memory" | "off");
+    let is_of = |promise: &Promise| {
+        let damages = promise.process_crash == ProcessCrash::Anything;
+        promise.class == config.class() && damages != on_the_disk
+    };
+    promises().into_iter().find(is_of)
 }
 
 /// The durability class that results from a journal and a `synchronous` (0 to 3).
@@ -259,6 +271,18 @@ mod tests {
         assert_eq!(settled(Some(Bounded), &[]), ("delete", "full", Bounded));
         assert_eq!(settled(Some(Relaxed), &[]), ("wal", "normal", Relaxed));
         assert_eq!(settled(Some(None), &[]), ("wal", "off", None));
+    }
+
+    #[test]
+    fn process_crash_may_damage_what_has_no_journal_on_the_disk() {
+        let crash = |durability, options: &[(&str, &str)]| {
+            promise_of(&configure(&spec(durability, options)).unwrap()).unwrap().process_crash
+        };
+        assert_eq!(crash(Some(Durability::None), &[]), ProcessCrash::Keeps);
+        assert_eq!(crash(None, &[]), ProcessCrash::Keeps);
+        assert_eq!(crash(None, &[("journal", "truncate"), ("synchronous", "off")]), ProcessCrash::Keeps);
+        assert_eq!(crash(None, &[("journal", "memory")]), ProcessCrash::Anything);
+        assert_eq!(crash(None, &[("journal", "off"), ("synchronous", "off")]), ProcessCrash::Anything);
     }
 
     #[test]

@@ -199,6 +199,8 @@ pub enum ProcessCrash {
     Keeps,
     /// The most recent commits.
     LosesTail,
+    /// Everything: the store may be damaged.
+    Anything,
 }
 
 /// Which acknowledged commits a power failure may lose.

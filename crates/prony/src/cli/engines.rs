@@ -121,6 +121,7 @@ const fn crash(crash: ProcessCrash) -> &'static str {
     match crash {
         ProcessCrash::Keeps => "nothing",
         ProcessCrash::LosesTail => "the most recent commits",
+        ProcessCrash::Anything => "anything",
     }
 }
 
