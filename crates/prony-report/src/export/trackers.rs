@@ -3,12 +3,12 @@
 //!
 //! Exported are the metrics that the experiment compares, as they are stored: nanoseconds, bytes, numbers. A tracker shows one
 //! number for a commit and cannot show why there is none, so that a number is exported only if every trial of the variant
-//! succeeded and has it. What is left out is returned.
+//! succeeded and has it, and no guard refused to compare it with its baseline. What is left out is returned.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use prony_analysis::verdicts::{declared, names};
+use prony_analysis::verdicts::{self, Line, declared, names};
 use prony_experiment::design::Variant;
 use prony_model::metric::{Better, MetricName};
 use prony_model::number::count;
@@ -17,6 +17,7 @@ use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
 use prony_results::RunData;
+use prony_stats::Verdict;
 use prony_stats::summary::{median, median_interval};
 use serde::Serialize;
 
@@ -107,6 +108,7 @@ pub fn tracked(data: &RunData, tracker: Tracker, out: &mut dyn Write) -> Result<
     let mut of_variants: BTreeMap<usize, Vec<&TrialRecord>> = BTreeMap::new();
     data.trials.iter().for_each(|trial| of_variants.entry(trial.trial.variant).or_default().push(trial));
     let wrong = disagreeing(data, &of_variants);
+    let lines = verdicts::of(data).lines;
     for phase in &wrong {
         tracked.left_out.push(format!("phase `{phase}`: its variants gave different answers (`answers_differ`)"));
         tracked.failed = true;
@@ -126,7 +128,10 @@ pub fn tracked(data: &RunData, tracker: Tracker, out: &mut dyn Write) -> Result<
         }
         let can_be = |metric: &&MetricName| tracker.takes(metric.key.metric.better()) && !wrong.contains(&metric.phase);
         for metric in metrics.iter().filter(can_be) {
-            if variant.spec.phases.iter().any(|phase| phase.name == metric.phase) {
+            if let Some(why) = refusal(&lines, variant, metric) {
+                let what = format!("`{metric}` of `{}`", name(data, variant));
+                tracked.left_out.push(format!("{what}: not compared with its baseline: {why}"));
+            } else if variant.spec.phases.iter().any(|phase| phase.name == metric.phase) {
                 match entry(data, variant, &trials, metric) {
                     Ok(entry) => entries.push(entry),
                     Err(why) => tracked.left_out.push(why),
@@ -140,6 +145,15 @@ pub fn tracked(data: &RunData, tracker: Tracker, out: &mut dyn Write) -> Result<
         Tracker::Smaller | Tracker::Bigger => json(&benches(entries), out)?,
     }
     Ok(tracked)
+}
+
+/// Why a metric of a variant is not compared, which did other work than its baseline.
+fn refusal<'l>(lines: &'l [Line], variant: &Variant, metric: &MetricName) -> Option<&'l str> {
+    let own = |line: &&Line| line.pair.variant == variant.id && line.pair.metric == *metric;
+    match &lines.iter().find(own)?.comparison.verdict {
+        Verdict::Refused { why } => Some(why),
+        _ => None,
+    }
 }
 
 fn not_taken(metric: &MetricName) -> &'static str {

@@ -1,15 +1,18 @@
 //! Tests the medians that are written for trackers of benchmarks.
 
+use std::sync::Arc;
+
 use prony_experiment::design::Experiment;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::TrialRecord;
+use prony_model::record::{Effective, TrialRecord};
 use prony_report::export::{Tracked, Tracker, tracked};
 use prony_results::RunData;
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::compared::{against, edited, trials};
+use crate::records;
 use crate::synthetic::{experiment, key, phase, run_data, texts};
 
 fn stores(metrics: &[&str]) -> Experiment {
@@ -57,6 +60,24 @@ fn bencher_gets_medians_with_intervals_in_its_format() {
     assert_eq!(redb["operations (count)"]["value"], json!(1000.0));
     assert!(redb["rate (per second)"].is_object() && document.as_object().unwrap().len() == 2, "{document}");
     assert_eq!(tracked, Tracked { written: 6, ..Tracked::default() });
+}
+
+/// A program that left its work to a process that went on had a tenth of the time, in both formats.
+#[test]
+fn value_whose_comparison_is_refused_is_left_out() {
+    let data = data(&METRICS, |trial| {
+        let Effective::Program(mut program) = records::program() else { unreachable!() };
+        Arc::make_mut(&mut program).left_behind = u64::from(trial.trial.variant == 1);
+        trial.effective = Some(Effective::Program(program));
+    });
+    let (document, tracked) = written(&data, Tracker::Bencher);
+    assert_eq!((document.as_object().unwrap().len(), tracked.written, tracked.failed), (1, 3, false), "{document}");
+    assert!(document["Two stores / store=lmdb / write"].is_object());
+    let [first, ..] = &tracked.left_out[..] else { panic!("nothing is left out") };
+    assert!(
+        first.starts_with("`write.time` of `store=redb`: not compared with its baseline: processes went on"),
+        "{first}"
+    );
 }
 
 #[test]
