@@ -54,14 +54,22 @@ impl Evidence {
     }
 }
 
-/// Messages of language runtimes that reach their own heap limit.
-const HEAP_MESSAGES: [&str; 5] = [
-    "JavaScript heap out of memory",
-    "java.lang.OutOfMemoryError",
-    "System.OutOfMemoryException",
-    "Allowed memory size of",
-    "Heap exhausted",
+/// Messages of language runtimes that reach their own heap limit: how the line begins, and what it contains. The same words within
+/// other lines may be those of a test or a log.
+const HEAP_MESSAGES: [(&str, &str); 9] = [
+    ("FATAL ERROR: ", "JavaScript heap out of memory"),
+    ("Exception", "java.lang.OutOfMemoryError"),
+    ("java.lang.OutOfMemoryError", ""),
+    ("Terminating due to java.lang.OutOfMemoryError", ""),
+    ("Aborting due to java.lang.OutOfMemoryError", ""),
+    ("Unhandled exception. System.OutOfMemoryException", ""),
+    ("PHP Fatal error: ", "Allowed memory size of"),
+    ("Fatal error: ", "Allowed memory size of"),
+    ("Heap exhausted", ""),
 ];
+
+/// Signals by which runtimes end where their heap is full: those of `abort` and of instructions that end a program.
+const ABORTS: [i32; 3] = [libc::SIGABRT, libc::SIGTRAP, libc::SIGILL];
 
 /// The outcome, and sentences with the evidence for it.
 pub fn classify(evidence: &Evidence) -> (Outcome, Vec<String>) {
@@ -141,11 +149,18 @@ fn at_the_limit(memory: &MemoryEvidence) -> Option<String> {
     })
 }
 
-/// The line in which a runtime reports that its own heap is full; only from a subject that failed by itself.
+/// The line in which a runtime reports that its own heap is full; only from a subject that failed by itself, as runtimes do then.
 fn heap_message(evidence: &Evidence) -> Option<&str> {
-    let by_itself = evidence.ended_by_us.is_none() && evidence.status != Status::Exited(0);
-    let says = |line: &&str| HEAP_MESSAGES.iter().any(|message| line.contains(message));
-    evidence.messages.lines().find(says).filter(|_| by_itself).map(str::trim)
+    let signal = match evidence.status {
+        Status::Signalled(signal) => Some(signal),
+        // As shells report it.
+        Status::Exited(code @ 129..=192) => Some(code - 128),
+        Status::Exited(_) => None,
+    };
+    let fits = signal.map_or(evidence.status != Status::Exited(0), |signal| ABORTS.contains(&signal));
+    let says = |line: &&str| HEAP_MESSAGES.iter().any(|(begin, has)| line.starts_with(begin) && line.contains(has));
+    let mut lines = evidence.messages.lines().map(str::trim);
+    lines.find(says).filter(|_| fits && evidence.ended_by_us.is_none())
 }
 
 fn unexplained(evidence: &Evidence) -> String {
@@ -282,6 +297,12 @@ mod tests {
         assert_eq!(outcome_of(says, Status::Exited(0)), Outcome::Ok);
         let java = |e: &mut Evidence| e.messages = "Exception: java.lang.OutOfMemoryError: Java heap space".into();
         assert_eq!(outcome_of(java, Status::Exited(1)), memory(OutOfMemory::Runtime));
+        // Another fault of a program that has the words in its output.
+        assert_eq!(outcome_of(java, Status::Signalled(libc::SIGSEGV)), Outcome::Crashed { signal: libc::SIGSEGV });
+        assert_eq!(outcome_of(java, Status::Exited(139)), Outcome::Failed { code: Some(139) });
+        let test = |e: &mut Evidence| e.messages = "test java.lang.OutOfMemoryError handling: ok".into();
+        assert_eq!(outcome_of(test, Status::Exited(1)), Outcome::Failed { code: Some(1) });
+        assert_eq!(outcome_of(test, Status::Signalled(libc::SIGABRT)), Outcome::Crashed { signal: libc::SIGABRT });
     }
 
     #[test]
