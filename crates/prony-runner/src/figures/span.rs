@@ -258,7 +258,16 @@ impl Span<'_> {
             return;
         }
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu))).and_then(|cpu| cpu.measured().copied());
-        let unwaited = cpu.zip(used.measured()).map(|(all, [user, system])| (all, all - user - system));
+        let both = cpu.zip(used.measured()).map(|(all, [user, system])| (all, user + system));
+        if let Some((all, own)) = both.filter(|(all, own)| own - all > (UNWAITED * own).max(nanos(TICK))) {
+            let [own, counted] = [own, all].map(|time| Nanos::from_nanos(time as u64));
+            let why = format!(
+                "processes left the control group of the trial, in which {counted} of their {own} of CPU time were counted: its limits \
+                 do not hold for them"
+            );
+            take_away(readings, [Metric::Cpu], &Why::NotSupported(why.into()));
+        }
+        let unwaited = both.map(|(all, own)| (all, all - own));
         if let Some((_, lost)) = unwaited.filter(|(all, lost)| *lost > UNWAITED * all && *lost > nanos(TICK)) {
             let why = format!("children that nobody waited for used {} of CPU time", Nanos::from_nanos(lost as u64));
             let parts = COUNTED.into_iter().map(|(metric, _)| metric).filter(|metric| *metric != Metric::Cpu);

@@ -359,3 +359,24 @@ fn control_group_counts_its_replicas_too() {
     all.ended.cpu = Reading::Missing(Why::NotReached);
     assert_eq!(of_all(&all, 2), [true, true, false]);
 }
+
+/// A program that moved its processes out of the control group took 37 times less CPU time.
+#[test]
+fn cpu_time_of_processes_that_left_the_control_group_is_missing() {
+    let of = |counted: u64| {
+        let mut left = watched(vec![snapshot(0, 0, &[7]), snapshot(1_500, 0, &[])], vec![]);
+        for (snapshot, total) in left.snapshots.iter_mut().zip([0, counted]) {
+            let total = ms(total);
+            snapshot.group = Reading::Measured(GroupCpu { total, user: total, system: Nanos::ZERO });
+        }
+        between(&left, 0, 1, &[])
+    };
+    let all = of(1_000);
+    assert_eq!((get(&all, "cpu"), get(&all, "cpu.user")), (Reading::Measured(1e9), Reading::Measured(1e9)));
+    assert_eq!(get(&of(950), "cpu"), Reading::Measured(9.5e8), "clocks and ticks differ a little");
+    let left = of(5);
+    let expected =
+        "processes left the control group of the trial, in which 5.00 ms of their 1.000 s of CPU time were counted";
+    assert!(why(&left, &["cpu"]).contains(expected), "{}", why(&left, &["cpu"]));
+    assert_eq!(get(&left, "cpu.user"), Reading::Measured(1e9));
+}
