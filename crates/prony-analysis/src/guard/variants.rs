@@ -14,7 +14,7 @@ use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use prony_model::service::ALL;
-use prony_model::spec::{Action, PhaseSpec, TrialSpec};
+use prony_model::spec::{Action, Grouping, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
 
 /// Syncs and bytes written vary by nature; they may differ by this share.
@@ -28,6 +28,7 @@ pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<F
     let mut findings = answers_differ(baseline, variant);
     findings.extend(queries_differ(baseline, variant));
     findings.extend(work_differs(baseline, variant));
+    findings.extend(commit_apart(baseline, variant));
     findings.extend(durability_differs(baseline, variant));
     findings
 }
@@ -183,6 +184,31 @@ fn queries_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> 
         Some(found.with(json!({ "baseline": ours, "variant": theirs })))
     });
     found.collect()
+}
+
+/// A transaction that one variant ends in a later phase, and the other in the phase itself: the times of the one are without its commit.
+fn commit_apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+    let stays_open = |spec: &TrialSpec, phase: &str| {
+        let ops = questions::named(spec, phase).filter(|phase| phase.action.writes())?.action.ops()?;
+        Some(ops.transaction == Grouping::Open)
+    };
+    let finding = |phase: &PhaseSpec| {
+        let name = phase.name.as_str();
+        let (ours, theirs) = stays_open(baseline.spec, name).zip(stays_open(variant.spec, name))?;
+        let open = match (ours, theirs) {
+            (true, false) => &baseline.name,
+            (false, true) => &variant.name,
+            _ => return None,
+        };
+        let message = format!(
+            "the transaction of `{open}` stays open at the end of the phase: times, bytes written and syncs of its commit belong to a \
+             later phase, and those of the other variant to this one"
+        );
+        let hint =
+            "add up the phase and the one that commits, or read the difference as that of the work before the commit";
+        Some(Finding::of("commit_apart", Severity::Warning, message, hint).in_phase(name))
+    };
+    variant.spec.phases.iter().filter(|phase| phase.timed).filter_map(finding).collect()
 }
 
 /// Why times and rates of a phase are not compared, where the two variants did not attempt the same work (METHOD 8.2).
