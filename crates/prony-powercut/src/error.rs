@@ -48,6 +48,17 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// A mount was removed, and the process that served it has not ended.
+    #[error(
+        "the mount on `{}` is removed, but the process that served it still uses the state directory `{}`",
+        .point.display(), .state.display()
+    )]
+    StillServed {
+        /// Where the mount was.
+        point: PathBuf,
+        /// Its state directory.
+        state: PathBuf,
+    },
     /// A mount is gone, and its owner did not ask for it.
     #[error("the mount on `{}` is gone: {why}", .point.display())]
     Ended {
@@ -83,6 +94,9 @@ impl Error {
             Self::NotMounted { point } => {
                 Some(format!("mount one: `prony powercut mount {} --state DIR`", point.display()))
             }
+            Self::StillServed { .. } => Some(
+                "end the process `powercut-serve`, or choose another state directory for the next mount".to_owned(),
+            ),
             Self::Ended { .. } => Some("what was in it is lost; mount it again".to_owned()),
             Self::Stale { point, .. } => {
                 Some(format!("remove it: `prony doctor --repair`, or `prony powercut unmount {}`", point.display()))

@@ -56,7 +56,9 @@ fn run(arguments: &Arguments) -> io::Result<()> {
             let received = Vec::new();
             let mut watch = Watch { arguments, input, output, patience, received, silent: zero, stuck: zero, done: 0 };
             let why = watch.run();
-            remove(point.as_ref(), &mut server, watch.input);
+            // A server that ended by itself has removed the mount. There may be a new one with the same device number meanwhile.
+            let is_removed = matches!(why, Some(Why::ServerEnded)) && ended_by_itself(&mut server);
+            remove(point.as_ref().filter(|_| !is_removed), &mut server, watch.input);
             why.map(|why| why.end(&mut server, patience))
         }
         _ => {
@@ -67,6 +69,17 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     // Nothing, where the owner asked for it.
     let _ = send_to_parent(&why);
     Ok(())
+}
+
+/// Whether the server, whose output has ended, reports that the mount was removed.
+fn ended_by_itself(server: &mut Child) -> bool {
+    let until = Instant::now() + GRACE;
+    loop {
+        match server.try_wait() {
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            status => return matches!(status, Ok(Some(status)) if status.success()),
+        }
+    }
 }
 
 /// Removes the mount first, so that nothing waits, and ends the server then.

@@ -153,6 +153,10 @@ impl Mounted {
             let _ = self.keeper.kill();
             let _ = self.keeper.wait();
         }
+        // Where another process removed it, there may be a new one with the same device number meanwhile.
+        if self.reason().is_some_and(|end| end.was_removed) {
+            return Ok(());
+        }
         // Mostly the keeper has done it.
         self.point.end()
     }

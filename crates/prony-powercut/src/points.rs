@@ -2,10 +2,13 @@
 //! a process that may not answer.
 
 use std::fs;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use prony_os::lock::Lock;
 use prony_os::mount::{MountPoint, mounts};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -14,6 +17,13 @@ use crate::error::Error;
 
 /// Source of a mount: this prefix and the state directory, in which [`escape`] replaces bytes.
 const SOURCE: &str = "prony-powercut:";
+
+/// How long the process that served a mount may take to end. Its keeper kills one that does not answer after
+/// [`crate::Settings::patience`], by default 30 s.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often it is checked whether it has ended.
+const PERIOD: Duration = Duration::from_millis(5);
 
 /// A mount of this file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +120,19 @@ impl Point {
         }
     }
 
+    /// Waits until no process holds the lock of the state directory, which the server has as long as it runs. Where the
+    /// directory is missing or cannot be locked, there is nothing to wait for.
+    fn wait_for_server(&self, patience: Duration) -> Result<(), Error> {
+        let until = Instant::now() + patience;
+        while Lock::shared(&self.state).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            if Instant::now() > until {
+                return Err(Error::StillServed { point: self.path.clone(), state: self.state.clone() });
+            }
+            std::thread::sleep(PERIOD);
+        }
+        Ok(())
+    }
+
     fn end_by_helper(&self) -> Result<(), Error> {
         let mut helper = Command::new("fusermount3");
         helper.args(["-u", "-z", "-q", "--"]).arg(&self.path).stdin(Stdio::null()).stdout(Stdio::null());
@@ -121,12 +144,15 @@ impl Point {
     }
 }
 
-/// Removes a mount of this file system, also a stale one whose processes were killed. A process that still serves it then ends.
+/// Removes a mount of this file system, also a stale one whose processes were killed, and waits until the process that served it
+/// has ended: the state directory can be used again then.
 ///
 /// # Errors
-/// [`Error::NotMounted`], or where the kernel refuses.
+/// [`Error::NotMounted`], or where the kernel refuses; [`Error::StillServed`] where that process does not end within a minute.
 pub fn unmount(point: &Path) -> Result<(), Error> {
-    find(point)?.end()
+    let point = find(point)?;
+    point.end()?;
+    point.wait_for_server(PATIENCE)
 }
 
 #[cfg(test)]
@@ -142,6 +168,20 @@ mod tests {
             assert_eq!(unescape(source.strip_prefix(SOURCE).unwrap()), Some(path));
         }
         assert_eq!(unescape("/a%2"), None);
+    }
+
+    #[test]
+    fn server_that_keeps_the_state_directory_is_an_error_of_unmount() {
+        let top = tempfile::tempdir().unwrap();
+        let point = Point { path: "/mnt".into(), state: top.path().to_path_buf(), device: (0, 0) };
+        let lock = Lock::exclusive(top.path()).unwrap();
+        let error = point.wait_for_server(Duration::from_millis(1)).unwrap_err();
+        assert!(error.to_string().contains("is removed, but the process that served it still uses"), "{error}");
+        assert!(error.hint().unwrap().contains("`powercut-serve`"));
+        drop(lock);
+        point.wait_for_server(PATIENCE).unwrap();
+        let missing = Point { state: top.path().join("missing"), ..point };
+        missing.wait_for_server(Duration::ZERO).unwrap();
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum Command {
     Replay(ReplayArguments),
     /// Make everything durable that is pending
     Sync(PointArguments),
-    /// Remove a mount, also one whose process was killed
+    /// Remove a mount, also one whose process was killed, and wait until its state directory is free
     Unmount(PointArguments),
 }
 
@@ -206,16 +206,24 @@ impl MountArguments {
     fn serve(&self, output: &mut Output<'_>) -> Result<(), Error> {
         let setup = |doing| move |source| Error::Setup { doing, source };
         let interrupt = Interrupt::listen().map_err(setup("listen for signals"))?;
+        // One that cannot be read is no empty directory either: the mount fails and says why.
+        let hidden = std::fs::read_dir(&self.point).map_or(0, Iterator::count);
         // Also where the file was replaced meanwhile.
         let program = Path::new("/proc/self/exe");
         let mut mounted = Mounted::start(program, &self.point, &self.state, &self.settings())?;
         let point = mounted.point().display().to_string();
         output.print(&format!("mounted on `{point}`; Ctrl-C removes the mount and everything in it\n"))?;
+        if hidden > 0 {
+            let what = if hidden == 1 { "1 entry that is".to_owned() } else { format!("{hidden} entries that are") };
+            output.print(&format!("note: `{point}` is empty now: the mount hides {what} in this directory\n"))?;
+        }
         output.flush()?;
         while !interrupt.asked() {
             if let Some(End { was_removed, why }) = mounted.ended() {
                 if was_removed {
-                    return output.print(&format!("the mount on `{point}` is gone: {why}\n"));
+                    return output.print(&format!(
+                        "the mount on `{point}` was removed by `prony powercut unmount` or `umount`\n"
+                    ));
                 }
                 let point = mounted.point().to_path_buf();
                 return Err(prony_powercut::Error::Ended { point, why }.into());

@@ -1,7 +1,7 @@
 //! `prony powercut`: the commands, and the end of the process that serves a mount.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -47,6 +47,16 @@ fn signal(process: u32, signal: Signal) {
     kill_process(Pid::from_raw(process.cast_signed()).unwrap(), signal).unwrap();
 }
 
+/// The next line of a process, and no byte of the one after it.
+fn line_of(child: &mut Child) -> String {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    let out = child.stdout.as_mut().unwrap();
+    while line.last() != Some(&b'\n') && out.read(&mut byte).unwrap() > 0 {
+        line.push(byte[0]);
+    }
+    text(&line)
+}
+
 struct Mount {
     top: TempDir,
     child: Child,
@@ -55,13 +65,18 @@ struct Mount {
 impl Mount {
     /// A process that owns a mount; `None` where FUSE is missing.
     fn start() -> Option<Self> {
+        Self::start_over(&[])
+    }
+
+    /// The same, where the mount point has entries.
+    fn start_over(entries: &[&str]) -> Option<Self> {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir(top.path().join("point")).unwrap();
+        entries.iter().for_each(|name| fs::write(top.path().join("point").join(name), b"mine").unwrap());
         let path = |name: &str| top.path().join(name).display().to_string();
         let mut command = prony(&["mount", &path("point"), "--state", &path("state")]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let line = line_of(&mut child);
         if line.starts_with("mounted on") {
             return Some(Self { top, child });
         }
@@ -209,16 +224,40 @@ fn stale_mount_is_named_and_removed() {
     // The state directory can be used again.
     let mut again = prony(&["mount", &point, "--state", &mount.path("state")]);
     mount.child = again.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(mount.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let line = line_of(&mut mount.child);
     assert!(line.starts_with("mounted on"), "{line}");
 }
 
 #[test]
-fn unmount_ends_the_process_that_serves() {
+fn unmount_ends_the_process_that_serves_and_its_directories_can_be_used_again_at_once() {
     let Some(mut mount) = Mount::start() else { return };
-    assert_eq!(output(&["unmount", &mount.path("point")]).status.code(), Some(0));
-    assert_eq!(mount.child.wait().unwrap().code(), Some(0));
+    let (point, state) = (mount.path("point"), mount.path("state"));
+    let removed = format!("the mount on `{point}` was removed by `prony powercut unmount` or `umount`\n");
+    for _ in 0..3 {
+        fs::write(mount.path("point/a"), b"lost").unwrap();
+        assert_eq!(output(&["unmount", &point]).status.code(), Some(0));
+        let mut again = prony(&["mount", &point, "--state", &state]);
+        let again = again.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut before = std::mem::replace(&mut mount.child, again);
+        let line = line_of(&mut mount.child);
+        assert!(line.starts_with("mounted on"), "{line}");
+        // It notices the removal a moment later, and must leave the new mount alone.
+        let mut said = String::new();
+        before.stdout.as_mut().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((before.wait().unwrap().code(), said.as_str()), (Some(0), removed.as_str()));
+        assert!(mount.is_mounted() && fs::read_dir(&point).unwrap().next().is_none());
+    }
+}
+
+#[test]
+fn mount_names_the_entries_that_it_hides() {
+    let Some(mut mount) = Mount::start_over(&["mine", "other"]) else { return };
+    assert!(fs::read_dir(mount.path("point")).unwrap().next().is_none());
+    let note =
+        format!("note: `{}` is empty now: the mount hides 2 entries that are in this directory\n", mount.path("point"));
+    assert_eq!(line_of(&mut mount.child), note);
+    assert_eq!(mount.end(Signal::TERM), Some(0));
+    assert_eq!(fs::read_dir(mount.path("point")).unwrap().count(), 2);
 }
 
 #[test]
