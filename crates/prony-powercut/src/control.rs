@@ -133,7 +133,7 @@ fn outside(point: &Point, into: &Path) -> Result<PathBuf, Error> {
     let (Some(above), Some(name)) = (into.parent(), into.file_name()) else {
         return Err(Error::file("create", into)(io::ErrorKind::AlreadyExists.into()));
     };
-    let device = fs::metadata(above).map_err(Error::file("read", above))?.dev();
+    let device = fs::metadata(above).map_err(Error::file("create", into))?.dev();
     if (rustix::fs::major(device), rustix::fs::minor(device)) == point.device {
         return Err(Error::Setting {
             message: format!("the images would lie in the file system that is cut: `{}`", into.display()),

@@ -91,6 +91,13 @@ impl Error {
         match self {
             Self::Mount { hint, .. } | Self::Setting { hint, .. } => Some(hint.clone()),
             Self::Refused { hint, .. } => hint.clone(),
+            Self::File { action: "create", path, source } if source.kind() == io::ErrorKind::AlreadyExists => {
+                Some(format!("name a directory that does not exist yet, or remove `{}` first", path.display()))
+            }
+            Self::File { action: "create", path, source } if source.kind() == io::ErrorKind::NotFound => {
+                let above = path.parent().unwrap_or(path);
+                Some(format!("make the directory above it first: `mkdir -p {}`", above.display()))
+            }
             Self::NotMounted { point } => {
                 Some(format!("mount one: `prony powercut mount {} --state DIR`", point.display()))
             }

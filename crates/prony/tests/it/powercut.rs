@@ -143,7 +143,14 @@ fn powercut_shows_what_was_pending_and_makes_images() {
     assert_eq!(fs::read(Path::new(first).join("a")).unwrap(), b"durable");
     let again = output(&["cut", &point, "--into", &into]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again.stderr).contains("cannot create"), "{}", text(&again.stderr));
+    let hint = format!("hint: name a directory that does not exist yet, or remove `{into}` first");
+    let said = text(&again.stderr);
+    assert!(said.contains("cannot create") && said.contains(&hint), "{said}");
+    let deep = text(&output(&["cut", &point, "--into", &mount.path("a/b")]).stderr);
+    assert!(
+        deep.contains(&format!("hint: make the directory above it first: `mkdir -p {}`", mount.path("a"))),
+        "{deep}"
+    );
     let shown = output(&["cut", &point, "--into", &mount.path("more"), "--policy", "none"]);
     assert!(text(&shown.stdout).starts_with("pending at the cut: 2 operations (1 of metadata), 12 B of data\n"));
     assert!(text(&shown.stdout).contains("image-001"), "{}", text(&shown.stdout));
