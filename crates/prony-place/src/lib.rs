@@ -20,6 +20,7 @@ pub mod startable;
 #[cfg(test)]
 mod tests;
 pub mod to_end;
+mod uncommitted;
 pub mod user;
 
 pub use copy::{Progress, copy_tree};

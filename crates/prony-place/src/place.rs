@@ -226,7 +226,7 @@ impl Place {
         let top = scratch.path().join(COPY);
         let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
         let mut progress = progress(means, program, observer);
-        let (copy, mut changed, mut remarks) = (top.clone(), Vec::new(), Vec::new());
+        let (copy, mut changed, mut remarks, mut findings) = (top.clone(), Vec::new(), Vec::new(), Vec::new());
         let (mut submodules, mut source) = (Vec::new(), Source { directory: original.clone(), state: None });
         let copy = if let Some(Change::Revision { of }) = program.changes.first() {
             let clone = scratch.path().join("clone");
@@ -242,19 +242,26 @@ impl Place {
             copy_plan(&clone, &plan, &top, &mut progress)?;
             std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
             changed.push(out.said);
-            remarks.extend(out.uncommitted);
+            let uncommitted = sources.uncommitted(&original).map_err(|message| failed("change", message))?;
+            remarks
+                .extend(uncommitted.counts().map(|counts| format!("not part of it: uncommitted changes of {counts}")));
+            if uncommitted.tracked > 0 && uncommitted.head == out.commit {
+                findings.push(guard::copies::uncommitted_left_out(uncommitted.tracked));
+            }
             submodules = out.submodules;
             copy.join(out.inside)
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
             source.state = Some(Manifest::of(&plan).digest());
+            findings.extend(sources.beside_revisions(&original));
             copy_plan(&original, &plan, &top, &mut progress)?;
             copy
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
-        let (made, findings) = change::apply(program, &top, &copy, &run, &mut progress)?;
+        let (made, found) = change::apply(program, &top, &copy, &run, &mut progress)?;
         drop(progress);
         changed.extend(made);
+        findings.extend(found);
         let (copy, directory, source) = (Some(scratch), Some(copy), Some(source));
         Ok(Self { warmed: Cell::default(), copy, directory, changed, remarks, findings, submodules, source })
     }

@@ -16,8 +16,8 @@ pub(crate) struct CheckedOut {
     pub(crate) inside: PathBuf,
     /// The commit, for the record.
     pub(crate) said: String,
-    /// What is to be recorded of changes that are not committed.
-    pub(crate) uncommitted: Option<String>,
+    /// The commit itself.
+    pub(crate) commit: String,
     /// Directories of submodules that the user's tree has, from the top of the clone, where they are empty.
     pub(crate) submodules: Vec<PathBuf>,
 }
@@ -100,15 +100,9 @@ pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<Checke
     if !copy.join(&prefix).is_dir() {
         return Err(no_directory(of, &prefix));
     }
-    // Without the lock that refreshing the index would take: that file belongs to the user.
-    let status = git(original, &["--no-optional-locks", "status", "--porcelain", "--", "."])?;
-    let uncommitted = match status.lines().count() {
-        0 => None,
-        n => Some(format!("{n} uncommitted changes of the directory are not part of the revision")),
-    };
     let said = format!("revision `{of}` is commit {commit}");
     let submodules = submodules(original, Path::new(&top), &commit)?;
-    Ok(CheckedOut { top: top.into(), inside: prefix.into(), said, uncommitted, submodules })
+    Ok(CheckedOut { top: top.into(), inside: prefix.into(), said, commit, submodules })
 }
 
 /// Gets the commit where the clone lacks it. A clone of a shallow repository borrows nothing: it has the commits of branches
@@ -144,7 +138,8 @@ pub(crate) fn is_empty(directory: &Path) -> bool {
     std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
 }
 
-fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
+/// What git prints in a directory, without space around it.
+pub(crate) fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory).args(args).env("GIT_TERMINAL_PROMPT", "0");
     STRAYING.iter().for_each(|name| _ = command.env_remove(name));
@@ -265,11 +260,10 @@ mod tests {
         let top = repository();
         let index = fs::read(top.path().join(".git/index")).unwrap();
         let (site, near) = (top.path().join("site"), tempfile::tempdir().unwrap());
-        let CheckedOut { inside, said, uncommitted, .. } = check_out(&site, "one", &near.path().join("copy")).unwrap();
+        let CheckedOut { inside, said, .. } = check_out(&site, "one", &near.path().join("copy")).unwrap();
         assert_eq!(fs::read_to_string(near.path().join("copy").join(inside).join("n")).unwrap(), "one");
         assert_eq!(git(&near.path().join("copy"), &["remote"]).unwrap(), "", "a push has nowhere to go");
         assert!(said.starts_with("revision `one` is commit "), "{said}");
-        assert_eq!(uncommitted.as_deref(), Some("1 uncommitted changes of the directory are not part of the revision"));
         assert_eq!(fs::read_to_string(site.join("n")).unwrap(), "three");
         assert_eq!(fs::read(top.path().join(".git/index")).unwrap(), index);
         let fault = |of: &str| check_out(&site, of, &near.path().join("other")).unwrap_err();

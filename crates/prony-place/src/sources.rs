@@ -1,7 +1,7 @@
 //! The user's directories of which copies are made: listed when a run begins, and checked for changes after trials.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use prony_model::units::Bytes;
 
 use crate::error::Error;
 use crate::links::{Manifest, Plan, Rules};
+use crate::uncommitted::Uncommitted;
 
 /// With light care, checking a directory again takes at most one part in so many of a run's time.
 const SHARE: u32 = 50;
@@ -29,6 +30,10 @@ pub struct Sources {
     /// Files of prony's own, canonical.
     own: Vec<PathBuf>,
     observed: RefCell<BTreeMap<(PathBuf, OutwardLinks), Observation>>,
+    /// Directories of which revisions are copied, canonical.
+    revised: RefCell<BTreeSet<PathBuf>>,
+    /// What of these directories is in no commit, as it was when that was first asked for: a run's own files come and go.
+    uncommitted: RefCell<BTreeMap<PathBuf, Result<Uncommitted, String>>>,
 }
 
 /// A directory as it was when the run began.
@@ -51,7 +56,7 @@ impl Sources {
     /// None yet; `own` are files of prony's own.
     pub(crate) fn new(own: &[&Path]) -> Self {
         let own = own.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
-        Self { own, observed: RefCell::default() }
+        Self { own, ..Self::default() }
     }
 
     /// Files of prony's own, canonical.
@@ -72,13 +77,35 @@ impl Sources {
     /// # Errors
     /// Where it cannot be read, or a link leads out of it.
     pub fn survey(&self, program: &ProgramSpec) -> Result<(), Error> {
-        let Some(key) = key(program)? else { return Ok(()) };
+        let Some(key) = key(program)? else {
+            if let (Some(directory), true) = (&program.directory, is_revised(program)) {
+                self.revised.borrow_mut().insert(canonical(directory)?);
+            }
+            return Ok(());
+        };
         if !self.observed.borrow().contains_key(&key) {
             let began = Instant::now();
             let manifest = Manifest::of(&self.plan(&key.0, program, None)?.allowed(&key.0, None)?);
             self.observed.borrow_mut().insert(key, Observation { manifest, last: (Instant::now(), began.elapsed()) });
         }
         Ok(())
+    }
+
+    /// What of a directory is in no commit; the same for each copy of it in a run.
+    ///
+    /// # Errors
+    /// What git says.
+    pub(crate) fn uncommitted(&self, directory: &Path) -> Result<Uncommitted, String> {
+        let mut known = self.uncommitted.borrow_mut();
+        known.entry(directory.to_owned()).or_insert_with(|| Uncommitted::of(directory, &self.own)).clone()
+    }
+
+    /// A finding if a copy of a directory as it is contains what no commit has, and other variants are revisions of it.
+    pub(crate) fn beside_revisions(&self, directory: &Path) -> Option<Finding> {
+        if !self.revised.borrow().contains(directory) {
+            return None;
+        }
+        self.uncommitted(directory).ok()?.counts().map(|counts| guard::working_tree_copied(&counts))
     }
 
     /// A finding if the directory has changed: a copy that is made of it now has other content. With light care it is
@@ -112,9 +139,13 @@ fn shown(directory: &Path, commands: bool) -> &Path {
 
 /// The directory of a program that is copied as it is.
 fn key(program: &ProgramSpec) -> Result<Option<(PathBuf, OutwardLinks)>, Error> {
-    let revised = matches!(program.changes.first(), Some(Change::Revision { .. }));
-    let directory = program.directory.as_ref().filter(|_| program.copy != CopyOf::None && !revised);
+    let directory = program.directory.as_ref().filter(|_| program.copy != CopyOf::None && !is_revised(program));
     directory.map(|directory| Ok((canonical(directory)?, program.links))).transpose()
+}
+
+/// Whether another revision of the directory is copied.
+fn is_revised(program: &ProgramSpec) -> bool {
+    matches!(program.changes.first(), Some(Change::Revision { .. }))
 }
 
 /// Reports a copy that takes long.

@@ -53,6 +53,25 @@ pub fn submodules_empty(count: usize) -> Finding {
     Finding::of("submodules_empty", Severity::Warning, message, hint).with(json!({ "count": count }))
 }
 
+/// A revision is the commit that is checked out, and so many files that git tracks differ from it in the user's own working tree.
+pub fn uncommitted_left_out(files: usize) -> Finding {
+    let what = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    let message = format!(
+        "the revision is the commit that is checked out: the uncommitted changes of {what} in the directory are not measured"
+    );
+    let hint = "commit the changes; or add a level without `revision`, such as `edited = {}`: it copies the directory as it is";
+    Finding::of("uncommitted_left_out", Severity::Warning, message, hint).with(json!({ "files": files }))
+}
+
+/// A copy of the directory as it is, with what no commit has: `counts` of files. Other variants are revisions.
+pub fn working_tree_copied(counts: &str) -> Finding {
+    let message =
+        format!("the variant is the directory as it is, with uncommitted changes of {counts}, and no revision");
+    let hint = "if this is not what you want to compare with revisions, name a `revision` in this level; otherwise commit \
+        the changes to measure the same again later";
+    Finding::of("working_tree_copied", Severity::Warning, message, hint)
+}
+
 /// A patch was applied at line numbers other than those it states; `moved` is the message of `patch`.
 pub fn patch_moved(moved: &str) -> Finding {
     let message = format!("a patch was applied at line numbers other than those it states: {moved}");

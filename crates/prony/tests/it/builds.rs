@@ -141,13 +141,22 @@ fn revisions_of_a_repository_are_levels() {
         let change = &trial.program().unwrap().changes[0];
         assert!(change.starts_with(&format!("revision `{version}` is commit ")), "{change}");
     }
+    // The tag `two` is the commit that is checked out, and the edited file is not in it.
+    let is_warned = |data: &RunData, guard: &str, variant: usize| {
+        let mut own = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+        own.any(|trial| trial.findings.iter().any(|finding| finding.guard == guard))
+    };
+    assert_eq!([0, 1].map(|variant| is_warned(&data, "uncommitted_left_out", variant)), [false, true]);
+    let shown =
+        String::from_utf8_lossy(&bench.prony(&["show"]).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("checked out: the uncommitted changes of 1 file in the directory are not measured"),
+        "{shown}"
+    );
     // The record alone had them.
     let commit = |variant: usize| {
         let trial = data.trials.iter().find(|trial| trial.trial.variant == variant).unwrap();
-        format!(
-            "{} (1 uncommitted changes of the directory are not part of the revision)",
-            trial.program().unwrap().changes[0]
-        )
+        format!("{} (not part of it: uncommitted changes of 1 tracked file)", trial.program().unwrap().changes[0])
     };
     let line = format!("Revisions: `one`: {}; `two`: {}.", commit(0), commit(1));
     let words = |text: &[u8]| String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -156,10 +165,13 @@ fn revisions_of_a_repository_are_levels() {
     assert!(!of_show(&[]).contains("Revisions: "));
     assert!(bench.prony(&["report", "--output", "page.md"]).status.success());
     let page = words(&fs::read(bench.path("page.md")).unwrap());
-    assert!(
-        page.contains("Revisions: ")
-            && page.contains("1 uncommitted changes of the directory are not part of the revision")
-    );
+    assert!(page.contains("Revisions: ") && page.contains("not part of it: uncommitted changes of 1 tracked file"));
+    bench.write("site/untracked", "x");
+    let beside = bench.run(&body.replace("two = { revision = \"two\" }", "two = {}"));
+    assert_eq!([0, 1].map(|variant| is_warned(&beside, "working_tree_copied", variant)), [false, true]);
+    let messages = beside.trials.iter().flat_map(|trial| &trial.findings).map(|finding| finding.message.as_str());
+    let message = "the variant is the directory as it is, with uncommitted changes of 1 tracked file, 1 untracked file, and no revision";
+    assert!(messages.into_iter().any(|found| found == message));
     let output = {
         bench.write("bad.toml", body.replace("\"two\" }", "\"nine\" }"));
         bench.prony(&["run", "bad.toml", "--quiet"])

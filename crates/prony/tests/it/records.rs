@@ -232,7 +232,7 @@ pub(crate) fn program() -> Effective {
         directory: "work".into(),
         copy: CopyOf::Trial,
         changes: texts("`a.js`: replaced 1 time"),
-        remarks: texts("1 uncommitted changes"),
+        remarks: texts("not part of it: uncommitted changes of 1 tracked file"),
         files: BTreeMap::from([("node".into(), "00ff".into())]),
         source: Some(Source { directory: "/home/site".into(), state: Some("00ff".into()) }),
         data: Some(copied_data()),

@@ -1,0 +1,132 @@
+//! What the user's working tree has that no commit has, without the files of prony itself.
+
+use std::path::{Path, PathBuf};
+
+use prony_os::launch::Scratch;
+use prony_results::{is_file_of, is_results};
+
+use crate::revision::git;
+
+/// The working tree in a directory of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Uncommitted {
+    /// The commit that is checked out; empty where there is none yet.
+    pub(crate) head: String,
+    /// Files that git tracks and that differ from this commit.
+    pub(crate) tracked: usize,
+    /// Files, and folders of nothing else, that git does not track and does not ignore.
+    pub(crate) untracked: usize,
+}
+
+impl Uncommitted {
+    /// Of a directory; `own` are databases and journals of prony.
+    ///
+    /// # Errors
+    /// What git says, as where there is no repository.
+    pub(crate) fn of(directory: &Path, own: &[PathBuf]) -> Result<Self, String> {
+        let top = PathBuf::from(git(directory, &["rev-parse", "--show-toplevel"])?);
+        // Without the lock that refreshing the index would take: that file belongs to the user.
+        let ask = ["--no-optional-locks", "status", "--porcelain=v2", "--branch", "-z", "--", "."];
+        let said = git(directory, &ask)?;
+        let (mut head, mut tracked, mut untracked) = (String::new(), 0, Vec::new());
+        let mut entries = said.split('\0');
+        while let Some(entry) = entries.next() {
+            match entry.split_once(' ') {
+                Some(("#", line)) => head.push_str(line.strip_prefix("branch.oid ").unwrap_or_default()),
+                Some(("1" | "u", _)) => tracked += 1,
+                Some(("2", _)) => {
+                    // The former name of the file follows.
+                    entries.next();
+                    tracked += 1;
+                }
+                Some(("?", path)) => untracked.push(top.join(path)),
+                _ => {}
+            }
+        }
+        let databases = untracked.iter().filter(|path| path.is_file() && is_results(path));
+        let own: Vec<PathBuf> = databases.chain(own).cloned().collect();
+        let untracked = untracked.iter().filter(|path| !is_own(path, &own)).count();
+        Ok(Self { head, tracked, untracked })
+    }
+
+    /// How many files of each kind: `1 tracked file, 2 untracked files`; `None` where there are none.
+    pub(crate) fn counts(&self) -> Option<String> {
+        let of = |n: usize, kind: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {kind} file")),
+            n => Some(format!("{n} {kind} files")),
+        };
+        let each: Vec<String> =
+            [of(self.tracked, "tracked"), of(self.untracked, "untracked")].into_iter().flatten().collect();
+        (!each.is_empty()).then(|| each.join(", "))
+    }
+}
+
+/// Whether something is prony's own: a scratch directory, a database or what lies beside it, or a folder of such files only.
+fn is_own(path: &Path, own: &[PathBuf]) -> bool {
+    if path.file_name().is_some_and(Scratch::is_name)
+        || own.iter().any(|own| is_file_of(own, path) || is_cuts(own, path))
+    {
+        return true;
+    }
+    if !path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
+        return path.is_file() && is_results(path);
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return false };
+    entries.flatten().all(|entry| is_own(&entry.path(), own))
+}
+
+/// Whether a path is that of the saved cuts beside a database.
+fn is_cuts(database: &Path, path: &Path) -> bool {
+    let mut cuts = database.as_os_str().to_owned();
+    cuts.push("-cuts");
+    path == Path::new(&cuts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_of_prony_are_no_changes_of_the_working_tree() {
+        if std::process::Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        let run = |args: &[&str]| {
+            let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+            git(&top, &[&who[..], args].concat()).unwrap()
+        };
+        run(&["init", "--quiet"]);
+        for name in ["a", "b", "c", "d"] {
+            fs::write(top.join(name), format!("the content of {name}, which is long enough\n")).unwrap();
+        }
+        run(&["add", "."]);
+        run(&["commit", "--quiet", "-m", "all"]);
+        let database = top.join("results/own.db");
+        let found = || Uncommitted::of(&top, std::slice::from_ref(&database)).unwrap();
+        let clean = Uncommitted { head: run(&["rev-parse", "HEAD"]), tracked: 0, untracked: 0 };
+        assert_eq!((found(), found().counts()), (clean.clone(), None));
+        for directory in [".prony-run-1-2-3", "results", "results/own.db-cuts"] {
+            fs::create_dir(top.join(directory)).unwrap();
+            fs::write(top.join(directory).join("own.db"), "x").unwrap();
+        }
+        for name in ["own.db-wal", "own.db-shm"] {
+            fs::write(top.join("results").join(name), "x").unwrap();
+        }
+        drop(prony_results::Database::create(&top.join("other.db")).unwrap());
+        assert_eq!(found(), clean);
+        fs::write(top.join("results/mine"), "x").unwrap();
+        fs::write(top.join(" mine"), "x").unwrap();
+        assert_eq!(found().counts().as_deref(), Some("2 untracked files"));
+        fs::write(top.join("a"), "changed").unwrap();
+        run(&["mv", "b", "e"]);
+        fs::remove_file(top.join("c")).unwrap();
+        let all = Uncommitted { tracked: 3, untracked: 2, ..clean };
+        assert_eq!((found(), found().counts().as_deref()), (all, Some("3 tracked files, 2 untracked files")));
+    }
+}
