@@ -7,6 +7,9 @@ use std::process::Command;
 const STRAYING: [&str; 5] =
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"];
 
+/// Begin of an error that git itself reports.
+const GIT_REPORTS: &str = "git reports: ";
+
 /// The clone that git made.
 #[derive(Debug)]
 pub(crate) struct CheckedOut {
@@ -31,16 +34,32 @@ struct Found {
     commit: String,
 }
 
-fn find(original: &Path, of: &str) -> Result<Found, String> {
+/// With the error comes what to do about it.
+fn find(original: &Path, of: &str) -> Result<Found, (String, &'static str)> {
+    let hinted = |message| (message, "name a commit, branch or tag of the repository");
     if of.starts_with('-') {
-        return Err(format!("`{of}` is not a valid revision"));
+        return Err(hinted(format!("`{of}` is not a valid revision")));
     }
-    let top = git(original, &["rev-parse", "--show-toplevel"])?;
-    let prefix = git(original, &["rev-parse", "--show-prefix"])?;
+    let top = git(original, &["rev-parse", "--show-toplevel"]).map_err(|said| {
+        let hint = "`directory` starts at the folder of the experiment file: write the path from there to a folder of the \
+                    repository, or put the file into the repository";
+        // What git says of it is in the user's language.
+        if said.starts_with(GIT_REPORTS) && is_outside(original) {
+            return (format!("`{}` is in no git repository, so that there is no revision `{of}`", original.display()), hint);
+        }
+        (said, hint)
+    })?;
+    let prefix = git(original, &["rev-parse", "--show-prefix"]).map_err(hinted)?;
     let commit = git(original, &["rev-parse", "--verify", "--quiet", &format!("{of}^{{commit}}")])
-        .map_err(|_| format!("the repository `{top}` has no revision `{of}`"))?;
-    unambiguous(original, of)?;
+        .map_err(|_| hinted(format!("the repository `{top}` has no revision `{of}`")))?;
+    unambiguous(original, of).map_err(hinted)?;
     Ok(Found { top, prefix, commit })
+}
+
+/// Whether neither a directory nor one above it is a repository.
+fn is_outside(directory: &Path) -> bool {
+    let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    !whole.ancestors().any(|above| above.join(".git").exists())
 }
 
 /// Where a tag and a branch have one name, git takes the tag, and says so where nobody reads it.
@@ -63,8 +82,7 @@ fn unambiguous(original: &Path, of: &str) -> Result<(), String> {
 /// # Errors
 /// A sentence, and what to do: no repository, no such revision, no such directory in it.
 pub(crate) fn exists(original: &Path, of: &str) -> Result<(), (String, &'static str)> {
-    let Found { prefix, commit, .. } =
-        find(original, of).map_err(|message| (message, "name a commit, branch or tag of the repository"))?;
+    let Found { prefix, commit, .. } = find(original, of)?;
     // Whether it is a directory, and no file, the checkout says.
     git(original, &["cat-file", "-e", &format!("{commit}:{}", prefix.trim_end_matches('/'))]).map(drop).map_err(|_| {
         let hint = "`directory` starts at the folder of the experiment file: write the path from there to a folder that each \
@@ -82,7 +100,7 @@ fn no_directory(of: &str, prefix: &str) -> String {
 /// # Errors
 /// A sentence: no repository, no such revision, no such directory in it.
 pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
-    let Found { top, prefix, commit } = find(original, of)?;
+    let Found { top, prefix, commit } = find(original, of).map_err(|(message, _)| message)?;
     let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"];
     let target = copy.to_string_lossy();
     let conversions = conversions(original);
@@ -148,7 +166,7 @@ pub(crate) fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
     if output.status.success() {
         Ok(said(&output.stdout))
     } else {
-        Err(format!("git reports: {}", said(&output.stderr)))
+        Err(format!("{GIT_REPORTS}{}", said(&output.stderr)))
     }
 }
 
@@ -270,6 +288,7 @@ mod tests {
         assert!(fault("nine").contains("has no revision `nine`"), "{}", fault("nine"));
         assert_eq!(fault("--all"), "`--all` is not a valid revision");
         let error = check_out(near.path(), "one", &near.path().join("third")).unwrap_err();
-        assert!(error.contains("git reports"), "{error}");
+        assert!(error.ends_with("is in no git repository, so that there is no revision `one`"), "{error}");
+        assert!(exists(near.path(), "one").unwrap_err().1.contains("put the file into the repository"));
     }
 }

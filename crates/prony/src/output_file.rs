@@ -59,7 +59,14 @@ impl OutputFiles {
         options.create(true).truncate(false);
         let continued = present == Present::Continued;
         let file = if continued { options.append(true) } else { options.write(true) }.open(path);
-        let file = file.map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
+        let file = file.map_err(|source| match missing_folder(path) {
+            Some(folder) if source.kind() == io::ErrorKind::NotFound => {
+                let folder = folder.display();
+                let message = format!("cannot write `{}`: there is no folder `{folder}`", path.display());
+                Error::Arguments { message, hint: format!("make it: `mkdir -p {folder}`") }
+            }
+            _ => Error::Write { what: format!("`{}`", path.display()), source },
+        })?;
         Ok(OutputFile { path: path.to_owned(), file, continued })
     }
 
@@ -93,6 +100,11 @@ impl OutputFiles {
         }
         Ok(())
     }
+}
+
+/// The folder of a file, if it does not exist.
+fn missing_folder(path: &Path) -> Option<&Path> {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty() && folder.symlink_metadata().is_err())
 }
 
 fn allowed(path: &Path, refusal: Option<&str>) -> Result<(), Error> {
@@ -224,6 +236,15 @@ mod tests {
         assert!(twice.ends_with("this command writes another output to the same file"), "{twice}");
         assert!(said(&mut files, &at("loop"), Present::Replaced).starts_with("cannot write"));
         assert!(!at("prony.db-wal").exists(), "nothing is made of what is refused");
+    }
+
+    #[test]
+    fn folder_that_is_missing_is_named_with_a_hint() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = top.path().join("a/b");
+        let error = OutputFiles::default().open(&folder.join("x"), Present::Replaced).unwrap_err();
+        assert!(error.to_string().ends_with(&format!("there is no folder `{}`", folder.display())), "{error}");
+        assert_eq!(error.hint(), Some(format!("make it: `mkdir -p {}`", folder.display())));
     }
 
     #[test]

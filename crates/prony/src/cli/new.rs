@@ -1,13 +1,14 @@
 //! `prony new`: writes a new experiment file, from a commented template or from commands.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
 use prony_experiment::{shell_syntax, templates};
 
-use super::{Answer, Output, exec};
+use super::{Answer, Output, exec, say};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 
@@ -67,9 +68,21 @@ struct Line {
 /// Where the file exists or cannot be written, and where the commands are at fault.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let mut files = OutputFiles::default();
+    make_folder(&arguments.file)?;
     let text = match &arguments.from {
         Some(words) => from(words, &mut files)?,
-        None if arguments.kind == Kind::Branches => branches(&arguments.file),
+        None if arguments.kind == Kind::Branches => {
+            let folder = folder_of(&arguments.file);
+            let up = up_to_repository(folder);
+            if up.is_none() {
+                say(&format!(
+                    "warning: `{}` is in no git repository, and the experiment compares revisions of one\n\
+                     hint: set `directory` in the file to a folder of the repository\n",
+                    folder.canonicalize().unwrap_or_default().display()
+                ));
+            }
+            branches(up.unwrap_or(0))
+        }
         None => arguments.kind.text().to_owned(),
     };
     let file = files.open(
@@ -82,12 +95,31 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     Ok(Answer::Yes)
 }
 
+/// The folder of a file.
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// Makes the folder of a file, as `bench` of `bench/prony.toml` for the first experiment of a repository. Of a path with more
+/// missing folders, opening the file says which: it may be a typing error.
+fn make_folder(file: &Path) -> Result<(), Error> {
+    let folder = folder_of(file);
+    match std::fs::create_dir(folder) {
+        Err(error) if !matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+            Err(Error::Write { what: format!("`{}`", folder.display()), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many folders above this one the top of its repository is; `None` where it is in none.
+fn up_to_repository(folder: &Path) -> Option<usize> {
+    folder.canonicalize().ok()?.ancestors().position(|folder| folder.join(".git").exists())
+}
+
 /// The template for branches, whose `directory` is the top of the repository in which the file lies: the folder of the file is
 /// often new, so that no revision has it.
-fn branches(file: &Path) -> String {
-    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let folder = folder.canonicalize().unwrap_or_default();
-    let up = folder.ancestors().position(|folder| folder.join(".git").exists()).unwrap_or(0);
+fn branches(up: usize) -> String {
     let top = if up == 0 { ".".to_owned() } else { vec![".."; up].join("/") };
     templates::BRANCHES.replace("directory = \".\"", &format!("directory = \"{top}\""))
 }

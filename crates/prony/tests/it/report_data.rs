@@ -182,7 +182,7 @@ fn report_is_written_to_the_named_file() {
     assert_eq!(shown, "");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), fixture.run("report 1"));
     let error = fixture.try_run("report 1 -o /nowhere/at/all.md", None).unwrap_err();
-    assert_eq!(error.to_string(), "cannot write `/nowhere/at/all.md`");
+    assert_eq!(error.to_string(), "cannot write `/nowhere/at/all.md`: there is no folder `/nowhere/at`");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn starting_file_for_branches_runs_in_a_repository() {
     }
     runs_without_a_finding_about_the_file(&bench, "branches");
     // No revision has the folder: `check` said that the file was valid, and the run failed.
-    fs::create_dir_all(bench.path("bench/deep")).unwrap();
+    fs::create_dir(bench.path("bench")).unwrap();
     let made = bench.prony(&["new", "bench/deep/new.toml", "--for", "branches"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
     let file = fs::read_to_string(bench.path("bench/deep/new.toml")).unwrap();
@@ -81,6 +81,25 @@ fn starting_file_for_branches_runs_in_a_repository() {
     let error = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{error}");
     assert!(error.contains("revision `HEAD~1` has no directory `bench/deep/`") && error.contains("hint: "), "{error}");
+}
+
+#[test]
+fn new_makes_the_folder_of_its_file_and_names_one_that_it_does_not_make() {
+    let bench = Bench::new();
+    let made = bench.prony(&["new", "bench/prony.toml", "--for", "branches"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    // The folder of a test is in no repository.
+    let said = text(&made.stderr);
+    let folder = fs::canonicalize(bench.path("bench")).unwrap();
+    assert!(said.starts_with(&format!("warning: `{}` is in no git repository", folder.display())), "{said}");
+    let refused = text(&bench.prony(&["check", "bench/prony.toml"]).stderr);
+    assert!(refused.contains("is in no git repository, so that there is no revision `HEAD~1`"), "{refused}");
+    assert!(refused.contains("write the path from there to a folder of the repository"), "{refused}");
+    let deep = bench.prony(&["new", "a/b/prony.toml"]);
+    assert_eq!(deep.status.code(), Some(2));
+    let said = text(&deep.stderr);
+    assert_eq!(said, "error: cannot write `a/b/prony.toml`: there is no folder `a/b`\nhint: make it: `mkdir -p a/b`\n");
+    assert!(!bench.path("a").exists());
 }
 
 /// `prony new FILE --from LINE`, and what it said.
