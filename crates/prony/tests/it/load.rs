@@ -281,7 +281,7 @@ fn bounds_that_no_rate_or_each_rate_keeps_are_said() {
     assert!(said.contains("no rate was found with p50 < 1 ns: 500/s is too much already"), "{said}");
     let (code, said) = run(&["--slo", "p50 < 10 s", "-R", "100..200"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("at least 200/s with p50 < 10 s (1 step), the end of the range"), "{said}");
+    assert!(said.contains("at least 200/s with p50 < 10 s (met in 1 step), the end of the range"), "{said}");
     for (options, expected) in [
         (&["--slo", "p98 < 1 s"][..], "error: invalid value `p98 < 1 s` for `--slo <BOUNDS>`: `p98` is nothing"),
         (&["--slo", "p50 < 1 s", "-R", "100"], "error: with --find-max, `--rate` is a range of rates"),

@@ -1,6 +1,6 @@
 //! `prony load --find-max`: the largest rate with which a server keeps bounds on its latencies and errors, by the search of `prony grow`.
 
-use prony_analysis::search::{Ask, End, Grow, GrowSettings, Growth, TrialEnd};
+use prony_analysis::search::{Ask, End, Grow, GrowSettings, Growth, TrialEnd, Tried};
 use prony_http::{Asked, Bound, Destination, Load, Loop, Remark, Report};
 use prony_model::http::RequestRate;
 use prony_model::number::{about, count, percent_up_to, quantity};
@@ -258,9 +258,12 @@ impl Wanted {
     /// The result in words.
     fn said(&self, growth: &Growth) -> String {
         let slo = &self.slo;
-        let trials = |one: u32| count(one, "step");
-        let met = growth.largest_success.map(|one| (one.value, trials(one.succeeded)));
-        let violated = growth.smallest_failure.map(|one| (one.value, trials(one.failed)));
+        let of = |how: &str, some: u32, one: &Tried| match one.succeeded + one.failed {
+            all if all == some => format!("{how} in {}", count(all, "step")),
+            all => format!("{how} in {some} of {all} steps"),
+        };
+        let met = growth.largest_success.map(|one| (one.value, of("met", one.succeeded, &one)));
+        let violated = growth.smallest_failure.map(|one| (one.value, of("violated", one.failed, &one)));
         let mut text = match (growth.end, &met, &violated) {
             (End::Disturbed, Some((met, trials)), _) => format!(
                 "at least {met}/s with {slo} ({trials}); at {}/s the load generator may be the limit, so that the largest rate \
@@ -336,7 +339,7 @@ mod tests {
     }
 
     /// The result of a search in which a rate ends so.
-    fn searched(wanted: &Wanted, end: impl Fn(f64) -> TrialEnd) -> String {
+    fn searched(wanted: &Wanted, mut end: impl FnMut(f64) -> TrialEnd) -> String {
         let mut grow = Grow::new(wanted.settings.clone());
         loop {
             match grow.ask() {
@@ -370,7 +373,16 @@ mod tests {
         let below = |rate: f64| if rate <= 530.0 { TrialEnd::Succeeded } else { TrialEnd::Failed };
         let said = searched(&open, below);
         assert!(said.starts_with("largest rate with p99 < 50 ms, errors < 0.1%: 5"), "{said}");
-        assert!(said.contains("/s (3 steps); 5") && said.contains("the limit lies between the two"), "{said}");
+        assert!(said.contains("/s (met in 3 steps); 5"), "{said}");
+        assert!(said.contains(" is too much (violated in 3 steps): the limit lies between the two"), "{said}");
+        // A rate that met the bounds now and then is no rate that a server sustains, and the result names both counts.
+        let mut before = Vec::new();
+        let mixed = searched(&open, |rate| {
+            let is_again = before.contains(&rate);
+            before.push(rate);
+            if rate <= 530.0 || is_again { TrialEnd::Succeeded } else { TrialEnd::Failed }
+        });
+        assert!(mixed.contains(" is too much (violated in 1 of 3 steps)"), "{mixed}");
         let said = searched(&open, |rate| if rate < 1_600.0 { TrialEnd::Succeeded } else { TrialEnd::Disturbed });
         assert!(said.starts_with("at least 800/s") && said.contains("at 1600/s the load generator may be"), "{said}");
         let said = searched(&wanted(100.0, Some(150.0)), below);

@@ -7,7 +7,7 @@ use prony_analysis::search::Constraint;
 use prony_http::Report;
 use prony_model::latency::samples_needed;
 use prony_model::metric::Metric;
-use prony_model::number::quantity;
+use prony_model::number::{digits, quantity};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::parse_fraction;
 
@@ -55,7 +55,8 @@ impl Slo {
         for Bound { text, constraint, requests } in &self.bounds {
             match constraint.value(&mut |name| figure(report, name.key.metric)) {
                 Reading::Measured(value) if !constraint.is_met(value) => {
-                    violated.push(format!("`{text}`: {}", quantity(value, constraint.unit())));
+                    let value = if text.ends_with('%') { share(value) } else { quantity(value, constraint.unit()) };
+                    violated.push(format!("`{text}`: {value}"));
                 }
                 Reading::Measured(_) if report.requests < *requests => {
                     unknown.push(format!("`{text}` needs {requests} requests"));
@@ -113,6 +114,11 @@ fn bound(text: &str) -> Result<Bound, String> {
     Ok(Bound { text: text.to_owned(), constraint, requests })
 }
 
+/// A share in the unit of its bound, with three significant digits.
+fn share(value: f64) -> String {
+    format!("{} %", digits(100.0 * value))
+}
+
 /// A figure of a load.
 fn figure(report: &Report, metric: Metric) -> Reading<f64> {
     let latency = &report.latency;
@@ -133,6 +139,12 @@ fn figure(report: &Report, metric: Metric) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `errors < 0.1%` stood beside 0.00575.
+    #[test]
+    fn share_has_the_unit_of_its_bound() {
+        assert_eq!([0.005_75, 0.5, 0.001_04].map(share), ["0.575 %", "50.0 %", "0.104 %"]);
+    }
 
     #[test]
     fn bounds_are_read_with_the_requests_that_they_need() {
