@@ -355,7 +355,7 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
         if comparison.verdict.is_difference() || comparison.verdict == Verdict::NoDifference {
             sentence += &unequal_durability(data, &pair);
         }
-        let detail = Detail::of(&comparison, undisturbed.as_ref());
+        let detail = Detail::of(&pair, &comparison, undisturbed.as_ref());
         Line { pair, comparison, sentence, detail, undisturbed, new_run }
     };
     pairs.into_iter().zip(comparisons).map(line).collect()

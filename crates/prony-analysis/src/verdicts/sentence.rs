@@ -1,5 +1,6 @@
 //! Words a comparison as a sentence.
 
+use prony_model::metric::{Better, Metric};
 use prony_model::number::{self, count, effect, percent, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
@@ -164,12 +165,7 @@ fn claim(pair: &Pair, comparison: &Comparison) -> String {
     let (better, worse) = directions(metric);
     let words = if comparison.verdict.is_better() { better } else { worse };
     let share = small(comparison).map(|(ratio, _)| percents((ratio - 1.0).abs()));
-    // `9 % faster` may be meant of the time or of its inverse.
-    let words = match (words, share.is_some() && metric.unit() == Unit::Nanos) {
-        ("faster", true) => "less time",
-        ("slower", true) => "more time",
-        _ => words,
-    };
+    let words = if share.is_some() { of_shares(words, metric.unit()) } else { words };
     let times = share.is_none().then(|| directed(pair, comparison)).flatten();
     let times = times.map(|(times, interval)| ratio_texts(times, interval).0);
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
@@ -186,6 +182,72 @@ fn claim(pair: &Pair, comparison: &Comparison) -> String {
     let much =
         share.map(|share| format!("{share} % ")).or(times.map(|times| format!("{times} times "))).unwrap_or_default();
     format!("`{variant}` {verb} {much}{words} than `{baseline}`")
+}
+
+/// `9 % faster` may be meant of the time or of its inverse.
+fn of_shares(words: &'static str, unit: Unit) -> &'static str {
+    match (words, unit) {
+        ("faster", Unit::Nanos) => "less time",
+        ("slower", Unit::Nanos) => "more time",
+        _ => words,
+    }
+}
+
+/// The form in which a sentence claims a difference, in which other estimates of the same difference are stated beside it: one
+/// scale is not taken for another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    metric: Metric,
+    /// In percent of the baseline, not as a factor.
+    is_share: bool,
+}
+
+impl Form {
+    /// `None` where the sentence states the ratio itself, or none.
+    pub(super) fn of(pair: &Pair, comparison: &Comparison) -> Option<Self> {
+        let is_directed = matches!(
+            comparison.verdict,
+            Verdict::Better | Verdict::Worse | Verdict::BetterUncertain | Verdict::WorseUncertain
+        );
+        let metric = pair.metric.key.metric;
+        let has_number = directed(pair, comparison).is_some();
+        (is_directed && has_number).then(|| Self { metric, is_share: small(comparison).is_some() })
+    }
+
+    /// The value at which nothing differs.
+    pub(super) const fn equal(self) -> &'static str {
+        if self.is_share { "0" } else { "1" }
+    }
+
+    /// `2.20 times faster (95 % interval: 1.91 to 2.43)`, `38 % less memory (95 % interval: 21 to 53 %)`; `None` where the ratio
+    /// has no such form.
+    pub(super) fn text(self, ratio: f64, interval: Option<RatioInterval>, level: &str) -> Option<String> {
+        let (times, turned) = directed_of(self.metric, ratio, interval)?;
+        let is_better = (ratio < 1.0) != (self.metric.better() == Better::Higher);
+        let (better, worse) = directions(self.metric);
+        let words = if is_better { better } else { worse };
+        let unit = self.metric.unit();
+        let (text, interval) = if self.is_share {
+            let share = percents((ratio - 1.0).abs());
+            let than = if ratio >= 1.0 { "higher" } else { "lower" };
+            let text = match unit {
+                Unit::PerSecond => format!("a rate {share} % {than}"),
+                _ => format!("{share} % {}", of_shares(words, unit)),
+            };
+            (text, interval.map(|interval| percent_interval(interval, ratio >= 1.0)))
+        } else {
+            let (times, interval) = ratio_texts(times, turned);
+            let text = match (unit, as_many(words, unit)) {
+                (Unit::PerSecond, _) if times.starts_with("1/") => format!("{times} of the rate"),
+                (Unit::PerSecond, _) => format!("{times} times the rate"),
+                (_, Some((_, how))) => format!("{times} times {}", how.trim_end_matches(" as")),
+                (_, None) => format!("{times} times {words}"),
+            };
+            (text, interval)
+        };
+        let interval = interval.map(|interval| format!(" ({level}{interval})")).unwrap_or_default();
+        Some(text + &interval)
+    }
 }
 
 /// A rate beside that of the baseline: `2 times slower` may be meant of a half or of a third, and `5 % slower` of the rate or
@@ -225,8 +287,18 @@ fn extent(pair: &Pair, comparison: &Comparison, level: &str) -> String {
     match small(comparison) {
         None => bracketed(directed(pair, comparison), level),
         Some((_, None)) => String::new(),
-        Some((ratio, Some(interval))) => format!(" ({level}{})", percent_interval(interval, ratio >= 1.0)),
+        Some((ratio, Some(interval))) => {
+            let text = percent_interval(interval, ratio >= 1.0);
+            format!(" ({level}{})", text.strip_prefix("0.0 ").map(|rest| format!("above 0 {rest}")).unwrap_or(text))
+        }
     }
+}
+
+/// An interval that Holm's test cuts at 1, which it rejects: 1 itself is not in it.
+fn open_at_one(text: &str) -> String {
+    let above = text.strip_prefix("1.000 ").map(|rest| format!("above 1 {rest}"));
+    let below = || text.strip_suffix(" 1.000").map(|rest| format!("{rest} below 1"));
+    above.or_else(below).unwrap_or_else(|| text.to_owned())
 }
 
 /// How much above (`more`) or below the baseline the bounds lie: `2.1 to 7.0 %`, `at most 7.0 %`, `2.1 % or more`.
@@ -251,7 +323,11 @@ type Factor = (f64, Option<RatioInterval>);
 
 fn directed(pair: &Pair, comparison: &Comparison) -> Option<Factor> {
     let (ratio, interval) = (*comparison.ratio.measured()?, comparison.interval.measured().copied());
-    match pair.metric.key.metric.unit() {
+    directed_of(pair.metric.key.metric, ratio, interval)
+}
+
+fn directed_of(metric: Metric, ratio: f64, interval: Option<RatioInterval>) -> Option<Factor> {
+    match metric.unit() {
         Unit::PerSecond => Some((ratio, interval)).filter(|_| ratio > 0.0 && ratio.is_finite()),
         _ => factor(ratio, interval),
     }
@@ -268,7 +344,7 @@ fn factor(ratio: f64, interval: Option<RatioInterval>) -> Option<Factor> {
 /// ` (95 % interval: 1.71 to 1.98)`; nothing where there is no interval.
 fn bracketed(factor: Option<Factor>, level: &str) -> String {
     let interval = factor.and_then(|(times, interval)| ratio_texts(times, interval).1);
-    interval.map(|interval| format!(" ({level}{interval})")).unwrap_or_default()
+    interval.map(|interval| format!(" ({level}{})", open_at_one(&interval))).unwrap_or_default()
 }
 
 /// `ratio 0.984 (95 % interval: 0.957 to 1.001)`; `None` where there is no ratio.
@@ -404,6 +480,33 @@ mod tests {
         assert_eq!(more(&Reading::Measured(670_200), 30, None), many);
         let beyond = more(&Reading::Missing(Why::NotSupported("more than 200 blocks".into())), 30, None);
         assert_eq!(beyond, "; if all blocks came out like these, it would take more than 200 blocks to tell");
+    }
+
+    #[test]
+    fn other_estimates_have_the_form_of_the_claim() {
+        let of = |metric, is_share, ratio, low, high| {
+            let interval = Some(RatioInterval { low, high });
+            Form { metric, is_share }.text(ratio, interval, "").unwrap()
+        };
+        assert_eq!(of(Metric::Time, false, 0.454, 0.4, Some(0.5)), "2.20 times faster (2.00 to 2.50)");
+        assert_eq!(of(Metric::Time, false, 2.0, 1.5, Some(2.5)), "2.00 times as long (1.50 to 2.50)");
+        assert_eq!(of(Metric::Time, true, 0.9, 0.8, Some(1.05)), "10 % less time (-5.0 to 20 %)");
+        assert_eq!(of(Metric::Rate, true, 0.618, 0.5, Some(0.7)), "a rate 38 % lower (30 to 50 %)");
+        assert_eq!(of(Metric::Rate, false, 2.1, 2.0, Some(2.2)), "2.10 times the rate (2.00 to 2.20)");
+        assert_eq!(of(Metric::Anon, false, 3.2, 3.0, None), "3.20 times as much memory (3.00 or more)");
+        assert_eq!(of(Metric::Anon, true, 1.2, 1.1, Some(1.3)), "20 % more memory (10 to 30 %)");
+        assert_eq!(Form { metric: Metric::Time, is_share: false }.text(0.0, None, ""), None);
+    }
+
+    /// `(95 % interval: 0.0 to 42 %)` beside a verdict of a difference was taken for an error.
+    #[test]
+    fn intervals_that_the_test_cuts_at_one_do_not_contain_it() {
+        assert_eq!(bracketed(Some((2.2, Some(RatioInterval { low: 1.0, high: Some(6.0) }))), ""), " (above 1 to 6.00)");
+        assert_eq!(
+            bracketed(Some((0.3, Some(RatioInterval { low: 0.2, high: Some(1.0) }))), ""),
+            " (0.200 to below 1)"
+        );
+        assert_eq!(bracketed(Some((2.2, Some(RatioInterval { low: 1.0003, high: None }))), ""), " (1.0003 or more)");
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn line(line: &Line) -> String {
     if let Reading::Measured(p) = comparison.p_adjusted {
         details.push(format!("Corrected p: {p:.2e}."));
     }
-    details.extend(line.undisturbed.as_ref().map(|left| format!("{}.", without(left))));
+    details.extend(without(line).map(|left| format!("{left}.")));
     details.extend(comparison.notes.iter().map(|note| format!("{note}.")));
     let details: String = details.iter().map(|d| format!("<li>{}</li>", sentence(d))).collect();
     let (class, mark) = mark(&comparison.verdict);

@@ -441,7 +441,12 @@ fn a_verdict_is_shown_with_its_value_without_disturbed_trials() {
     assert!((estimate.ratio - 2.0).abs() < 0.02 && estimate.interval.high.unwrap() < 2.1, "{estimate:?}");
     let detail = line.detail.to_string();
     assert!(detail.contains("3 of 12 blocks have a disturbed trial ("), "{detail}");
-    assert!(detail.contains("; without them: ratio 2.0") && detail.contains(" (a check and no verdict: "), "{detail}");
+    assert!(
+        detail.contains("; without them: 2.0")
+            && detail.contains(" times as long (95 %")
+            && detail.contains(" (a check and no verdict: "),
+        "{detail}"
+    );
     data.trials.iter_mut().for_each(|t| t.conditions = Conditions::default());
     assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
 }
