@@ -36,6 +36,15 @@ pub struct Arguments {
 /// # Errors
 /// Where nothing can be written into the folder for scratch, or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    if !arguments.scratch.exists() {
+        let folder = arguments.scratch.display();
+        return Err(Error::Arguments {
+            message: format!("there is no folder `{folder}`, which `--scratch` names"),
+            hint: format!(
+                "make it: `mkdir -p {folder}`; or leave `--scratch` out: the files are in this folder then, while it runs"
+            ),
+        });
+    }
     // What is wrong with the folder is no fault of the instrument.
     Scratch::create(&arguments.scratch)?.remove()?;
     let bench = Bench::new(&arguments.scratch);

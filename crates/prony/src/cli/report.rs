@@ -150,6 +150,7 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<Answer, Error> {
         Ok(())
     })?;
     if !args.open {
+        say(&format!("wrote `{}`\n", path.display()));
         return Ok(answer);
     }
     let said = writeln!(out, "wrote `{}`", path.display()).and_then(|()| out.flush());

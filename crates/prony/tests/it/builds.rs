@@ -163,7 +163,9 @@ fn revisions_of_a_repository_are_levels() {
     let of_show = |all: &[&str]| words(&bench.prony(&[&["show"], all].concat()).stdout);
     assert!(of_show(&["--all"]).contains(&line), "{line}: {}", of_show(&["--all"]));
     assert!(!of_show(&[]).contains("Revisions: "));
-    assert!(bench.prony(&["report", "--output", "page.md"]).status.success());
+    let written = bench.prony(&["report", "--output", "page.md"]);
+    assert!(written.status.success() && written.stdout.is_empty());
+    assert_eq!(String::from_utf8_lossy(&written.stderr), "wrote `page.md`\n");
     let page = words(&fs::read(bench.path("page.md")).unwrap());
     assert!(page.contains("Revisions: ") && page.contains("not part of it: uncommitted changes of 1 tracked file"));
     bench.write("site/untracked", "x");

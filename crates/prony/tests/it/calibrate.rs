@@ -56,6 +56,15 @@ fn judged(fixture: &str) -> Option<(String, Vec<Value>)> {
     Some((result.to_owned(), fixtures[0]["lines"].as_array().unwrap().clone()))
 }
 
+#[test]
+fn folder_that_is_missing_has_a_hint() {
+    let output = prony(&["calibrate"], Path::new("/no/such/folder"));
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("there is no folder `/no/such/folder`, which `--scratch` names"), "{said}");
+    assert!(said.contains("hint: make it: `mkdir -p /no/such/folder`"), "{said}");
+}
+
 fn number(line: &Value, field: &str) -> f64 {
     line[field].as_f64().unwrap_or_else(|| panic!("no `{field}` in {line}"))
 }
