@@ -39,7 +39,7 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
         floor: named.floor,
         primary: view.get("metric").and_then(|node| metric(node, phases, problems)),
         metrics: metrics.iter().filter_map(|node| metric(node, phases, problems)).collect(),
-        margin: view.share("margin").or(Fraction::new(0.03)).unwrap_or_default(),
+        margin: margin(&view, problems),
         alpha: alpha(&view, problems),
         blocks: default_blocks(&view, problems),
         budget: view.time("budget"),
@@ -62,12 +62,22 @@ pub(crate) fn within_a_budget(blocks: Blocks) -> Blocks {
     Blocks { min, max: MOST_BLOCKS }
 }
 
-/// At 0 no verdict is possible, at 1 every one is.
+/// From 100 % on, no difference matters.
+fn margin(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
+    let margin = view.share("margin").or(Fraction::new(0.03)).unwrap_or_default();
+    if let (Some(node), true) = (view.get("margin"), margin.get() >= 1.0) {
+        let problem = Problem::new(node.span.clone(), format!("`margin` cannot be `{}`", node.label()));
+        problems.add(problem.hint("expected a share below 1, such as `\"3%\"`: differences below it do not matter"));
+    }
+    margin
+}
+
+/// At 0 no verdict is possible; from a half on, verdicts are wrong as often as right.
 fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
     let alpha = view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default();
-    if let (Some(node), true) = (view.get("alpha"), alpha.get() <= 0.0 || alpha.get() >= 1.0) {
+    if let (Some(node), true) = (view.get("alpha"), alpha.get() <= 0.0 || alpha.get() >= 0.5) {
         let problem = Problem::new(node.span.clone(), format!("`alpha` cannot be `{}`", node.label()));
-        problems.add(problem.hint("expected a share above 0 and below 1, such as `\"5%\"`"));
+        problems.add(problem.hint("expected a share above 0 and below a half, such as `\"5%\"`"));
     }
     alpha
 }

@@ -216,11 +216,17 @@ fn value(node: &Node, problems: &mut Problems<'_>) -> Option<BytesSpec> {
         return Some(BytesSpec { bytes, compressible: Fraction::default(), prefix: template(node)? });
     }
     let view = View::new(Some(node), &grammar::VALUE);
-    Some(BytesSpec {
-        bytes: size(view.get("bytes")?, problems)?,
-        compressible: view.share("compressible").unwrap_or_default(),
-        prefix: view.get("prefix").and_then(template).unwrap_or_default(),
-    })
+    let bytes = size(view.get("bytes")?, problems)?;
+    let prefix = view.get("prefix").and_then(template).unwrap_or_default();
+    let written: u64 = prefix.iter().map(|literal| literal.len() as u64).sum();
+    if let Some(at) = view.get("prefix").filter(|_| written > longest(&bytes).as_bytes()) {
+        let message = format!("a prefix of {written} bytes does not fit into values of {}", longest(&bytes));
+        problems.add(via(
+            at,
+            Problem::new(at.span.clone(), message).hint("write a larger `bytes`: the prefix is part of it"),
+        ));
+    }
+    Some(BytesSpec { bytes, compressible: view.share("compressible").unwrap_or_default(), prefix })
 }
 
 /// Values too large for the machine: a value is made whole before it is stored.

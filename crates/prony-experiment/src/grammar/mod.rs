@@ -169,7 +169,7 @@ pub(crate) static COMPARE: TableShape = table(
             Shape::Share,
             "5%",
             "Family-wise error rate, which is the probability that any of the verdicts is wrong: more than 0 and less \
-             than 1.",
+             than a half.",
         ),
         optional(
             "metric",

@@ -440,3 +440,23 @@ fn numbers_in_another_form_have_a_hint_how_to_write_them() {
     let quoted = faults_of_body("[data]\nrecords = \"1_000\"\n");
     assert!(quoted.contains("cannot be the text `1_000` | leave out the quotes: expected a whole"), "{quoted}");
 }
+
+#[test]
+fn shares_that_decide_nothing_and_prefixes_that_do_not_fit_are_refused() {
+    let of = |compare: &str| faults_of_body(&format!("[compare]\n{compare}\n"));
+    for ok in ["margin = 0", "margin = \"99%\"", "alpha = \"49%\"", "alpha = 0.001"] {
+        assert!(!of(ok).contains("cannot be"), "{ok}: {}", of(ok));
+    }
+    assert!(of("margin = 1.0").contains("`margin` cannot be `1` | expected a share below 1"), "{}", of("margin = 1.0"));
+    for alpha in ["0.5", "\"99%\"", "0"] {
+        assert!(of(&format!("alpha = {alpha}")).contains("expected a share above 0 and below a half"), "{alpha}");
+    }
+    let values = |bytes: &str| {
+        faults(&format!(
+            "[store]\nengine = \"lmdb\"\n[data]\nrecords = 9\nvalue = {{ bytes = {bytes}, prefix = \"abc{{i}}def\" }}\n\
+             [[phase]]\nname = \"write\"\nput = {{}}\n"
+        ))
+    };
+    assert_eq!(values("6"), "");
+    assert!(values("5").contains("a prefix of 6 bytes does not fit into values of 5 B"), "{}", values("5"));
+}
