@@ -38,6 +38,16 @@ pub fn refusal(findings: &[Finding]) -> Option<String> {
     findings.iter().find(|f| f.severity == Severity::Refusal).map(|f| f.message.clone())
 }
 
+/// Why a metric of two variants is not compared by what they did: a guard refuses their answers, or they did not attempt the same work.
+/// A search asks this of each setting beside the default, as a run does of its variants.
+pub fn other_answers_or_work(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    name: &MetricName,
+) -> Option<String> {
+    refusal(&check(baseline, variant)).or_else(|| unequal_offer(baseline, variant, name))
+}
+
 /// Answers that should be equal and are not: in one block both variants do the same work on the same data (METHOD 1.5).
 pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let differing = disagreements(baseline, variant).into_iter();

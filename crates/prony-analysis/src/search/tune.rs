@@ -3,8 +3,9 @@
 //! or when the budget is used up.
 //!
 //! Every block contains the default setting, unless two of its trials have failed. A setting stays in the search only
-//! while each of its trials succeeds and respects the constraints. The winner is partly chosen by chance: its values
-//! here do not measure an effect, and a verdict needs new trials.
+//! while each of its trials succeeds and respects the constraints, and while the caller does not leave it out because a
+//! guard refuses to compare it with the default. The winner is partly chosen by chance: its values here do not measure
+//! an effect, and a verdict needs new trials.
 
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +83,8 @@ pub enum Out {
     Unread,
     /// The objective was 0 in a trial: read, but a race of ratios cannot use it.
     Zero,
+    /// A guard refuses to compare it with the default: its answers or its work differ.
+    Unlike,
 }
 
 /// A setting in the search. The first is the default.
@@ -122,7 +125,8 @@ pub enum Step {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// The best setting that respected every constraint; 0 is the default.
+    /// The best setting that respected every constraint; 0 is the default. `None` also where no other setting that was
+    /// tried can be compared with the default.
     pub winner: Option<usize>,
     /// How the search ended.
     pub end: End,
@@ -273,6 +277,17 @@ impl Tune {
         this.out = this.out.or(out);
     }
 
+    /// Drops a setting for good, since a guard refuses to compare it with the default.
+    pub fn leave_out(&mut self, candidate: usize) {
+        self.candidates[candidate].out.get_or_insert(Out::Unlike);
+    }
+
+    /// Whether settings beside the default were tried, and all of them were left out of the comparison with it.
+    pub fn is_default_uncompared(&self) -> bool {
+        let mut tried = self.candidates[1..].iter().filter(|candidate| candidate.trials > 0).peekable();
+        tried.peek().is_some() && tried.all(|candidate| candidate.out == Some(Out::Unlike))
+    }
+
     /// The next step, after the result of every trial of the last block was passed to [`Self::record`].
     pub fn step(&mut self) -> Step {
         if self.ran() > 0 {
@@ -403,6 +418,11 @@ impl Tune {
         self.ranking.iter().copied().find(|id| self.candidates[*id].out.is_none())
     }
 
+    /// Trials that the next block would have.
+    pub fn trials_of_next_block(&self) -> usize {
+        self.members().len()
+    }
+
     /// Trials of all settings.
     fn ran_in_all(&self) -> u32 {
         self.candidates.iter().map(|candidate| candidate.trials).sum()
@@ -421,7 +441,9 @@ impl Tune {
     }
 
     fn done(&self, end: End) -> Step {
-        Step::Done(Found { winner: self.best(), end, blocks: self.blocks, trials: self.ran_in_all() })
+        // The default that nothing was compared with is not the best of anything.
+        let winner = self.best().filter(|_| !self.is_default_uncompared());
+        Step::Done(Found { winner, end, blocks: self.blocks, trials: self.ran_in_all() })
     }
 }
 

@@ -26,11 +26,12 @@ Examples:
   prony tune cache.toml --maximize write.rate --over batch=1..1000,log --only store=lmdb
 
 A setting has one value for each `--over`. The default setting is the file's baseline, else the first level of each
-factor; `--default` names another. The search runs settings in interleaved blocks, drops those that are clearly worse,
-and makes the grid finer near the best. The winner is then compared with the default in fresh blocks; only the fresh
-blocks give the verdict.
-Exit code 1: no setting satisfies the constraints, the winner does not satisfy the constraints in fresh trials or is
-worse than the default, most fresh trials have no reading of a constraint, or the search was interrupted.";
+factor; `--default` names another. The search runs settings in interleaved blocks, drops those that are clearly worse
+or whose answers or work differ from the default's, and makes the grid finer near the best. The winner is then compared
+with the default in fresh blocks; only the fresh blocks give the verdict.
+Exit code 1: no setting satisfies the constraints, no other setting can be compared with the default since answers or
+work differ, the winner does not satisfy the constraints in fresh trials or is worse than the default, most fresh trials
+have no reading of a constraint, or the search was interrupted.";
 
 /// What to search.
 #[derive(Debug, clap::Args)]

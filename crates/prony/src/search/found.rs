@@ -14,6 +14,7 @@ use super::constraints::ConstraintResults;
 use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
 use prony_runner::run::Summary;
+use prony_stats::Verdict;
 
 /// How far one combination of the other factors went.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +106,15 @@ pub struct Setting {
     pub variant: Option<usize>,
 }
 
+/// A setting that a search left out, since a guard refuses to compare it with the default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeftOut {
+    /// Its number in the search.
+    pub candidate: usize,
+    /// What the guard says.
+    pub why: String,
+}
+
 /// The comparison of the winner with the default in fresh trials.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Confirmed {
@@ -118,4 +128,15 @@ pub struct Confirmed {
     pub constraints: ConstraintResults,
     /// How the run ended.
     pub summary: Summary,
+}
+
+impl Confirmed {
+    /// Why the winner is not compared with the default, where it is not.
+    pub fn refusal(&self) -> Option<&str> {
+        let refused = self.verdicts.lines.iter().find_map(|line| match &line.comparison.verdict {
+            Verdict::Refused { why } => Some(why.as_str()),
+            _ => None,
+        });
+        refused.or(self.verdicts.silent.as_deref())
+    }
 }

@@ -80,6 +80,15 @@ pub enum Entry {
         /// What the trial says of the candidate, in words.
         result: String,
     },
+    /// A candidate that `tune` left out, since a guard refuses to compare it with the default.
+    LeftOut {
+        /// The candidate's number.
+        left_out: usize,
+        /// Its values.
+        setting: ByFactor,
+        /// What the guard says.
+        why: String,
+    },
     /// What `tune` decided after a block.
     Decided {
         /// Which candidates are out, and why.

@@ -19,12 +19,13 @@ use prony_model::units::Nanos;
 use super::constraints::{ConstraintResults, Met};
 use super::default_setting::Base;
 use super::experiments::Experiments;
-use super::found::{Confirmed, Setting, TuneWanted};
+use super::found::{Confirmed, LeftOut, Setting, TuneWanted};
 use super::journal::{Asked, Entry};
 use super::source::Source;
 use super::trial_runner::{Means, TrialRunner};
 use super::tune_text;
 use crate::error::Error;
+use prony_analysis::guard::variants::{self, VariantTrials};
 use prony_analysis::verdicts;
 use prony_results::{Database, RunId};
 use prony_runner::run::{self, Summary};
@@ -58,10 +59,14 @@ impl Tuned {
         Ok(())
     }
 
-    /// Whether the search found a setting that satisfies the constraints and is not worse than the default.
+    /// Whether the search found a setting that satisfies the constraints, can be compared with the default and is not
+    /// worse.
     pub(crate) fn is_good(&self) -> bool {
         let is_confirmed = |confirmed: &Confirmed| {
-            confirmed.constraints.is_met() == Met::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
+            confirmed.constraints.is_met() == Met::Yes
+                && !confirmed.summary.interrupted
+                && !confirmed.is_worse
+                && confirmed.refusal().is_none()
         };
         self.found.as_ref().is_some_and(|found| found.winner.is_some())
             && self.confirmed.as_ref().is_none_or(is_confirmed)
@@ -98,12 +103,21 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         reserve: confirm.min * compared,
         seed: first.seed(),
     });
-    let mut search =
-        Search { wanted: &wanted, source: &source, base: &base, tune, runner, variants: BTreeMap::new(), unread: None };
+    let mut search = Search {
+        wanted: &wanted,
+        source: &source,
+        base: &base,
+        tune,
+        runner,
+        variants: BTreeMap::new(),
+        paired: BTreeMap::new(),
+        left_out: Vec::new(),
+        unread: None,
+    };
     search.runner.note(&Entry::Asked(Box::new(Asked::Tune(wanted.clone()))))?;
     let found = search.until_done()?;
     let settings = search.settings();
-    let Search { tune, runner, variants, unread, .. } = search;
+    let Search { tune, runner, variants, left_out, unread, .. } = search;
     let (run, experiment) = (runner.run(), runner.experiment().clone());
     let summary = runner.end()?;
     let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
@@ -116,8 +130,14 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         }
         None => None,
     };
-    let report =
-        tune_text::SearchReport { wanted: &wanted, run, tune: &tune, settings: &settings, unread: unread.as_deref() };
+    let report = tune_text::SearchReport {
+        wanted: &wanted,
+        run,
+        tune: &tune,
+        settings: &settings,
+        left_out: &left_out,
+        unread: unread.as_deref(),
+    };
     let said = report.tuned(found.as_ref(), confirmed.as_ref());
     if found.is_some() {
         let fresh = confirmed.as_ref().map(|confirmed| confirmed.data.head.id.0);
@@ -233,6 +253,10 @@ struct Search<'a> {
     runner: TrialRunner<'a>,
     /// The variants of the candidates that ran.
     variants: BTreeMap<usize, usize>,
+    /// The trials of complete blocks, by candidate.
+    paired: BTreeMap<usize, Vec<TrialRecord>>,
+    /// The candidates that guards refuse to compare with the default.
+    left_out: Vec<LeftOut>,
     /// The first reason for which something could not be read.
     unread: Option<String>,
 }
@@ -262,6 +286,7 @@ impl Search<'_> {
                             return Ok(None);
                         }
                     }
+                    self.leave_out(&block)?;
                 }
             }
         }
@@ -295,7 +320,41 @@ impl Search<'_> {
             figures,
             result: name_of(result).to_owned(),
         })?;
+        if paired {
+            self.paired.entry(candidate).or_default().push(record);
+        }
         Ok(true)
+    }
+
+    /// Leaves out the settings of a block whose answers or work differ from the default's, by the guards that refuse such
+    /// a comparison in a run: the fastest setting may be the one that does least.
+    fn leave_out(&mut self, block: &Block) -> Result<(), Error> {
+        let mut tried = block.order.clone();
+        tried.sort_unstable();
+        for candidate in tried.into_iter().filter(|candidate| *candidate != 0) {
+            if self.tune.candidates()[candidate].out.is_some() {
+                continue;
+            }
+            let refusal = self
+                .trials_of(0)
+                .zip(self.trials_of(candidate))
+                .and_then(|(default, own)| variants::other_answers_or_work(&default, &own, &self.wanted.objective));
+            let Some(why) = refusal else { continue };
+            self.tune.leave_out(candidate);
+            let setting = self.base.setting(&self.tune.candidates()[candidate].point);
+            self.runner.note(&Entry::LeftOut { left_out: candidate, setting, why: why.clone() })?;
+            self.left_out.push(LeftOut { candidate, why });
+        }
+        Ok(())
+    }
+
+    /// A candidate with its trials of complete blocks, as guards take it.
+    fn trials_of(&self, candidate: usize) -> Option<VariantTrials<'_>> {
+        Some(VariantTrials {
+            name: self.base.text(&self.tune.candidates()[candidate].point),
+            spec: &self.runner.experiment().variants()[*self.variants.get(&candidate)?].spec,
+            trials: self.paired.get(&candidate)?.iter().collect(),
+        })
     }
 
     /// The result of a trial for its setting, and the values from which it follows.

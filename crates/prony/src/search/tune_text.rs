@@ -8,7 +8,7 @@ use prony_model::units::{Nanos, Unit};
 use prony_stats::summary::median;
 
 use super::constraints::{Bound, ConstraintResults, Met};
-use super::found::{Confirmed, Setting, TuneWanted};
+use super::found::{Confirmed, LeftOut, Setting, TuneWanted};
 use prony_report::screen::one_line;
 use prony_results::RunId;
 
@@ -19,6 +19,8 @@ pub(super) struct SearchReport<'a> {
     pub(super) tune: &'a Tune,
     /// Every setting, by its number in the search.
     pub(super) settings: &'a [Setting],
+    /// The settings that guards refuse to compare with the default.
+    pub(super) left_out: &'a [LeftOut],
     /// The first reason for which something could not be read.
     pub(super) unread: Option<&'a str>,
 }
@@ -38,10 +40,18 @@ impl SearchReport<'_> {
                 lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text))
             }
             Some(winner) => {
-                lines.push(format!("winner: {}", settings[winner].text));
+                match confirmed.and_then(Confirmed::refusal) {
+                    // What was measured of it is no reason to choose it.
+                    Some(why) => {
+                        lines.push(format!("no winner: {why}"));
+                        lines.push(format!("best in the search: {}", settings[winner].text));
+                    }
+                    None => lines.push(format!("winner: {}", settings[winner].text)),
+                }
                 lines.push(format!("default: {}", settings[0].text));
             }
         }
+        lines.extend(self.left_out());
         lines.extend(confirmed.map(|confirmed| fresh(self.wanted, confirmed)).unwrap_or_default());
         lines.extend(self.unread.map(|why| format!("some trials have no reading: {why}")));
         let ran = settings.iter().filter(|setting| setting.variant.is_some()).count();
@@ -62,6 +72,15 @@ impl SearchReport<'_> {
 }
 
 impl SearchReport<'_> {
+    /// How many settings were left out since they cannot be compared with the default, and why the first of them.
+    fn left_out(&self) -> Option<String> {
+        let LeftOut { candidate, why } = self.left_out.first()?;
+        let (all, first) = (count(self.left_out.len(), "setting"), &self.settings[*candidate].text);
+        Some(format!(
+            "left out, since their answers or work differ from those of the default: {all}; the first: {first} ({why})"
+        ))
+    }
+
     /// Settings that reached 0: the race cannot compare them, though less may be better.
     fn zeros(&self) -> Option<String> {
         let zero = |at: &usize| self.tune.candidates()[*at].out == Some(Out::Zero);
@@ -92,6 +111,8 @@ fn out(why: Out) -> &'static str {
         Out::Disturbed => "setting was repeatedly ended from outside",
         Out::Unread => "setting has no readings",
         Out::Zero => "setting has the value 0, so that no ratio can be computed",
+        // The default is not compared with itself.
+        Out::Unlike => "setting was left out",
     }
 }
 
@@ -100,12 +121,16 @@ fn nothing(found: &Found, tune: &Tune) -> String {
     if found.trials == 0 {
         return "no setting was tried: the budget is too short for one block".to_owned();
     }
+    if tune.is_default_uncompared() {
+        return "no winner: no other setting that was tried can be compared with the default".to_owned();
+    }
     let all = [
         (Out::Broke, "broke a constraint"),
         (Out::Failed, "did not finish"),
         (Out::Disturbed, "were ended from outside"),
         (Out::Unread, "had no readings"),
         (Out::Zero, "had the value 0, so that no ratio can be computed"),
+        (Out::Unlike, "cannot be compared with the default"),
     ];
     let count = |why: Out| tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     let reasons = all.iter().filter(|(why, _)| count(*why) > 0).map(|(why, text)| format!("{} {text}", count(*why)));
@@ -116,7 +141,7 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     let mut lines = Vec::new();
     let run = confirmed.data.head.id;
     let beside = |variant| median(&figures(confirmed, variant, &wanted.objective));
-    if let (Some(winner), Some(default)) = (beside(1), beside(0)) {
+    if let (None, Some(winner), Some(default)) = (confirmed.refusal(), beside(1), beside(0)) {
         let unit = wanted.objective.key.metric.unit();
         let (winner, default) = (quantity(unit, winner), quantity(unit, default));
         lines.push(format!("in fresh blocks: `{}` {winner}, the default {default} (medians)", wanted.objective));

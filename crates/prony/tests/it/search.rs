@@ -488,6 +488,64 @@ fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
     assert!(said.contains("in fresh blocks: `work.disk` 405 B, the default 905 B (medians)"), "{said}");
 }
 
+/// A program that takes 100 ms for each unit of size, and whose answer or work depends on a shell expression `{when}` of `x`.
+fn answering(when: &str) -> String {
+    format!(
+        "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\nshell = true\n\
+         command = 'x={{size}}; {when}; echo $(( x * 100 )) $d $o'\n\
+         [[phase]]\nname = \"work\"\nread = '(?<time_ms>\\d+) (?<digest>\\w+) (?<operations>\\d+)'\n"
+    )
+}
+
+const OF_SIZE: [&str; 9] = ["tune", "x.toml", "--minimize", "work.time", "--over", "size=1..9", "--confirm", "6", "-q"];
+
+#[test]
+fn settings_with_other_answers_or_other_work_win_nothing() {
+    for (differs, why) in [
+        (
+            "d=ok; o=5; if test $x -lt 4; then d=bad; fi",
+            "`size=9` and `size=1` reported different answers: `ok` and `bad`",
+        ),
+        ("d=ok; o=5; if test $x -lt 4; then o=1; fi", "`size=9` attempted 5 operations, but `size=1` attempted 1"),
+    ] {
+        let bench = Bench::new(&answering(differs));
+        let (code, said, errors) = bench.prony(&OF_SIZE);
+        assert_eq!(code, Some(0), "{said}{errors}");
+        assert!(
+            said.starts_with("winner: size=4\ndefault: size=9\nleft out, since their answers or work differ"),
+            "{said}"
+        );
+        assert!(said.contains(&format!(": 3 settings; the first: size=1 ({why})")), "{said}");
+        let entries = bench.journal(1).into_iter().filter(|entry| entry["left_out"].is_number());
+        assert!(entries.map(|entry| entry["setting"]["size"].clone()).eq(["1", "2", "3"]), "{:?}", bench.journal(1));
+        assert!(bench.prony(&["show", "1"]).1.contains(why), "it is shown again");
+    }
+    let bench = Bench::new(&answering("o=5; d=$x"));
+    let (code, said, errors) = bench.prony(&OF_SIZE);
+    assert_eq!(code, Some(1), "{said}{errors}");
+    assert!(
+        said.starts_with("no winner: no other setting that was tried can be compared with the default\n"),
+        "{said}"
+    );
+    assert!(said.contains("reported different answers: `9` and `") && !said.contains("winner: size"), "{said}");
+}
+
+/// The answers agree in the search: eight trials, and the default again.
+#[test]
+fn a_setting_whose_comparison_the_fresh_blocks_refuse_is_no_winner() {
+    let count = "echo >> FILE; n=$(wc -l < FILE); o=5; d=ok; if test $n -gt 9 -a $x -lt 9; then d=bad; fi";
+    let bench = Bench::new("");
+    let text = answering(&count.replace("FILE", &bench.path("count").display().to_string()));
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (code, said, errors) = bench.prony(&[&OF_SIZE[..], &["--max-trials", "9"]].concat());
+    assert_eq!(code, Some(1), "{said}{errors}");
+    assert!(
+        said.starts_with("no winner: `size=9` and `size=1` reported different answers: `ok` and `bad`\n"),
+        "{said}"
+    );
+    assert!(said.contains("\nbest in the search: size=1\n") && !said.contains("(medians)"), "{said}");
+}
+
 /// Without command lines in its record a program cannot be run again; a store has none.
 #[test]
 fn fresh_blocks_of_a_store_go_on_without_command_lines() {

@@ -32,7 +32,16 @@ impl Searched {
 }
 
 /// Runs to the end; each trial takes a second.
-fn search(settings: Settings, mut subject: impl FnMut(&[f64], u32) -> TrialResult) -> Searched {
+fn search(settings: Settings, subject: impl FnMut(&[f64], u32) -> TrialResult) -> Searched {
+    search_among(settings, subject, |_| true)
+}
+
+/// The same, where a guard compares only some settings with the default.
+fn search_among(
+    settings: Settings,
+    mut subject: impl FnMut(&[f64], u32) -> TrialResult,
+    is_compared: impl Fn(&[f64]) -> bool,
+) -> Searched {
     let (mut tune, mut blocks) = (Tune::new(settings), Vec::new());
     loop {
         match tune.step() {
@@ -41,6 +50,9 @@ fn search(settings: Settings, mut subject: impl FnMut(&[f64], u32) -> TrialResul
                 for id in &block.order {
                     let point = tune.candidates()[*id].point.clone();
                     tune.record(*id, subject(&point, block.number), Nanos::from_secs(1));
+                    if *id != 0 && !is_compared(&point) {
+                        tune.leave_out(*id);
+                    }
                 }
                 blocks.push(block);
             }
@@ -134,6 +146,21 @@ fn a_figure_of_zero_is_read_and_said_to_be_zero() {
     // A setting that exceeds a bound is dropped for that, whatever its figure.
     let broken = search(settings(&["chunk=10..10000,log"], &[20.0]), |_, _| TrialResult::Broke(0.0));
     assert!(broken.tune.candidates().iter().all(|candidate| candidate.out == Some(Out::Broke)));
+}
+
+/// The setting that does least was the winner.
+#[test]
+fn settings_that_are_not_compared_with_the_default_are_left_out_however_fast() {
+    let faster = |point: &[f64], _: u32| TrialResult::Good(point[0]);
+    let all = || settings(&["chunk=10..1000,log"], &[1000.0]);
+    let found = search_among(all(), faster, |point| point[0] >= 100.0);
+    assert!((100.0..150.0).contains(&found.winner()[0]), "{:?}", found.winner());
+    let is_out = |candidate: &&Candidate| candidate.out == Some(Out::Unlike);
+    assert!(found.tune.candidates().iter().filter(is_out).all(|candidate| candidate.point[0] < 100.0));
+    let found = search_among(all(), faster, |_| false);
+    assert!(found.found.winner.is_none() && found.tune.is_default_uncompared(), "the default is the best of nothing");
+    let found = search_among(all(), |_, _| TrialResult::Failed, |_| false);
+    assert!(found.found.winner.is_none() && !found.tune.is_default_uncompared(), "they did not finish");
 }
 
 #[test]
