@@ -12,8 +12,9 @@ use super::found::{GrowWanted, Grown};
 use super::grow_text;
 use super::journal::{Asked, Entry};
 use super::source::{Source, other_levels};
-use super::trial_runner::{Means, TrialRunner};
+use super::trial_runner::{Means, TrialRunner, no_result};
 use crate::error::Error;
+use prony_model::finding::Finding;
 use prony_results::RunId;
 use prony_runner::run::Summary;
 
@@ -24,6 +25,8 @@ pub struct Found {
     pub run: RunId,
     /// Each combination of the other factors that was finished.
     pub grown: Vec<Grown>,
+    /// That not all trials ran the same program or engine: no limit is known then.
+    pub changed: Option<Finding>,
     /// How it ended.
     pub summary: Summary,
     /// As a text for the terminal.
@@ -33,7 +36,7 @@ pub struct Found {
 impl Found {
     /// Whether a value succeeds in every combination.
     pub(crate) fn all_succeed(&self) -> bool {
-        self.grown.iter().all(|grown| grown.growth.largest_success.is_some())
+        self.changed.is_none() && self.grown.iter().all(|grown| grown.growth.largest_success.is_some())
     }
 }
 
@@ -66,13 +69,17 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
         }
     }
     let run = runner.run();
-    let mut said = grow_text::grown(&wanted.settings, &grown);
-    if grown.len() == first.variants().len() {
+    let changed = runner.changed().cloned();
+    let mut said = match &changed {
+        Some(finding) => no_result("limit", finding),
+        None => grow_text::grown(&wanted.settings, &grown),
+    };
+    if changed.is_some() || grown.len() == first.variants().len() {
         runner.note(&Entry::Concluded { confirmation: None, said: said.clone() })?;
     } else {
         said += &format!("interrupted; finished trials are saved\nhint: to resume: `prony grow --resume {run}`\n");
     }
-    Ok(Found { run, grown, summary: runner.end()?, said })
+    Ok(Found { run, grown, changed, summary: runner.end()?, said })
 }
 
 /// Without a limit and without an end, the search would raise the factor until the machine runs out of memory.
@@ -115,7 +122,7 @@ impl CheckedValues {
     }
 }
 
-/// One combination of the other factors, to its end; `None` where the user interrupted it.
+/// One combination of the other factors, to its end; `None` where the user interrupted it, or the program changed.
 fn one(
     runner: &mut TrialRunner<'_>,
     checked: &mut CheckedValues,

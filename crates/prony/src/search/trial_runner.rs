@@ -19,6 +19,9 @@ use super::experiments::Experiments;
 use super::journal::Entry;
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles};
+use prony_analysis::guard::run::{identity, sources, sources_differ};
+use prony_model::finding::Finding;
+use prony_report::screen::one_line;
 use prony_results::{Database, RunId, RunStart, RunStatus};
 use prony_runner::new_warnings::NewWarnings;
 use prony_runner::run::{Summary, phase_times};
@@ -50,6 +53,11 @@ impl Means<'_> {
     }
 }
 
+/// What a search prints that a finding leaves without its result, a `limit` or a `winner`.
+pub(super) fn no_result(what: &str, Finding { guard, message, hint, .. }: &Finding) -> String {
+    format!("no {what}: `{guard}`: {}\nhint: {hint}\n", one_line(message))
+}
+
 /// Files of prony's own.
 fn own<'a>(database: &'a Path, journal: Option<&'a OutputFile>) -> Vec<&'a Path> {
     [Some(database), journal.map(OutputFile::path)].into_iter().flatten().collect()
@@ -75,6 +83,10 @@ pub struct TrialRunner<'a> {
     summary: Summary,
     new_warnings: NewWarnings,
     session: u32,
+    /// Of each variant and each state of what it ran, one trial.
+    states: Vec<TrialRecord>,
+    /// That not all trials ran the same program or engine: the search ends there.
+    changed: Option<Finding>,
 }
 
 impl<'a> TrialRunner<'a> {
@@ -180,6 +192,8 @@ impl<'a> TrialRunner<'a> {
             summary: Summary::default(),
             new_warnings: NewWarnings::default(),
             session: 0,
+            states: Vec::new(),
+            changed: None,
         })
     }
 
@@ -191,6 +205,11 @@ impl<'a> TrialRunner<'a> {
     /// The experiment as it has grown so far.
     pub const fn experiment(&self) -> &Experiment {
         &self.experiment
+    }
+
+    /// The finding that trials ran different programs or engines, after which no trial runs.
+    pub const fn changed(&self) -> Option<&Finding> {
+        self.changed.as_ref()
     }
 
     /// Takes in a variant of another experiment of the same file; its number here.
@@ -218,14 +237,16 @@ impl<'a> TrialRunner<'a> {
         sessions.map(<[_]>::len).filter(|ran| *ran < size).collect()
     }
 
-    /// Runs a trial of a variant as part of a block; `None` where the user interrupted it.
+    /// Runs a trial of a variant as part of a block; `None` where the user interrupted it, or where it ran another program
+    /// or engine than the trials before it.
     ///
     /// # Errors
     /// Where the machine refuses what every trial needs, or an earlier session's trial is another one.
     pub fn run_trial(&mut self, variant: usize, block: u32) -> Result<Option<TrialRecord>, Error> {
         let position = self.position;
         if let Some(stored) = self.stored.remove(&position) {
-            return self.again(stored, variant, block).map(Some);
+            let record = self.again(stored, variant, block)?;
+            return Ok(self.of_same_sources(record));
         }
         let Some(context) = self.context.as_ref().filter(|_| !self.interrupt.asked()) else {
             self.summary.interrupted = true;
@@ -259,7 +280,22 @@ impl<'a> TrialRunner<'a> {
         });
         let warnings = self.new_warnings.of_trial(&record, self.experiment.observe().care);
         warnings.iter().for_each(|warning| self.observer.event(warning));
-        Ok(Some(record))
+        Ok(self.of_same_sources(record))
+    }
+
+    /// The trial, unless the search now has trials of two programs or engines: it would find the limit or the winner of
+    /// neither.
+    fn of_same_sources(&mut self, record: TrialRecord) -> Option<TrialRecord> {
+        let is_like = |known: &TrialRecord| {
+            known.trial.variant == record.trial.variant
+                && identity(known) == identity(&record)
+                && sources(known) == sources(&record)
+        };
+        if !self.states.iter().any(is_like) {
+            self.states.push(record.clone());
+            self.changed = sources_differ(&self.experiment, &self.states);
+        }
+        Some(record).filter(|_| self.changed.is_none())
     }
 
     fn again(&mut self, stored: TrialRecord, variant: usize, block: u32) -> Result<TrialRecord, Error> {

@@ -22,7 +22,7 @@ use super::experiments::Experiments;
 use super::found::{Confirmed, LeftOut, Setting, TuneWanted};
 use super::journal::{Asked, Entry};
 use super::source::Source;
-use super::trial_runner::{Means, TrialRunner};
+use super::trial_runner::{Means, TrialRunner, no_result};
 use super::tune_text;
 use crate::error::Error;
 use prony_analysis::guard::variants::{self, VariantTrials};
@@ -36,7 +36,7 @@ use prony_stats::Verdict;
 pub struct Tuned {
     /// Its run.
     pub run: RunId,
-    /// What was found; `None` where the user interrupted it.
+    /// What was found; `None` where the user interrupted it, or its program changed.
     pub found: Option<Found>,
     /// How its run ended.
     pub summary: Summary,
@@ -118,6 +118,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let found = search.until_done()?;
     let settings = search.settings();
     let Search { tune, runner, variants, left_out, unread, .. } = search;
+    let changed = runner.changed().cloned();
     let (run, experiment) = (runner.run(), runner.experiment().clone());
     let summary = runner.end()?;
     let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
@@ -138,8 +139,11 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         left_out: &left_out,
         unread: unread.as_deref(),
     };
-    let said = report.tuned(found.as_ref(), confirmed.as_ref());
-    if found.is_some() {
+    let said = match &changed {
+        Some(finding) => no_result("winner", finding) + &report.all_trials(),
+        None => report.tuned(found.as_ref(), confirmed.as_ref()),
+    };
+    if found.is_some() || changed.is_some() {
         let fresh = confirmed.as_ref().map(|confirmed| confirmed.data.head.id.0);
         let entry = Entry::Concluded { confirmation: fresh, said: said.clone() };
         Database::open(means.database)?.append_journal(run, &entry)?;
@@ -262,7 +266,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Block after block; `None` where the user interrupted it.
+    /// Block after block; `None` where the user interrupted it, or its program changed.
     fn until_done(&mut self) -> Result<Option<Found>, Error> {
         loop {
             let step = self.tune.step();
@@ -278,7 +282,9 @@ impl Search<'_> {
                     // What sessions before left incomplete remains in the journal, and the block runs again whole.
                     for ran in self.runner.interrupted(block.number, block.order.len()) {
                         for candidate in &block.order[..ran] {
-                            self.one(&block, *candidate, false)?;
+                            if !self.one(&block, *candidate, false)? {
+                                return Ok(None);
+                            }
                         }
                     }
                     for candidate in &block.order {
@@ -292,7 +298,7 @@ impl Search<'_> {
         }
     }
 
-    /// One trial, which counts where it is `paired`; `false` where the user interrupted it.
+    /// One trial, which counts where it is `paired`; `false` where the user interrupted it, or it ran another program.
     fn one(&mut self, block: &Block, candidate: usize, paired: bool) -> Result<bool, Error> {
         let began = Instant::now();
         let point = self.tune.candidates()[candidate].point.clone();

@@ -63,11 +63,17 @@ impl SearchReport<'_> {
             number::count(found.blocks, "block")
         ));
         lines.extend(self.tune.candidates()[0].out.map(|why| format!("the default {}", out(why))));
-        lines.push(format!(
-            "every trial: `prony show {run}`; the values of these trials are biased, since the winner was chosen by \
-             them: quote the values of the fresh blocks"
-        ));
-        lines.iter().map(|line| one_line(line) + "\n").collect()
+        lines.push(self.all_trials());
+        lines.iter().map(|line| one_line(line.trim_end()) + "\n").collect()
+    }
+
+    /// Where the trials of the search are shown.
+    pub(super) fn all_trials(&self) -> String {
+        format!(
+            "every trial: `prony show {}`; the values of these trials are biased, since the winner was chosen by them: \
+             quote the values of the fresh blocks\n",
+            self.run
+        )
     }
 }
 

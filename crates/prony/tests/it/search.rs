@@ -546,6 +546,47 @@ fn a_setting_whose_comparison_the_fresh_blocks_refuse_is_no_winner() {
     assert!(said.contains("\nbest in the search: size=1\n") && !said.contains("(medians)"), "{said}");
 }
 
+/// A search over the sizes of a program in a directory, whose first session ends before its fourth trial: its preparation
+/// fails.
+fn stopped(script: &str, search: &[&str]) -> Bench {
+    let bench = Bench::new("");
+    std::fs::create_dir(bench.path("site")).unwrap();
+    std::fs::write(bench.path("site/run.sh"), script).unwrap();
+    let log = bench.path("prepared").display().to_string();
+    let text = format!(
+        "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\ncommand = [\"sh\", \"run.sh\", \"{{size}}\"]\n\
+         directory = \"site\"\nprepare = \"echo >> {log}; test $(wc -l < {log}) -ne 4\"\n\
+         [[phase]]\nname = \"work\"\nread = '(?<time_ms>\\d+)'\n"
+    );
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (code, said, errors) = bench.prony(search);
+    assert_eq!((code, bench.run(1).trials.len()), (Some(2), 3), "{said}{errors}");
+    bench
+}
+
+#[test]
+fn a_search_whose_program_changed_between_sessions_finds_nothing() {
+    let grow: &[&str] = &["grow", "x.toml", "--raise", "size=1..100", "-q"];
+    for (what, kind, search) in [("limit", "grow", grow), ("winner", "tune", &OF_SIZE)] {
+        let script = "echo $(( $1 * 100 )); test $1 -le 20";
+        let bench = stopped(script, search);
+        std::fs::write(bench.path("site/run.sh"), script.replace("20", "50")).unwrap();
+        let (code, said, errors) = bench.prony(&[kind, "--resume", "-q"]);
+        assert_eq!((code, bench.run(1).trials.len()), (Some(1), 4), "{said}{errors}");
+        let first =
+            format!("no {what}: `sources_differ`: not all trials of a variant ran the same program or engine: the");
+        assert!(said.starts_with(&first) && said.contains("\nhint: ") && !said.contains(" 20 "), "{said}");
+        assert!(!said.contains("\nwinner: ") && bench.prony(&["show", "1"]).1.contains(&first), "{said}");
+        let (code, _, errors) = bench.prony(&[kind, "--resume"]);
+        assert!(code == Some(2) && errors.contains("no interrupted search"), "it cannot be completed: {errors}");
+        // Nothing else stops it.
+        let bench = stopped(script, search);
+        let (code, said, errors) = bench.prony(&[kind, "--resume", "-q"]);
+        assert_eq!(code, Some(0), "{said}{errors}");
+        assert!(said.contains(if kind == "grow" { " 20 " } else { "winner: size=1\n" }), "{said}");
+    }
+}
+
 /// Without command lines in its record a program cannot be run again; a store has none.
 #[test]
 fn fresh_blocks_of_a_store_go_on_without_command_lines() {
