@@ -37,11 +37,12 @@ pub struct Arguments {
     #[arg(long, value_name = "FACTOR=FROM..[TO]", required_unless_present = "resume")]
     raise: Option<Range>,
     /// Search until the largest value that succeeds and the next that fails differ by at most this share of the former
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
-    resolution: Fraction,
-    /// Number of trials of the largest value that succeeds, and of the next that fails
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    confirm: u32,
+    /// [default: 5%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_fraction)]
+    resolution: Option<Fraction>,
+    /// Number of trials of the largest value that succeeds, and of the next that fails [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    confirm: Option<u32>,
     #[command(flatten)]
     overrides: OverrideArguments,
     #[command(flatten)]
@@ -53,7 +54,14 @@ pub struct Arguments {
 /// # Errors
 /// Where the file or the range is at fault, or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let found = arguments.search.open("grow", of_kind, || asked(arguments), grow::run)?;
+    let own = [
+        ("`--raise`", arguments.raise.is_some()),
+        ("`--resolution`", arguments.resolution.is_some()),
+        ("`--confirm`", arguments.confirm.is_some()),
+    ];
+    let options = [&own[..], &arguments.overrides.given()].concat();
+    let given = (arguments.file.as_ref(), &options[..]);
+    let found = arguments.search.open(("grow", of_kind), given, || asked(arguments), grow::run)?;
     output.print(&found.said)?;
     output.print(&format!("every trial: `prony show {}`\n", found.run))?;
     let yes = !found.summary.interrupted && found.all_succeed();
@@ -76,7 +84,10 @@ fn asked(arguments: &Arguments) -> Result<GrowWanted, Error> {
             hint: format!("write `--raise {}=1..`", range.name),
         });
     }
-    let settings =
-        GrowSettings { range: range.clone(), resolution: arguments.resolution.get(), confirm: arguments.confirm };
+    let settings = GrowSettings {
+        range: range.clone(),
+        resolution: arguments.resolution.map_or(0.05, Fraction::get),
+        confirm: arguments.confirm.unwrap_or(3),
+    };
     Ok(GrowWanted { file, overrides: arguments.overrides.read()?, settings })
 }

@@ -96,15 +96,14 @@ pub(crate) struct OverrideArguments {
 }
 
 impl OverrideArguments {
-    /// The options that were given.
-    fn given(&self) -> Vec<&'static str> {
-        let all = [
+    /// Its options, and which of them were given.
+    pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
+        [
             ("`--set`", !self.set.is_empty()),
             ("`--only`", !self.only.is_empty()),
             ("`--blocks`", self.blocks.is_some()),
             ("`--seed`", self.seed.is_some()),
-        ];
-        all.into_iter().filter_map(|(option, given)| given.then_some(option)).collect()
+        ]
     }
 
     /// As the checker takes them.
@@ -124,6 +123,21 @@ impl OverrideArguments {
             ..Overrides::default()
         })
     }
+}
+
+/// Refuses options that a resumed run or search would ignore, since it goes on with those that it began with.
+///
+/// # Errors
+/// [`Error::Arguments`] with those that were given.
+pub(crate) fn none_given(kind: &str, with: &str, options: &[(&'static str, bool)]) -> Result<(), Error> {
+    let given: Vec<&str> = options.iter().filter_map(|(option, given)| given.then_some(*option)).collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Arguments {
+        message: format!("a {kind} is resumed {with}, without {}", given.join(", ")),
+        hint: format!("leave these options out, or start a new {kind} without --resume"),
+    })
 }
 
 /// The environment variables that `{env.NAME}` can name, with their current values.
@@ -242,12 +256,8 @@ fn resume(
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let path = &arguments.database.database;
-    let given = arguments.overrides.given();
-    if arguments.file.is_none() && !given.is_empty() {
-        return Err(Error::Arguments {
-            message: format!("a run is resumed with its recorded experiment, without {}", given.join(", ")),
-            hint: "leave these options out, or start a new run without --resume".to_owned(),
-        });
+    if arguments.file.is_none() {
+        none_given("run", "with its recorded experiment", &arguments.overrides.given())?;
     }
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::run::{observer, variables};
+use super::run::{none_given, observer, variables};
 use super::run_selection::{DatabaseArg, SharedArg};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
@@ -11,7 +11,7 @@ use crate::search::found::Wanted;
 use crate::search::journal::{self, Asked};
 use prony_os::interrupt::Interrupt;
 use prony_results::{Database, RunId, RunStatus};
-use prony_runner::scratch;
+use prony_runner::{load, scratch};
 
 /// What every search takes.
 #[derive(Debug, clap::Args)]
@@ -38,21 +38,25 @@ pub(crate) struct SearchArguments {
 
 impl SearchArguments {
     /// Starts the search that `asked` describes, or resumes the interrupted search that `--resume` names. `kind` is the
-    /// command; `of_kind` takes the arguments of such a search out of its journal.
+    /// command; `of_kind` takes the arguments of such a search out of its journal. Beside `--resume` none of the `options`
+    /// may be given, and `file` only if it is the file of that search.
     ///
     /// # Errors
     /// Where there is none to go on with, what was asked is at fault, or the search fails.
     pub(crate) fn open<T: Wanted, F>(
         &self,
-        kind: &str,
-        of_kind: fn(Asked) -> Option<T>,
+        (kind, of_kind): (&str, fn(Asked) -> Option<T>),
+        (file, options): (Option<&PathBuf>, &[(&'static str, bool)]),
         asked: impl FnOnce() -> Result<T, Error>,
         search: impl FnOnce(T, Option<RunId>, Means<'_>) -> Result<F, Error>,
     ) -> Result<F, Error> {
         self.shared.apply();
         let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
         let (wanted, resumed) = match self.resume {
-            Some(which) => interrupted(&self.database, which, kind, of_kind)?,
+            Some(which) => {
+                none_given("search", "as it was started", options)?;
+                interrupted(&self.database, which, file, kind, of_kind)?
+            }
             None => (asked()?, None),
         };
         let mut observer = observer(self.quiet);
@@ -93,6 +97,7 @@ pub(crate) fn named(file: Option<&PathBuf>) -> Result<PathBuf, Error> {
 fn interrupted<T: Wanted>(
     database: &DatabaseArg,
     which: i64,
+    file: Option<&PathBuf>,
     kind: &str,
     of_kind: fn(Asked) -> Option<T>,
 ) -> Result<(T, Option<RunId>), Error> {
@@ -112,6 +117,16 @@ fn interrupted<T: Wanted>(
     let (run, status, mut wanted) = wanted.ok_or_else(none)?;
     if status == RunStatus::Done {
         return Err(none());
+    }
+    if let Some(file) = file {
+        let (text, _) = load::read(file)?;
+        if !database.load_run(run)?.experiment.is_of(&text) {
+            return Err(Error::Arguments {
+                message: format!("`{}` is not the experiment of run {run}", file.display()),
+                hint: "leave the file out to resume the search with its own, or start a new search without --resume"
+                    .to_owned(),
+            });
+        }
     }
     wanted.overrides().variables = variables();
     Ok((wanted, Some(run)))

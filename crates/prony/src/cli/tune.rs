@@ -59,9 +59,9 @@ pub struct Arguments {
     /// Number of values of each range in the first grid [default: 7 for one range, 4 for two, 3 for more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=32))]
     grid: Option<u32>,
-    /// Smallest step of the grid, as a share of each range
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
-    resolution: Fraction,
+    /// Smallest step of the grid, as a share of each range [default: 5%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_fraction)]
+    resolution: Option<Fraction>,
     /// Time for all trials, as `20 min`; the fresh blocks get the remaining time, but at least their minimum number
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     budget: Option<Nanos>,
@@ -82,7 +82,21 @@ pub struct Arguments {
 /// # Errors
 /// Where the file, a range or a metric is at fault, or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let tuned = arguments.search.open("tune", of_kind, || asked(arguments), tune::run)?;
+    let own = [
+        ("`--minimize`", arguments.minimize.is_some()),
+        ("`--maximize`", arguments.maximize.is_some()),
+        ("`--subject-to`", !arguments.subject_to.is_empty()),
+        ("`--over`", !arguments.over.is_empty()),
+        ("`--default`", !arguments.default.is_empty()),
+        ("`--grid`", arguments.grid.is_some()),
+        ("`--resolution`", arguments.resolution.is_some()),
+        ("`--budget`", arguments.budget.is_some()),
+        ("`--max-trials`", arguments.max_trials.is_some()),
+        ("`--confirm`", arguments.confirm.is_some()),
+    ];
+    let options = [&own[..], &arguments.overrides.given()].concat();
+    let given = (arguments.file.as_ref(), &options[..]);
+    let tuned = arguments.search.open(("tune", of_kind), given, || asked(arguments), tune::run)?;
     output.print(&tuned.said)?;
     after_cleanup(if tuned.is_good() { Answer::Yes } else { Answer::No }, tuned.cleaned())
 }
@@ -102,7 +116,7 @@ fn asked(arguments: &Arguments) -> Result<TuneWanted, Error> {
         constraints: arguments.subject_to.clone(),
         defaults: arguments.default.iter().map(|text| default(text)).collect::<Result<_, _>>()?,
         grid: arguments.grid,
-        resolution: arguments.resolution.get().max(0.001),
+        resolution: arguments.resolution.map_or(0.05, Fraction::get).max(0.001),
         budget: arguments.budget,
         max_trials: arguments.max_trials,
         confirm: arguments.confirm,

@@ -587,6 +587,34 @@ fn a_search_whose_program_changed_between_sessions_finds_nothing() {
     }
 }
 
+#[test]
+fn what_a_resumed_search_would_ignore_is_refused() {
+    let script = "echo $(( $1 * 100 )); test $1 -le 20";
+    let grow: &[&str] = &["grow", "x.toml", "--raise", "size=1..100", "-q"];
+    let of_grow: &[&str] = &["--raise", "size=1..9", "--resolution", "1%", "--confirm", "1", "--set", "size=2"];
+    let of_tune: &[&str] =
+        &["--minimize", "work.wall", "--subject-to", "work.time < 1 ms", "--over", "size=2..3", "--max-trials", "9"];
+    let named =
+        ["`--raise`, `--resolution`, `--confirm`, `--set`", "`--minimize`, `--subject-to`, `--over`, `--max-trials`"];
+    for (kind, search, given, named) in [("grow", grow, of_grow, named[0]), ("tune", &OF_SIZE, of_tune, named[1])] {
+        let bench = stopped(script, search);
+        for file in [&[][..], &["x.toml"]] {
+            let (code, _, errors) = bench.prony(&[&[kind], file, &["--resume", "1"], given].concat());
+            let expected = format!("error: a search is resumed as it was started, without {named}\nhint: ");
+            assert!(code == Some(2) && errors.contains(&expected), "{errors}");
+        }
+        std::fs::write(bench.path("y.toml"), GROWING).unwrap();
+        let (code, _, errors) = bench.prony(&[kind, "y.toml", "--resume"]);
+        assert!(
+            code == Some(2) && errors.contains("error: `y.toml` is not the experiment of run 1\nhint: "),
+            "{errors}"
+        );
+        assert_eq!(bench.run(1).trials.len(), 3, "nothing ran");
+        let (code, said, errors) = bench.prony(&[kind, "x.toml", "--resume", "1", "-q"]);
+        assert_eq!(code, Some(0), "its own file: {said}{errors}");
+    }
+}
+
 /// Without command lines in its record a program cannot be run again; a store has none.
 #[test]
 fn fresh_blocks_of_a_store_go_on_without_command_lines() {
