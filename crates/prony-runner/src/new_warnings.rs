@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use prony_model::event::Event;
 use prony_model::finding::{Finding, Severity};
-use prony_model::program::Care;
 use prony_model::record::TrialRecord;
 
 /// The guard and phase of each warning that was printed in this run.
@@ -15,10 +14,9 @@ pub struct NewWarnings {
 }
 
 impl NewWarnings {
-    /// The warnings of a trial that no earlier trial had. With light care there are none: its trials take milliseconds,
-    /// and all findings are in the summary that follows.
-    pub fn of_trial(&mut self, record: &TrialRecord, care: Care) -> Vec<Event> {
-        let warning = |finding: &&Finding| finding.severity == Severity::Warning && care == Care::Full;
+    /// The warnings of a trial that no earlier trial had.
+    pub fn of_trial(&mut self, record: &TrialRecord) -> Vec<Event> {
+        let warning = |finding: &&Finding| finding.severity == Severity::Warning;
         let warnings = record.findings.iter().filter(warning);
         let new = warnings.filter(|finding| self.reported.insert((finding.guard.clone(), finding.phase.clone())));
         new.map(notice).collect()

@@ -34,6 +34,13 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
+/// The first phase of a trial that ended well which never began or never ended: the trial did not do what the file declares
+/// (METHOD 8.1).
+pub fn first(record: &TrialRecord) -> Option<&Finding> {
+    let is_of_phase = |finding: &&Finding| finding.guard.starts_with("phase_never_");
+    record.findings.iter().find(is_of_phase).filter(|_| record.ending.outcome.is_ok())
+}
+
 /// How the boundaries of a phase are observed; `None` where they are not.
 pub(super) fn observed<'a>(spec: &'a TrialSpec, phase: &PhaseRecord) -> Option<&'a ObserveSpec> {
     match &spec.phases.iter().find(|planned| planned.name == phase.name)?.action {

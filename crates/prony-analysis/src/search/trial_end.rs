@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::guard::phases_not_observed;
 use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::record::TrialRecord;
 
 /// What a trial shows about the setting it ran with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +23,15 @@ pub enum TrialEnd {
 }
 
 impl TrialEnd {
+    /// What a trial shows: what its outcome means, but a trial in which a declared phase never began or never ended is no
+    /// success (METHOD 8.1). A program that gives up early with exit code 0 would succeed with any value.
+    pub fn of_trial(record: &TrialRecord) -> Option<Self> {
+        match Self::of(record.ending.outcome) {
+            Some(Self::Succeeded) if phases_not_observed::first(record).is_some() => Some(Self::Failed),
+            end => end,
+        }
+    }
+
     /// What the outcome means; `None` where the user interrupted the trial, which is not a result.
     pub const fn of(outcome: Outcome) -> Option<Self> {
         match outcome {

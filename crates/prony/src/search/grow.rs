@@ -142,7 +142,7 @@ fn one(
         let variant = same(experiment, &other_levels, &settings.range.name)?;
         let variant = runner.admit(experiment, variant)?;
         let Some(record) = runner.run_trial(variant, grow.trials_of(value))? else { return Ok(None) };
-        let Some(end) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
+        let Some(end) = TrialEnd::of_trial(&record) else { return Ok(None) };
         grow.record(value, end);
         runner.note(&Entry::Raised {
             trial: record.trial.position,
@@ -154,16 +154,13 @@ fn one(
         records.push((value, record));
     };
     runner.note(&Entry::Grown { levels: other_levels.iter().cloned().collect(), grown: growth.clone() })?;
-    let of = |value: Option<f64>, ok: bool| {
-        let wanted = |(tried, record): &&(f64, TrialRecord)| {
-            Some(*tried) == value
-                && record.ending.outcome.is_ok() == ok
-                && TrialEnd::of(record.ending.outcome) != Some(TrialEnd::Disturbed)
-        };
+    let of = |value: Option<f64>, end: TrialEnd| {
+        let wanted =
+            |(tried, record): &&(f64, TrialRecord)| Some(*tried) == value && TrialEnd::of_trial(record) == Some(end);
         records.iter().filter(wanted).map(|(_, record)| record.clone()).collect()
     };
-    let succeeded = of(growth.largest_success.map(|tried| tried.value), true);
-    let failed = of(growth.smallest_failure.map(|tried| tried.value), false);
+    let succeeded = of(growth.largest_success.map(|tried| tried.value), TrialEnd::Succeeded);
+    let failed = of(growth.smallest_failure.map(|tried| tried.value), TrialEnd::Failed);
     Ok(Some(Grown { other_levels, growth, succeeded, failed }))
 }
 

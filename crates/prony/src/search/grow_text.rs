@@ -1,5 +1,6 @@
 //! The result of `prony grow` as text.
 
+use prony_analysis::guard::{Finding, phases_not_observed};
 use prony_analysis::search::{End, GrowSettings, Growth, Tried};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number::{amount, count, time};
@@ -28,7 +29,7 @@ pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     let mut text = String::from_utf8_lossy(&out).into_owned();
     for one in grown {
         let whose = if one.other_levels.is_empty() { format!("`{name}`") } else { levels(&one.other_levels) };
-        for note in notes(settings, &one.growth) {
+        for note in notes(settings, &one.growth).into_iter().chain(incomplete(settings, one)) {
             text += &format!("{}: {note}\n", one_line(&whose));
         }
     }
@@ -38,14 +39,37 @@ pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
 fn row(settings: &GrowSettings, one: &Grown) -> Vec<String> {
     let value = |tried: Option<Tried>| tried.map_or("none".to_owned(), |tried| settings.range.text(tried.value));
     let whose = if one.other_levels.is_empty() { settings.range.name.clone() } else { levels(&one.other_levels) };
-    let failed: Vec<&TrialRecord> = one.failed.iter().collect();
     vec![
         whose,
         value(one.growth.largest_success),
         with(&one.succeeded),
         value(one.growth.smallest_failure),
-        ended(&failed),
+        how(&one.failed),
     ]
+}
+
+/// How trials failed: the outcomes of those that ended badly, and the phases that others did not come to the end of.
+fn how(failed: &[TrialRecord]) -> String {
+    let (well, badly): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
+        failed.iter().partition(|trial| trial.ending.outcome.is_ok());
+    let mut texts: Vec<String> = Some(ended(&badly)).filter(|text| !text.is_empty()).into_iter().collect();
+    for finding in well.into_iter().filter_map(phases_not_observed::first) {
+        let what = finding.guard.trim_start_matches("phase_").replace('_', " ");
+        let text = format!("phase {} {what}", finding.phase.as_deref().unwrap_or_default());
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts.join(", ")
+}
+
+/// Why trials of the smallest value that fails are no success although the program ended well: the fault may be one of the
+/// file.
+fn incomplete(settings: &GrowSettings, one: &Grown) -> Option<String> {
+    let Finding { phase, message, hint, .. } = one.failed.iter().find_map(phases_not_observed::first)?;
+    let value = settings.range.text(one.growth.smallest_failure?.value);
+    let phase = phase.as_deref().unwrap_or_default();
+    Some(format!("{value} is no success although the program ended well: phase `{phase}`: {message}; {hint}"))
 }
 
 /// What the trials that succeeded needed at most: the time of each phase, and memory. A trial takes longer than its phases:

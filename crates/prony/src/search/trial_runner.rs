@@ -278,7 +278,7 @@ impl<'a> TrialRunner<'a> {
             trials: self.position,
             left: None,
         });
-        let warnings = self.new_warnings.of_trial(&record, self.experiment.observe().care);
+        let warnings = self.new_warnings.of_trial(&record);
         warnings.iter().for_each(|warning| self.observer.event(warning));
         Ok(self.of_same_sources(record))
     }

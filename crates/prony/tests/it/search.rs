@@ -131,24 +131,55 @@ fn each_combination_grows_to_its_own_limit() {
     assert!(bench.prony(&["ls"]).1.contains("how far `n` grows"));
 }
 
-/// With full care, and with a phase whose pattern no line matches.
+/// A phase of which no line is read.
 const DEAF: &str = r#"
 [factors]
 n = [1]
 [program.x]
 command = ["echo", "{n}"]
 [[phase]]
-name = "never"
-begin = { line = '^nothing' }
+name = "deaf"
+read = '^nothing (?<time_ms>\d+)'
 "#;
 
 #[test]
 fn warning_is_printed_once_with_its_first_trial() {
-    let bench = Bench::new(DEAF);
-    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..2", "--confirm", "1"]);
-    assert_eq!(code, Some(0), "{errors}");
-    assert!(said.contains("every value that was tried succeeds, up to ") && bench.run(1).trials.len() > 1, "{said}");
-    assert_eq!(errors.matches("warning: `phase_never_began` in `never`: ").count(), 1, "{errors}");
+    for care in ["", "[observe]\ncare = \"light\"\n"] {
+        let bench = Bench::new(&format!("{care}{DEAF}"));
+        let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..2", "--confirm", "1"]);
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(said.contains("every value that was tried succeeds") && bench.run(1).trials.len() > 1, "{said}");
+        assert_eq!(errors.matches("warning: `read_nothing` in `deaf`: ").count(), 1, "{errors}");
+    }
+}
+
+/// Above 50 the program does nothing and ends well: that was a success.
+#[test]
+fn a_value_whose_phase_never_begins_is_no_success() {
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\n\
+         command = 'if test {n} -le 50; then echo begin; sleep 0.01; echo end; fi'\n\
+         [[phase]]\nname = \"go\"\nbegin = { line = '^begin' }\nend = { line = '^end' }\n",
+    );
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=10..100", "--resolution", "1%"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let row = said.lines().find(|line| line.starts_with("n ")).unwrap();
+    assert!(row.contains(" 50 ") && row.contains(" 51 ") && row.contains("phase go never began"), "{said}");
+    assert!(
+        said.contains("51 is no success although the program ended well: phase `go`: phase never began: "),
+        "{said}"
+    );
+    assert_eq!(errors.matches("warning: `phase_never_began` in `go`: ").count(), 1, "with light care too: {errors}");
+    let ends: Vec<Value> = bench.journal(1).into_iter().filter(|entry| entry["trial"].is_number()).collect();
+    let value = |entry: &Value| entry["value"].as_str().unwrap().parse::<f64>().unwrap();
+    assert!(ends.iter().all(|entry| (entry["end"] == "lived") == (value(entry) <= 50.0)), "{ends:?}");
+    // At the first value it is a fault of the file, or of the range.
+    let (code, said, _) = bench.prony(&["grow", "x.toml", "--raise", "n=60..100"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("no value succeeds: 60 fails already") && said.contains("60 is no success although"),
+        "{said}"
+    );
 }
 
 #[test]
