@@ -73,19 +73,20 @@ pub fn begin(
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
-    begin_in((experiment, gates), &mut Database::create(database)?, near, interrupt, observer)
+    begin_in((experiment, gates), &mut Database::create(database)?, near, interrupt, observer, |_, _| Ok(()))
 }
 
-/// The same in a database that is open.
+/// The same in a database that is open; `begun` gets the run's number before its first trial.
 ///
 /// # Errors
-/// As [`begin`].
+/// As [`begin`], and those of `begun`.
 pub fn begin_in(
     (experiment, gates): (&Experiment, &[Gate]),
     database: &mut Database,
     near: &Path,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
+    begun: impl FnOnce(&mut Database, RunId) -> Result<(), Error>,
 ) -> Result<(RunId, Summary), Error> {
     let began = monotonic();
     let plan = plan::plan(experiment);
@@ -109,8 +110,30 @@ pub fn begin_in(
         planned: planned(experiment, &plan, 0),
         scratch: elsewhere.as_deref(),
     })?;
+    begun(database, run)?;
     let campaign = Campaign::new(database, run, &plan, 0).since(began).deciding(gates);
     Ok((run, self::run(campaign, &context, observer)?))
+}
+
+/// Runs the trials that a run lacks, in a new session; `done` are those that it has, and `experiment` is what it began with.
+///
+/// # Errors
+/// As [`begin`], and where another session has the run.
+pub fn resume_in(
+    (experiment, gates): (&Experiment, &[Gate]),
+    (database, run): (&mut Database, RunId),
+    done: &[PlannedTrial],
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<Summary, Error> {
+    let plan = plan::resumed(experiment, done);
+    database.reopen_run(run, planned(experiment, &plan, done.len()))?;
+    let began = monotonic();
+    let context = RunContext::new(experiment, near, &[database.path()], interrupt, observer)?;
+    let session = database.begin_session(run, &context.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
+    let campaign = Campaign::new(database, run, &plan, done.len()).since(began).in_session(session).deciding(gates);
+    self::run(campaign, &context, observer)
 }
 
 /// What the experiment's time budget buys, by what is known before it runs.

@@ -22,6 +22,9 @@ pub(super) fn resume(
         return Ok(None);
     }
     let run = data.head.id;
+    if let Some(search) = journal::search_of(database, run)? {
+        return Ok(Some(format!("prony tune --resume {search}{option}")));
+    }
     let command = journal::asked(database, run)?.map_or("run", |search| search.command());
     let file = match (data.experiment.lacks_commands(), file) {
         (false, _) => String::new(),

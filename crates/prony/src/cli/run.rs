@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_experiment::design::Experiment;
-use prony_experiment::plan;
 use prony_model::catalog::{Anywhere, Overrides};
 use prony_model::event::{Event, Observer};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
-use prony_os::clock::{monotonic, unix_ms};
 use prony_os::interrupt::Interrupt;
 
 use super::gates::{GateArguments, ending};
@@ -31,10 +29,8 @@ use prony_report::Options;
 use prony_report::render::summary::summary;
 use prony_report::screen::{self, Data, Screen};
 use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
-use prony_runner::campaign::{Campaign, planned};
 use prony_runner::preflight::Here;
 use prony_runner::run::{self, Summary};
-use prony_runner::run_context::RunContext;
 use prony_runner::{load, scratch};
 
 /// What to run and how.
@@ -281,23 +277,28 @@ fn resume(
     };
     files.claim_of_programs(experiment.variants())?;
     let done: Vec<PlannedTrial> = trials.iter().map(|trial| trial.trial).collect();
-    let plan = plan::resumed(&experiment, &done);
-    database.reopen_run(head.id, planned(&experiment, &plan, done.len()))?;
     let near = scratch::folder(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
-    let began = monotonic();
-    let context = RunContext::new(&experiment, &near, &[path], interrupt, observer)?;
-    let session = database.begin_session(head.id, &context.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
-    let campaign = Campaign::new(&mut database, head.id, &plan, done.len()).since(began).in_session(session);
-    let campaign = campaign.deciding(arguments.gates.all());
-    Ok((head.id, run::run(campaign, &context, observer)?))
+    let subject = (&experiment, arguments.gates.all());
+    let summary = run::resume_in(subject, (&mut database, head.id), &done, &near, interrupt, observer)?;
+    Ok((head.id, summary))
 }
 
-/// The run that was asked for, or the latest that is not done; a search plans as it goes and resumes by itself.
+/// The run that was asked for, or the latest that is not done; a search plans as it goes and resumes by itself, and so it
+/// does with the comparison of its winner, of which it checks the constraints.
 fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
     let mut found = None;
     for head in database.runs()? {
         let asked = if which > 0 { head.id.0 == which } else { head.status != RunStatus::Done };
         let search = if asked { journal::asked(database, head.id)? } else { None };
+        if asked && let Some(of) = journal::search_of(database, head.id)? {
+            if which > 0 {
+                return Err(Error::Arguments {
+                    message: format!("run {which} is a part of search {of}"),
+                    hint: format!("to resume this search: `prony tune --resume {of}`"),
+                });
+            }
+            continue;
+        }
         match search.as_ref().map(Asked::command) {
             Some(kind) if which > 0 => {
                 return Err(Error::Arguments {

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use prony_analysis::search::{Growth, TrialEnd, tune};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::Reading;
-use prony_results::{Database, RunId};
+use prony_results::{Database, RunId, RunStatus};
 use serde::{Deserialize, Serialize};
 
 use super::found::{GrowWanted, TuneWanted};
 use crate::error::Error;
+use crate::output_file::OutputFile;
 
 /// Levels or settings by the names of their factors, as the experiment has them.
 pub(crate) type ByFactor = BTreeMap<String, String>;
@@ -101,6 +102,11 @@ pub enum Entry {
         /// Each candidate's values.
         settings: Vec<String>,
     },
+    /// The run that compares the winner of `tune` with the default began.
+    Confirming {
+        /// Its number.
+        confirming: i64,
+    },
     /// What the search printed at its end.
     Concluded {
         /// The run that confirmed the winner of `tune`, where there was one.
@@ -131,6 +137,40 @@ pub fn concluded(database: &Database, run: RunId) -> Result<Option<String>, Erro
     Ok(read(database, run)?.into_iter().rev().find_map(text))
 }
 
+/// The run that an interrupted search began in order to compare its winner with the default, if it is in the database.
+///
+/// # Errors
+/// As [`asked`].
+pub(crate) fn confirming(database: &Database, search: RunId) -> Result<Option<RunId>, Error> {
+    let number = |entry| if let Entry::Confirming { confirming } = entry { Some(confirming) } else { None };
+    let begun = read(database, search)?.into_iter().rev().find_map(number);
+    Ok(database.runs()?.into_iter().map(|head| head.id).find(|id| Some(id.0) == begun))
+}
+
+/// The interrupted search that compares its winner with the default in this run, if it is such a run.
+///
+/// # Errors
+/// As [`asked`].
+pub(crate) fn search_of(database: &Database, run: RunId) -> Result<Option<RunId>, Error> {
+    for head in database.runs()? {
+        let is_open = head.search.is_some() && head.status != RunStatus::Done;
+        if is_open && confirming(database, head.id)? == Some(run) {
+            return Ok(Some(head.id));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes an entry to the file of a journal, if there is one.
+///
+/// # Errors
+/// Where it cannot be written.
+pub(super) fn copy(file: Option<&OutputFile>, entry: &Entry) -> Result<(), Error> {
+    let Some(file) = file else { return Ok(()) };
+    let line = serde_json::to_string(entry).map_err(|source| Error::Json { what: "the journal", source })?;
+    file.append(format!("{line}\n").as_bytes())
+}
+
 fn read(database: &Database, run: RunId) -> Result<Vec<Entry>, Error> {
     Ok(database.journal(run)?)
 }
@@ -156,6 +196,7 @@ mod tests {
                 figures: Some(BTreeMap::from([("run.time".to_owned(), Reading::Measured(0.5))])),
                 result: "good".to_owned(),
             },
+            Entry::Confirming { confirming: 7 },
             Entry::Concluded { confirmation: Some(7), said: "x".to_owned() },
             Entry::Concluded { confirmation: None, said: "x".to_owned() },
         ];

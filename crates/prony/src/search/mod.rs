@@ -5,6 +5,7 @@ pub(crate) mod constraints;
 mod default_setting;
 mod experiments;
 pub mod found;
+mod fresh;
 pub mod grow;
 mod grow_text;
 pub mod journal;

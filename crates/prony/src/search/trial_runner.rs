@@ -16,7 +16,7 @@ use prony_os::clock::unix_ms;
 use prony_os::interrupt::Interrupt;
 
 use super::experiments::Experiments;
-use super::journal::Entry;
+use super::journal::{self, Entry};
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles};
 use prony_analysis::guard::run::{identity, sources, sources_differ};
@@ -318,24 +318,32 @@ impl<'a> TrialRunner<'a> {
         if self.written > self.known {
             self.database.append_journal(self.run, entry)?;
         }
-        let Some(file) = self.file else { return Ok(()) };
-        let line = serde_json::to_string(entry).map_err(|source| Error::Json { what: "the journal", source })?;
-        file.append(format!("{line}\n").as_bytes())
+        journal::copy(self.file, entry)
     }
 
     /// Ends the run; what went wrong in a `cleanup` is in the summary.
     ///
     /// # Errors
     /// Where the database refuses.
-    pub fn end(mut self) -> Result<Summary, Error> {
+    pub fn end(self) -> Result<Summary, Error> {
+        let run = self.run;
+        let (summary, mut database) = self.end_trials()?;
+        let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
+        database.end_run(run, status, unix_ms())?;
+        Ok(summary)
+    }
+
+    /// Ends the trials of the run, but not the run: it is this session's until the database gives it back or ends it.
+    ///
+    /// # Errors
+    /// Where the database refuses.
+    pub fn end_trials(mut self) -> Result<(Summary, Database), Error> {
         let cleaned = self.context.as_ref().map_or(Ok(()), |context| trial::clean_up(context, self.observer));
         self.summary.unclean = cleaned.err().map(|error| error.to_string());
         self.database.sync_every(Duration::ZERO)?;
         self.database.extend_run(self.run, &self.experiment, self.position)?;
         let Summary { ok, failed, interrupted, .. } = self.summary;
-        let status = if interrupted { RunStatus::Interrupted } else { RunStatus::Done };
-        self.database.end_run(self.run, status, unix_ms())?;
         self.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });
-        Ok(self.summary)
+        Ok((self.summary, self.database))
     }
 }

@@ -6,30 +6,27 @@ use std::time::Instant;
 
 use prony_analysis::search::tune::{Block, Found, Settings, Step, TrialResult};
 use prony_analysis::search::{Constraint, TrialEnd, Tune};
-use prony_experiment::design::{Blocks, CellPart, Column, Experiment, Expr, Statistic, TableSpec};
+use prony_experiment::design::{CellPart, Column, Experiment, Expr, Statistic, TableSpec};
 use prony_experiment::expr;
-use prony_model::event::Event;
 use prony_model::finding::Severity;
-use prony_model::metric::Better;
-use prony_model::number::count;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 
-use super::constraints::{ConstraintResults, Met};
+use super::constraints::Met;
 use super::default_setting::Base;
 use super::experiments::Experiments;
 use super::found::{Confirmed, LeftOut, Setting, TuneWanted};
-use super::journal::{Asked, Entry};
+use super::fresh::{Fresh, blocks_of_confirmation, within_budget};
+use super::journal::{self, Asked, Entry};
 use super::source::Source;
 use super::trial_runner::{Means, TrialRunner, no_result};
 use super::tune_text;
 use crate::error::Error;
 use prony_analysis::guard::variants::{self, VariantTrials};
-use prony_analysis::verdicts;
-use prony_results::{Database, RunId};
-use prony_runner::run::{self, Summary};
-use prony_stats::Verdict;
+use prony_os::clock::unix_ms;
+use prony_results::{RunId, RunStatus};
+use prony_runner::run::Summary;
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,42 +89,22 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     };
     let confirm = blocks_of_confirmation(&wanted, &first);
     let compared = if first.compare().twice { 3 } else { 2 };
-    let tune = Tune::new(Settings {
-        ranges: base.ranges.clone(),
-        default: base.default.clone(),
-        grid: wanted.grid,
-        resolution: wanted.resolution,
-        maximize: wanted.maximize,
-        max_trials: wanted.max_trials,
-        budget: wanted.budget,
-        reserve: confirm.min * compared,
-        seed: first.seed(),
-    });
-    let mut search = Search {
-        wanted: &wanted,
-        source: &source,
-        base: &base,
-        tune,
-        runner,
-        variants: BTreeMap::new(),
-        paired: BTreeMap::new(),
-        left_out: Vec::new(),
-        unread: None,
-    };
+    let tune = Tune::new(rules(&wanted, &base, confirm.min * compared, first.seed()));
+    let mut search = Search::new(&wanted, (&source, &base), tune, runner);
     search.runner.note(&Entry::Asked(Box::new(Asked::Tune(wanted.clone()))))?;
     let found = search.until_done()?;
     let settings = search.settings();
     let Search { tune, runner, variants, left_out, unread, .. } = search;
     let changed = runner.changed().cloned();
     let (run, experiment) = (runner.run(), runner.experiment().clone());
-    let summary = runner.end()?;
+    let (summary, mut database) = runner.end_trials()?;
     let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
     let confirmed = match rival.and_then(|winner| Some((*variants.get(&0)?, *variants.get(&winner)?, winner))) {
         Some((default, rival, winner)) => {
             let title = format!("{}: {} against the default", first.title(), settings[winner].text);
+            let fresh = Fresh { wanted: &wanted, search: &experiment, run, pair: (default, rival), title };
             let (blocks, text) = within_budget(confirm, tune.trials_left(), compared);
-            let duel = experiment.duel(default, rival, &wanted.objective, blocks).titled(title);
-            Some(duelled(&duel, &wanted, text, means.lend())?)
+            Some(fresh.confirm(blocks, text, means.lend())?)
         }
         None => None,
     };
@@ -143,12 +120,30 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         Some(finding) => no_result("winner", finding) + &report.all_trials(),
         None => report.tuned(found.as_ref(), confirmed.as_ref()),
     };
-    if found.is_some() || changed.is_some() {
+    let interrupted = summary.interrupted || confirmed.as_ref().is_some_and(|confirmed| confirmed.summary.interrupted);
+    if !interrupted {
         let fresh = confirmed.as_ref().map(|confirmed| confirmed.data.head.id.0);
         let entry = Entry::Concluded { confirmation: fresh, said: said.clone() };
-        Database::open(means.database)?.append_journal(run, &entry)?;
+        database.append_journal(run, &entry)?;
+        journal::copy(means.journal, &entry)?;
     }
+    database.end_run(run, if interrupted { RunStatus::Interrupted } else { RunStatus::Done }, unix_ms())?;
     Ok(Tuned { run, found, summary, confirmed, said })
+}
+
+/// What decides the course of a search that leaves room for so many trials of the comparison.
+fn rules(wanted: &TuneWanted, base: &Base, reserve: u32, seed: u64) -> Settings {
+    Settings {
+        ranges: base.ranges.clone(),
+        default: base.default.clone(),
+        grid: wanted.grid,
+        resolution: wanted.resolution,
+        maximize: wanted.maximize,
+        max_trials: wanted.max_trials,
+        budget: wanted.budget,
+        reserve,
+        seed,
+    }
 }
 
 /// The experiment that the search fills, with the default setting in it and a row for each that is tried.
@@ -199,55 +194,6 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
     Ok(())
 }
 
-/// As many blocks as were asked for, or as the file has where they allow a verdict.
-fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
-    let own = first.compare().blocks;
-    let least = prony_stats::MIN_BLOCKS;
-    wanted.confirm.unwrap_or(if own.min >= least { own } else { Blocks { min: least, max: 30 } })
-}
-
-/// Of the blocks, as many as the trials that the budget leaves make up, at least the fewest; and what is said of it. The
-/// number is fixed before the first of them, so that the interim analyses are those of the plan.
-fn within_budget(blocks: Blocks, trials_left: Option<u32>, compared: u32) -> (Blocks, String) {
-    let text = "the winner is compared with the default in fresh blocks".to_owned();
-    let Some(fit) = trials_left.map(|trials| trials / compared) else { return (blocks, text) };
-    let Blocks { min, max } = blocks;
-    let most = Blocks { min, max: fit.clamp(min, max) };
-    if fit < min {
-        let min = count(min, "block");
-        (most, format!("{text}: {min}, although the budget has time left for only about {fit}"))
-    } else if fit < max {
-        (most, format!("{text}: at most {}, for which the budget has time left", count(fit, "block")))
-    } else {
-        (most, text)
-    }
-}
-
-/// The winner against the default, as an ordinary run.
-fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_>) -> Result<Confirmed, Error> {
-    let Means { database, near, interrupt, observer, .. } = means;
-    observer.event(&Event::Notice { text, hint: None });
-    let (run, summary) = run::begin((duel, &[]), database, near, interrupt, observer)?;
-    let data = Database::open(database)?.load_run(run)?;
-    let verdicts = verdicts::of(&data);
-    let constraints =
-        ConstraintResults::of(&wanted.constraints, data.trials.iter().filter(|trial| trial.trial.variant == 1));
-    let is_worse = verdicts.lines.iter().any(|line| is_worse(&line.comparison.verdict, wanted));
-    Ok(Confirmed { data, verdicts, is_worse, constraints, summary })
-}
-
-/// Whether a verdict says that the winner is worse by what was asked for, which may be the other direction of the metric:
-/// `--maximize` of a number of operations.
-fn is_worse(verdict: &Verdict, wanted: &TuneWanted) -> bool {
-    let usual = (wanted.objective.key.metric.better() == Better::Higher) == wanted.maximize;
-    match verdict {
-        Verdict::Better | Verdict::BetterUncertain => !usual,
-        Verdict::Worse | Verdict::WorseUncertain => usual,
-        // That it does not finish is bad in either direction.
-        _ => verdict.is_worse(),
-    }
-}
-
 /// A search under way.
 struct Search<'a> {
     wanted: &'a TuneWanted,
@@ -265,7 +211,17 @@ struct Search<'a> {
     unread: Option<String>,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(
+        wanted: &'a TuneWanted,
+        (source, base): (&'a Source, &'a Base),
+        tune: Tune,
+        runner: TrialRunner<'a>,
+    ) -> Self {
+        let (variants, paired, left_out) = Default::default();
+        Self { wanted, source, base, tune, runner, variants, paired, left_out, unread: None }
+    }
+
     /// Block after block; `None` where the user interrupted it, or its program changed.
     fn until_done(&mut self) -> Result<Option<Found>, Error> {
         loop {
@@ -416,47 +372,5 @@ const fn name_of(result: TrialResult) -> &'static str {
         TrialResult::Disturbed => "disturbed",
         TrialResult::Unread => "not read",
         TrialResult::Unpaired => "not paired",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn winner_is_judged_by_the_direction_that_was_asked_for() {
-        let wanted = |objective: &str, maximize| TuneWanted {
-            file: "x.toml".into(),
-            overrides: Default::default(),
-            ranges: vec![],
-            objective: objective.parse().unwrap(),
-            maximize,
-            constraints: vec![],
-            defaults: vec![],
-            grid: None,
-            resolution: 0.05,
-            budget: None,
-            max_trials: None,
-            confirm: None,
-        };
-        let is = |objective, maximize| {
-            [Verdict::Better, Verdict::Worse].map(|verdict| is_worse(&verdict, &wanted(objective, maximize)))
-        };
-        assert_eq!([is("w.time", false), is("w.rate", true)], [[false, true]; 2]);
-        assert_eq!([is("w.operations", true), is("w.rate", false)], [[true, false]; 2], "against the usual direction");
-    }
-
-    #[test]
-    fn the_fresh_blocks_fit_the_time_that_is_left_as_far_as_a_verdict_allows() {
-        let blocks = Blocks { min: 6, max: 30 };
-        let (all, said) = within_budget(blocks, None, 3);
-        assert_eq!((all, said.as_str()), (blocks, "the winner is compared with the default in fresh blocks"));
-        assert_eq!(within_budget(blocks, Some(300), 3).0, blocks);
-        let (some, said) = within_budget(blocks, Some(38), 3);
-        assert_eq!(some, Blocks { min: 6, max: 12 });
-        assert!(said.ends_with(": at most 12 blocks, for which the budget has time left"), "{said}");
-        let (least, said) = within_budget(blocks, Some(7), 3);
-        assert_eq!(least, Blocks { min: 6, max: 6 });
-        assert!(said.ends_with(": 6 blocks, although the budget has time left for only about 2"), "{said}");
     }
 }

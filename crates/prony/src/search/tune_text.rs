@@ -52,7 +52,7 @@ impl SearchReport<'_> {
             }
         }
         lines.extend(self.left_out());
-        lines.extend(confirmed.map(|confirmed| fresh(self.wanted, confirmed)).unwrap_or_default());
+        lines.extend(confirmed.map(|confirmed| fresh(self.wanted, run, confirmed)).unwrap_or_default());
         lines.extend(self.unread.map(|why| format!("some trials have no reading: {why}")));
         let ran = settings.iter().filter(|setting| setting.variant.is_some()).count();
         let end = end(found.end);
@@ -143,7 +143,7 @@ fn nothing(found: &Found, tune: &Tune) -> String {
     format!("no setting is feasible: of those that were tried, {}", reasons.collect::<Vec<_>>().join(", "))
 }
 
-fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
+fn fresh(wanted: &TuneWanted, search: RunId, confirmed: &Confirmed) -> Vec<String> {
     let mut lines = Vec::new();
     let run = confirmed.data.head.id;
     let beside = |variant| median(&figures(confirmed, variant, &wanted.objective));
@@ -168,10 +168,8 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     }
     lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| constraint_line(constraint, bound)));
     if confirmed.summary.interrupted {
-        lines.push(format!(
-            "interrupted; `prony run --resume {run}` continues with the fresh blocks, `prony show {run}` shows the \
-             results"
-        ));
+        lines.push("interrupted; finished trials are saved".to_owned());
+        lines.push(format!("hint: to resume: `prony tune --resume {search}`"));
     } else {
         lines.push(format!("fresh blocks: `prony show {run}`"));
     }

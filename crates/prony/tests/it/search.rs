@@ -414,7 +414,7 @@ fn the_winner_keeps_the_bound_and_is_judged_by_fresh_blocks() {
     assert_eq!(journal.iter().filter(|entry| entry["trial"].is_number()).count(), search.trials.len());
     assert_eq!(journal.iter().filter(|entry| entry["decision"].is_object()).count(), blocks.len());
     assert_eq!(journal.last().unwrap()["confirmation"], 2);
-    assert_eq!(lines(&bench.path("j.jsonl"))[..], journal[..journal.len() - 1]);
+    assert_eq!(lines(&bench.path("j.jsonl")), journal);
 
     let fresh = bench.run(2);
     assert_eq!((search.head.search.as_deref(), fresh.head.search), (Some("tune"), None));
@@ -644,6 +644,57 @@ fn what_a_resumed_search_would_ignore_is_refused() {
         let (code, said, errors) = bench.prony(&[kind, "x.toml", "--resume", "1", "-q"]);
         assert_eq!(code, Some(0), "its own file: {said}{errors}");
     }
+}
+
+/// `prony run --resume` completed the fresh blocks without looking at the constraints, and the search had no end.
+#[test]
+fn a_search_that_was_killed_in_its_fresh_blocks_is_resumed_with_its_constraints() {
+    let bench = Bench::new("");
+    let at = |name: &str| bench.path(name).display().to_string();
+    // Seven trials make the block of the search; from the eighth fresh trial on, the winner needs more disk.
+    std::fs::write(
+        bench.path("x.toml"),
+        format!(
+            "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\nshell = true\n\
+             command = 'echo >> {count}; n=$(wc -l < {count}); if test $n -eq 14 -a ! -e {go}; then echo > {reached}; read x < {fifo}; fi; \
+             d=5; if test $n -gt 14 -a {{size}} -lt 9; then d=500; fi; echo $(( {{size}} * 100 )) $d'\n\
+             [[phase]]\nname = \"work\"\nread = '(?<time_ms>\\d+) (?<disk_mb>\\d+)'\n",
+            count = at("count"),
+            go = at("go"),
+            reached = at("reached"),
+            fifo = at("fifo")
+        ),
+    )
+    .unwrap();
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    let bound = ["--max-trials", "9", "--subject-to", "work.disk < 100 MB"];
+    let mut child = bench.command(&[&OF_SIZE[..], &bound].concat()).spawn().unwrap();
+    while !bench.path("reached").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before the trial that waits");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let heads = [1, 2].map(|run| bench.run(run)).map(|run| (run.head.status, run.trials.len()));
+    assert_eq!(heads, [(RunStatus::Unfinished, 7), (RunStatus::Unfinished, 6)]);
+    std::fs::write(bench.path("go"), "").unwrap();
+    let (code, _, errors) = bench.prony(&["run", "--resume"]);
+    assert!(code == Some(2) && errors.contains("no interrupted run in"), "{errors}");
+    let (code, _, errors) = bench.prony(&["run", "--resume", "2"]);
+    assert!(code == Some(2) && errors.contains("hint: to resume this search: `prony tune --resume 1`"), "{errors}");
+    assert!(bench.prony(&["show", "2"]).1.contains("`prony tune --resume 1`"), "{}", bench.prony(&["show", "2"]).1);
+    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q", "--journal", "j.jsonl"]);
+    assert_eq!(code, Some(1), "{said}{errors}");
+    assert!(said.contains("winner: size=1\n") && said.contains("`work.disk < 100 MB` DOES NOT HOLD: in "), "{said}");
+    let runs = Database::open(&bench.path("prony.db")).unwrap().runs().unwrap();
+    assert!(runs.len() == 2 && runs.iter().all(|head| head.status == RunStatus::Done), "{runs:?}");
+    let fresh = bench.run(2).trials.iter().filter(|trial| trial.conditions.session == 1).count();
+    assert_eq!((fresh, bench.run(1).trials.len()), (12, 7), "the fresh blocks go on, and nothing is searched again");
+    let journal = bench.journal(1);
+    let [.., begun, end] = journal.as_slice() else { panic!("{journal:?}") };
+    assert_eq!((&begun["confirming"], &end["confirmation"]), (&2.into(), &2.into()));
+    assert_eq!(lines(&bench.path("j.jsonl")), journal);
+    assert!(bench.prony(&["show", "1"]).1.contains("DOES NOT HOLD"));
 }
 
 /// Without command lines in its record a program cannot be run again; a store has none.

@@ -75,7 +75,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not in the folder where the commands run: they may list its files.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
-    let ran = run::begin_in((&experiment, arguments.gates.all()), &mut database, &near, interrupt, &mut *observer);
+    let subject = (&experiment, arguments.gates.all());
+    let ran = run::begin_in(subject, &mut database, &near, interrupt, &mut *observer, |_, _| Ok(()));
     let (id, summary) = ran.map_err(|error| wording::of_options(error, &typed))?;
     drop(observer);
     let data = database.load_run(id)?;

@@ -1,0 +1,167 @@
+//! The comparison of the winner of `tune` with the default in fresh blocks: an ordinary run, which the journal of the search
+//! names before its first trial, so that a resumed search finds it again and checks the constraints on all of its trials.
+
+use prony_analysis::verdicts;
+use prony_experiment::design::{Blocks, Experiment};
+use prony_model::event::Event;
+use prony_model::metric::Better;
+use prony_model::number::count;
+use prony_model::trial::PlannedTrial;
+use prony_results::{Database, RunData, RunId, RunStatus};
+use prony_runner::run::{self, Summary};
+use prony_stats::Verdict;
+
+use super::constraints::ConstraintResults;
+use super::found::{Confirmed, TuneWanted};
+use super::journal::{self, Entry};
+use super::trial_runner::Means;
+use crate::error::Error;
+
+/// What is compared in fresh blocks.
+pub(super) struct Fresh<'a> {
+    pub(super) wanted: &'a TuneWanted,
+    /// The experiment of the search, with the two settings among its variants.
+    pub(super) search: &'a Experiment,
+    /// The run of the search.
+    pub(super) run: RunId,
+    /// The default and the winner, by their variants.
+    pub(super) pair: (usize, usize),
+    pub(super) title: String,
+}
+
+impl Fresh<'_> {
+    /// The winner against the default, as an ordinary run of so many blocks, which `text` announces; or the rest of that run
+    /// where an earlier session began it.
+    pub(super) fn confirm(&self, blocks: Blocks, text: String, means: Means<'_>) -> Result<Confirmed, Error> {
+        let database = means.database;
+        let (run, summary) = match journal::confirming(&Database::open(database)?, self.run)? {
+            Some(begun) => (begun, self.resume(begun, means)?),
+            None => {
+                let Means { near, interrupt, observer, journal, .. } = means;
+                observer.event(&Event::Notice { text, hint: None });
+                let mut begun = Database::create(database)?;
+                let ran = run::begin_in(
+                    (&self.experiment(blocks), &[]),
+                    &mut begun,
+                    near,
+                    interrupt,
+                    observer,
+                    |own, fresh| Ok(own.append_journal(self.run, &Entry::Confirming { confirming: fresh.0 })?),
+                )?;
+                journal::copy(journal, &Entry::Confirming { confirming: ran.0.0 })?;
+                ran
+            }
+        };
+        let data = Database::open(database)?.load_run(run)?;
+        let verdicts = verdicts::of(&data);
+        let winners = data.trials.iter().filter(|trial| trial.trial.variant == 1);
+        let constraints = ConstraintResults::of(&self.wanted.constraints, winners);
+        let is_worse = verdicts.lines.iter().any(|line| is_worse(&line.comparison.verdict, self.wanted));
+        Ok(Confirmed { data, verdicts, is_worse, constraints, summary })
+    }
+
+    fn experiment(&self, blocks: Blocks) -> Experiment {
+        let (default, winner) = self.pair;
+        self.search.duel(default, winner, &self.wanted.objective, blocks).titled(self.title.clone())
+    }
+
+    /// Runs what the run lacks.
+    fn resume(&self, begun: RunId, means: Means<'_>) -> Result<Summary, Error> {
+        let Means { database, near, interrupt, observer, journal, .. } = means;
+        let mut database = Database::open(database)?;
+        journal::copy(journal, &Entry::Confirming { confirming: begun.0 })?;
+        let RunData { head, experiment: recorded, trials, .. } = database.load_run(begun)?;
+        if head.status == RunStatus::Done {
+            return Ok(Summary::default());
+        }
+        // The number of blocks is that of the plan, whatever time is left now.
+        let experiment = self.experiment(recorded.compare().blocks);
+        if *experiment.recorded() != recorded {
+            return Err(Error::Arguments {
+                message: format!("run {begun} does not compare the settings that search {} chooses now", self.run),
+                hint: "start the search again, without --resume".to_owned(),
+            });
+        }
+        let done: Vec<PlannedTrial> = trials.iter().map(|trial| trial.trial).collect();
+        let near = head.scratch.as_deref().unwrap_or(near);
+        Ok(run::resume_in((&experiment, &[]), (&mut database, begun), &done, near, interrupt, observer)?)
+    }
+}
+
+/// As many blocks as were asked for, or as the file has where they allow a verdict.
+pub(super) fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
+    let own = first.compare().blocks;
+    let least = prony_stats::MIN_BLOCKS;
+    wanted.confirm.unwrap_or(if own.min >= least { own } else { Blocks { min: least, max: 30 } })
+}
+
+/// Of the blocks, as many as the trials that the budget leaves make up, at least the fewest; and what is said of it. The
+/// number is fixed before the first of them, so that the interim analyses are those of the plan.
+pub(super) fn within_budget(blocks: Blocks, trials_left: Option<u32>, compared: u32) -> (Blocks, String) {
+    let text = "the winner is compared with the default in fresh blocks".to_owned();
+    let Some(fit) = trials_left.map(|trials| trials / compared) else { return (blocks, text) };
+    let Blocks { min, max } = blocks;
+    let most = Blocks { min, max: fit.clamp(min, max) };
+    if fit < min {
+        let min = count(min, "block");
+        (most, format!("{text}: {min}, although the budget has time left for only about {fit}"))
+    } else if fit < max {
+        (most, format!("{text}: at most {}, for which the budget has time left", count(fit, "block")))
+    } else {
+        (most, text)
+    }
+}
+
+/// Whether a verdict says that the winner is worse by what was asked for, which may be the other direction of the metric:
+/// `--maximize` of a number of operations.
+fn is_worse(verdict: &Verdict, wanted: &TuneWanted) -> bool {
+    let usual = (wanted.objective.key.metric.better() == Better::Higher) == wanted.maximize;
+    match verdict {
+        Verdict::Better | Verdict::BetterUncertain => !usual,
+        Verdict::Worse | Verdict::WorseUncertain => usual,
+        // That it does not finish is bad in either direction.
+        _ => verdict.is_worse(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn winner_is_judged_by_the_direction_that_was_asked_for() {
+        let wanted = |objective: &str, maximize| TuneWanted {
+            file: "x.toml".into(),
+            overrides: Default::default(),
+            ranges: vec![],
+            objective: objective.parse().unwrap(),
+            maximize,
+            constraints: vec![],
+            defaults: vec![],
+            grid: None,
+            resolution: 0.05,
+            budget: None,
+            max_trials: None,
+            confirm: None,
+        };
+        let is = |objective, maximize| {
+            [Verdict::Better, Verdict::Worse].map(|verdict| is_worse(&verdict, &wanted(objective, maximize)))
+        };
+        assert_eq!([is("w.time", false), is("w.rate", true)], [[false, true]; 2]);
+        assert_eq!([is("w.operations", true), is("w.rate", false)], [[true, false]; 2], "against the usual direction");
+    }
+
+    #[test]
+    fn the_fresh_blocks_fit_the_time_that_is_left_as_far_as_a_verdict_allows() {
+        let blocks = Blocks { min: 6, max: 30 };
+        let (all, said) = within_budget(blocks, None, 3);
+        assert_eq!((all, said.as_str()), (blocks, "the winner is compared with the default in fresh blocks"));
+        assert_eq!(within_budget(blocks, Some(300), 3).0, blocks);
+        let (some, said) = within_budget(blocks, Some(38), 3);
+        assert_eq!(some, Blocks { min: 6, max: 12 });
+        assert!(said.ends_with(": at most 12 blocks, for which the budget has time left"), "{said}");
+        let (least, said) = within_budget(blocks, Some(7), 3);
+        assert_eq!(least, Blocks { min: 6, max: 6 });
+        assert!(said.ends_with(": 6 blocks, although the budget has time left for only about 2"), "{said}");
+    }
+}
