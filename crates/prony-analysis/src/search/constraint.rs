@@ -106,6 +106,20 @@ impl FromStr for Constraint {
 }
 
 fn bound(dimension: Dimension, text: &str) -> Result<f64, QuantityError> {
+    // Elsewhere a bare number is bytes, or a rate per second: `disk < 100` was a bound of 100 bytes.
+    let kind = match dimension {
+        Dimension::Unit(Unit::Bytes) => Some("memory or storage"),
+        Dimension::BytesPerSecond => Some("memory or storage per second"),
+        Dimension::Unit(Unit::PerSecond) => Some("rate"),
+        Dimension::Unit(_) => None,
+    };
+    if let Some(kind) = kind.filter(|_| !text.contains(|c: char| c.is_alphabetic() || c == '/')) {
+        let known = match dimension {
+            Dimension::Unit(Unit::PerSecond) => "/s, /min".to_owned(),
+            _ => dimension.unit_names().join(", "),
+        };
+        return Err(QuantityError::NoUnit { number: text.to_owned(), kind, known });
+    }
     let plain = || text.replace('_', "").parse::<f64>().ok().filter(|number| number.is_finite());
     Ok(match dimension {
         Dimension::Unit(Unit::Nanos) => parse_time(text)?.as_nanos() as f64,
@@ -167,8 +181,8 @@ mod tests {
         let memory = constraint("source.rss.peak < 600 MB");
         assert!(memory.is_met(599e6) && !memory.is_met(600e6));
         assert!(constraint("source.rss.peak <= 600 MB").is_met(600e6));
-        assert!(constraint("source.rate > 10").is_met(11.0) && !constraint("source.rate >= 10").is_met(9.9));
-        assert!(memory.strain(1200e6) == 2.0 && constraint("source.rate >= 10").strain(5.0) == 2.0);
+        assert!(constraint("source.rate > 10/s").is_met(11.0) && !constraint("source.rate >= 10/s").is_met(9.9));
+        assert!(memory.strain(1200e6) == 2.0 && constraint("source.rate >= 10/s").strain(5.0) == 2.0);
         let missing = memory.value(&mut |_| Reading::Missing(Why::NotReached));
         assert_eq!(missing, Reading::Missing(Why::NotReached));
         assert_eq!(memory.metrics()[0].to_string(), "source.rss.peak");
@@ -180,7 +194,15 @@ mod tests {
         assert!(error("source.rss.peak 600 MB").contains("is not a bound"));
         assert!(error("source.rss.peek < 1").contains("`rss.peek` is not a metric"));
         assert!(error("source.rss.peak < 600 ms").contains("not a unit of memory"));
-        assert!(error("source.time < 600").contains("has no unit of time"));
+        for (text, kind) in [
+            ("source.time < 600", "time"),
+            ("source.disk < 100", "memory or storage"),
+            ("source.disk < 1_000.5", "memory or storage"),
+            ("source.rate > 10", "rate"),
+            ("source.written / source.time < 20", "memory or storage per second"),
+        ] {
+            assert!(error(text).contains(&format!("has no unit of {kind}; known: ")), "{}", error(text));
+        }
         assert_eq!(error("source.time + source.rss.end < 1 s"), "a time + an amount of bytes has no meaning");
     }
 }

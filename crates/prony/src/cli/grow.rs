@@ -63,7 +63,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let given = (arguments.file.as_ref(), &options[..]);
     let found = arguments.search.open(("grow", of_kind), given, || asked(arguments), grow::run)?;
     output.print(&found.said)?;
-    output.print(&format!("every trial: `prony show {}`\n", found.run))?;
+    let database = arguments.search.database.option();
+    output.print(&format!("every trial: `prony show {}{database}`\n", found.run))?;
     let yes = !found.summary.interrupted && found.all_succeed();
     after_cleanup(if yes { Answer::Yes } else { Answer::No }, found.summary.cleaned())
 }

@@ -29,7 +29,9 @@ pub fn ls(args: &LsArgs, output: &mut Output<'_>) -> Result<(), Error> {
 
 fn row(head: &RunHead) -> Vec<String> {
     let failed = head.finished - head.ok;
-    let trials = match (head.finished == head.planned, failed) {
+    // A search plans one trial after the other.
+    let is_all = head.finished == head.planned || head.search.is_some();
+    let trials = match (is_all, failed) {
         (true, 0) => head.finished.to_string(),
         (true, failed) => format!("{} ({failed} not ok)", head.finished),
         (false, 0) => format!("{} of {}", head.finished, head.planned),

@@ -66,7 +66,11 @@ impl SearchArguments {
         let mut files = OutputFiles::of(Some(database), [wanted.file()]);
         let journal = self.journal.as_ref().map(|path| files.open(path, over)).transpose()?;
         let (journal, files, observer) = (journal.as_ref(), &mut files, &mut *observer);
-        search(wanted, resumed, Means { database, near: &near, interrupt, journal, files, observer })
+        search(
+            wanted,
+            resumed,
+            Means { database, option: &self.database.option(), near: &near, interrupt, journal, files, observer },
+        )
     }
 
     /// Whether the file for the journal begins as that of the run which goes on: then all that is in it is written again.

@@ -56,6 +56,7 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     let experiments = Experiments::default();
     let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
     experiment.admit(&first, 0);
+    let option = means.option;
     let mut runner = match resume {
         Some(run) => TrialRunner::resume(&experiments, run, experiment, &wanted.file, means.lend())?,
         None => TrialRunner::begin(&experiments, experiment, means.lend())?,
@@ -77,7 +78,8 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     if changed.is_some() || grown.len() == first.variants().len() {
         runner.note(&Entry::Concluded { confirmation: None, said: said.clone() })?;
     } else {
-        said += &format!("interrupted; finished trials are saved\nhint: to resume: `prony grow --resume {run}`\n");
+        let command = format!("prony grow --resume {run}{option}");
+        said += &format!("interrupted; finished trials are saved\nhint: to resume: `{command}`\n");
     }
     Ok(Found { run, grown, changed, summary: runner.end()?, said })
 }

@@ -33,6 +33,8 @@ use prony_runner::trial;
 pub struct Means<'a> {
     /// The results.
     pub database: &'a Path,
+    /// The option by which a command that is printed finds them, such as ` --database x.db`; empty where it needs none.
+    pub option: &'a str,
     /// Where scratch goes.
     pub near: &'a Path,
     /// Whether the user asked to stop.
@@ -48,8 +50,9 @@ pub struct Means<'a> {
 impl Means<'_> {
     /// The same for a part of the time: several runs of one search share them.
     pub(crate) fn lend(&mut self) -> Means<'_> {
-        let Means { database, near, interrupt, journal, files, observer } = self;
-        Means { database, near, interrupt: interrupt.clone(), journal: *journal, files, observer: &mut **observer }
+        let Means { database, option, near, interrupt, journal, files, observer } = self;
+        let (interrupt, observer) = (interrupt.clone(), &mut **observer);
+        Means { database, option, near, interrupt, journal: *journal, files, observer }
     }
 }
 

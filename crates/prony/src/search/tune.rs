@@ -111,6 +111,8 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let report = tune_text::SearchReport {
         wanted: &wanted,
         run,
+        option: means.option,
+        ranges: &base.ranges,
         tune: &tune,
         settings: &settings,
         left_out: &left_out,

@@ -1,7 +1,7 @@
 //! The result of `prony tune` as text.
 
 use prony_analysis::search::tune::{End, Found, Out};
-use prony_analysis::search::{Constraint, Tune};
+use prony_analysis::search::{Constraint, Range, Tune};
 use prony_model::metric::MetricName;
 use prony_model::number::{self, amount, count, time};
 use prony_model::units::{Nanos, Unit};
@@ -16,6 +16,10 @@ use prony_results::RunId;
 pub(super) struct SearchReport<'a> {
     pub(super) wanted: &'a TuneWanted,
     pub(super) run: RunId,
+    /// The option by which a command finds the results.
+    pub(super) option: &'a str,
+    /// What was varied.
+    pub(super) ranges: &'a [Range],
     pub(super) tune: &'a Tune,
     /// Every setting, by its number in the search.
     pub(super) settings: &'a [Setting],
@@ -28,13 +32,13 @@ pub(super) struct SearchReport<'a> {
 impl SearchReport<'_> {
     /// The winner, the verdict, the constraints, and a note that the search's own values are biased.
     pub(super) fn tuned(&self, found: Option<&Found>, confirmed: Option<&Confirmed>) -> String {
-        let (run, settings) = (self.run, self.settings);
+        let settings = self.settings;
         let Some(found) = found else {
-            return format!("interrupted; finished trials are saved\nhint: to resume: `prony tune --resume {run}`\n");
+            return self.interrupted().join("\n") + "\n";
         };
         let mut lines: Vec<String> = self.zeros().into_iter().collect();
         match found.winner {
-            None => lines.push(nothing(found, self.tune)),
+            None => lines.extend(nothing(found, self.tune)),
             Some(0) => {
                 let none = if lines.is_empty() { "no setting" } else { "no setting that has a ratio" };
                 lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text))
@@ -51,8 +55,9 @@ impl SearchReport<'_> {
                 lines.push(format!("default: {}", settings[0].text));
             }
         }
+        lines.extend(found.winner.map(|winner| self.at_an_end(winner)).unwrap_or_default());
         lines.extend(self.left_out());
-        lines.extend(confirmed.map(|confirmed| fresh(self.wanted, run, confirmed)).unwrap_or_default());
+        lines.extend(confirmed.map(|confirmed| fresh(self, confirmed)).unwrap_or_default());
         lines.extend(self.unread.map(|why| format!("some trials have no reading: {why}")));
         let ran = settings.iter().filter(|setting| setting.variant.is_some()).count();
         let end = end(found.end);
@@ -69,11 +74,28 @@ impl SearchReport<'_> {
 
     /// Where the trials of the search are shown.
     pub(super) fn all_trials(&self) -> String {
+        let command = format!("prony show {}{}", self.run, self.option);
         format!(
-            "every trial: `prony show {}`; the values of these trials are biased, since the winner was chosen by them: \
-             quote the values of the fresh blocks\n",
-            self.run
+            "every trial: `{command}`; the values of these trials are biased, since the winner was chosen by them: quote \
+             the values of the fresh blocks\n"
         )
+    }
+
+    fn interrupted(&self) -> [String; 2] {
+        let command = format!("prony tune --resume {}{}", self.run, self.option);
+        ["interrupted; finished trials are saved".to_owned(), format!("hint: to resume: `{command}`")]
+    }
+
+    /// Which values of the best setting are the last of their ranges: 0 is the least that there is.
+    fn at_an_end(&self, winner: usize) -> Vec<String> {
+        let of = |(range, value): (&Range, &f64)| {
+            let is_end = *value != 0.0 && (*value == range.at(0.0) || *value == range.at(1.0));
+            is_end.then(|| {
+                let (name, value) = (&range.name, range.text(*value));
+                format!("the best `{name}` is {value}, an end of its range: a better value may lie beyond it")
+            })
+        };
+        self.ranges.iter().zip(&self.tune.candidates()[winner].point).filter_map(of).collect()
     }
 }
 
@@ -105,7 +127,7 @@ fn end(end: End) -> &'static str {
     match end {
         End::Fine => "the steps were as fine as `--resolution`",
         End::Noise => "differences between finer steps were within the noise",
-        End::Spent => "the budget was spent",
+        End::Spent => "`--max-trials` or `--budget` allowed no further block",
         End::NothingFeasible => "every setting was dropped",
     }
 }
@@ -123,12 +145,18 @@ fn out(why: Out) -> &'static str {
 }
 
 /// Why there is no winner: how many settings left for which reason.
-fn nothing(found: &Found, tune: &Tune) -> String {
+fn nothing(found: &Found, tune: &Tune) -> Vec<String> {
     if found.trials == 0 {
-        return "no setting was tried: the budget is too short for one block".to_owned();
+        // A budget of time always allows the first block.
+        let needed = tune.trials_of_next_block();
+        let trials = count(needed, "trial");
+        return vec![
+            format!("no setting was tried: one block has {trials}, and `--max-trials` allows fewer"),
+            format!("hint: write `--max-trials {needed}` or more, or a coarser `--grid`"),
+        ];
     }
     if tune.is_default_uncompared() {
-        return "no winner: no other setting that was tried can be compared with the default".to_owned();
+        return vec!["no winner: no other setting that was tried can be compared with the default".to_owned()];
     }
     let all = [
         (Out::Broke, "broke a constraint"),
@@ -140,10 +168,11 @@ fn nothing(found: &Found, tune: &Tune) -> String {
     ];
     let count = |why: Out| tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     let reasons = all.iter().filter(|(why, _)| count(*why) > 0).map(|(why, text)| format!("{} {text}", count(*why)));
-    format!("no setting is feasible: of those that were tried, {}", reasons.collect::<Vec<_>>().join(", "))
+    vec![format!("no setting is feasible: of those that were tried, {}", reasons.collect::<Vec<_>>().join(", "))]
 }
 
-fn fresh(wanted: &TuneWanted, search: RunId, confirmed: &Confirmed) -> Vec<String> {
+fn fresh(report: &SearchReport<'_>, confirmed: &Confirmed) -> Vec<String> {
+    let wanted = report.wanted;
     let mut lines = Vec::new();
     let run = confirmed.data.head.id;
     let beside = |variant| median(&figures(confirmed, variant, &wanted.objective));
@@ -168,10 +197,9 @@ fn fresh(wanted: &TuneWanted, search: RunId, confirmed: &Confirmed) -> Vec<Strin
     }
     lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| constraint_line(constraint, bound)));
     if confirmed.summary.interrupted {
-        lines.push("interrupted; finished trials are saved".to_owned());
-        lines.push(format!("hint: to resume: `prony tune --resume {search}`"));
+        lines.extend(report.interrupted());
     } else {
-        lines.push(format!("fresh blocks: `prony show {run}`"));
+        lines.push(format!("fresh blocks: `prony show {run}{}`", report.option));
     }
     lines
 }

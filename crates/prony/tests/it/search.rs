@@ -194,6 +194,20 @@ fn a_search_where_no_value_succeeds_is_answered_with_no() {
 }
 
 #[test]
+fn commands_that_a_search_names_find_its_database() {
+    let bench = Bench::new(GROWING);
+    let grow = ["grow", "x.toml", "--raise", "n=1..2", "--only", "kind=wide", "--confirm", "1", "-q"];
+    let (_, said, errors) = bench.prony(&[&grow[..], &["--database", "other.db"]].concat());
+    assert!(said.contains("every trial: `prony show 1 --database other.db`"), "{said}{errors}");
+    std::fs::write(bench.path("x.toml"), answering("d=ok; o=5")).unwrap();
+    let (_, said, errors) = bench.prony(&[&OF_SIZE[..], &["--database", "other.db", "--max-trials", "9"]].concat());
+    for run in ["2", "3"] {
+        assert!(said.contains(&format!(": `prony show {run} --database other.db`")), "{said}{errors}");
+    }
+    assert!(said.contains("\nthe best `size` is 1, an end of its range: a better value may lie beyond it\n"), "{said}");
+}
+
+#[test]
 fn a_search_without_an_end_needs_a_limit() {
     let bench = Bench::new(GROWING);
     for (range, wanted) in [
@@ -321,6 +335,8 @@ fn interrupted_and_resumed(observe: &str) {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert_eq!((bench.run(1).head.status, bench.run(1).trials.len()), (RunStatus::Interrupted, 3));
+    let listed = bench.prony(&["ls"]).1;
+    assert!(listed.contains(" 3 ") && !listed.contains(" of "), "{listed}");
     std::fs::write(bench.path("go"), "").unwrap();
     let (code, _, errors) = bench.prony(&["run", "--resume", "1"]);
     assert!(code == Some(2) && errors.contains("hint: to resume this search: `prony grow --resume 1`"), "{errors}");
@@ -495,7 +511,11 @@ fn a_search_that_finds_nothing_says_why() {
         "{said}"
     );
     let (code, said, _) = tune(&["--max-trials", "3"]);
-    assert!(code == Some(1) && said.contains("the budget is too short for one block"), "{said}");
+    assert!(
+        code == Some(1) && said.starts_with("no setting was tried: one block has 16 trials, and `--max-trials` "),
+        "{said}"
+    );
+    assert!(said.contains("hint: write `--max-trials 16` or more"), "{said}");
 }
 
 #[test]
@@ -753,7 +773,7 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
 #[test]
 fn search_mistakes_are_reported_before_any_trial() {
     let bench = Bench::new(BOWL);
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--over", "size=1..9"], "no metric to minimize or maximize is given"),
         (&["--maximize", "work.time", "--over", "size=1..9"], "a lower value is better"),
         (&["--minimize", "wrok.time", "--over", "size=1..9"], "has no phase `wrok`"),
@@ -768,6 +788,10 @@ fn search_mistakes_are_reported_before_any_trial() {
         (
             &["--minimize", "work.time", "--over", "size=1..9", "--subject-to", "work.disk < 3 s"],
             "not a unit of memory",
+        ),
+        (
+            &["--minimize", "work.time", "--over", "size=1..9", "--subject-to", "work.disk < 100"],
+            "`100` has no unit of memory or storage\nhint: known: B, kB, MB",
         ),
     ];
     for (arguments, wanted) in cases {
