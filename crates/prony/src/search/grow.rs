@@ -144,6 +144,10 @@ fn one(
         let variant = same(experiment, &other_levels, &settings.range.name)?;
         let variant = runner.admit(experiment, variant)?;
         let Some(record) = runner.run_trial(variant, grow.trials_of(value))? else { return Ok(None) };
+        let beside: Vec<&TrialRecord> = records.iter().map(|(_, record)| record).collect();
+        if !runner.goes_on(&record, &beside) {
+            return Ok(None);
+        }
         let Some(end) = TrialEnd::of_trial(&record) else { return Ok(None) };
         grow.record(value, end);
         runner.note(&Entry::Raised {

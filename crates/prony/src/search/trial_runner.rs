@@ -301,6 +301,22 @@ impl<'a> TrialRunner<'a> {
         Some(record).filter(|_| self.changed.is_none())
     }
 
+    /// Whether a search goes on after a trial, beside the trials that differ from it in nothing but the value that is
+    /// searched. The guard knows executables and input files by variant, since steps before the trials may make another one
+    /// for each; what was the same for several values in earlier sessions is not made for each.
+    pub fn goes_on(&mut self, record: &TrialRecord, beside: &[&TrialRecord]) -> bool {
+        let is_earlier = |known: &&TrialRecord| known.conditions.session < record.conditions.session;
+        let earlier: Vec<&TrialRecord> = beside.iter().copied().filter(is_earlier).collect();
+        let Some(first) = earlier.first().copied() else { return true };
+        let is_of_several = earlier.iter().any(|known| known.trial.variant != first.trial.variant);
+        if is_of_several && earlier.iter().all(|known| identity(known) == identity(first)) {
+            let mut as_first = record.clone();
+            as_first.trial.variant = first.trial.variant;
+            self.changed = sources_differ(&self.experiment, &[first.clone(), as_first]);
+        }
+        self.changed.is_none()
+    }
+
     fn again(&mut self, stored: TrialRecord, variant: usize, block: u32) -> Result<TrialRecord, Error> {
         if (stored.trial.variant, stored.trial.block) == (variant, block) {
             self.position += 1;

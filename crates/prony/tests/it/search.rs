@@ -1,5 +1,7 @@
 //! Tests searches through the real binary: the values that are tried, the result, and what is stored.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -597,22 +599,45 @@ fn a_setting_whose_comparison_the_fresh_blocks_refuse_is_no_winner() {
     assert!(said.contains("\nbest in the search: size=1\n") && !said.contains("(medians)"), "{said}");
 }
 
-/// A search over the sizes of a program in a directory, whose first session ends before its fourth trial: its preparation
-/// fails.
+/// A search over the sizes of a program, whose first session ends before its fourth trial: its preparation fails.
 fn stopped(script: &str, search: &[&str]) -> Bench {
+    stopped_with("command = [\"sh\", \"run.sh\", \"{size}\"]\ndirectory = \"site\"", script, search)
+}
+
+/// The same with these keys of the program; `DIR` is the folder of the experiment.
+fn stopped_with(program: &str, script: &str, search: &[&str]) -> Bench {
     let bench = Bench::new("");
     std::fs::create_dir(bench.path("site")).unwrap();
-    std::fs::write(bench.path("site/run.sh"), script).unwrap();
+    std::fs::write(bench.path("site/run.sh"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(bench.path("site/run.sh"), Permissions::from_mode(0o755)).unwrap();
     let log = bench.path("prepared").display().to_string();
+    let program = program.replace("DIR", &bench.dir.path().display().to_string());
     let text = format!(
-        "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\ncommand = [\"sh\", \"run.sh\", \"{{size}}\"]\n\
-         directory = \"site\"\nprepare = \"echo >> {log}; test $(wc -l < {log}) -ne 4\"\n\
+        "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\n{program}\n\
+         prepare = \"echo >> {log}; test $(wc -l < {log}) -ne 4\"\n\
          [[phase]]\nname = \"work\"\nread = '(?<time_ms>\\d+)'\n"
     );
     std::fs::write(bench.path("x.toml"), text).unwrap();
     let (code, said, errors) = bench.prony(search);
     assert_eq!((code, bench.run(1).trials.len()), (Some(2), 3), "{said}{errors}");
     bench
+}
+
+/// No value that is tried after the change was tried before it.
+#[test]
+fn a_search_whose_executable_changed_between_sessions_finds_nothing() {
+    let script = "echo $(( $1 * 100 )); test $1 -le 20";
+    for changes in [true, false] {
+        let grow = ["grow", "x.toml", "--raise", "size=1..100", "-q"];
+        let bench = stopped_with("command = [\"DIR/site/run.sh\", \"{size}\"]", script, &grow);
+        if changes {
+            std::fs::write(bench.path("site/run.sh"), format!("#!/bin/sh\n{}\n", script.replace("20", "50"))).unwrap();
+        }
+        let (code, said, errors) = bench.prony(&["grow", "--resume", "-q"]);
+        assert_eq!(code, Some(i32::from(changes)), "{said}{errors}");
+        assert_eq!(said.starts_with("no limit: `sources_differ`: not all trials"), changes, "{said}");
+        assert_eq!(bench.run(1).trials.len() == 4, changes, "{said}");
+    }
 }
 
 #[test]
