@@ -196,6 +196,12 @@ mod tests {
             `b` never ended"
         );
         assert_eq!(check(&spec, &record(Outcome::TimedOut, EffectiveProgram::default())), []);
+        let mut trial = record(Outcome::Ok, EffectiveProgram::default());
+        assert_eq!(first(&trial), None);
+        trial.findings = check(&spec, &trial);
+        assert_eq!(first(&trial).map(|finding| finding.guard.as_str()), Some("phase_never_ended"));
+        trial.ending.outcome = Outcome::TimedOut;
+        assert_eq!(first(&trial), None, "the outcome says what the trial is");
     }
 
     #[test]

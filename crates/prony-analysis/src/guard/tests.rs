@@ -352,6 +352,11 @@ fn answers_that_differ_refuse_the_comparison() {
     assert_eq!(variants::refusal(&found).as_deref(), Some(found[0].message.as_str()));
     let rows = answers(&answered("lines:aa", 10), &answered("lines:ab", 9));
     assert_eq!(rows[0].message, "`lmdb` returned 10 rows, but `redb` returned 9");
+    let (spec, time) = (spec("lmdb"), "write.time".parse().unwrap());
+    let (one, other) = (answered("lines:aa", 10), answered("lines:ab", 9));
+    let [a, b] = [&one, &other].map(|trial| variant_trials("lmdb", &spec, trial));
+    assert_eq!(variants::other_answers_or_work(&a, &b, &time), Some(rows[0].message.replace("redb", "lmdb")));
+    assert_eq!(variants::other_answers_or_work(&a, &a, &time), None);
 }
 
 #[test]
