@@ -18,7 +18,6 @@ use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
 
 use crate::clock::monotonic;
-use crate::command::{CommandError, Running};
 use crate::control::Control;
 use crate::destination::Destination;
 use crate::error::{Error, Fault};
@@ -44,9 +43,6 @@ pub enum Stop {
     /// The load could not be run.
     #[error(transparent)]
     Load(#[from] Error),
-    /// A command failed.
-    #[error(transparent)]
-    Command(#[from] CommandError),
     /// A histogram cannot be encoded.
     #[error(transparent)]
     Latency(#[from] LatencyError),
@@ -128,11 +124,6 @@ impl<'h> Host<'h> {
                 self.began(index, began)?;
                 thread::sleep(time.to_duration());
                 Ok(PhaseReport { time: monotonic().since(began), ..PhaseReport::default() })
-            }
-            Action::Run(spec) => {
-                let running = Running::start(spec)?;
-                self.began(index, running.began)?;
-                Ok(PhaseReport { time: running.finish()?, ..PhaseReport::default() })
             }
             other => {
                 let what = format!("`{}` in phase `{}` of a load generator", other.name(), phase.name);

@@ -20,7 +20,6 @@ mod asked;
 mod capture;
 mod chunked;
 mod clock;
-mod command;
 mod connection;
 mod content;
 mod control;
@@ -55,7 +54,6 @@ mod tls;
 mod variety;
 
 pub use asked::{Asked, AskedBody, Bound, Loop, Trust};
-pub use command::CommandError;
 pub use control::{Control, Progress};
 pub use destination::Destination;
 pub use error::{Error, Fault};

@@ -1,6 +1,7 @@
 //! Runs one trial, whatever its subject, and returns its record: prepare, launch suspended, attach observers, release,
 //! watch from boundary to boundary, end the whole tree, conclude.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prony_analysis::conclude::conclude;
@@ -13,7 +14,7 @@ use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{EffectiveServices, EffectiveStore};
 use prony_model::record::{Conditions, Effective, EffectiveProgram, TrialRecord};
-use prony_model::spec::{Subject, TrialSpec};
+use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
@@ -39,6 +40,7 @@ use crate::roles::{MainRole, Prepared};
 use crate::run_context::RunContext;
 use crate::watch::{Roles, watch};
 use crate::watched::Watched;
+use crate::watched::report::Report;
 
 /// How often a trial is attempted because a service's port was in use; after the last attempt this is the trial's result.
 const PORT_ATTEMPTS: usize = 3;
@@ -168,7 +170,10 @@ fn unserved(
             let program = effective_settings::recorded(program.effective, commands);
             Some(Effective::Program(Arc::new(EffectiveProgram { services, ..program })))
         }
-        (None, Subject::Services) => Some(Effective::Services(Arc::new(EffectiveServices { services }))),
+        (None, Subject::Services) => {
+            let left_behind = BTreeMap::new();
+            Some(Effective::Services(Arc::new(EffectiveServices { services, left_behind })))
+        }
         // Nothing of a store is known before it is open.
         (None, _) => None,
     };
@@ -344,8 +349,11 @@ fn conclude_from(
             Some(Effective::Program(Arc::new(EffectiveProgram { services: services(), ..program })))
         }
         None if spec.subject == Subject::Services => {
-            let services = Some(services()).filter(|services| !services.is_empty());
-            services.map(|services| Effective::Services(Arc::new(EffectiveServices { services })))
+            let left_behind =
+                watched.worker.as_ref().map(|worker| left_behind(&spec.phases, worker)).unwrap_or_default();
+            let all = EffectiveServices { services: services(), left_behind };
+            let is_known = !all.services.is_empty() || !all.left_behind.is_empty();
+            is_known.then(|| Effective::Services(Arc::new(all)))
         }
         None => watched
             .worker
@@ -353,6 +361,12 @@ fn conclude_from(
             .and_then(|worker| worker.effective.take())
             .map(|store| Effective::Store(Arc::new(EffectiveStore { services: services(), ..*store }))),
     };
+}
+
+/// Processes that the commands of phases left running, by the phase's name.
+fn left_behind(phases: &[PhaseSpec], worker: &Report) -> BTreeMap<String, u64> {
+    let commands = worker.commands.iter().filter(|(_, command)| command.end.leftover > 0);
+    commands.map(|(index, command)| (phases[*index].name.clone(), command.end.leftover)).collect()
 }
 
 /// What is done once when a session of a run ends, also where the user asked to stop: asking again ends it too.

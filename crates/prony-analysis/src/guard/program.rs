@@ -9,7 +9,7 @@ use prony_model::number::count;
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{Call, ProgramStore};
-use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
+use prony_model::record::{Completion, Effective, PhaseRecord, Settled, TrialRecord};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
@@ -42,6 +42,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings.extend(flooded(record));
     findings.extend(lines_too_long(record));
     findings.extend(left_behind(record));
+    findings.extend(left_by_commands(record));
     findings.extend(strange_marks(record));
     findings.extend(probe::check(record));
     findings.extend(heap::beside_cache(spec, record));
@@ -296,6 +297,20 @@ pub(crate) fn left_behind(record: &TrialRecord) -> Option<Finding> {
     let message = format!("after the program's main process had ended, prony killed {processes} still running");
     let hint = "what these processes did after that is not measured; run a daemon in its foreground mode";
     Some(Finding::of("left_behind", Severity::Warning, message, hint).with(json!({ "processes": left })))
+}
+
+/// Processes continued to run after the command of a phase beside services had ended.
+pub(crate) fn left_by_commands(record: &TrialRecord) -> Vec<Finding> {
+    let of = |(phase, left): (&str, u64)| {
+        let processes = count(left, "process");
+        let message =
+            format!("after the main process of the command had ended, prony killed {processes} of it still running");
+        let hint = "what these processes did after that is not measured: let the command wait for them, or run what is to go on \
+            as a service";
+        let found = Finding::of("left_behind", Severity::Warning, message, hint).in_phase(phase);
+        found.with(json!({ "processes": left }))
+    };
+    record.effective.iter().flat_map(Effective::left_by_commands).map(of).collect()
 }
 
 /// Marks that name no phase, or that could not be parsed.

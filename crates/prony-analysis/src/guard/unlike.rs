@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::variant_trials::VariantTrials;
 use super::{percent, run};
 use prony_model::metric::MetricName;
-use prony_model::program::CopyOf;
-use prony_model::record::TrialRecord;
-use prony_model::record::effective::BY_TIME;
+use prony_model::program::{CopyOf, REPLICAS};
+use prony_model::record::effective::{BY_TIME, Replica, ReplicaEnd};
+use prony_model::record::{Effective, MetricKeyText, TrialRecord};
 use prony_model::trial::Label;
 use prony_stats::drift;
 
@@ -34,15 +34,14 @@ pub(crate) fn in_metric(
     variant: &VariantTrials<'_>,
     name: &MetricName,
 ) -> Option<String> {
-    repeated(baseline, variant, &name.phase).or_else(|| aged(baseline, name))
+    let unfinished = || ended_by_prony(baseline, variant, name).or_else(|| unfinished(baseline, variant, &name.phase));
+    repeated(baseline, variant, &name.phase).or_else(unfinished).or_else(|| aged(baseline, name))
 }
 
 /// The phase came more often in the trials of one variant: only its first time is measured.
 fn repeated(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
     let repeats = |trial: &TrialRecord| trial.program().and_then(|program| program.repeated.get(phase).copied());
-    let times = |repeats: f64| {
-        if repeats.fract() == 0.0 { format!("{:.0}", 1.0 + repeats) } else { format!("{:.2}", 1.0 + repeats) }
-    };
+    let times = |repeats: f64| shown(1.0 + repeats);
     let [ours, theirs] = [baseline, variant].map(|all| mean(all, |trial| repeats(trial).unwrap_or(0) as f64));
     ((ours - theirs).abs() > REPEATED * (1.0 + ours.max(theirs))).then(|| {
         format!(
@@ -69,6 +68,103 @@ fn left_behind(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Opt
             variant.name
         )
     })
+}
+
+/// Work of one variant that was not over when the command of a phase, or the program, had ended: of that phase and of those after it,
+/// which find other work done.
+fn unfinished(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
+    let all = || baseline.trials.iter().chain(&variant.trials);
+    let kinds: BTreeSet<(Unfinished, &str)> = all().flat_map(|trial| work_left(trial).into_keys()).collect();
+    kinds.into_iter().find_map(|(kind, since)| {
+        if !all().any(|trial| is_before_the_end_of(trial, since, phase)) {
+            return None;
+        }
+        let left = |trial: &TrialRecord| work_left(trial).get(&(kind, since)).copied().unwrap_or(0.0);
+        let [ours, theirs] = [baseline, variant].map(|all| mean(all, left));
+        let apart = (ours - theirs).abs() > LEFT_BEHIND;
+        apart.then(|| {
+            format!(
+                "{} in `{since}` ({} in a trial of `{}`, {} in one of `{}`): the work of these was not over",
+                kind.text(),
+                shown(ours),
+                baseline.name,
+                shown(theirs),
+                variant.name
+            )
+        })
+    })
+}
+
+/// How work was not over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Unfinished {
+    /// Commands of phases left processes behind.
+    OfCommand,
+    /// Replicas were still running when the program had ended.
+    CutOff,
+    /// Replicas left processes behind.
+    OfReplicas,
+}
+
+impl Unfinished {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::OfCommand => "commands left processes behind",
+            Self::CutOff => "replicas were still running when the program had ended, and prony killed them",
+            Self::OfReplicas => "replicas left processes behind",
+        }
+    }
+}
+
+/// How many commands and replicas of a trial left work, by how and by the phase with which they began.
+fn work_left(trial: &TrialRecord) -> BTreeMap<(Unfinished, &str), f64> {
+    let commands = trial.effective.iter().flat_map(Effective::left_by_commands);
+    let mut all: BTreeMap<_, _> = commands.map(|(phase, _)| ((Unfinished::OfCommand, phase), 1.0)).collect();
+    if let Some(replicas) = trial.program().and_then(|program| program.replicas.as_ref()) {
+        let number = |is: fn(&&Replica) -> bool| replicas.copies.iter().filter(is).count() as f64;
+        let cut_off = number(|copy| copy.end == ReplicaEnd::CutOff);
+        let left = number(|copy| copy.left_behind.is_some_and(|left| left > 0));
+        for (kind, number) in [(Unfinished::CutOff, cut_off), (Unfinished::OfReplicas, left)] {
+            if number > 0.0 {
+                all.insert((kind, replicas.phase.as_str()), number);
+            }
+        }
+    }
+    all
+}
+
+/// Whether a phase of a trial ended after another one had begun, or may have.
+fn is_before_the_end_of(trial: &TrialRecord, since: &str, phase: &str) -> bool {
+    let of = |name: &str| trial.phases.iter().find(|found| found.name == name);
+    let (began, ended) = (of(since).and_then(|found| found.begin), of(phase).and_then(|found| found.end));
+    began.zip(ended).is_none_or(|(began, ended)| began < ended)
+}
+
+/// Prony ended a replica itself, when the program had ended: what was measured of its processes says how long it let them run.
+fn ended_by_prony(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
+    let instance = name.instance.as_deref()?;
+    let is_of = |copy: &Replica| {
+        let within = instance.strip_prefix(copy.instance.as_str());
+        instance == REPLICAS || within.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    // What its lines reported is its own.
+    let reports = |copy: &Replica| copy.resolution.contains_key(&MetricKeyText(name.key));
+    let is_cut = |copy: &Replica| copy.end == ReplicaEnd::CutOff && is_of(copy) && !reports(copy);
+    let copies = |trial: &'_ TrialRecord| {
+        let replicas = trial.program().and_then(|program| program.replicas.as_ref());
+        replicas.is_some_and(|replicas| replicas.copies.iter().any(is_cut))
+    };
+    let with = [baseline, variant].into_iter().find(|all| all.trials.iter().any(|trial| copies(trial)))?;
+    Some(format!(
+        "replicas of `{}` were still running when the program had ended, and prony killed them: `{name}` is that of work which was \
+         not over",
+        with.name
+    ))
+}
+
+/// A number, which may be a mean.
+fn shown(number: f64) -> String {
+    if number.fract() == 0.0 { format!("{number:.0}") } else { format!("{number:.2}") }
 }
 
 fn mean(all: &VariantTrials<'_>, of: impl Fn(&TrialRecord) -> f64) -> f64 {

@@ -45,6 +45,15 @@ impl Effective {
         }
     }
 
+    /// Processes that the command of each phase left running, where it left any.
+    pub fn left_by_commands(&self) -> impl Iterator<Item = (&str, u64)> {
+        let all = match self {
+            Self::Services(all) => Some(&all.left_behind),
+            Self::Store(_) | Self::Program(_) => None,
+        };
+        all.into_iter().flatten().map(|(phase, left)| (phase.as_str(), *left))
+    }
+
     /// The services, measured or beside what is measured.
     pub fn services(&self) -> &[EffectiveProgram] {
         match self {
@@ -60,6 +69,9 @@ impl Effective {
 pub struct EffectiveServices {
     /// The first instance of each service, in the order in which they were started.
     pub services: Vec<EffectiveProgram>,
+    /// Processes of the command of a phase that continued to run when its own had ended, by the phase's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_behind: BTreeMap<String, u64>,
 }
 
 /// An engine and its effective settings.

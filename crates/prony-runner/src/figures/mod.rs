@@ -1,5 +1,6 @@
 //! Computes the records of a trial's phases from what was observed. Pure functions.
 
+mod commands;
 pub(crate) mod concurrent;
 pub(crate) mod counted;
 mod counted_by_services;
@@ -189,6 +190,12 @@ impl Trial<'_> {
             let (from, to) = (&self.watched.snapshots[span.first], &self.watched.snapshots[span.until]);
             let mut instances = services::instances(services, from, to, self.sampled);
             let ended = tracked.ended.unwrap_or(self.watched.over().0);
+            let command = self.watched.worker.as_ref().and_then(|worker| worker.commands.get(&index));
+            if let Some(command) = command {
+                // The load generator itself waits meanwhile.
+                let inside = &self.watched.snapshots[span.first..=span.until];
+                instances.insert(services.client.clone(), commands::readings(command, inside, self.sampled));
+            }
             let report = tracked.report.as_deref();
             let counted = services::counted(
                 services,

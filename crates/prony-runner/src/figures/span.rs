@@ -47,6 +47,25 @@ fn of_processes() -> impl Iterator<Item = Metric> {
     COUNTED.into_iter().map(|(metric, _)| metric).chain([Metric::OnCpu, Metric::CpuWait])
 }
 
+/// Takes away what the kernel counts of processes where their group used more CPU time than those that somebody waited for: the
+/// difference is that of children whose other counters are in none. Where it used less, processes left it.
+pub(super) fn without_unwaited(readings: &mut Readings, all: f64, waited: f64) {
+    if waited - all > (UNWAITED * waited).max(nanos(TICK)) {
+        let [used, counted] = [waited, all].map(|time| Nanos::from_nanos(time as u64));
+        let why = format!(
+            "processes left the control group of the trial, in which {counted} of their {used} of CPU time were counted: its limits do \
+             not hold for them"
+        );
+        take_away(readings, [Metric::Cpu], &Why::NotSupported(why.into()));
+    }
+    let lost = all - waited;
+    if lost > UNWAITED * all && lost > nanos(TICK) {
+        let why = format!("children that nobody waited for used {} of CPU time", Nanos::from_nanos(lost as u64));
+        let parts = COUNTED.into_iter().map(|(metric, _)| metric).filter(|metric| *metric != Metric::Cpu);
+        take_away(readings, parts, &Why::NotSupported(why.into()));
+    }
+}
+
 /// Everything that adds up over a phase, except times.
 pub fn amounts() -> impl Iterator<Item = Metric> {
     of_processes().chain(Metric::SYNCS)
@@ -258,20 +277,8 @@ impl Span<'_> {
             return;
         }
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu))).and_then(|cpu| cpu.measured().copied());
-        let both = cpu.zip(used.measured()).map(|(all, [user, system])| (all, user + system));
-        if let Some((all, own)) = both.filter(|(all, own)| own - all > (UNWAITED * own).max(nanos(TICK))) {
-            let [own, counted] = [own, all].map(|time| Nanos::from_nanos(time as u64));
-            let why = format!(
-                "processes left the control group of the trial, in which {counted} of their {own} of CPU time were counted: its limits \
-                 do not hold for them"
-            );
-            take_away(readings, [Metric::Cpu], &Why::NotSupported(why.into()));
-        }
-        let unwaited = both.map(|(all, own)| (all, all - own));
-        if let Some((_, lost)) = unwaited.filter(|(all, lost)| *lost > UNWAITED * all && *lost > nanos(TICK)) {
-            let why = format!("children that nobody waited for used {} of CPU time", Nanos::from_nanos(lost as u64));
-            let parts = COUNTED.into_iter().map(|(metric, _)| metric).filter(|metric| *metric != Metric::Cpu);
-            take_away(readings, parts, &Why::NotSupported(why.into()));
+        if let Some((all, [user, system])) = cpu.zip(used.measured()) {
+            without_unwaited(readings, all, user + system);
         }
     }
 

@@ -1,7 +1,9 @@
 //! The engine workers of a store, as a source of boundaries: the runner commands them to run one phase after another. The
 //! first runs every phase; further ones are launched for phases in which several processes share the store.
 
+mod command;
 mod joined;
+mod of_phase;
 mod process;
 
 use std::os::fd::BorrowedFd;
@@ -11,25 +13,25 @@ use std::time::{Duration, Instant};
 use prony_boundaries::channel::Received;
 use prony_boundaries::observation::Observation;
 use prony_boundaries::phase_state::WorkerPart;
-use prony_engines::failure::has_no_room;
 use prony_engines::phases::Queue;
 use prony_engines::timed_loop::chain;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
-use prony_model::record::EffectiveStore;
-use prony_model::spec::{Action, Amount, PhaseSpec, Sharing, TrialSpec};
+use prony_model::spec::{Action, PhaseSpec, Sharing, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::{LaunchSpec, Status};
 use prony_os::limits::Group;
 use prony_os::sample::Sampler;
-use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::run_context::RunContext;
 use crate::watched::report::{Fault, Report};
+use command::{Command, Commands};
+use of_phase::{Step, differs, is_of_workers, is_shared, total_operations, wrong_total};
 use process::{PartUnderWay, WorkerProcess, shared};
 
+pub(crate) use of_phase::disk_full;
 pub(crate) use process::launch;
 
 /// How long a worker may take to close its store and end, if no `close` phase limits it.
@@ -54,6 +56,9 @@ type MayBegin<'a> = &'a mut dyn FnMut(usize, Option<&PhaseSpec>) -> Option<bool>
 pub(crate) struct Workers<'a> {
     spec: &'a TrialSpec,
     further: Further<'a>,
+    commands: Commands<'a>,
+    /// The command of the phase under way, where it is one.
+    command: Option<Command>,
     /// What they are to open and run; each gets its own number.
     plan: ToWorker,
     /// The first, and further ones while phases need them.
@@ -111,6 +116,10 @@ impl<'a> Workers<'a> {
             let means = (&*context.launcher, &*context.tracepoints);
             WorkerProcess::further(number, means, &directory, (queue, group.as_ref()), sampler)
         });
+        let (limits, recorded) = (&self.spec.limits, context.experiment.records_commands());
+        self.commands = Box::new(move |run, sampler| {
+            Command::suspend(run, limits, (&*context.launcher, &*context.tracepoints), recorded, sampler)
+        });
     }
 
     fn new(
@@ -122,6 +131,8 @@ impl<'a> Workers<'a> {
     ) -> Self {
         Self {
             further,
+            commands: Box::new(command::none),
+            command: None,
             spec,
             plan,
             processes: vec![first],
@@ -141,7 +152,7 @@ impl<'a> Workers<'a> {
 
     /// The descriptors to wait for.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.processes.iter().filter_map(WorkerProcess::source)
+        self.processes.iter().filter_map(WorkerProcess::source).chain(self.command.iter().map(Command::source))
     }
 
     /// Whether there may be more to read at once.
@@ -166,6 +177,7 @@ impl<'a> Workers<'a> {
 
     /// Reads what the workers have written.
     pub(crate) fn turn(&mut self, observation: &mut Observation<'_>) {
+        self.command_ended(observation);
         for at in 0..self.processes.len() {
             self.processes[at].more = true;
             for _ in 0..MESSAGES {
@@ -187,6 +199,32 @@ impl<'a> Workers<'a> {
                 }
             }
         }
+    }
+
+    /// Ends the phase of a command that has ended.
+    fn command_ended(&mut self, observation: &mut Observation<'_>) {
+        let (Some(command), Some(index)) = (&mut self.command, self.next.checked_sub(1)) else { return };
+        if self.report.fault.is_some() {
+            return;
+        }
+        let ran = match command.ended() {
+            Ok(None) => return,
+            Ok(Some(ran)) => ran,
+            Err(error) => return self.failed(None, Fault::of_command(chain(&error)), observation),
+        };
+        match command::fault(&ran.end) {
+            Some(fault) => self.failed(None, fault, observation),
+            None => {
+                let report = PhaseReport { time: ran.end.at.since(ran.released), ..PhaseReport::default() };
+                observation.reported(index, ran.end.at, Box::new(report));
+            }
+        }
+        self.report.commands.insert(index, ran);
+        self.end_command();
+    }
+
+    fn end_command(&mut self) {
+        self.command.take().into_iter().for_each(|command| command.finish(&mut self.report.finished));
     }
 
     /// A worker has failed and may still run, or all of them have together: what they do from here on is not part of the
@@ -212,6 +250,7 @@ impl<'a> Workers<'a> {
         if let (ToWorker::Plan { dir, .. }, None | Some(Fault::Closed)) = (&self.plan, &self.report.fault) {
             self.report.fault = disk_full(status, Path::new(dir)).or(self.report.fault);
         }
+        self.end_command();
         self.end_further(1)?;
         Ok(self.report)
     }
@@ -233,7 +272,7 @@ impl<'a> Workers<'a> {
         // A phase that waits for quiet ends without the workers, and not all of them take part in every phase.
         let takes_part = |index: &usize| {
             let action = &self.spec.phases[*index].action;
-            action.settle().is_none() && at < action.replicas()
+            is_of_workers(action) && at < action.replicas()
         };
         let asked = running.filter(takes_part);
         match message {
@@ -364,10 +403,20 @@ impl<'a> Workers<'a> {
             let message = format!("the queue of operations cannot be rewound: {error}");
             return self.failed(None, Fault::Failed { failure: Failure::Failed, message }, observation);
         }
+        // Before the phase begins, which has none of the work of preparing it.
+        match command::of(&phase.action).map(|run| (self.commands)(run, observation.sampler)).transpose() {
+            Ok(command) => self.command = command,
+            Err(error) => return self.failed(None, Fault::of_command(chain(&error)), observation),
+        }
         self.next += 1;
-        observation.lead(index, std::mem::take(&mut self.changed));
+        observation.lead(index, std::mem::take(&mut self.changed) || self.command.is_some());
         self.processes.iter_mut().for_each(|process| process.part = PartUnderWay::default());
-        if phase.action.settle().is_none() {
+        match self.command.as_mut().map(|command| command.begin(observation.sampler)) {
+            Some(Ok(began)) => observation.tracker.phases[index].note_begin(began, Nanos::ZERO),
+            Some(Err(fault)) => return self.failed(None, fault, observation),
+            None => {}
+        }
+        if is_of_workers(&phase.action) {
             for process in &mut self.processes[..phase.action.replicas()] {
                 process.send(&ToWorker::Phase { index });
             }
@@ -442,58 +491,6 @@ impl<'a> Workers<'a> {
         }
         (self.dismissed, self.changed) = (None, true);
         true
-    }
-}
-
-/// Whether two processes have opened the store with different settings. What is read back of an open store may differ by
-/// what was done to it in between.
-fn differs(a: &EffectiveStore, b: &EffectiveStore) -> bool {
-    let class = |store: &EffectiveStore| store.in_force.as_ref().map(|in_force| in_force.durability);
-    (&a.engine, &a.version, a.durability, &a.settings, class(a))
-        != (&b.engine, &b.version, b.durability, &b.settings, class(b))
-}
-
-/// A step of a worker in a phase.
-#[derive(Clone, Copy)]
-enum Step {
-    Prepare,
-    Begin,
-    End,
-}
-
-/// Whether a phase is run by workers that wait for each other, of which there may be one.
-fn is_shared(phase: &PhaseSpec) -> bool {
-    phase.action.ops().is_some_and(|ops| ops.replicas.is_some())
-}
-
-/// Of a store that writes through a map of its file, as LMDB does with `write_map`, a full disk refuses no call: the kernel
-/// ends the worker by SIGBUS. A map that reaches beyond its file ends it by the same signal, so that the disk counts as full
-/// only if it has no room.
-pub(crate) fn disk_full(status: Status, directory: &Path) -> Option<Fault> {
-    let is_bus = matches!(status, Status::Signalled(signal) if signal == Signal::BUS.as_raw());
-    let message = "the worker was ended by signal 7 (SIGBUS) when it wrote to its memory-mapped store, whose file \
-                   system is full (hint: free space there)";
-    let fault = || Fault::Failed { failure: Failure::DiskFull, message: message.to_owned() };
-    (is_bus && has_no_room(directory)).then(fault)
-}
-
-/// The fault where clients took their operations from a queue, and did more or fewer than it had.
-fn wrong_total(spec: &TrialSpec, phase: &PhaseSpec, report: &PhaseReport) -> Option<Fault> {
-    let queued = phase.action.ops().filter(|ops| ops.share == Sharing::Queue);
-    let total = queued.and_then(|_| total_operations(spec, phase))?;
-    // Where a transaction fails in the end, an error is of no operation.
-    let done = if report.errors == 0 { report.operations } else { total };
-    let message = format!("the clients did {done} operations of phase `{}`, whose queue had {total}", phase.name);
-    (done != total).then_some(Fault::Failed { failure: Failure::Failed, message })
-}
-
-/// How many operations a phase will do, where that is known beforehand.
-fn total_operations(spec: &TrialSpec, phase: &PhaseSpec) -> Option<u64> {
-    let ops = phase.action.ops()?;
-    match ops.amount {
-        Amount::Records => spec.collection(ops).map(|collection| collection.records),
-        Amount::Count(count) => Some(count),
-        Amount::Duration(_) | Amount::Background => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The state of a store's worker apart from its phases, and its outcome. Pure functions.
 
+use std::collections::BTreeMap;
+
 use prony_boundaries::limits::Stopped;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::program::replica_instance;
@@ -8,7 +10,7 @@ use prony_model::reading::Reading;
 use prony_model::record::EffectiveStore;
 use prony_model::units::Nanos;
 use prony_os::launch::classify::{EndedByUs, Evidence, classify};
-use prony_os::launch::{End, Finished};
+use prony_os::launch::{CpuTime, End, Finished, Usage};
 
 /// Why a worker did not reach the end of its last phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,34 @@ pub enum Fault {
     Garbled(String),
     /// It did not close the store in time, before the next phase.
     Late,
+    /// The command of a phase did not end well.
+    Command {
+        /// How it ended.
+        outcome: Outcome,
+        /// The evidence: exit code, signal, last lines of output.
+        evidence: Vec<String>,
+    },
+}
+
+impl Fault {
+    /// The command of a phase failed before it began, or its supervisor did.
+    pub(crate) fn of_command(why: String) -> Self {
+        Self::Command { outcome: Outcome::Failed { code: None }, evidence: vec![format!("the command: {why}")] }
+    }
+}
+
+/// The role of the command of a phase in samples and snapshots. No service has such a name.
+pub(crate) const COMMAND: &str = "load.command";
+
+/// The command of a phase, as observed.
+#[derive(Clone, Debug)]
+pub struct Commanded {
+    /// When it began to execute its program.
+    pub released: Nanos,
+    /// What the kernel had counted of its process then.
+    pub before: Option<(CpuTime, Usage)>,
+    /// How its own process ended.
+    pub end: Box<End>,
 }
 
 /// The state of a worker beside its phases.
@@ -43,6 +73,8 @@ pub struct Report {
     pub end: Option<End>,
     /// What ending the further workers took.
     pub finished: Finished,
+    /// The commands that have run, by the index of their phase.
+    pub commands: BTreeMap<usize, Commanded>,
 }
 
 impl Report {
@@ -88,6 +120,7 @@ impl Report {
             (Some(Fault::Garbled(what)), _) => {
                 (Outcome::Failed { code: None }, vec![format!("the worker violated the protocol: {what}")])
             }
+            (Some(Fault::Command { outcome, evidence }), _) => (outcome.clone(), evidence.clone()),
             (Some(Fault::Failed { failure, message }), _) => (failed(*failure, end), vec![message.clone()]),
         }
     }

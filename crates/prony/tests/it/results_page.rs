@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use prony_model::reading::Reading;
+use prony_model::record::effective::EffectiveServices;
 use prony_model::record::host::{Disk, Processor};
-use prony_model::record::{Facts, Session};
+use prony_model::record::{Effective, Facts, Session};
 use serde_json::{Map, Value};
 
 use crate::synthetic::{NOON, experiment, full_trial, run_data, texts};
@@ -266,7 +268,12 @@ pub(crate) fn documents(database: &str) -> Vec<Value> {
     for trial in whole_runs[0].trials.iter_mut().filter(|trial| trial.trial.block == 0) {
         trial.conditions = conditions.clone();
     }
-    let parts = [floor::example(), left_out::example(), knees::example(), crash::example()];
+    let mut parts = [floor::example(), left_out::example(), knees::example(), crash::example()];
+    let left_behind = [("fill".to_owned(), 2)].into();
+    let served = Effective::Services(Arc::new(EffectiveServices { services: Vec::new(), left_behind }));
+    for trial in &mut parts[2].trials {
+        trial.effective.get_or_insert_with(|| served.clone());
+    }
     let mut all: Vec<Value> =
         [full].iter().chain(&whole_runs).chain(&parts).map(|data| json_document::of(data, None)).collect();
     all.push(report_profile::example(database));

@@ -193,7 +193,7 @@ fn command_beside_services_is_a_phase_whose_end_is_its_exit() {
     let (took, cpu) = (amount(&trial, "fill", Metric::Time) / 1e9, of(&trial, "fill", "api", Metric::Cpu) / 1e9);
     assert!(took >= 0.4, "20 requests of 20 ms, one after another: {took}");
     assert!(cpu > 0.1, "the server's work for the command: {cpu}");
-    assert!(of(&trial, "fill", "load", Metric::Cpu) > 0.0, "Node.js runs as a child of the load generator");
+    assert!(of(&trial, "fill", "load", Metric::Cpu) > 0.0, "Node.js is the load");
     assert_eq!(amount(&trial, "get", Metric::Operations), 1.0, "later phases go on");
 
     // A path of the file is relative to its folder, whatever the directory of the load generator.
@@ -206,7 +206,49 @@ fn command_beside_services_is_a_phase_whose_end_is_its_exit() {
     let trial = bench.trial(&format!("{api}{failing}{get}"));
     assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
     let said = trial.ending.evidence.join("; ");
-    assert!(said.contains("exit status: 7") && said.contains("no such table"), "{said}");
+    assert!(said.contains("the command: the process exited with code 7") && said.contains("no such table"), "{said}");
+}
+
+/// A command that goes on in the background was 72 times faster than the one that waits for its work.
+#[test]
+fn what_a_command_leaves_running_ends_with_its_phase_and_is_not_compared() {
+    let bench = Bench::new();
+    let body = "[factors]\nand = [\"\", \"&\"]\n[compare]\nbaseline = { and = \"\" }\nmetric = \"fill.time\"\n\
+                metrics = [\"after.time\"]\nblocks = 6\n[[service]]\nname = \"any\"\ncommand = [\"sleep\", \"600\"]\n\
+                [[phase]]\nname = \"fill\"\nrun = \"sleep 0.2 {and}\"\n[[phase]]\nname = \"after\"\nrun = \"true\"\n";
+    let data = bench.run(body);
+    let left = |trial: &TrialRecord| -> Vec<(String, u64)> {
+        let all = trial.effective.as_ref().unwrap().left_by_commands();
+        all.map(|(phase, left)| (phase.to_owned(), left)).collect()
+    };
+    for trial in &data.trials {
+        let expected = if trial.trial.variant == 0 { vec![] } else { vec![("fill".to_owned(), 1)] };
+        assert_eq!((trial.ending.outcome, left(trial)), (Outcome::Ok, expected.clone()));
+        assert_eq!(trial.findings.iter().any(|found| found.guard == "left_behind"), !expected.is_empty());
+        assert_eq!(trial.conditions.killed_at_the_end, expected.len() as u64);
+    }
+    let shown = bench.prony(&["show", "1"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("commands left processes behind in `fill`") && !shown.contains("faster"), "{shown}");
+}
+
+/// What a command used is counted by its control group or where the kernel reaped it, whoever its parent is.
+#[test]
+fn cpu_time_of_orphans_of_a_command_is_that_of_the_load() {
+    let bench = Bench::new();
+    bench.write(
+        "burn.sh",
+        "i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done; cut -d' ' -f14 /proc/$$/stat > new; mv new used",
+    );
+    bench.write("main.sh", "(setsid sh burn.sh &); until [ -e used ]; do sleep 0.05; done");
+    let service = "[[service]]\nname = \"any\"\ncommand = [\"sleep\", \"600\"]\n";
+    let trial = bench.trial(&format!("{service}[[phase]]\nname = \"burn\"\nrun = [\"sh\", \"main.sh\"]\n"));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let ticks: f64 = std::fs::read_to_string(bench.path("used")).unwrap().trim().parse().unwrap();
+    let cpu = of(&trial, "burn", "load", Metric::Cpu);
+    assert!(ticks > 5.0 && cpu >= (ticks - 1.0) * 10e6, "{cpu} ns of {ticks} ticks of 10 ms");
+    let rss = phase(&trial, "burn").readings["load"][&MetricKeyText("rss.max".parse().unwrap())].clone();
+    assert!(rss.measured().is_none_or(|rss| *rss < 10e6), "none of it is that of the load generator: {rss:?}");
 }
 
 /// A server that leaves something out answers sooner: its answers are compared, and not its times.

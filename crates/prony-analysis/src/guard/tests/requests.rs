@@ -310,7 +310,8 @@ fn processes_that_do_not_listen_are_not_the_server() {
     let spec = served("GET", "requests = 9");
     for (listens, expected) in [(Some(false), 1), (Some(true), 0), (None, 0)] {
         let server = EffectiveProgram { program: "api".to_owned(), listens, ..EffectiveProgram::default() };
-        let effective = Effective::Services(Arc::new(EffectiveServices { services: vec![server] }));
+        let effective =
+            Effective::Services(Arc::new(EffectiveServices { services: vec![server], left_behind: BTreeMap::new() }));
         let record = TrialRecord { effective: Some(effective), ..record(Vec::new()) };
         let all = super::super::requests::check(&spec, &record);
         assert_eq!(all.filter(|found| found.guard == "observed_elsewhere").count(), expected, "{listens:?}");

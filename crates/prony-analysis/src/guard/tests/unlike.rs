@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use prony_model::record::{Effective, EffectiveProgram};
+use prony_model::record::effective::{EffectiveServices, Replica, ReplicaEnd, Replicas};
+use prony_model::record::{Effective, EffectiveProgram, MetricKeyText};
 
 use super::super::unlike;
 use super::*;
@@ -16,10 +17,14 @@ fn timed(time: f64) -> TrialRecord {
 }
 
 fn why(spec: &TrialSpec, x: &[TrialRecord], y: &[TrialRecord]) -> Option<String> {
+    why_of(spec, x, y, "w.time")
+}
+
+fn why_of(spec: &TrialSpec, x: &[TrialRecord], y: &[TrialRecord], metric: &str) -> Option<String> {
     let of = |name: &str| VariantTrials { name: name.to_owned(), spec, trials: Vec::new() };
     let x = VariantTrials { trials: x.iter().collect(), ..of("x") };
     let y = VariantTrials { trials: y.iter().collect(), ..of("y") };
-    unlike::in_all(&x, &y).or_else(|| unlike::in_metric(&x, &y, &"w.time".parse().unwrap()))
+    unlike::in_all(&x, &y).or_else(|| unlike::in_metric(&x, &y, &metric.parse().unwrap()))
 }
 
 /// A program's mark came three times, and was faster by its first time alone.
@@ -41,6 +46,68 @@ fn programs_that_leave_processes_behind_are_not_compared() {
     assert!(found.contains("none of the trials") || found.contains("0.0 % of the trials of `x`"), "{found}");
     assert_eq!(why(&spec("lmdb"), &[left(2)], &[left(1)]), None);
     assert_eq!(why(&spec("lmdb"), &[left(0), left(0)], &[left(0), left(1)]), None, "now and then");
+}
+
+/// Phases that begin and end at these times, and what a trial with them ran.
+fn lasting(phases: &[(&str, u64, u64)], effective: Effective) -> TrialRecord {
+    let of = |(name, begin, end): &(&str, u64, u64)| PhaseRecord {
+        begin: Some(Nanos::from_secs(*begin)),
+        end: Some(Nanos::from_secs(*end)),
+        ..phase(name, &[])
+    };
+    TrialRecord { effective: Some(effective), ..record(phases.iter().map(of).collect()) }
+}
+
+/// A command that went on in the background was 72 times faster.
+#[test]
+fn phases_from_a_command_on_that_leaves_processes_behind_are_not_compared() {
+    let left = |processes: u64| {
+        let left_behind = (processes > 0).then(|| ("w".to_owned(), processes)).into_iter().collect();
+        let effective = Effective::Services(Arc::new(EffectiveServices { services: vec![], left_behind }));
+        lasting(&[("before", 0, 1), ("w", 1, 2), ("after", 2, 3)], effective)
+    };
+    let found = why(&spec("lmdb"), &[left(0)], &[left(3)]).unwrap();
+    let expected =
+        "commands left processes behind in `w` (0 in a trial of `x`, 1 in one of `y`): the work of these was not over";
+    assert_eq!(found, expected);
+    let of = |metric: &str| why_of(&spec("lmdb"), &[left(0)], &[left(3)], metric);
+    assert_eq!(of("after.time").as_deref(), Some(expected), "it finds other work done");
+    assert_eq!(of("before.time"), None);
+    assert_eq!(why(&spec("lmdb"), &[left(3)], &[left(1)]), None, "both did, of which a finding warns");
+    assert_eq!(why(&spec("lmdb"), &[left(0), left(0)], &[left(0), left(1)]), None, "now and then");
+}
+
+/// Replicas that were killed at the end of the program were 49 times faster.
+#[test]
+fn replicas_whose_work_was_not_over_are_not_compared() {
+    let with = |cut: usize, left: usize| {
+        let copy = |n: usize| Replica {
+            instance: format!("replica.{}", n + 1),
+            end: if n < cut { ReplicaEnd::CutOff } else { ReplicaEnd::Ended },
+            left_behind: Some(u64::from(n < left)),
+            resolution: [(MetricKeyText("time".parse().unwrap()), 0.5)].into(),
+            ..Replica::default()
+        };
+        let replicas = Replicas { phase: "w".to_owned(), copies: (0..3).map(copy).collect(), ..Replicas::default() };
+        let program = EffectiveProgram { replicas: Some(replicas), ..EffectiveProgram::default() };
+        lasting(&[("before", 0, 1), ("w", 1, 2)], Effective::Program(Arc::new(program)))
+    };
+    let found = |x: (usize, usize), y: (usize, usize), metric: &str| {
+        why_of(&spec("lmdb"), &[with(x.0, x.1)], &[with(y.0, y.1)], metric)
+    };
+    let cut = found((0, 0), (1, 0), "w.time").unwrap();
+    assert!(cut.contains("prony killed them in `w` (0 in a trial of `x`, 1 in one of `y`)"), "{cut}");
+    assert!(found((1, 0), (2, 0), "w.cpu").unwrap().contains("(1 in a trial of `x`, 2 in one of `y`)"));
+    let left = found((0, 2), (0, 0), "w.rss.max").unwrap();
+    assert!(left.starts_with("replicas left processes behind in `w` (2 in a trial of `x`, 0 in one"), "{left}");
+    assert_eq!(found((0, 0), (1, 0), "before.time"), None, "it ended before they began");
+    assert_eq!(found((1, 1), (1, 1), "w.time"), None, "the program's own");
+    for instance in ["replicas", "replica.1", "replica.1.worker"] {
+        let both = found((1, 0), (1, 0), &format!("w.{instance}.cpu")).unwrap();
+        assert!(both.starts_with("replicas of `x` were still running when the program had ended"), "{both}");
+    }
+    assert_eq!(found((1, 0), (1, 0), "w.replica.2.cpu"), None, "this one ended by itself");
+    assert_eq!(found((1, 0), (1, 0), "w.replica.1.time"), None, "it reported this itself");
 }
 
 #[test]

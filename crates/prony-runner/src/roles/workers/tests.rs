@@ -9,8 +9,11 @@ use std::os::unix::net::UnixStream;
 use prony_boundaries::channel::Channel;
 use prony_model::event::Log;
 use prony_model::protocol::PhaseReport;
+use prony_model::record::EffectiveStore;
 use prony_model::spec::{Action, Durability, Limits, SettleSpec, StoreSpec, Subject};
 use prony_os::sample::{Root, Sampler, Settings};
+
+use rustix::process::Signal;
 
 use super::*;
 use crate::figures::span::tests::ms;

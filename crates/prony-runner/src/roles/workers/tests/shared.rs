@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
-use prony_model::spec::{Grouping, Ops, Order, References, Sampling};
+use prony_model::spec::{Amount, Grouping, Ops, Order, References, Sampling};
 use prony_os::launch::{End, Finished, Process, Reusable, Started};
 
 use super::*;
