@@ -419,3 +419,17 @@ fn what_replicas_share_counts_once() {
     assert!((0.95 * store..1.8 * store).contains(&pss), "{pss}: the store once, and what each has of its own");
     assert_eq!(trial.phases[0].answer.as_ref().unwrap().rows, Some(3 * 15_360), "the rows of all of them");
 }
+
+/// Killed after a tenth of a second, the replicas of one variant were many times faster.
+#[test]
+fn replicas_that_prony_killed_in_one_variant_are_not_compared() {
+    let bench = Bench::new();
+    let body = "[factors]\nwait = [\"0.6\", \"0.01\"]\n[compare]\nbaseline = { wait = \"0.6\" }\nmetric = \"q.time\"\nblocks = 6\n\
+                [program.x]\nshell = true\ncommand = \"echo ready; sleep {wait}\"\n\
+                replicas = { count = 1, phase = \"q\", command = \"sleep 0.3\" }\n\
+                [[phase]]\nname = \"q\"\nbegin = { line = '^ready' }\n";
+    bench.run(body);
+    let shown = bench.prony(&["show"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("and prony killed them in `q`") && !shown.contains("faster"), "{shown}");
+}
