@@ -288,6 +288,7 @@ pub(crate) fn observed(
             Some(phase) => {
                 all.sound.push(phase);
                 order::ends_later(&filled, &all, frame, problems);
+                order::begins_before_the_stop(&filled, &all, problems);
                 order::no_shared_read(&filled, &all, problems);
                 order::no_shared_suspension(&filled, &all, problems);
             }

@@ -6,7 +6,7 @@ use prony_model::outcome::Outcome;
 use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::record::effective::{Call, ReplicaEnd};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
-use prony_model::spec::{Action, TrialSpec};
+use prony_model::spec::{Action, PhaseSpec, TrialSpec};
 use prony_model::units::Nanos;
 
 /// The reason, which is the end of the message, and a hint.
@@ -61,8 +61,19 @@ fn never_ended(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> S
     match observed(spec, phase).and_then(|observe| observe.end.as_ref()) {
         Some(Trigger::Replicas) => replicas(record, phase.begin),
         Some(Trigger::Settle(settle)) => restless(settle.quiet),
+        None if observed(spec, phase).is_some() => stopped(spec),
         end => unseen(record, phase, end, "ended"),
     }
+}
+
+/// The phase was to end with the program, which prony stopped.
+fn stopped(spec: &TrialSpec) -> Said {
+    let stops = |phase: &&PhaseSpec| matches!(&phase.action, Action::Observe(observe) if observe.stop);
+    let by = spec.phases.iter().find(stops).map_or("", |phase| phase.name.as_str());
+    (
+        format!("prony stopped the program when phase `{by}` had ended, before the program ended by itself"),
+        "end the phase with an output line, a mark or a call that comes before the stop, or remove `then = \"stop\"`",
+    )
 }
 
 /// The phase begins where another phase ends.
@@ -202,6 +213,18 @@ mod tests {
         assert_eq!(first(&trial).map(|finding| finding.guard.as_str()), Some("phase_never_ended"));
         trial.ending.outcome = Outcome::TimedOut;
         assert_eq!(first(&trial), None, "the outcome says what the trial is");
+    }
+
+    #[test]
+    fn phase_that_was_to_end_with_the_program_is_named_with_the_phase_that_stops_it() {
+        let mut spec = spec(None, line());
+        let Action::Observe(observe) = &mut spec.phases[0].action else { panic!("{spec:?}") };
+        observe.stop = true;
+        let Action::Observe(observe) = &mut spec.phases[1].action else { panic!("{spec:?}") };
+        observe.end = None;
+        let expected =
+            "phase never ended: prony stopped the program when phase `a` had ended, before the program ended by itself";
+        assert_eq!(said(&spec, EffectiveProgram::default())[0], expected);
     }
 
     #[test]

@@ -100,6 +100,25 @@ pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>
         let message = format!("phase `{name}` lasts until the program ends, so no phase can follow it");
         problems.add(via(place, fault(message).hint(format!("give `{name}` an `end`"))));
     }
+    if earlier.observed(&name).is_some_and(|observe| observe.end.is_some() && observe.stop) {
+        let message =
+            format!("prony stops the program when phase `{name}` ends (`then = \"stop\"`), so no phase can follow it");
+        problems.add(via(place, fault(message).hint(format!("remove `then` from `{name}`, or this phase"))));
+    }
+}
+
+/// A phase cannot begin by the event that ends the program. `node` is that of the last of the phases.
+pub(crate) fn begins_before_the_stop(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let Some(place) = node.get("begin").and_then(|begin| begin.get("replicas")) else { return };
+    let stops = |phase: &&PhaseSpec| observed(phase).is_some_and(|of| of.stop && of.end == Some(Trigger::Replicas));
+    if let Some(stopping) = phases.sound.iter().find(stops) {
+        let message = format!(
+            "prony stops the program when the replicas have ended (`then = \"stop\"` of phase `{}`), so no phase can begin then",
+            stopping.name
+        );
+        let hint = format!("remove `then` from `{}`, or this phase", stopping.name);
+        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+    }
 }
 
 /// A phase cannot end by an event that itself waits for the phase's begin. `node` is that of the last of the phases.

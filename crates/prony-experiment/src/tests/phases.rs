@@ -25,7 +25,6 @@ end = { line = '^listening' }
 name = "settle"
 begin = { after = "{first}" }
 end = { settle = { quiet = "5 s", within = "2 min" } }
-then = "stop"
 [[phase]]
 name = "farewell"
 begin = { after = "settle" }
@@ -64,7 +63,7 @@ fn a_phase_may_end_when_the_program_is_quiet() {
         let quiet = settle.settle().unwrap();
         assert_eq!((quiet.quiet, quiet.within), (Nanos::from_secs(5), Nanos::from_secs(120)));
         assert_eq!(quiet.bytes, prony_model::units::Bytes::from_bytes(1_000_000), "what is not said is as for a store");
-        assert!(settle.stop && !settle.suspends());
+        assert!(!settle.stop && !settle.suspends());
         assert_eq!(
             (&observe(&phases[3]).begin, &observe(&phases[3]).end),
             (&Some(Trigger::After("settle".into())), &None)
@@ -117,6 +116,23 @@ end = { settle = { quiet = "5" } }
     27:11 `begin` takes one of `line` and `after`, not both
     28:28 `quiet`: `5` has no unit of time; known: ns, us, ms, s, min, h | expected a time above zero such as `"5 s"`
     "#);
+}
+
+/// What began at the stop would measure how long the kernel takes to end the program.
+#[test]
+fn phases_that_can_only_begin_when_the_program_is_stopped_are_refused() {
+    let of = |phases: &str| {
+        let program = "[program.x]\ncommand = \"x\"\nreplicas = { count = 2, phase = \"a\" }\n";
+        faults(&format!("{program}{phases}"))
+    };
+    let stopping = "[[phase]]\nname = \"a\"\nbegin = { line = 'go' }\nend = { replicas = \"ended\" }\n";
+    let after = "[[phase]]\nname = \"b\"\nbegin = { after = \"a\" }\n";
+    let too = "[[phase]]\nname = \"c\"\nbegin = { replicas = \"ended\" }\n";
+    insta::assert_snapshot!(of(&format!("{stopping}then = \"stop\"\n{after}{too}")), @r#"
+    11:19 prony stops the program when phase `a` ends (`then = "stop"`), so no phase can follow it | remove `then` from `a`, or this phase
+    14:22 prony stops the program when the replicas have ended (`then = "stop"` of phase `a`), so no phase can begin then | remove `then` from `a`, or this phase
+    "#);
+    assert_eq!(of(&format!("{stopping}{after}{too}")), "no faults");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use prony_analysis::conclude::{Observed, Reached};
 use prony_boundaries::calls::Calls;
+use prony_boundaries::limits::Stopped;
 use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::suspending::{MOST_SUSPENSIONS, Suspension};
 use prony_boundaries::suspensions::Suspensions;
@@ -152,7 +153,7 @@ impl Trial<'_> {
                 .or_else(|| replicas::answer(started).filter(|_| replicas_report || !tracked.reads_answer())),
             ..not_reached(spec)
         };
-        reported(spec, Observed::new(phase, reached(tracked)), tracked)
+        reported(spec, Observed::new(phase, reached(tracked, watched.stopped)), tracked)
     }
 
     /// Whether the last replica, which ended the phase, outlived the program: what the kernel counted up to the program's end
@@ -189,13 +190,13 @@ impl Trial<'_> {
         if services.are_measured {
             let (from, to) = (&self.watched.snapshots[span.first], &self.watched.snapshots[span.until]);
             let mut instances = services::instances(services, from, to, self.sampled);
-            let ended = tracked.ended.unwrap_or(self.watched.over().0);
             let command = self.watched.worker.as_ref().and_then(|worker| worker.commands.get(&index));
             if let Some(command) = command {
                 // The load generator itself waits meanwhile.
                 let inside = &self.watched.snapshots[span.first..=span.until];
                 instances.insert(services.client.clone(), commands::readings(command, inside, self.sampled));
             }
+            let ended = tracked.ended.unwrap_or(self.watched.over().0);
             let report = tracked.report.as_deref();
             let counted = services::counted(
                 services,
@@ -347,10 +348,14 @@ fn reported(spec: &PhaseSpec, observed: Observed, tracked: &PhaseState) -> Obser
     Observed { phase, disk_full, ..observed }
 }
 
-/// How far a phase came.
-fn reached(tracked: &PhaseState) -> Reached {
+/// How far a phase came. One that was to end with the program has not reached its end where prony stopped the program: its end
+/// is that of the kernel's work of ending the processes.
+fn reached(tracked: &PhaseState, stopped: Option<Stopped>) -> Reached {
     match (tracked.is_complete(), tracked.ends_with_subject()) {
         (false, _) => Reached::Begin,
+        (true, true) if tracked.ends_with_program() && !tracked.led && stopped == Some(Stopped::Asked) => {
+            Reached::Begin
+        }
         (true, false) => Reached::OwnEnd,
         (true, true) => Reached::SubjectEnd,
     }

@@ -34,6 +34,16 @@ fn a_program_is_stopped_where_a_phase_says_so() {
     let body = "[[phase]]\nname = \"start\"\nend = { line = 'ready' }\nthen = \"stop\"\n";
     let trial = bench.trial(&format!("{}{body}", shell("echo ready; sleep 600")));
     assert_eq!((trial.ending.outcome, trial.phases[0].completion), (Outcome::Ok, Completion::Complete));
+    // What is still open then would measure how long the kernel takes to end the program.
+    let whole = "[[phase]]\nname = \"whole\"\n[[phase]]\nname = \"late\"\nbegin = { line = 'ready' }\n";
+    let whole = whole.replace("name = \"whole\"", "name = \"whole\"\nend = { line = 'never' }");
+    let open = "[[phase]]\nname = \"open\"\nread = 'x (?<time>\\d+)'\n";
+    let trial = bench.trial(&format!("{}{body}{whole}{open}", shell("echo ready; sleep 600")));
+    let found = trial.phases.iter().map(|phase| phase.completion).collect::<Vec<_>>();
+    assert_eq!(found, [Completion::Complete, Completion::Partial, Completion::Partial, Completion::Partial]);
+    let said: Vec<&str> =
+        trial.findings.iter().filter(|f| f.guard == "phase_never_ended").map(|f| f.message.as_str()).collect();
+    assert!(said.len() == 3 && said[1].contains("prony stopped the program when phase `start` had ended"), "{said:?}");
 }
 
 #[test]
