@@ -139,15 +139,25 @@ fn reported(all: &[Ran]) -> Readings {
     sums
 }
 
-/// The joint answer of the replicas: the sum of their rows, and the digest that all of them have. If their digests
-/// differ there is none, since the division of the work may differ from trial to trial.
+/// The joint answer of the replicas: the sum of their rows, and the digest that all of them have. If all have one and these
+/// differ, they gave an answer which cannot be compared with another: the division of the work may differ from trial to trial,
+/// and does where the number of replicas is another. If one of them has none, it is not known what they answered.
 pub fn answer(all: &[Ran]) -> Option<Answer> {
     let rows = reported(all).remove(&MetricKeyText(MetricKey::amount(Metric::Rows)));
     let rows = rows.and_then(|rows| rows.measured().map(|rows| *rows as u64));
     let digests: BTreeSet<Option<&String>> = all.iter().map(|ran| ran.lines.lines.digest()).collect();
-    let same = if digests.len() == 1 { digests.into_iter().next().flatten() } else { None };
-    let digest = same.map(|digest| format!("reported:{digest}")).or_else(|| rows.map(|_| "rows:".to_owned()))?;
-    Some(Answer { rows, digest, comparable: true })
+    let all_have_one = !digests.is_empty() && !digests.contains(&None);
+    let (same, apart) = match digests.len() {
+        1 => (digests.into_iter().next().flatten(), false),
+        _ => (None, all_have_one),
+    };
+    let digest = match (same, rows, apart) {
+        (Some(digest), ..) => format!("reported:{digest}"),
+        (None, Some(_), _) => "rows:".to_owned(),
+        (None, None, true) => format!("parts:{}", all.len()),
+        (None, None, false) => return None,
+    };
+    Some(Answer { rows, comparable: rows.is_some() || !apart, digest })
 }
 
 /// The metrics of each replica, of the roles in it, and of all replicas together.

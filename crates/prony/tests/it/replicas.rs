@@ -420,6 +420,25 @@ fn what_replicas_share_counts_once() {
     assert_eq!(trial.phases[0].answer.as_ref().unwrap().rows, Some(3 * 15_360), "the rows of all of them");
 }
 
+/// Replicas that each report a digest of their part gave answers, which another number of replicas cannot agree with.
+#[test]
+fn digests_of_parts_are_not_compared_and_missing_ones_are_refused() {
+    let bench = Bench::new();
+    let shown = |script: &str| {
+        let head =
+            "[factors]\nw = [1, 3]\n[compare]\nbaseline = { w = 1 }\nmetric = \"queries.makespan\"\nblocks = 6\n";
+        let read = QUERIES.replace("then", "read = 'digest (?<digest>\\w+)'\nthen");
+        let run = bench.run(&format!("{head}{}", waiting("\"{w}\"", script, &read)));
+        assert!(run.trials.iter().all(|trial| trial.ending.outcome.is_ok()));
+        let shown = bench.prony(&["show"]);
+        String::from_utf8_lossy(&shown.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let parts = shown("sleep 0.1; echo digest part$N");
+    assert!(!parts.contains("gave no answer") && !parts.contains("not compared"), "{parts}");
+    let none = shown("sleep 0.1; [ $N = 1 ] && echo digest a; true");
+    assert!(none.contains("gave no answer"), "{none}");
+}
+
 /// Killed after a tenth of a second, the replicas of one variant were many times faster.
 #[test]
 fn replicas_that_prony_killed_in_one_variant_are_not_compared() {
