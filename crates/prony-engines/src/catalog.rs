@@ -81,6 +81,7 @@ impl EngineCatalog for Catalog {
             concurrent_writers: can.concurrent_writers,
             commits_wait_for_readers: can.commits_wait_for_readers,
             own_documents: can.own_documents,
+            stores_values: can.stores_values,
             server: can.server,
             max_key: can.max_key,
             classes,

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use prony_model::record::effective::NamedSettings;
 pub use prony_model::record::effective::{InForce, PowerCut, ProcessCrash, Promise};
@@ -74,8 +75,24 @@ pub struct Table {
     pub name: Option<String>,
     /// The byte before each key; `None` where the store has only one collection.
     pub byte: Option<u8>,
-    /// The indexes, where the values are JSON documents and the engine has [`Capabilities::own_documents`].
-    pub documents: Option<Vec<Vec<FieldPath>>>,
+    /// Where the values are JSON documents and the engine has [`Capabilities::own_documents`].
+    pub documents: Option<Documents>,
+}
+
+/// JSON documents of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Documents {
+    /// How they are made.
+    pub spec: Arc<DocumentSpec>,
+    /// The fields of each index.
+    pub indexes: Vec<Vec<FieldPath>>,
+}
+
+impl Table {
+    /// The fields of each index that the engine is to have.
+    pub fn indexes(&self) -> impl Iterator<Item = &[FieldPath]> {
+        self.documents.iter().flat_map(|documents| &documents.indexes).map(Vec::as_slice)
+    }
 }
 
 /// An open store, shared by the client threads.
@@ -330,6 +347,9 @@ pub struct Capabilities {
     pub reports_removals: bool,
     /// It answers queries over JSON documents itself, and has indexes of its own.
     pub own_documents: bool,
+    /// Of these documents it stores the values, and not the text: the driver writes the text again, which needs one order of the
+    /// names in all of them.
+    pub stores_values: bool,
     /// It may store fewer bytes than it is given.
     pub compresses: bool,
     /// It is a server, in processes of its own, at the URL of the store. A trial begins with an empty store there.

@@ -174,6 +174,7 @@ impl Driver for Fjall {
                 collects_writes: false,
                 reports_removals: false,
                 own_documents: false,
+                stores_values: false,
                 compresses: true,
                 server: false,
                 max_key: Some(MAX_KEY as u64),

@@ -30,6 +30,8 @@ pub mod rocksdb;
 pub mod room;
 #[cfg(feature = "sled")]
 pub mod sled;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod timed_loop;

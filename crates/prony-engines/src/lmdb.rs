@@ -169,6 +169,7 @@ impl Driver for Lmdb {
                 collects_writes: false,
                 reports_removals: true,
                 own_documents: false,
+                stores_values: false,
                 compresses: false,
                 server: false,
                 max_key: Some(MAX_KEY),

@@ -181,6 +181,7 @@ impl Driver for Mdbx {
                 collects_writes: false,
                 reports_removals: true,
                 own_documents: false,
+                stores_values: false,
                 compresses: false,
                 server: false,
                 max_key: Some(MAX_KEY as u64),

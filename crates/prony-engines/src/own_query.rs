@@ -21,6 +21,10 @@ pub enum Bound {
     Any(Operand),
     /// Its value.
     Whole(Operand),
+    /// Its value as JSON, but null for lists and nested fields, and for what no document has that is stored by its values.
+    Json(Operand),
+    /// If it is text, the least text above all that begin with it; U+10FFFF where there is none, below which such documents are.
+    Above(Operand),
     /// Which kind it is: 1 null, 2 flag, 3 number, 4 text; 9 for what has no order.
     Rank(Operand),
 }
@@ -55,6 +59,16 @@ impl Bound {
                 value => value,
             },
             Self::Whole(operand) => value(operand),
+            Self::Json(operand) => match value(operand) {
+                FieldValue::List(_) | FieldValue::Fields(_) => FieldValue::Null,
+                FieldValue::Text(text) if text.contains('\0') => FieldValue::Null,
+                FieldValue::Float(number) => FieldValue::Text(decimal(number)),
+                value => FieldValue::Text(serde_json::to_string(&value).unwrap_or_default()),
+            },
+            Self::Above(operand) => match value(operand) {
+                FieldValue::Text(text) => FieldValue::Text(above(&text).unwrap_or_else(|| char::MAX.to_string())),
+                _ => FieldValue::Null,
+            },
             Self::Rank(operand) => FieldValue::Int(match value(operand) {
                 FieldValue::Null => 1,
                 FieldValue::Bool(_) => 2,
@@ -63,5 +77,46 @@ impl Bound {
                 FieldValue::List(_) | FieldValue::Fields(_) => 9,
             }),
         }
+    }
+}
+
+/// A number as a decimal. A whole one has all its digits: the shortest decimal for which a float is the nearest is another number
+/// above 2^53, which whole numbers may lie between.
+pub(crate) fn decimal(number: f64) -> String {
+    if number.fract() == 0.0 { format!("{number:.0}") } else { format!("{number:e}") }
+}
+
+/// The least text above all that begin with this one; `None` where all above it begin so.
+pub(crate) fn above(prefix: &str) -> Option<String> {
+    let mut prefix = prefix.to_owned();
+    while let Some(last) = prefix.pop() {
+        // Surrogates are no characters.
+        let next = if last == '\u{D7FF}' { Some('\u{E000}') } else { char::from_u32(u32::from(last) + 1) };
+        if let Some(next) = next {
+            prefix.push(next);
+            return Some(prefix);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_text_above_a_beginning_skips_surrogates() {
+        assert_eq!(above("a\u{10FFFF}").as_deref(), Some("b"));
+        assert_eq!(above("\u{D7FF}").as_deref(), Some("\u{E000}"));
+        assert_eq!(above("\u{10FFFF}"), None);
+        assert_eq!(above(""), None);
+    }
+
+    #[test]
+    fn decimals_have_the_value_of_the_float() {
+        assert_eq!(decimal(1_234_567_890_123_456_768.0), "1234567890123456768");
+        assert_eq!(decimal(-0.0), "-0");
+        assert_eq!(decimal(1.5e-300), "1.5e-300");
+        assert_eq!(decimal(0.1), "1e-1");
     }
 }

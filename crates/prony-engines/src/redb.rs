@@ -118,6 +118,7 @@ impl Driver for Redb {
                 collects_writes: false,
                 reports_removals: true,
                 own_documents: false,
+                stores_values: false,
                 compresses: false,
                 server: false,
                 max_key: None,

@@ -167,6 +167,7 @@ impl Driver for RocksDb {
                 collects_writes: false,
                 reports_removals: false,
                 own_documents: false,
+                stores_values: false,
                 compresses: true,
                 server: false,
                 max_key: None,

@@ -113,6 +113,7 @@ impl Driver for Sled {
                 collects_writes: true,
                 reports_removals: false,
                 own_documents: false,
+                stores_values: false,
                 compresses: true,
                 server: false,
                 max_key: None,

@@ -5,7 +5,7 @@ use super::decode::crash::{self, PlacedCrash};
 use super::decode::document::Files;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
-use super::decode::{collections, data, indexes, order, program, references, store};
+use super::decode::{collections, data, indexes, order, program, references, store, values};
 use super::grammar;
 use super::node::Node;
 use super::problem::{Problem, Problems};
@@ -97,7 +97,7 @@ fn of_store(
     let data = records.as_ref().and_then(|node| {
         fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, &files, problems))?
     });
-    lengths(context, records.as_ref().zip(data.as_deref()), opened.as_ref(), problems);
+    fit(context, records.as_ref().zip(data.as_deref()), opened.as_ref(), problems);
     let phases = phases(context, levels, limits.phase, problems);
     let services = Services::declared(context, levels, problems);
     let (mut store, facts) = opened?;
@@ -131,7 +131,7 @@ fn without_server(crashes: &[PlacedCrash], services: &Services, facts: &EngineFa
 }
 
 /// Keys and values that the machine or the engine cannot store.
-fn lengths(
+fn fit(
     context: &Context<'_>,
     data: Option<(&Node, &[CollectionSpec])>,
     opened: Option<&(StoreSpec, EngineFacts)>,
@@ -144,6 +144,7 @@ fn lengths(
         if let Some((store, facts)) = opened {
             let several = data.is_some_and(|(_, data)| data.len() > 1) || !store.indexes.is_empty();
             data::key_length(at, collection, several && !facts.own_documents, (&store.engine, facts), problems);
+            values::come_back(at, collection, (&store.engine, facts), problems);
         }
     }
 }

@@ -88,6 +88,8 @@ pub struct EngineFacts {
     pub commits_wait_for_readers: bool,
     /// It answers queries over JSON documents itself, and has indexes of its own.
     pub own_documents: bool,
+    /// Of the JSON documents for which it answers queries it stores the values, and not the text.
+    pub stores_values: bool,
     /// It is a server, in processes of its own, at a URL.
     pub server: bool,
     /// Longest key in bytes, where there is a bound.

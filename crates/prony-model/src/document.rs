@@ -8,6 +8,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::json_values::{Altered, NameOrder};
 use crate::key::KeySpec;
 use crate::units::{Bytes, Fraction};
 
@@ -304,6 +305,12 @@ pub struct DocumentFile {
     /// A field that no path can name, since there is a full stop in its name, or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unnamed: Option<String>,
+    /// The order of the names of fields, unless a part is altered.
+    #[serde(default, skip_serializing_if = "NameOrder::is_empty")]
+    pub names: NameOrder,
+    /// A part that does not come back from an engine that stores the values of JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub altered: Option<Altered>,
 }
 
 /// How a file's rows are written.

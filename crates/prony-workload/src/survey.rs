@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use prony_model::json_values::NameOrder;
+use prony_model::observed::Observed;
 use prony_model::spec::{
     Cells, Column, DocumentFile, FieldPath, FieldSpec, FieldValue, Generator, InFile, Kinds, RowForm,
 };
@@ -58,7 +60,12 @@ pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> 
     let unnamed = unnamed(&found.documents);
     let form = columns.map_or(RowForm::Ndjson, RowForm::Csv);
     let (json, longest) = (Bytes::from_bytes(found.json), Bytes::from_bytes(found.longest));
-    Ok((DocumentFile { path: text, form, rows: passed.rows, digest: passed.digest, json, longest, unnamed }, fields))
+    let (names, altered) = match found.observed.finish() {
+        Ok(names) => (names, None),
+        Err(altered) => (NameOrder::default(), Some(altered)),
+    };
+    let (rows, digest) = (passed.rows, passed.digest);
+    Ok((DocumentFile { path: text, form, rows, digest, json, longest, unnamed, names, altered }, fields))
 }
 
 /// The numbers of a line of JSON.
@@ -140,6 +147,8 @@ struct Found {
     count: usize,
     json: u64,
     longest: u64,
+    /// Whether an engine that stores the values of JSON can give the documents back.
+    observed: Observed,
 }
 
 impl Found {
@@ -149,6 +158,7 @@ impl Found {
         let length = length(document);
         self.json += length;
         self.longest = self.longest.max(length);
+        self.observed.add(document);
         self.documents.add(fields, &mut self.count)
     }
 }
@@ -343,6 +353,7 @@ fn kind(cell: &str) -> Cells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_model::json_values::Part;
 
     fn surveyed(name: &str, content: &str) -> Result<(DocumentFile, Vec<FieldSpec>), String> {
         let folder = tempfile::tempdir().unwrap();
@@ -369,6 +380,13 @@ mod tests {
         let Generator::InFile(c) = &c.value else { panic!() };
         assert_eq!((c.longest, c.items), (6, 2));
         assert_eq!(about.unnamed.as_deref(), Some("d.e"));
+        assert_eq!(
+            about.altered.map(|altered| (altered.field, altered.part)),
+            Some((vec!["c".to_owned()], Part::Text))
+        );
+        let (about, _) = surveyed("x.ndjson", "{\"d.e\":1,\"a\":[{\"c\":2,\"b\":3}]}\n{\"f\":0,\"a\":1}\n").unwrap();
+        assert_eq!(serde_json::to_string(&about.names).unwrap(), r#"[["d.e",[]],["f",[]],["a",[["c",[]],["b",[]]]]]"#);
+        assert_eq!(about.altered, None);
     }
 
     #[test]

@@ -54,6 +54,7 @@ impl EngineCatalog for Engines {
             concurrent_writers: false,
             commits_wait_for_readers: false,
             own_documents: false,
+            stores_values: false,
             server: false,
             max_key: None,
             classes: vec![Durability::Strict, Durability::Volatile],

@@ -82,6 +82,7 @@ impl Driver for Mongodb {
                 collects_writes: true,
                 reports_removals: false,
                 own_documents: true,
+                stores_values: false,
                 compresses: true,
                 server: true,
                 max_key: Some(MAX_KEY as u64),
@@ -176,7 +177,7 @@ impl MongodbStore {
                 Err(Failure::Server { code: NAMESPACE_EXISTS, .. }) => {}
                 made => made.map(drop).map_err(while_("creating a collection"))?,
             }
-            for fields in table.documents.iter().flatten() {
+            for fields in table.indexes() {
                 control.ask(|command| create_index(command, name, fields)).map_err(while_("creating an index"))?;
             }
             let reading = while_("reading the indexes");

@@ -16,7 +16,7 @@ use prony_mongodb::bson::Writer;
 use super::database::RECORDS;
 use super::values::{self, DOCUMENT, KEY};
 use crate::driver::Table;
-use crate::own_query::{Bound, OwnQuery};
+use crate::own_query::{Bound, OwnQuery, above};
 
 /// The name of the collection of a table.
 pub(super) fn collection(table: &Table) -> String {
@@ -379,20 +379,6 @@ impl Tests {
     }
 }
 
-/// The least text above all that begin with this one; `None` where all above it begin so.
-fn above(prefix: &str) -> Option<String> {
-    let mut prefix = prefix.to_owned();
-    while let Some(last) = prefix.pop() {
-        // Surrogates are no characters.
-        let next = if last == '\u{D7FF}' { Some('\u{E000}') } else { char::from_u32(u32::from(last) + 1) };
-        if let Some(next) = next {
-            prefix.push(next);
-            return Some(prefix);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -437,8 +423,5 @@ mod tests {
         assert_eq!(filter(prefix, &[text("ab")]), r#"{"d.a":{"$gte":"ab","$lt":"ac"}}"#);
         assert_eq!(filter(prefix, &[text("")]), r#"{"d.a":{"$gte":""}}"#);
         assert_eq!(filter(prefix, &[FieldValue::Int(1)]), r#"{"_id":{"$in":[]}}"#);
-        assert_eq!(above("a\u{10FFFF}").as_deref(), Some("b"));
-        assert_eq!(above("\u{D7FF}").as_deref(), Some("\u{E000}"));
-        assert_eq!(above("\u{10FFFF}"), None);
     }
 }

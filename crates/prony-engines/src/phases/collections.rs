@@ -14,7 +14,7 @@ use super::Plan;
 use super::guarded::Guarded;
 use super::ledger::{Done, Ledger};
 use crate::documents::{Indexes, Planned, Query, Space};
-use crate::driver::{Driver, Table};
+use crate::driver::{Documents, Driver, Table};
 
 /// A collection.
 pub(super) struct Collection {
@@ -160,7 +160,7 @@ impl Collections {
             tables.push(Table {
                 name: spec.name.clone().filter(|_| several),
                 byte: space.byte(),
-                documents: own.map(|_| fields),
+                documents: own.map(|document| Documents { spec: Arc::new(document.clone()), indexes: fields }),
             });
             let records = Records::new(spec, plan.seed)?;
             let (name, keys, ledger) = (spec.name.clone(), spec.key.clone(), Ledger::default());

@@ -11,6 +11,7 @@ use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 
 use super::address::{Address, Host};
+use super::values::Value;
 use crate::wire::Wire;
 
 /// A message is not longer: PostgreSQL's own bound of a value is 1 GB.
@@ -142,7 +143,7 @@ impl Connection {
     }
 
     /// Adds a run of a prepared statement; all values are in binary form.
-    pub(super) fn run(&mut self, name: &str, values: &[&[u8]]) {
+    pub(super) fn run(&mut self, name: &str, values: &[Value<'_>]) {
         self.run_for_rows(name, values, 0);
     }
 
@@ -154,12 +155,17 @@ impl Connection {
     }
 
     /// As [`Connection::run`], for at most so many rows; 0 for all.
-    pub(super) fn run_for_rows(&mut self, name: &str, values: &[&[u8]], rows: u32) {
+    pub(super) fn run_for_rows(&mut self, name: &str, values: &[Value<'_>], rows: u32) {
+        self.run_with(name, values.iter().copied(), rows);
+    }
+
+    /// As [`Connection::run_for_rows`], of as many values as there are; the server knows no more than 65,535.
+    pub(super) fn run_with<'v>(&mut self, name: &str, values: impl ExactSizeIterator<Item = Value<'v>>, rows: u32) {
         self.message(b'B', |out| {
             ["", name].into_iter().for_each(|text| cstr(out, text));
             out.extend([0, 1, 0, 1]);
             out.extend((values.len() as u16).to_be_bytes());
-            values.iter().for_each(|value| sized(out, value));
+            values.for_each(|value| value.write(out));
             out.extend([0, 1, 0, 1]);
         });
         // The unnamed portal.

@@ -89,6 +89,7 @@ impl Driver for Redis {
                 collects_writes: true,
                 reports_removals: false,
                 own_documents: false,
+                stores_values: false,
                 compresses: false,
                 server: true,
                 max_key: Some(LONGEST),

@@ -29,7 +29,7 @@ use crate::driver::{
 };
 use crate::failure::{disk_full, failed, refused};
 use crate::own_query::OwnQuery;
-use crate::versions;
+use crate::{sql, versions};
 
 const ENGINE: &str = "sqlite";
 const FILE: &str = "store.sqlite";
@@ -123,6 +123,7 @@ impl Driver for Sqlite {
                 collects_writes: false,
                 reports_removals: true,
                 own_documents: true,
+                stores_values: false,
                 compresses: false,
                 server: false,
                 max_key: None,
@@ -170,7 +171,7 @@ impl Driver for Sqlite {
     }
 
     fn own_query(query: &QuerySpec, document: &DocumentSpec, page: &DocumentSpec, table: &Table) -> Option<OwnQuery> {
-        Some(query::select(query, document, page, table))
+        Some(sql::select::<query::Sqlite>(query, document, page, table))
     }
 }
 
@@ -297,7 +298,7 @@ impl Store for SqliteStore {
         for table in tables {
             let create = query::table(table, self.config.rowid());
             control.execute_batch(&create).map_err(while_("creating a table"))?;
-            for (number, fields) in table.documents.iter().flatten().enumerate() {
+            for (number, fields) in table.indexes().enumerate() {
                 let create = query::index(table, number, fields);
                 control.execute_batch(&create).map_err(while_("creating an index"))?;
             }

@@ -1,41 +1,21 @@
-//! Queries over documents in SQL: documents are JSON, and indexes are of expressions.
+//! SQL of SQLite: documents are JSON, and indexes are of expressions.
 //!
-//! A field is `v ->> path`, the same expression in queries and indexes, so that SQLite uses an index where it can. SQL
-//! compares values of different kinds, and JSON's `true` is its 1: a value of a kind that a field never has is bound as
-//! NULL, which passes no test. Of a field that may have several kinds, or lists, every item is tested with its kind, for which
-//! SQLite has no index.
+//! A field is `v ->> path`. SQL compares values of different kinds, and JSON's `true` is its 1: a value of a kind that a field never
+//! has is bound as NULL. For a field that may have several kinds, or lists, SQLite has no index.
 
-use prony_model::query::{Filter, Operand, QuerySpec, Test};
-use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, Kinds};
+use prony_model::query::{Operand, Test};
+use prony_model::spec::{FieldPath, Kinds};
 
 use crate::driver::Table;
-use crate::own_query::{Bound, Kind, OwnQuery};
+use crate::own_query::{Bound, Kind};
+use crate::sql::{Dialect, Select, rank};
+
+/// SQLite's SQL.
+pub(super) struct Sqlite;
 
 /// The name of a table as SQL. A collection's name has no other characters than letters, digits, `-` and `_`.
 pub(super) fn name(table: &Table) -> String {
     table.name.as_ref().map_or_else(|| "records".to_owned(), |name| format!("\"records_{name}\""))
-}
-
-/// The statement that answers a query over such documents in a table, with values of a page.
-pub(super) fn select(query: &QuerySpec, document: &DocumentSpec, page: &DocumentSpec, table: &Table) -> OwnQuery {
-    let mut select = Select { document, page, bound: Vec::new() };
-    let table = name(table);
-    let filter = select.filter(&query.filter);
-    let text = if query.count {
-        format!("SELECT count(*) FROM {table} WHERE {filter}")
-    } else {
-        let mut order: Vec<String> = Vec::new();
-        for key in &query.sort {
-            let direction = if key.descending { " DESC" } else { "" };
-            order.extend(select.sorted(&key.field).into_iter().map(|expression| expression + direction));
-        }
-        order.push("k".to_owned());
-        // Without a limit SQLite takes -1.
-        let limit = query.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-        let order = order.join(", ");
-        format!("SELECT k, v FROM {table} WHERE {filter} ORDER BY {order} LIMIT {limit} OFFSET {}", query.skip)
-    };
-    OwnQuery { text, bound: select.bound }
 }
 
 /// The statement that creates an index of these fields.
@@ -62,145 +42,92 @@ fn value(field: &FieldPath) -> String {
     format!("v ->> {}", path(field))
 }
 
-/// The kinds of JSON by number, as far as they have an order; 0 where the field is missing.
-fn rank(kind: &str) -> String {
-    format!(
-        "CASE {kind} WHEN 'null' THEN 1 WHEN 'true' THEN 2 WHEN 'false' THEN 2 WHEN 'integer' THEN 3 WHEN 'real' THEN 3 \
-         WHEN 'text' THEN 4 WHEN 'array' THEN 5 WHEN 'object' THEN 6 ELSE 0 END"
-    )
-}
+impl Dialect for Sqlite {
+    const KINDS: &'static [(&'static str, u8)] = &[
+        ("null", 1),
+        ("true", 2),
+        ("false", 2),
+        ("integer", 3),
+        ("real", 3),
+        ("text", 4),
+        ("array", 5),
+        ("object", 6),
+    ];
 
-/// The only kind of value that a field has beside null, where there is one.
-fn only_kind(kinds: Kinds) -> Option<Kind> {
-    match kinds {
-        Kinds { list: true, .. } | Kinds { fields: true, .. } => None,
-        Kinds { flag: true, number: false, text: false, .. } => Some(Kind::Flag),
-        Kinds { flag: false, number: true, text: false, .. } => Some(Kind::Number),
-        Kinds { flag: false, number: false, text: true, .. } => Some(Kind::Text),
-        _ => None,
-    }
-}
-
-/// Joins expressions in a balanced tree: SQLite allows a depth of 1000.
-fn nested(expressions: &[String], by: &str) -> String {
-    match expressions {
-        [only] => only.clone(),
-        several => {
-            let (left, right) = several.split_at(several.len() / 2);
-            format!("({}{by}{})", nested(left, by), nested(right, by))
-        }
-    }
-}
-
-struct Select<'d> {
-    document: &'d DocumentSpec,
-    page: &'d DocumentSpec,
-    bound: Vec<Bound>,
-}
-
-impl Select<'_> {
-    fn bind(&mut self, bound: Bound) -> String {
-        self.bound.push(bound);
-        format!("?{}", self.bound.len())
+    fn table(table: &Table) -> String {
+        name(table)
     }
 
-    fn filter(&mut self, filter: &Filter<Operand>) -> String {
-        let mut joined = |filters: &[Filter<Operand>], by: &str, none: &str| {
-            let each: Vec<String> = filters.iter().map(|filter| self.filter(filter)).collect();
-            if each.is_empty() { none.to_owned() } else { nested(&each, by) }
-        };
-        match filter {
-            Filter::All(filters) => joined(filters, " AND ", "true"),
-            Filter::Any(filters) => joined(filters, " OR ", "false"),
-            Filter::Field(field, Test::Exists(exists)) => {
-                let kinds = self.document.kinds(field);
-                // Of JSON's null, SQL's value is NULL too.
-                let found = only_kind(kinds).filter(|_| !kinds.null).map(|_| value(field));
-                let found = found.unwrap_or_else(|| format!("json_type(v, {})", path(field)));
-                format!("{found} IS {}NULL", if *exists { "NOT " } else { "" })
-            }
-            Filter::Field(field, test) => match only_kind(self.document.kinds(field)) {
-                Some(kind) if !self.finds_null(field, test) => {
-                    self.test(&value(field), test, &|operand| Bound::Of(operand.clone(), kind))
-                }
-                _ => self.any_item(field, test),
-            },
-        }
+    fn value(field: &FieldPath, _: Kind, _: Kinds) -> String {
+        value(field)
     }
 
-    /// Whether null may pass a test: SQL's NULL passes none.
-    fn finds_null(&self, field: &FieldPath, test: &Test<Operand>) -> bool {
-        let may_be_null = |operand: &&Operand| match operand {
-            Operand::Constant(value) => *value == FieldValue::Null,
-            Operand::Document(path) => self.page.kinds(path).null,
-        };
-        self.document.kinds(field).null && test.operands().iter().any(may_be_null)
+    fn presence(field: &FieldPath) -> String {
+        Self::kind(field)
     }
 
-    /// A test of an expression; `of` says how operands are bound.
-    fn test(&mut self, value: &str, test: &Test<Operand>, of: &dyn Fn(&Operand) -> Bound) -> String {
-        let mut compared = |operator: &str, operand: &Operand| format!("{value} {operator} {}", self.bind(of(operand)));
-        match test {
-            Test::In(operands) => {
-                let each: Vec<String> = operands.iter().map(|operand| self.bind(of(operand))).collect();
-                format!("{value} IN ({})", each.join(", "))
-            }
-            Test::Gt(operand) => compared(">", operand),
-            Test::Gte(operand) => compared(">=", operand),
-            Test::Lt(operand) => compared("<", operand),
-            Test::Lte(operand) => compared("<=", operand),
-            Test::Between(from, to) => format!("({} AND {})", compared(">=", from), compared("<=", to)),
-            // Above all texts with this beginning, and below all others that are above it: no text has the byte 0xFF.
-            Test::Prefix(operand) => {
-                let text = self.bind(Bound::Of(operand.clone(), Kind::Text));
-                format!("({value} >= {text} AND {value} < {text} || CAST(x'FF' AS TEXT))")
-            }
-            Test::Exists(_) => "true".to_owned(),
-        }
+    fn kind(field: &FieldPath) -> String {
+        format!("json_type(v, {})", path(field))
     }
 
-    /// A test of a field that may be a list, or of several kinds: one item must pass it, of the operand's kind.
-    fn any_item(&mut self, field: &FieldPath, test: &Test<Operand>) -> String {
-        let rank = rank("item.type");
-        let mut one = |test: Test<Operand>, operand: &Operand, equal: bool| {
-            let kind = self.bind(Bound::Rank(operand.clone()));
-            let test = self.test("item.value", &test, &|operand| Bound::Any(operand.clone()));
-            // Null is equal to null, which SQL denies.
-            let null = if equal { format!(" OR {kind} = 1") } else { String::new() };
-            format!("({rank} = {kind} AND ({test}{null}))")
-        };
-        let passes = match test {
-            Test::In(operands) => {
-                let each = operands.iter().map(|operand| one(Test::In(vec![operand.clone()]), operand, true));
-                let each: Vec<String> = each.collect();
-                if each.is_empty() { "false".to_owned() } else { nested(&each, " OR ") }
-            }
-            Test::Between(from, to) => {
-                let (low, high) = (one(Test::Gte(from.clone()), from, true), one(Test::Lte(to.clone()), to, true));
-                format!("{low} AND {high}")
-            }
-            Test::Gte(operand) | Test::Lte(operand) => one(test.clone(), operand, true),
-            Test::Gt(operand) | Test::Lt(operand) => one(test.clone(), operand, false),
-            Test::Prefix(_) => format!(
-                "item.type = 'text' AND {}",
-                self.test("item.value", test, &|operand| Bound::Any(operand.clone()))
-            ),
-            Test::Exists(_) => "true".to_owned(),
-        };
+    fn place(number: usize, _: &Bound) -> String {
+        format!("?{number}")
+    }
+
+    fn is_one_of(value: &str, each: &[String]) -> String {
+        format!("{value} IN ({})", each.join(", "))
+    }
+
+    /// Above all texts with this beginning, and below all others that are above it: no text has the byte 0xFF.
+    fn begins(select: &mut Select<'_, Self>, value: &str, operand: &Operand, _: &Bound) -> String {
+        let text = select.bind(Bound::Of(operand.clone(), Kind::Text));
+        format!("({value} >= {text} AND {value} < {text} || CAST(x'FF' AS TEXT))")
+    }
+
+    fn item(_: &FieldPath, _: Kinds) -> String {
+        "item".to_owned()
+    }
+
+    /// The members of an object are no items.
+    fn some_item(field: &FieldPath, _: Kinds, passes: &str) -> String {
         let path = path(field);
-        // The members of an object are no items.
         format!(
             "(json_type(v, {path}) <> 'object' AND EXISTS (SELECT 1 FROM json_each(v, {path}) AS item WHERE {passes}))"
         )
     }
 
-    /// The expressions by which a field is sorted.
-    fn sorted(&self, field: &FieldPath) -> Vec<String> {
-        let (value, kinds) = (value(field), self.document.kinds(field));
-        if only_kind(kinds).is_some() && !(kinds.null && kinds.missing) {
-            return vec![value];
-        }
-        let kind = format!("json_type(v, {})", path(field));
-        vec![rank(&kind), format!("CASE WHEN {kind} IN ('array', 'object') THEN NULL ELSE {value} END")]
+    fn compared(
+        select: &mut Select<'_, Self>,
+        item: &str,
+        test: &Test<Operand>,
+        operand: &Operand,
+        equal: bool,
+    ) -> String {
+        let rank = rank::<Self>(&format!("{item}.type"));
+        let kind = select.bind(Bound::Rank(operand.clone()));
+        let test = select.test(&format!("{item}.value"), test, &|operand| Bound::Any(operand.clone()));
+        // Null is equal to null, which SQL denies.
+        let null = if equal { format!(" OR {kind} = 1") } else { String::new() };
+        format!("({rank} = {kind} AND ({test}{null}))")
+    }
+
+    fn item_begins(select: &mut Select<'_, Self>, item: &str, operand: &Operand) -> String {
+        let any = Bound::Any(operand.clone());
+        format!("{item}.type = 'text' AND {}", Self::begins(select, &format!("{item}.value"), operand, &any))
+    }
+
+    fn within_kinds(field: &FieldPath) -> Vec<String> {
+        let (kind, value) = (Self::kind(field), value(field));
+        vec![format!("CASE WHEN {kind} IN ('array', 'object') THEN NULL ELSE {value} END")]
+    }
+
+    fn sorted(expression: String, descending: bool) -> String {
+        expression + if descending { " DESC" } else { "" }
+    }
+
+    /// Without a limit SQLite takes -1.
+    fn part(skip: u64, limit: Option<u64>) -> String {
+        let limit = limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        format!(" LIMIT {limit} OFFSET {skip}")
     }
 }

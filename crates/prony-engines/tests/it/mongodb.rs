@@ -2,17 +2,18 @@
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use prony_engines::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Table, Write,
+    Capabilities, Description, Documents, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Table,
+    Write,
 };
 use prony_engines::mongodb::{Mongodb, MongodbStore};
 use prony_engines::own_query::OwnQuery;
 use prony_engines::timed_loop::chain;
 use prony_model::record::effective::Setting;
-use prony_model::spec::{DocumentSpec, FieldPath, QuerySpec, StoreSpec};
+use prony_model::spec::{DocumentSpec, Encoding, FieldPath, QuerySpec, StoreSpec};
 
 use crate::contract::{plain, scratch};
 use crate::server::{Server, are_there};
@@ -135,7 +136,8 @@ fn what_the_server_reports_is_in_force() {
     let dir = scratch();
     let mut store = Started::open(dir.path(), &plain::<Started>()).unwrap();
     let fields: Vec<FieldPath> = vec!["in.a".parse().unwrap(), "b".parse().unwrap()];
-    let table = Table { documents: Some(vec![fields]), ..Table::default() };
+    let spec = Arc::new(DocumentSpec { fields: Vec::new(), encoding: Encoding::Json, file: None });
+    let table = Table { documents: Some(Documents { spec, indexes: vec![fields] }), ..Table::default() };
     store.set_up_tables(&[table], true).unwrap();
     let in_force = store.in_force().unwrap();
     let of = |name: &str| in_force.read_back.get(name).cloned();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use prony_engines::answers::Reads;
 use prony_engines::documents::{Entries, Indexed, Indexes, Planned, Query, run};
-use prony_engines::driver::{Driver, Read, Session, Store, Table, Then, Write};
+use prony_engines::driver::{Documents, Driver, Read, Session, Store, Table, Then, Write};
 use prony_model::spec::{
     DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Filter, Generator, Operand, QuerySpec, SortKey, Test,
 };
@@ -489,7 +489,8 @@ pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>
         let mut store = open::<D>(&dir, &fast::<D>());
         let single = |fields: &Vec<FieldPath>| fields.iter().all(|field| !spec.kinds(field).list);
         let fields: Vec<Vec<FieldPath>> = fields.unwrap_or_default().into_iter().filter(single).collect();
-        let table = Table { documents: Some(fields), ..Table::default() };
+        let described = Documents { spec: Arc::new(spec.clone()), indexes: fields };
+        let table = Table { documents: Some(described), ..Table::default() };
         store.set_up_tables(std::slice::from_ref(&table), true).unwrap();
         written(&store, &documents, Encoding::Json);
         let mut session = store.session().unwrap();

@@ -135,6 +135,9 @@ fn of_collection(
         }
         let widest = Widest { records: data.records };
         let (mut entry, mut entries) = (1 + longest_key(&data.key, data.records), 1u64);
+        if facts.stores_values {
+            entry += OWN_HEAD + OWN_VALUE * (fields.len() as u64 + 1);
+        }
         for (bytes, items) in fields.iter().map(|field| widest.at(&document.fields, &field.0)) {
             (entry, entries) = (entry.saturating_add(bytes), entries.saturating_mul(items));
         }
@@ -163,6 +166,12 @@ fn refuse(node: &Node, message: impl Into<String>, problems: &mut Problems<'_>) 
 
 /// The most entries that a document may have in an index: prony encodes them together.
 const MOST_ENTRIES: u64 = 1_000;
+
+/// The head of an entry with a field for what is missing, in PostgreSQL.
+const OWN_HEAD: u64 = 16;
+
+/// What a value has there at most beyond its bytes in an entry of prony's: lengths, alignment, and the digits of a number.
+const OWN_VALUE: u64 = 24;
 
 /// Kind and number.
 const NUMBER: u64 = 11;

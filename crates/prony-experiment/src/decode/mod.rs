@@ -22,6 +22,7 @@ pub(crate) mod service;
 mod size;
 pub(crate) mod store;
 pub(crate) mod trigger;
+pub(crate) mod values;
 mod view;
 
 pub(crate) use view::View;

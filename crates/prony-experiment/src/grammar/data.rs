@@ -27,7 +27,7 @@ pub(crate) static STORE: TableShape = table(
             "Where the server listens: `postgresql://USER@127.0.0.1:{service.NAME.port}/DATABASE`, \
              `redis://127.0.0.1:{service.NAME.port}` or `mongodb://127.0.0.1:{service.NAME.port}/DATABASE` of a service of the \
              file, or the URL of another server, whose processes are then not measured. What prony made there for an earlier \
-             trial is removed: the table of PostgreSQL, the collections of MongoDB, all records of the database of Redis.",
+             trial is removed: the tables of PostgreSQL, the collections of MongoDB, all records of the database of Redis.",
         ),
         optional(
             "durability",
@@ -124,7 +124,7 @@ static RECORD: [Field; 6] = [
         "encoding",
         Shape::Word(&[
             ("msgpack", "MessagePack, each field with its name"),
-            ("json", "JSON without blanks; SQLite's JSON functions read it"),
+            ("json", "JSON without blanks; SQLite, PostgreSQL and MongoDB answer queries over it themselves"),
         ]),
         "\"msgpack\"",
         "How documents are encoded; only with `document` or `file`.",

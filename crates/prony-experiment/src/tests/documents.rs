@@ -140,6 +140,56 @@ fn dates_are_read_as_toml_and_as_text() {
     assert_eq!(of("[2020-01-01T00:00:00, 2024-12-31T13:00:00+01:00]"), documents(DOCUMENTS));
 }
 
+/// The faults of documents on an engine that stores the values of JSON, with these keys of `[data]` and of `[store]`.
+fn of_values(data: &str, store: &str) -> String {
+    faults(&format!(
+        "[data]\nencoding = \"json\"\n{data}\n[store]\nengine = \"jsonb\"\n{store}\n[[phase]]\nname = \"w\"\nput = {{}}\n"
+    ))
+}
+
+#[test]
+fn documents_that_would_not_come_back_from_their_values_are_refused() {
+    let of = |field: &str| of_values(&format!("document = {{ x = {field} }}\nrecords = 9"), "");
+    let (number, text) =
+        ("a number that it would write in another form: -0.0, or a float of 1e16 or more", "a text or name");
+    let skip = "or leave the variant out with `[design] skip`";
+    for (field, found, advice) in [
+        ("-0.0", format!("the field `x` has {number}"), "write the number as a text"),
+        ("{ cycle = [1.5, 1e16] }", format!("the field `x` has {number}"), "write the number as a text"),
+        ("{ y = [1, 1e300] }", format!("the field `x.y` has {number}"), "write the number as a text"),
+        ("\"a\\u0000\"", format!("the field `x` has {text}"), "change the documents"),
+        ("{ \"a\\u0000\" = 1 }", format!("the field `x.a\\0` has {text}"), "change the documents"),
+        ("\"\u{10FFFF}{i}\"", format!("the field `x` has {text}"), "change the documents"),
+        (
+            "[{ a = 1, b = 2 }, [{ b = 1, a = 2 }]]",
+            "the names in the field `x` are not in the same order everywhere".to_owned(),
+            "write the fields in one order",
+        ),
+    ] {
+        let (said, begin) = (of(field), "3:18 `jsonb` stores the values of JSON documents, not their text, and ");
+        assert!(said.starts_with(&format!("{begin}{found}")), "{field}: {said}");
+        assert!(said.ends_with(&format!(" | {advice}, {skip}")), "{field}: {said}");
+    }
+    for sound in ["0.0", "{ cycle = [1e15, 9007199254740993, 1.5e-300] }", "[{ a = 1, b = 2 }, { b = 1 }]"] {
+        assert_eq!(of(sound), "no faults", "{sound}");
+    }
+    let stored_as_bytes = "[data]\nrecords = 9\ndocument = { x = -0.0 }\n[store]\nengine = \"jsonb\"\n[[phase]]\nname = \"w\"\nput = {}\n";
+    assert_eq!(faults(stored_as_bytes), "no faults");
+    let said = of_values("file = \"order.ndjson\"", "");
+    assert!(said.starts_with("3:8 `jsonb`") && said.contains("names in the field `in` are"), "{said}");
+    assert_eq!(of_values("file = \"d.ndjson\"", ""), "no faults");
+}
+
+#[test]
+fn entries_of_an_engines_own_index_have_a_head_and_lengths() {
+    let of = |bytes: u64| {
+        let data = format!("document = {{ x = {{ text = \"{bytes} B\" }} }}\nrecords = 9");
+        of_values(&data, "indexes = [[\"x\"]]")
+    };
+    assert_eq!(of(131), "no faults");
+    assert!(of(132).contains("entries of this index have up to 201 bytes"), "{}", of(132));
+}
+
 pub(super) const QUERIES: &str = r#"
 [factors]
 engine = ["lmdb", "memory"]

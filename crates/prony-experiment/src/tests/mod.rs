@@ -15,6 +15,7 @@ mod services;
 mod sound;
 
 use prony_model::catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
+use prony_model::json_values::{Altered, Part};
 use prony_model::spec::{
     DocumentFile, Durability, FieldSpec, Generator, InFile, Kinds, OptionValue, RowForm, StoreSpec,
 };
@@ -46,6 +47,7 @@ impl EngineCatalog for Engines {
             concurrent_writers: false,
             commits_wait_for_readers: false,
             own_documents: false,
+            stores_values: false,
             server: false,
             max_key: None,
             classes: vec![Durability::Strict, Durability::Bounded, Durability::None],
@@ -67,15 +69,16 @@ impl EngineCatalog for Engines {
                 classes: vec![Durability::Strict, Durability::Relaxed],
                 ..all
             },
+            "jsonb" => EngineFacts { own_documents: true, stores_values: true, max_key: Some(200), ..all },
             "server" => EngineFacts { server: true, processes: false, ..all },
             "logfile" => EngineFacts { batches: false, ordered: false, open_transactions: false, ..all },
             _ => return None,
         })
     }
 
-    /// Three documents, of which one has `in` as null.
+    /// Three documents, of which one has `in` as null. In `order.ndjson` their names are in no order.
     fn documents(&self, path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), String> {
-        if path != "d.ndjson" {
+        if path != "d.ndjson" && path != "order.ndjson" {
             return Err(format!("`{}` cannot be read here", path.display()));
         }
         let field = |name: &str, kinds, fields| FieldSpec {
@@ -93,6 +96,8 @@ impl EngineCatalog for Engines {
             json: Bytes::from_bytes(60),
             longest: Bytes::from_bytes(20),
             unnamed: None,
+            names: Default::default(),
+            altered: path.starts_with("order").then(|| Altered { field: vec!["in".to_owned()], part: Part::Order }),
         };
         Ok((file, vec![outer]))
     }

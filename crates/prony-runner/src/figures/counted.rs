@@ -116,6 +116,8 @@ mod tests {
             json: Bytes::default(),
             longest: Bytes::default(),
             unnamed: None,
+            names: Default::default(),
+            altered: None,
         };
         let file = Some(rows).filter(|_| name == "rows" && file);
         let document = DocumentSpec { fields: vec![], encoding: Encoding::Json, file };

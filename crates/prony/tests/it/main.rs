@@ -59,6 +59,7 @@ mod run;
 mod runtimes;
 mod scripts;
 mod search;
+mod server_documents;
 mod server_stores;
 mod services;
 mod shells;

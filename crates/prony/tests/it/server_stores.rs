@@ -5,10 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
+use prony_model::record::effective::Setting;
 use prony_model::record::{MetricKeyText, TrialRecord};
 use prony_model::spec::Durability;
 
-use crate::bench::{Bench, amount, phase, version};
+use crate::bench::{Bench, amount, finding, phase, version};
+use crate::server_documents::{self, answers_as_sqlite};
 
 /// A folder into which the server's user may go; `None` where PostgreSQL is missing, said aloud.
 fn bench() -> Option<Bench> {
@@ -157,4 +159,70 @@ fn server_that_ends_is_the_outcome_before_the_error_of_its_client() {
     let trial = bench.trial(&format!("{server}{store}{DATA}{phases}"));
     assert!(!trial.ending.outcome.is_ok(), "{:?}", trial.ending);
     assert_eq!(trial.ending.evidence[0], "service `pg` ended before the trial did", "{:?}", trial.ending);
+}
+
+#[test]
+fn documents_have_the_answers_of_sqlite_and_use_indexes_of_the_server() {
+    let Some(bench) = bench() else { return };
+    let settings = format!("durability = \"none\", {URL}");
+    let body = [&postgres(", \"-c\", \"fsync=off\""), server_documents::DATA, server_documents::PHASES].concat();
+    let ours = answers_as_sqlite(&bench, "postgresql", &settings, "[[\"isOdd\", \"step\"], [\"name\"]]", &body);
+    let plan = finding(&ours, "query_plan").unwrap();
+    assert!(plan.contains("Index Scan (prony_records_1)"), "{plan}");
+    let store = ours.effective.as_ref().unwrap().store().unwrap();
+    let in_force = store.in_force.as_ref().unwrap();
+    let Some(Setting::Texts(indexes)) = in_force.read_back.get("indexes") else { panic!("{in_force:?}") };
+    assert!(indexes.iter().any(|index| index.contains("'isOdd'") && index.contains("'step'")), "{indexes:?}");
+}
+
+/// Names are in no order of `jsonb`, and some fields have several kinds, or are lists.
+const SCHOOLS: &str = "[data.collection.schools]\nrecords = 20\nencoding = \"json\"\n\
+    document = { id = \"school-{i}\", city = { words = 1, vocabulary = 5 }, at = [{ y = 1.5, x = { cycle = [1e-7, -0.25] } }] }\n\
+    [data.collection.students]\nrecords = 200\nencoding = \"json\"\n\
+    document = { id = \"student-{i}\", schoolId = { reference = \"schools\" }, age = { uniform = [6, 19], present = \"80%\" }, \
+    note = { cycle = [1, \"b\", true] }, tags = { list = { words = 1, vocabulary = 5 }, items = [0, 3] } }\n\
+    [data.collection.log]\nrecords = 10\nvalue = { bytes = 50 }\n";
+
+const SCHOOL_PHASES: &str = "[[phase]]\nname = \"schools\"\nput = { collection = \"schools\" }\n\
+    [[phase]]\nname = \"read\"\nget = { collection = \"schools\" }\n\
+    [[phase]]\nname = \"log\"\nput = { collection = \"log\" }\n\
+    [[phase]]\nname = \"enrol\"\nput = { collection = \"students\", references = \"lock\", transaction = { batch = 20 } }\n\
+    [[phase]]\nname = \"again\"\nreopen = {}\n\
+    [[phase]]\nname = \"students of a school\"\n[phase.find]\ncollection = \"schools\"\n[[phase.find.query]]\n\
+    collection = \"students\"\nwhere = { schoolId = \"{doc.id}\" }\nsort = [\"-age\", \"note\"]\n\
+    [[phase]]\nname = \"any kind\"\n[phase.find]\ncollection = \"students\"\n[[phase.find.query]]\n\
+    collection = \"students\"\nwhere = { or = [{ note = { gte = \"{doc.note}\" }, tags = { in = [\"baba\", \"bebe\"] } }, { age = { exists = false } }] }\n\
+    sort = [\"note\", \"age\"]\nlimit = 20\n\
+    [[phase]]\nname = \"scan\"\nscan = { collection = \"students\" }\n\
+    [[phase]]\nname = \"close schools\"\ndelete = { collection = \"schools\", references = \"check\" }\n\
+    [[phase]]\nname = \"check\"\nverify = {}\n";
+
+#[test]
+fn collections_that_refer_to_each_other_have_the_answers_of_sqlite() {
+    let Some(bench) = bench() else { return };
+    let settings = format!("durability = \"none\", {URL}");
+    let body = [&postgres(", \"-c\", \"fsync=off\""), SCHOOLS, SCHOOL_PHASES].concat();
+    let indexes = "{ students = [[\"schoolId\"], [\"note\"]] }";
+    let ours = answers_as_sqlite(&bench, "postgresql", &settings, indexes, &body);
+    assert!(finding(&ours, "query_plan").unwrap().contains("(prony_records_students_1)"), "{:?}", ours.findings);
+    assert!(amount(&ours, "students of a school", Metric::Rows) >= 200.0);
+    assert!(amount(&ours, "close schools", Metric::Refused) > 0.0);
+}
+
+#[test]
+fn documents_that_would_not_come_back_are_refused_before_anything_runs() {
+    let bench = Bench::new();
+    let store = format!("[store]\nengine = \"postgresql\"\n{URL}\n");
+    bench.write("rows.ndjson", "{\"a\":1,\"b\":2}\n{\"b\":1,\"a\":2}\n");
+    for (data, said) in [
+        ("encoding = \"json\"\nfile = \"rows.ndjson\"\n", "are not in the same order everywhere"),
+        ("encoding = \"json\"\nrecords = 5\ndocument = { a = { cycle = [1, 1e16] } }\n", "the field `a` has a number"),
+        ("encoding = \"msgpack\"\nrecords = 5\ndocument = { a = { cycle = [1, 1e16] } }\n", ""),
+    ] {
+        bench.write("e.toml", format!("{}{store}[data]\n{data}[[phase]]\nname = \"load\"\nput = {{}}\n", postgres("")));
+        let output = bench.prony(&["check", "e.toml"]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.success(), said.is_empty(), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
 }

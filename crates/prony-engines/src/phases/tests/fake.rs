@@ -80,6 +80,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             collects_writes: !FULL,
             reports_removals: FULL,
             own_documents: false,
+            stores_values: false,
             compresses: false,
             server: false,
             max_key: None,
