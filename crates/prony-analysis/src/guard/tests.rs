@@ -1,5 +1,6 @@
 //! Tests each guard with a record that it must report and one that it must not.
 
+mod answers;
 mod cache;
 mod questions;
 mod refusals;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use self::answers::{answered, answers};
 use super::disturbances::{Disturbances, disturbed, disturbed_trials};
 use super::variants::{self, VariantTrials};
 use super::{Finding, Severity, percent, trial};
@@ -330,60 +332,8 @@ fn unreached_phases_yield_no_finding() {
     assert_eq!(trial::check(&with_settle, &trial_record, Nanos::from_nanos(25)), []);
 }
 
-fn answered(digest: &str, rows: impl Into<Option<u64>>) -> TrialRecord {
-    let mut with = calm();
-    with.phases[0].answer = Some(Answer { rows: rows.into(), digest: digest.into(), comparable: true });
-    with
-}
-
 pub(super) fn variant_trials<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> VariantTrials<'a> {
     VariantTrials { name: name.to_owned(), spec, trials: vec![trial] }
-}
-
-fn answers(a: &TrialRecord, b: &TrialRecord) -> Vec<Finding> {
-    let spec = spec("lmdb");
-    variants::answers_differ(&variant_trials("lmdb", &spec, a), &variant_trials("redb", &spec, b))
-}
-
-#[test]
-fn answers_that_differ_refuse_the_comparison() {
-    let found = answers(&answered("lines:aa", 10), &answered("lines:ab", 10));
-    assert_eq!((found.len(), found[0].severity), (1, Severity::Refusal));
-    assert_eq!(found[0].message, "`lmdb` and `redb` returned 10 rows each, but not the same rows");
-    assert_eq!(variants::refusal(&found).as_deref(), Some(found[0].message.as_str()));
-    let rows = answers(&answered("lines:aa", 10), &answered("lines:ab", 9));
-    assert_eq!(rows[0].message, "`lmdb` returned 10 rows, but `redb` returned 9");
-    let (spec, time) = (spec("lmdb"), "write.time".parse().unwrap());
-    let (one, other) = (answered("lines:aa", 10), answered("lines:ab", 9));
-    let [a, b] = [&one, &other].map(|trial| variant_trials("lmdb", &spec, trial));
-    assert_eq!(variants::other_answers_or_work(&a, &b, &time), Some(rows[0].message.replace("redb", "lmdb")));
-    assert_eq!(variants::other_answers_or_work(&a, &a, &time), None);
-}
-
-#[test]
-fn answers_that_programs_report_must_agree_too() {
-    assert_eq!(answers(&answered("reported:aa", None), &answered("reported:aa", None)), []);
-    assert_eq!(
-        answers(&answered("reported:aa", None), &answered("reported:aa", 7)),
-        [],
-        "one has no number, the digests agree"
-    );
-    let zero = answers(&answered("reported:aa", 0), &answered("reported:aa", 7));
-    assert_eq!(zero[0].message, "`lmdb` returned 0 rows, but `redb` returned 7", "no rows is a number");
-    let found = answers(&answered("reported:aa", None), &answered("reported:ab", 7));
-    assert_eq!(found[0].severity, Severity::Refusal);
-    assert_eq!(found[0].message, "`lmdb` and `redb` reported different answers: `aa` and `ab`");
-    assert_eq!(answers(&answered("rows:", 5), &answered("reported:aa", 5)), [], "one of them has a digest for itself");
-    let nothing_shared = answers(&answered("rows:", 5), &answered("reported:aa", None));
-    assert_eq!(nothing_shared[0].severity, Severity::Refusal);
-    assert_eq!(nothing_shared[0].message, "`redb` reported a digest, and `lmdb` none");
-    assert_eq!(
-        answers(&answered("lines:aa", None), &answered("rows:", 5))[0].message,
-        "the answers of `lmdb` and `redb` cannot be compared"
-    );
-    let rows = answers(&answered("rows:", 5), &answered("rows:", 4));
-    assert_eq!(rows[0].message, "`lmdb` returned 5 rows, but `redb` returned 4");
-    assert!(!rows[0].hint.contains("verify"), "{}", rows[0].hint);
 }
 
 /// A transaction whose commit came in a later phase was called 2.4 times faster, without a word.
@@ -402,25 +352,6 @@ fn commit_that_one_variant_has_in_a_later_phase_is_a_warning() {
     assert!(found(&single, &open).unwrap().starts_with("the transaction of `y` stays open"));
     assert!(found(&open, &single).unwrap().starts_with("the transaction of `x` stays open"));
     assert_eq!((found(&open, &open), found(&single, &single)), (None, None));
-}
-
-/// A program that left out its digest was called faster, since the number of rows was the same.
-#[test]
-fn digest_that_one_of_two_programs_leaves_out_refuses_the_comparison() {
-    let observed = |digest: &str| {
-        let mut record = answered(digest, 5);
-        record.phases[0].action = "observe".to_owned();
-        record
-    };
-    let of = |spec: &TrialSpec, a: &str, b: &str| {
-        let (a, b) = (observed(a), observed(b));
-        let found = variants::answers_differ(&variant_trials("x", spec, &a), &variant_trials("y", spec, &b));
-        found.into_iter().map(|finding| finding.message).collect::<Vec<_>>()
-    };
-    let alone = spec("lmdb");
-    assert_eq!(of(&alone, "reported:aa", "rows:"), ["`x` reported a digest, and `y` none"]);
-    assert_eq!(of(&alone, "rows:", "reported:aa"), ["`y` reported a digest, and `x` none"]);
-    assert_eq!(of(&alone, "rows:", "rows:"), [""; 0]);
 }
 
 pub(super) fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {

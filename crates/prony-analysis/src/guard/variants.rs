@@ -60,11 +60,11 @@ pub fn disagreements<'a>(
     variant: &VariantTrials<'a>,
 ) -> Vec<(&'a str, &'a Answer, &'a Answer)> {
     let (mut checked, mut found) = (BTreeSet::new(), Vec::new());
-    let alone = [baseline, variant].iter().all(|all| !has_replicas(all.spec));
+    let single = [baseline, variant].iter().all(|all| !has_replicas(all.spec));
     for (ours, theirs) in same_work(baseline, variant) {
         for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
             let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
-            let Some((a, b)) = other.and_then(|other| differing(phase, other, alone)) else { continue };
+            let Some((a, b)) = other.and_then(|other| differing(phase, other, single)) else { continue };
             let trials = [(baseline.spec, ours), (variant.spec, theirs)];
             if questions::same(baseline.spec, variant.spec, &phase.name)
                 && refusals::same_before(trials[0], trials[1], &phase.name)
@@ -307,8 +307,8 @@ fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String
     })
 }
 
-/// Two answers that differ. Programs that run `alone` have one digest each; replicas may have different ones, and then no common one.
-fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord, alone: bool) -> Option<(&'a Answer, &'a Answer)> {
+/// Two answers that differ. A `single` program has one digest; replicas may have different ones, and then no common one.
+fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord, single: bool) -> Option<(&'a Answer, &'a Answer)> {
     const NONE: &Answer = &Answer { rows: None, digest: String::new(), comparable: true };
     let (x, y) = match (&a.answer, &b.answer) {
         // Of two programs that are asked for the same, one gave none.
@@ -321,7 +321,7 @@ fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord, alone: bool) -> Option<
     let rows = x.rows.zip(y.rows).map(|(x, y)| x == y);
     let digests = (kind(x) == kind(y)).then(|| x.digest == y.digest);
     // One of two programs that are asked for the same leaves out its digest.
-    let in_part = alone && a.action == OBSERVE && kind(x) != kind(y);
+    let in_part = single && a.action == OBSERVE && kind(x) != kind(y);
     // Answers without a common part cannot be compared.
     let agree = !in_part && [rows, digests].into_iter().flatten().reduce(|a, b| a && b).unwrap_or(false);
     (comparable && !agree).then_some((x, y))

@@ -8,10 +8,8 @@ use prony_os::sample::counters::Counters;
 use prony_os::sample::parse::GroupCpu;
 use prony_os::sample::{Ended, Ends, Snapshot, readings_with_ends};
 
-use crate::figures::counted::{COUNTED, set_counted};
+use crate::figures::counted::{COUNTED, peak_of, set_counted, without_unwaited};
 use crate::figures::readings::{Readings, nanos, set};
-use crate::figures::replicas::peak_of;
-use crate::figures::span::without_unwaited;
 use crate::watched::replicas::{NEVER_BEGAN, counters};
 use crate::watched::report::{COMMAND, Commanded};
 

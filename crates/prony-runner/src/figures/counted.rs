@@ -1,14 +1,19 @@
 //! What the kernel counts of a process up to its end, as readings. Pure functions.
 
+use std::collections::BTreeSet;
+
 use prony_analysis::conclude::Observed;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::MetricKeyText;
+use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries, TICK};
 use prony_model::spec::{Action, CollectionSpec, PhaseSpec, TrialSpec};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::launch::{CpuTime, End, Usage};
+use prony_os::sample::Snapshot;
 use prony_os::sample::counters::Counters;
 
-use crate::figures::readings::{Readings, nanos, set};
-use crate::watched::replicas::NOT_INHERITED;
+use crate::figures::readings::{Readings, hidden, nanos, set, take_away};
+use crate::watched::replicas::{NEVER_BEGAN, NOT_INHERITED};
 
 /// Reads one metric from counters.
 type Count = fn(&Counters) -> Reading<f64>;
@@ -75,6 +80,57 @@ fn reads_documents(phase: &PhaseSpec, spec: &TrialSpec) -> bool {
         action if action.writes() => action.ops().and_then(|ops| spec.collection(ops)).is_some_and(is_file),
         _ => false,
     })
+}
+
+/// From this share of the CPU time of a control group on, children that nobody waited for are a part of the program whose other
+/// counters matter.
+const UNWAITED: f64 = 0.1;
+
+/// Takes away what the kernel counts of processes where their group used more CPU time than those that somebody waited for: the
+/// difference is that of children whose other counters are in none. Where it used less, processes left it.
+pub(super) fn without_unwaited(readings: &mut Readings, all: f64, waited: f64) {
+    if waited - all > (UNWAITED * waited).max(TICK.as_nanos() as f64) {
+        let [used, counted] = [waited, all].map(|time| Nanos::from_nanos(time as u64));
+        let why = format!(
+            "processes left the control group of the trial, in which {counted} of their {used} of CPU time were counted: its limits do \
+             not hold for them"
+        );
+        take_away(readings, [Metric::Cpu], &Why::NotSupported(why.into()));
+    }
+    let lost = all - waited;
+    if lost > UNWAITED * all && lost > TICK.as_nanos() as f64 {
+        let why = format!("children that nobody waited for used {} of CPU time", Nanos::from_nanos(lost as u64));
+        let parts = COUNTED.into_iter().map(|(metric, _)| metric).filter(|metric| *metric != Metric::Cpu);
+        take_away(readings, parts, &Why::NotSupported(why.into()));
+    }
+}
+
+/// The kernel's own peak of a tree that was launched by itself, where it was one process.
+pub(super) fn peak_of(
+    what: &str,
+    role: &str,
+    (end, before): (Option<&End>, Option<&(CpuTime, Usage)>),
+    (snapshots, series): (&[Snapshot], &[ProcessSeries]),
+) -> Reading<f64> {
+    let all = || snapshots.iter().flat_map(|snapshot| &snapshot.processes);
+    let in_snapshots = || all().filter(|process| process.role == role);
+    let sampled = series.iter().filter(|process| process.role == role).map(|process| process.pid);
+    let pids: BTreeSet<u32> = in_snapshots().map(|process| process.pid).chain(sampled).collect();
+    if pids.len() > 1 {
+        let why =
+            format!("the kernel keeps a peak for each process, and {what} had {} processes; see `rss.max`", pids.len());
+        return Reading::not_supported(why);
+    }
+    let reaped = match end.map_or(Reading::Missing(Why::NotReached), |end| end.usage.clone()) {
+        Reading::Measured(usage) => usage.peak,
+        Reading::Missing(why) => return Reading::Missing(why),
+    };
+    let Some((_, Usage { peak: suspended, .. })) = before else { return Reading::failed(NEVER_BEGAN) };
+    let most = in_snapshots().map(|process| process.peak).fold(reaped, Bytes::max);
+    if most <= *suspended + PEAK_SLACK {
+        return Reading::Missing(hidden(*suspended));
+    }
+    Reading::Measured(most.as_bytes() as f64)
 }
 
 #[cfg(test)]

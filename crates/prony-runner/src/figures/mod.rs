@@ -36,7 +36,7 @@ use prony_runtime::DETAIL;
 
 use crate::watched::Watched;
 use crate::watched::replicas::{Ran, Replicated};
-use readings::{Readings, nanos, not_reached, rate_of_reported, set};
+use readings::{Readings, nanos, not_reached, rate_of_reported, set, take_away};
 use span::Span;
 
 /// Every phase of the variant. `silent` is why no probe reported anything, where none did.
@@ -420,7 +420,7 @@ fn unclear(readings: &mut Readings, timed: bool) {
         can be neither left out nor counted";
     let times = [Metric::Wall, Metric::SettleTime].into_iter().chain(Sign::ALL.map(Sign::metric));
     let times = times.chain(timed.then_some(Metric::Time));
-    span::take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.into()));
+    take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.into()));
 }
 
 /// The invocations of the phase's function: how many, how long in all, and how they were spread.

@@ -94,6 +94,16 @@ pub fn set(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
     readings.insert(MetricKeyText(MetricKey::amount(metric)), reading);
 }
 
+/// Makes these metrics missing for a reason, where they are present.
+pub(crate) fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
+    for metric in metrics {
+        let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
+        if let Some(reading) = reading.filter(|reading| reading.measured().is_some()) {
+            *reading = Reading::Missing(why.clone());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use prony_model::spec::{Action, SettleSpec};

@@ -10,14 +10,14 @@ use prony_model::program::REPLICAS;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, MetricKeyText, PEAK_SLACK, ProcessSeries};
 use prony_model::units::{Bytes, Nanos, Unit};
-use prony_os::launch::{CpuTime, End, Usage};
+use prony_os::launch::Usage;
 use prony_os::sample::counters::Counters;
 use prony_os::sample::{Ended, Ends, Snapshot, phase_readings, readings_of_roles, readings_with_ends};
 use prony_runtime::ProbeLine;
 
-use crate::figures::counted::{COUNTED, counted, set_counted, without_schedule};
+use crate::figures::counted::{COUNTED, counted, peak_of, set_counted, without_schedule};
 use crate::figures::heaps;
-use crate::figures::readings::{Readings, as_one, hidden, nanos, rate_of_reported, set};
+use crate::figures::readings::{Readings, as_one, nanos, rate_of_reported, set};
 use crate::watched::Watched;
 use crate::watched::replicas::{LargestPss, NEVER_BEGAN, Ran, ReplicaEnd};
 
@@ -252,34 +252,6 @@ const fn unread(ran: &Ran) -> &'static str {
 /// The kernel's own peak, where the replica was one process.
 fn peak(ran: &Ran, inputs: Inputs<'_>) -> Reading<f64> {
     peak_of("the replica", &ran.role(), (ran.end(), ran.before.as_ref()), (inputs.snapshots, inputs.series))
-}
-
-/// The kernel's own peak of a tree that was launched by itself, where it was one process.
-pub(super) fn peak_of(
-    what: &str,
-    role: &str,
-    (end, before): (Option<&End>, Option<&(CpuTime, Usage)>),
-    (snapshots, series): (&[Snapshot], &[ProcessSeries]),
-) -> Reading<f64> {
-    let all = || snapshots.iter().flat_map(|snapshot| &snapshot.processes);
-    let in_snapshots = || all().filter(|process| process.role == role);
-    let sampled = series.iter().filter(|process| process.role == role).map(|process| process.pid);
-    let pids: BTreeSet<u32> = in_snapshots().map(|process| process.pid).chain(sampled).collect();
-    if pids.len() > 1 {
-        let why =
-            format!("the kernel keeps a peak for each process, and {what} had {} processes; see `rss.max`", pids.len());
-        return Reading::not_supported(why);
-    }
-    let reaped = match end.map_or(Reading::Missing(Why::NotReached), |end| end.usage.clone()) {
-        Reading::Measured(usage) => usage.peak,
-        Reading::Missing(why) => return Reading::Missing(why),
-    };
-    let Some((_, Usage { peak: suspended, .. })) = before else { return Reading::failed(NEVER_BEGAN) };
-    let most = in_snapshots().map(|process| process.peak).fold(reaped, Bytes::max);
-    if most <= *suspended + PEAK_SLACK {
-        return Reading::Missing(hidden(*suspended));
-    }
-    Reading::Measured(most.as_bytes() as f64)
 }
 
 /// All replicas as one: sums at each instant, sums of what they used and reported, and the time from the first one's

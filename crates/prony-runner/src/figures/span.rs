@@ -13,8 +13,8 @@ use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Ended, Ends, Processes, Snapshot, phase_readings, readings_with_ends};
 
-use crate::figures::counted::{COUNTED, set_counted};
-use crate::figures::readings::{Readings, set};
+use crate::figures::counted::{COUNTED, set_counted, without_unwaited};
+use crate::figures::readings::{Readings, set, take_away};
 use crate::watched::Watched;
 use crate::watched::replicas::counters;
 
@@ -38,47 +38,14 @@ pub(crate) struct Span<'a> {
     pub late: Nanos,
 }
 
-/// From this share of the CPU time of a control group on, children that nobody waited for are a part of the program whose other
-/// counters matter.
-const UNWAITED: f64 = 0.1;
-
 /// Counters of processes.
 fn of_processes() -> impl Iterator<Item = Metric> {
     COUNTED.into_iter().map(|(metric, _)| metric).chain([Metric::OnCpu, Metric::CpuWait])
 }
 
-/// Takes away what the kernel counts of processes where their group used more CPU time than those that somebody waited for: the
-/// difference is that of children whose other counters are in none. Where it used less, processes left it.
-pub(super) fn without_unwaited(readings: &mut Readings, all: f64, waited: f64) {
-    if waited - all > (UNWAITED * waited).max(nanos(TICK)) {
-        let [used, counted] = [waited, all].map(|time| Nanos::from_nanos(time as u64));
-        let why = format!(
-            "processes left the control group of the trial, in which {counted} of their {used} of CPU time were counted: its limits do \
-             not hold for them"
-        );
-        take_away(readings, [Metric::Cpu], &Why::NotSupported(why.into()));
-    }
-    let lost = all - waited;
-    if lost > UNWAITED * all && lost > nanos(TICK) {
-        let why = format!("children that nobody waited for used {} of CPU time", Nanos::from_nanos(lost as u64));
-        let parts = COUNTED.into_iter().map(|(metric, _)| metric).filter(|metric| *metric != Metric::Cpu);
-        take_away(readings, parts, &Why::NotSupported(why.into()));
-    }
-}
-
 /// Everything that adds up over a phase, except times.
 pub fn amounts() -> impl Iterator<Item = Metric> {
     of_processes().chain(Metric::SYNCS)
-}
-
-/// Makes these metrics missing for a reason, where they are present.
-pub(crate) fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
-    for metric in metrics {
-        let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
-        if let Some(reading) = reading.filter(|reading| reading.measured().is_some()) {
-            *reading = Reading::Missing(why.clone());
-        }
-    }
 }
 
 impl Span<'_> {

@@ -271,9 +271,7 @@ pub(crate) fn documents(database: &str) -> Vec<Value> {
     let mut parts = [floor::example(), left_out::example(), knees::example(), crash::example()];
     let left_behind = [("fill".to_owned(), 2)].into();
     let served = Effective::Services(Arc::new(EffectiveServices { services: Vec::new(), left_behind }));
-    for trial in &mut parts[2].trials {
-        trial.effective.get_or_insert_with(|| served.clone());
-    }
+    parts[2].trials.iter_mut().for_each(|trial| trial.effective = Some(served.clone()));
     let mut all: Vec<Value> =
         [full].iter().chain(&whole_runs).chain(&parts).map(|data| json_document::of(data, None)).collect();
     all.push(report_profile::example(database));
