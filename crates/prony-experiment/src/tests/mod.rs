@@ -97,7 +97,8 @@ impl EngineCatalog for Engines {
             longest: Bytes::from_bytes(20),
             unnamed: None,
             names: Default::default(),
-            altered: path.starts_with("order").then(|| Altered { field: vec!["in".to_owned()], part: Part::Order }),
+            altered: (path.as_os_str() == "order.ndjson")
+                .then(|| Altered { field: vec!["in".to_owned()], part: Part::Order }),
         };
         Ok((file, vec![outer]))
     }
