@@ -12,7 +12,7 @@ use prony_os::launch::{Capture, Captured};
 const CAPTURED: usize = 4 << 10;
 
 /// No pattern is searched for in a longer line: what is cut off might belong to what it finds.
-const LONGEST_LINE: usize = 64 << 10;
+const LONGEST_LINE: usize = 1 << 20;
 
 /// Buffers read in one go, so that a fast writer on one stream does not starve the other streams.
 const ROUNDS: usize = 8;

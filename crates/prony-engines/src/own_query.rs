@@ -83,7 +83,8 @@ impl Bound {
 /// A number as a decimal. A whole one has all its digits: the shortest decimal for which a float is the nearest is another number
 /// above 2^53, which whole numbers may lie between.
 pub(crate) fn decimal(number: f64) -> String {
-    if number.fract() == 0.0 { format!("{number:.0}") } else { format!("{number:e}") }
+    // As documents write it: of a tie, other formatters may take the other of two decimals that are as short.
+    if number.fract() == 0.0 { format!("{number:.0}") } else { serde_json::to_string(&number).unwrap_or_default() }
 }
 
 /// The least text above all that begin with this one; `None` where all above it begin so.

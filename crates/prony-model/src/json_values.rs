@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct NameOrder(pub Vec<(String, NameOrder)>);
 
 impl NameOrder {
+    /// How many objects lie in one another.
+    pub(crate) fn depth(&self) -> usize {
+        self.0.iter().map(|(_, inner)| 1 + inner.depth()).max().unwrap_or(0)
+    }
+
     /// Whether no object has a name.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -33,11 +38,17 @@ pub enum Part {
     Order,
     /// More different names in lists than [`MOST_NAMES`].
     Names,
+    /// Objects that lie deeper in one another than [`MOST_NESTED`].
+    Nested,
     /// A number whose form is not known from its value.
     Number,
     /// A text or name that `jsonb` does not have, or whose place among others cannot be bounded.
     Text,
 }
+
+/// The most objects in one another of which the order of names is recorded: each is two levels of JSON in the plan of a trial, of
+/// which its reader takes 128.
+pub const MOST_NESTED: usize = 30;
 
 /// The most names of which the order is recorded.
 pub const MOST_NAMES: usize = 10_000;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{DocumentSpec, FieldSpec, FieldValue, Generator};
-use crate::json_values::{Altered, MOST_NAMES, NameOrder, Part};
+use crate::json_values::{Altered, MOST_NAMES, MOST_NESTED, NameOrder, Part};
 use crate::key::KeySpec;
 
 /// A whole float from here on is written like a whole number by `numeric`: JSON writes it with an exponent.
@@ -73,10 +73,14 @@ impl Observed {
     pub fn finish(self) -> Result<NameOrder, Altered> {
         match self.altered {
             Some(altered) => Err(altered),
-            None => self.objects.order().map_err(|mut field| {
-                field.reverse();
-                Altered { field, part: Part::Order }
-            }),
+            None => {
+                let order = self.objects.order().map_err(|mut field| {
+                    field.reverse();
+                    Altered { field, part: Part::Order }
+                })?;
+                let nested = Altered { field: Vec::new(), part: Part::Nested };
+                if order.depth() > MOST_NESTED { Err(nested) } else { Ok(order) }
+            }
         }
     }
 }
@@ -211,6 +215,13 @@ mod tests {
     use super::*;
     use crate::document::Encoding;
     use crate::units::Fraction;
+
+    #[test]
+    fn order_of_objects_that_lie_too_deep_is_not_recorded() {
+        let nested = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        assert!(of(&[&nested(MOST_NESTED)]).is_ok());
+        assert_eq!(of(&[&nested(MOST_NESTED + 1)]).unwrap_err().part, Part::Nested);
+    }
 
     fn of(rows: &[&str]) -> Result<NameOrder, Altered> {
         let mut observed = Observed::default();

@@ -285,7 +285,8 @@ pub(crate) fn flooded(record: &TrialRecord) -> Option<Finding> {
 fn lines_too_long(record: &TrialRecord) -> Option<Finding> {
     let output = &record.program()?.output;
     let lines = Some(output.stdout.too_long + output.stderr.too_long).filter(|lines| *lines > 0)?;
-    let message = format!("{} longer than 64 KiB, and no pattern was searched for in them", count(lines, "line is"));
+    let are = if lines == 1 { "is" } else { "are" };
+    let message = format!("{} {are} longer than 1 MiB, and no pattern was searched for there", count(lines, "line"));
     let hint = "write what the patterns of phases search for in lines of their own";
     Some(Finding::of("lines_too_long", Severity::Warning, message, hint).with(json!({ "lines": lines })))
 }

@@ -9,8 +9,8 @@ use prony_model::record::TrialRecord;
 use prony_model::spec::{BACKGROUND, PhaseSpec};
 use prony_model::units::Unit;
 
-/// By which share amounts of records may differ that were stored or removed for a given time, before times are not compared; what is
-/// as large as these amounts may differ by no more than [`WORK`].
+/// By which share amounts of records may differ that were stored or removed for a given time. The size of the store is as large as they
+/// are: for it they may differ by no more than [`WORK`].
 const AMOUNT: f64 = 0.10;
 
 /// Why a metric is not compared of a phase that works on other amounts. Where the two variants were to store other amounts, times
@@ -34,7 +34,9 @@ pub(super) fn unequal(
     let earlier = baseline.spec.phases.iter().take_while(|earlier| earlier.name != phase.name);
     let mut requested = earlier.filter(|earlier| leaves_for(earlier, phase)).filter(counts);
     by_speed
-        .find_map(|earlier| other_operations(earlier, baseline, variant, if is_of_speed { AMOUNT } else { WORK }))
+        .find_map(|earlier| {
+            other_operations(earlier, baseline, variant, if metric == Metric::Disk { WORK } else { AMOUNT })
+        })
         .or_else(|| requested.find_map(|earlier| other_requests(earlier, baseline, variant)))
 }
 

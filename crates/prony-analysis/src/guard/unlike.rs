@@ -140,9 +140,10 @@ fn is_before_the_end_of(trial: &TrialRecord, since: &str, phase: &str) -> bool {
     began.zip(ended).is_none_or(|(began, ended)| began < ended)
 }
 
-/// Prony ended a replica itself, when the program had ended: what was measured of its processes says how long it let them run.
+/// Prony ended a replica itself, when the program had ended, in most trials: times and counts of its processes say how long it let
+/// them run. What they held meanwhile is memory of theirs all the same.
 fn ended_by_prony(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
-    let instance = name.instance.as_deref()?;
+    let instance = name.instance.as_deref().filter(|_| !name.key.metric.is_gauge())?;
     let is_of = |copy: &Replica| {
         let within = instance.strip_prefix(copy.instance.as_str());
         instance == REPLICAS || within.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -154,7 +155,8 @@ fn ended_by_prony(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, nam
         let replicas = trial.program().and_then(|program| program.replicas.as_ref());
         replicas.is_some_and(|replicas| replicas.copies.iter().any(is_cut))
     };
-    let with = [baseline, variant].into_iter().find(|all| all.trials.iter().any(|trial| copies(trial)))?;
+    let share = |all: &&VariantTrials<'_>| mean(all, |trial| f64::from(copies(trial)));
+    let with = [baseline, variant].into_iter().find(|all| share(all) > LEFT_BEHIND)?;
     Some(format!(
         "replicas of `{}` were still running when the program had ended, and prony killed them: `{name}` is that of work which was \
          not over",

@@ -35,9 +35,11 @@ impl Gate {
         if self.metric.key.metric.better() == Better::Neither && self.is_of_less() { -bound } else { bound }
     }
 
-    /// Whether more blocks could decide it.
+    /// Whether more blocks could let it fail or pass: none of its comparisons fails, and one is not decided.
     pub fn is_open(&self, lines: &[Line], data: &RunData) -> bool {
-        Verdicted::of(self, lines, &data.trials).answer() == Answer::Unsure
+        let answers = Verdicted::of(self, lines, &data.trials).answers;
+        let any = |wanted| answers.iter().any(|(answer, _)| *answer == wanted);
+        any(Answer::Unsure) && !any(Answer::Fails)
     }
 
     /// Whether the gate forbids values below the baseline's.

@@ -289,14 +289,22 @@ fn extent(pair: &Pair, comparison: &Comparison, level: &str) -> String {
         Some((_, None)) => String::new(),
         Some((ratio, Some(interval))) => {
             let text = percent_interval(interval, ratio >= 1.0);
-            format!(" ({level}{})", text.strip_prefix("0.0 ").map(|rest| format!("above 0 {rest}")).unwrap_or(text))
+            format!(
+                " ({level}{})",
+                text.strip_prefix("0.0 ").map(|rest| format!("above 0 {}", bounded(rest))).unwrap_or(text)
+            )
         }
     }
 }
 
+/// The rest of an interval after its lower end; that is a bound already where there is no upper one.
+fn bounded(rest: &str) -> &str {
+    rest.trim_end_matches("or more").trim_end()
+}
+
 /// An interval that Holm's test cuts at 1, which it rejects: 1 itself is not in it.
 fn open_at_one(text: &str) -> String {
-    let above = text.strip_prefix("1.000 ").map(|rest| format!("above 1 {rest}"));
+    let above = text.strip_prefix("1.000 ").map(|rest| format!("above 1 {}", bounded(rest)).trim_end().to_owned());
     let below = || text.strip_suffix(" 1.000").map(|rest| format!("{rest} below 1"));
     above.or_else(below).unwrap_or_else(|| text.to_owned())
 }

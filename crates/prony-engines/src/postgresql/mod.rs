@@ -224,6 +224,7 @@ impl Store for PostgresqlStore {
             tables::make(control, tables, &self.comment)?;
         }
         if tables.iter().any(|table| table.documents.is_some()) {
+            settings::compares_texts_by_bytes(&self.in_force.read_back)?;
             let indexes = tables::indexes(control, tables).map_err(while_("reading the indexes"))?;
             self.in_force.read_back.insert("indexes".to_owned(), indexes.into());
         }

@@ -36,6 +36,11 @@ pub(super) fn name(table: &Table) -> String {
     format!("{}{end}", &whole[..LONGEST_NAME - NUMBER - end.len()])
 }
 
+/// The name of an index, or of the key's constraint, with which no table's can collide: they share a name space.
+pub(super) fn index_name(table: &str, number: impl std::fmt::Display) -> String {
+    format!("{table}#{number}")
+}
+
 /// A name as SQL.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{name}\"")
@@ -53,7 +58,7 @@ pub(super) fn index(table: &Table, documents: &Documents, number: usize, fields:
     };
     let columns: Vec<String> = fields.iter().map(column).collect();
     let (name, columns) = (name(table), columns.join(", "));
-    let index = quoted(&format!("{name}_{}", number + 1));
+    let index = quoted(&index_name(&name, number + 1));
     format!("CREATE INDEX IF NOT EXISTS {index} ON {}({columns}, k)", quoted(&name))
 }
 
@@ -277,7 +282,7 @@ mod tests {
         assert_eq!(
             index(&Table::default(), &documents, 0, &fields),
             format!(
-                "CREATE INDEX IF NOT EXISTS \"prony_records_1\" ON \"prony_records\"(((v -> 'n')::numeric) NULLS FIRST, \
+                "CREATE INDEX IF NOT EXISTS \"prony_records#1\" ON \"prony_records\"(((v -> 'n')::numeric) NULLS FIRST, \
                  ((v -> 'in' ->> 't') COLLATE \"C\") NULLS FIRST, ({some}) NULLS FIRST, k)"
             )
         );

@@ -5,15 +5,17 @@
 //! survive are a prefix of the commit order. With `fsync = off`, or pages that are not written whole to the log
 //! (`full_page_writes = off`), a power failure may damage the database ("write ahead log" in its chapter 20.5).
 
-use prony_model::record::effective::{NamedSettings, Promise};
+use prony_model::record::effective::{NamedSettings, Promise, Setting};
 use prony_model::spec::{Durability, StoreSpec};
 
-use crate::driver::{OptionFault, OptionSpec};
+use super::ENGINE;
+use crate::driver::{EngineError, OptionFault, OptionSpec};
 use crate::options::{self, Config, one_of, option, promise};
 
 /// Settings that are read back.
-pub(super) const READ_BACK: [&str; 17] = [
+pub(super) const READ_BACK: [&str; 18] = [
     "server_version",
+    "server_encoding",
     "fsync",
     "full_page_writes",
     "synchronous_commit",
@@ -79,6 +81,20 @@ pub(super) const fn synchronous_commit(class: Durability) -> &'static str {
     if matches!(class, Durability::Volatile) { "off" } else { "on" }
 }
 
+/// Whether the order of texts by their bytes (`COLLATE "C"`) is that of their characters: the server compares them in the database's
+/// encoding.
+pub(super) fn compares_texts_by_bytes(read_back: &NamedSettings) -> Result<(), EngineError> {
+    match read_back.get("server_encoding") {
+        Some(Setting::Text(encoding)) if !matches!(encoding.as_str(), "UTF8" | "SQL_ASCII") => {
+            let what = format!(
+                "JSON documents in a database whose encoding is {encoding} (hint: use one with `ENCODING UTF8`)"
+            );
+            Err(EngineError::Unsupported { engine: ENGINE, what })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The class of what the server reports; `None` where it reports something else than it documents.
 pub(super) fn class(read_back: &NamedSettings) -> Option<Durability> {
     let text = |name: &str| match read_back.get(name) {
@@ -96,6 +112,12 @@ pub(super) fn class(read_back: &NamedSettings) -> Option<Durability> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_need_an_encoding_in_the_order_of_characters() {
+        let of = |encoding: &str| compares_texts_by_bytes(&[("server_encoding".to_owned(), encoding.into())].into());
+        assert!(of("UTF8").is_ok() && of("SQL_ASCII").is_ok() && of("WIN1252").is_err());
+    }
 
     #[test]
     fn class_follows_from_what_the_server_reports() {

@@ -119,9 +119,9 @@ pub(super) fn claim(control: &mut Connection, marker: &Path) -> Result<String, E
 
 /// The statements that make a table. It is in the first schema of the search path, which exists.
 fn create(name: &str, values: &str, comment: &str) -> String {
-    let table = quoted(name);
+    let (table, key) = (quoted(name), quoted(&query::index_name(name, "key")));
     format!(
-        "CREATE TABLE {table}(k bytea NOT NULL PRIMARY KEY, v {values} NOT NULL); ALTER TABLE {table} ALTER k SET STORAGE PLAIN; \
+        "CREATE TABLE {table}(k bytea NOT NULL CONSTRAINT {key} PRIMARY KEY, v {values} NOT NULL); ALTER TABLE {table} ALTER k SET STORAGE PLAIN; \
          COMMENT ON TABLE {table} IS '{comment}'"
     )
 }

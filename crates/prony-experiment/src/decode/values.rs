@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::catalog::EngineFacts;
-use prony_model::json_values::{Altered, MOST_NAMES, Part};
+use prony_model::json_values::{Altered, MOST_NAMES, MOST_NESTED, Part};
 use prony_model::spec::{CollectionSpec, Encoding};
 
 /// Documents of which an engine stores the values, and whose text does not follow from these; `node` is the table of the collection.
@@ -37,6 +37,7 @@ fn found(altered: &Altered, of: &str) -> String {
     };
     match altered.part {
         Part::Order => format!("and the names in {place} are not in the same order everywhere"),
+        Part::Nested => format!("and they have more than {MOST_NESTED} objects in one another"),
         Part::Names => format!("and lists in {place} have more than {MOST_NAMES} different names"),
         Part::Number => {
             format!("and {place} has a number that it would write in another form: -0.0, or a float of 1e16 or more")
@@ -48,7 +49,9 @@ fn found(altered: &Altered, of: &str) -> String {
 const fn advice(part: Part) -> &'static str {
     match part {
         Part::Order => "write the fields in one order, or leave the variant out with `[design] skip`",
-        Part::Names | Part::Text => "change the documents, or leave the variant out with `[design] skip`",
+        Part::Nested | Part::Names | Part::Text => {
+            "change the documents, or leave the variant out with `[design] skip`"
+        }
         Part::Number => "write the number as a text, or leave the variant out with `[design] skip`",
     }
 }

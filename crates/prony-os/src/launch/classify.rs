@@ -56,13 +56,14 @@ impl Evidence {
 
 /// Messages of language runtimes that reach their own heap limit: how the line begins, and what it contains. The same words within
 /// other lines may be those of a test or a log.
-const HEAP_MESSAGES: [(&str, &str); 9] = [
+const HEAP_MESSAGES: [(&str, &str); 10] = [
     ("FATAL ERROR: ", "JavaScript heap out of memory"),
     ("Exception", "java.lang.OutOfMemoryError"),
     ("java.lang.OutOfMemoryError", ""),
     ("Terminating due to java.lang.OutOfMemoryError", ""),
     ("Aborting due to java.lang.OutOfMemoryError", ""),
-    ("Unhandled exception. System.OutOfMemoryException", ""),
+    ("Unhandled exception. ", "System.OutOfMemoryException"),
+    ("System.OutOfMemoryException", ""),
     ("PHP Fatal error: ", "Allowed memory size of"),
     ("Fatal error: ", "Allowed memory size of"),
     ("Heap exhausted", ""),
@@ -158,7 +159,11 @@ fn heap_message(evidence: &Evidence) -> Option<&str> {
         Status::Exited(_) => None,
     };
     let fits = signal.map_or(evidence.status != Status::Exited(0), |signal| ABORTS.contains(&signal));
-    let says = |line: &&str| HEAP_MESSAGES.iter().any(|(begin, has)| line.starts_with(begin) && line.contains(has));
+    let begins = |line: &str| HEAP_MESSAGES.iter().any(|(begin, has)| line.starts_with(begin) && line.contains(has));
+    // Some runtimes write the program's name before.
+    let after_name =
+        |line: &'_ str| line.split_once(": ").is_some_and(|(name, rest)| !name.contains(' ') && begins(rest));
+    let says = |line: &&str| begins(line) || after_name(line);
     let mut lines = evidence.messages.lines().map(str::trim);
     lines.find(says).filter(|_| fits && evidence.ended_by_us.is_none())
 }
@@ -297,6 +302,8 @@ mod tests {
         assert_eq!(outcome_of(says, Status::Exited(0)), Outcome::Ok);
         let java = |e: &mut Evidence| e.messages = "Exception: java.lang.OutOfMemoryError: Java heap space".into();
         assert_eq!(outcome_of(java, Status::Exited(1)), memory(OutOfMemory::Runtime));
+        let haskell = |e: &mut Evidence| e.messages = "prog: Heap exhausted;\nprog: Current maximum heap size".into();
+        assert_eq!(outcome_of(haskell, Status::Exited(251)), memory(OutOfMemory::Runtime));
         // Another fault of a program that has the words in its output.
         assert_eq!(outcome_of(java, Status::Signalled(libc::SIGSEGV)), Outcome::Crashed { signal: libc::SIGSEGV });
         assert_eq!(outcome_of(java, Status::Exited(139)), Outcome::Failed { code: Some(139) });

@@ -132,9 +132,9 @@ fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_aborts: &[
 
 /// The outcome of a program, and the evidence for it.
 fn of_program(success: &[i32], watched: &Watched, heap_aborts: &[ProbeLine]) -> (Outcome, Vec<String>) {
-    // If its output is not captured, the runtime's own report still says why it aborted.
+    // If its output is not captured, the runtime's own report still says why it aborted: as it is written to the output.
     let reported = heap_aborts.iter().filter_map(|abort| match &abort.event {
-        ProbeEvent::HeapAbort { what, .. } => Some(what.clone()),
+        ProbeEvent::HeapAbort { what, .. } => Some(format!("FATAL ERROR: {what}")),
         _ => None,
     });
     let texts: Vec<String> = watched.output.iter().rev().map(Captured::text).chain(reported).collect();

@@ -120,7 +120,7 @@ impl Report {
             (Some(Fault::Garbled(what)), _) => {
                 (Outcome::Failed { code: None }, vec![format!("the worker violated the protocol: {what}")])
             }
-            (Some(Fault::Command { outcome, evidence }), _) => (outcome.clone(), evidence.clone()),
+            (Some(Fault::Command { outcome, evidence }), _) => (*outcome, evidence.clone()),
             (Some(Fault::Failed { failure, message }), _) => (failed(*failure, end), vec![message.clone()]),
         }
     }

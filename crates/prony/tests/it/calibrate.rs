@@ -160,7 +160,7 @@ fn what_cannot_be_done_is_2_and_says_why() {
     let output = prony(&["calibrate"], Path::new("/nowhere/at/all"));
     assert_eq!(output.status.code(), Some(2));
     let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(messages.starts_with("error: cannot find `/nowhere/at/all`"), "{messages}");
+    assert!(messages.starts_with("error: there is no folder `/nowhere/at/all`"), "{messages}");
     let scratch = scratch();
     let output = prony(&["calibrate", "--only", "mercury"], scratch.path());
     assert_eq!(output.status.code(), Some(2));

@@ -75,13 +75,12 @@ fn waiting_for_an_idle_program_blocks_nothing() {
     let script = "echo begin; sleep 0.1; echo loaded; sleep 0.3; echo late; sleep 600";
     let phases = "[[phase]]\nname = \"load\"\nbegin = { line = '^begin' }\nend = { line = '^loaded' }\n\
                   [[phase]]\nname = \"settle\"\nbegin = { after = \"load\" }\nend = { settle = { quiet = \"2 s\" } }\nthen = \"stop\"\n\
-                  [[phase]]\nname = \"late\"\nbegin = { after = \"load\" }\nend = { line = '^late' }\n\
-                  [[phase]]\nname = \"farewell\"\nbegin = { after = \"settle\" }\n";
+                  [[phase]]\nname = \"late\"\nbegin = { after = \"load\" }\nend = { line = '^late' }\n";
     let trial = trial(script, phases);
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     assert!(trial.phases.iter().all(|phase| phase.completion == Completion::Complete), "{:?}", guards(&trial));
-    let [load, settle, late, farewell] = ["load", "settle", "late", "farewell"].map(|name| phase(&trial, name));
-    assert_eq!([settle.begin, late.begin, farewell.begin], [load.end, load.end, settle.end]);
+    let [load, settle, late] = ["load", "settle", "late"].map(|name| phase(&trial, name));
+    assert_eq!([settle.begin, late.begin], [load.end, load.end]);
     assert!(late.end < settle.end, "the line was read while the watch went on");
 }
 

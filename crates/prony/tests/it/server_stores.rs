@@ -168,7 +168,7 @@ fn documents_have_the_answers_of_sqlite_and_use_indexes_of_the_server() {
     let body = [&postgres(", \"-c\", \"fsync=off\""), server_documents::DATA, server_documents::PHASES].concat();
     let ours = answers_as_sqlite(&bench, "postgresql", &settings, "[[\"isOdd\", \"step\"], [\"name\"]]", &body);
     let plan = finding(&ours, "query_plan").unwrap();
-    assert!(plan.contains("Index Scan (prony_records_1)"), "{plan}");
+    assert!(plan.contains("Index Scan (prony_records#1)"), "{plan}");
     let store = ours.effective.as_ref().unwrap().store().unwrap();
     let in_force = store.in_force.as_ref().unwrap();
     let Some(Setting::Texts(indexes)) = in_force.read_back.get("indexes") else { panic!("{in_force:?}") };

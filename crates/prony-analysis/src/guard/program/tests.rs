@@ -183,6 +183,20 @@ fn a_store_that_is_not_there_or_was_there_before_or_takes_long_is_named() {
     assert_eq!(of(Outcome::Ok, None), [""; 0]);
 }
 
+/// The first 64 KiB of a line were read as if they were all of it, and gave a part of a number.
+#[test]
+fn lines_that_were_too_long_are_counted() {
+    let wrote = |too_long: u64| Captured { too_long, ..Captured::default() };
+    let found = |stdout: u64, stderr: u64| {
+        let output = Output { stdout: wrote(stdout), stderr: wrote(stderr) };
+        let found = check(&record(Outcome::Ok, EffectiveProgram { output, ..EffectiveProgram::default() }));
+        found.into_iter().find(|finding| finding.guard == "lines_too_long").map(|finding| finding.message)
+    };
+    assert_eq!(found(0, 0), None);
+    assert!(found(2, 1).unwrap().starts_with("3 lines are longer than 1 MiB"), "{:?}", found(2, 1));
+    assert!(found(0, 1).unwrap().starts_with("1 line is longer than 1 MiB"));
+}
+
 #[test]
 fn floods_leftovers_and_strange_marks_are_counted() {
     let wrote = |mib: u64| Captured { total: mib << 20, ..Captured::default() };

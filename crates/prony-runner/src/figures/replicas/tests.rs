@@ -3,7 +3,8 @@ use prony_boundaries::tracker::Tracker;
 use prony_model::program::ObserveSpec;
 use prony_model::record::ProcessSample;
 use prony_model::spec::{Action, PhaseSpec};
-use prony_os::launch::{Captured, CpuTime};
+use prony_model::units::Bytes;
+use prony_os::launch::{Captured, CpuTime, Usage};
 use prony_os::sample::snapshot::ProcessSnapshot;
 
 use super::*;
