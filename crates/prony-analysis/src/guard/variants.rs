@@ -60,11 +60,10 @@ pub fn disagreements<'a>(
     variant: &VariantTrials<'a>,
 ) -> Vec<(&'a str, &'a Answer, &'a Answer)> {
     let (mut checked, mut found) = (BTreeSet::new(), Vec::new());
-    let single = [baseline, variant].iter().all(|all| !has_replicas(all.spec));
     for (ours, theirs) in same_work(baseline, variant) {
         for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
             let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
-            let Some((a, b)) = other.and_then(|other| differing(phase, other, single)) else { continue };
+            let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
             let trials = [(baseline.spec, ours), (variant.spec, theirs)];
             if questions::same(baseline.spec, variant.spec, &phase.name)
                 && refusals::same_before(trials[0], trials[1], &phase.name)
@@ -307,8 +306,8 @@ fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String
     })
 }
 
-/// Two answers that differ. A `single` program has one digest; replicas may have different ones, and then no common one.
-fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord, single: bool) -> Option<(&'a Answer, &'a Answer)> {
+/// Two answers that differ.
+fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, &'a Answer)> {
     const NONE: &Answer = &Answer { rows: None, digest: String::new(), comparable: true };
     let (x, y) = match (&a.answer, &b.answer) {
         // Of two programs that are asked for the same, one gave none.
@@ -320,15 +319,12 @@ fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord, single: bool) -> Option
     let comparable = x.comparable && y.comparable && a.action == b.action;
     let rows = x.rows.zip(y.rows).map(|(x, y)| x == y);
     let digests = (kind(x) == kind(y)).then(|| x.digest == y.digest);
-    // One of two programs that are asked for the same leaves out its digest.
-    let in_part = single && a.action == OBSERVE && kind(x) != kind(y);
+    // One of two programs that are asked for the same leaves out its digest. Replicas that each have their own leave out none.
+    let in_part =
+        a.action == OBSERVE && kind(x) != kind(y) && ![x, y].iter().any(|answer| kind(answer) == Some("parts"));
     // Answers without a common part cannot be compared.
     let agree = !in_part && [rows, digests].into_iter().flatten().reduce(|a, b| a && b).unwrap_or(false);
     (comparable && !agree).then_some((x, y))
-}
-
-fn has_replicas(spec: &TrialSpec) -> bool {
-    spec.subject.program().is_some_and(|program| program.replicas.is_some())
 }
 
 fn kind_of_digest(answer: &Answer) -> Option<&str> {
@@ -370,7 +366,7 @@ fn disagreement(
     };
     let itself = same_work(baseline, baseline).into_iter().any(|(one, other)| {
         let of = |trial: &'_ TrialRecord| trial.phases.iter().find(|found| found.name == phase).cloned();
-        of(one).zip(of(other)).is_some_and(|(one, other)| differing(&one, &other, true).is_some())
+        of(one).zip(of(other)).is_some_and(|(one, other)| differing(&one, &other).is_some())
     });
     let hint = if itself {
         "two trials of the baseline differ too: what is random in answers, such as ids and times, has to be left out (`without` of \

@@ -152,8 +152,8 @@ pub fn answer(all: &[Ran]) -> Option<Answer> {
     };
     let digest = match (same, rows, apart) {
         (Some(digest), ..) => format!("reported:{digest}"),
-        (None, Some(_), _) => "rows:".to_owned(),
-        (None, None, true) => format!("parts:{}", all.len()),
+        (None, _, true) => "parts:".to_owned(),
+        (None, Some(_), false) => "rows:".to_owned(),
         (None, None, false) => return None,
     };
     Some(Answer { rows, comparable: rows.is_some() || !apart, digest })

@@ -6,7 +6,7 @@ use prony_model::metric::MetricKey;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::program::{ObserveSpec, ProgramSpec};
 use prony_model::reading::Reading;
-use prony_model::record::effective::Output;
+use prony_model::record::effective::{EffectiveServices, Output};
 use prony_model::record::{Captured, Conditions, DiskUsage, Effective, EffectiveProgram, MetricKeyText, SettleResult};
 use prony_model::spec::{Action, Limits, PhaseSpec, Subject};
 use prony_model::trial::{Label, PlannedTrial};
@@ -181,6 +181,17 @@ fn a_store_that_is_not_there_or_was_there_before_or_takes_long_is_named() {
     assert_eq!(of(Outcome::Ok, store(true, some, true, 50_000_000)), [""; 0], "it began with a copy of its own");
     assert_eq!(of(Outcome::Ok, store(true, Some(0), false, 50_000_001)), ["store_read_long"]);
     assert_eq!(of(Outcome::Ok, None), [""; 0]);
+}
+
+#[test]
+fn what_commands_beside_services_left_is_counted_by_phase() {
+    let mut ran = record(Outcome::Ok, EffectiveProgram::default());
+    let left_behind = [("fill".to_owned(), 2)].into();
+    ran.effective = Some(Effective::Services(Arc::new(EffectiveServices { services: Vec::new(), left_behind })));
+    let found = left_by_commands(&ran);
+    let [found] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("left_behind", Some("fill")));
+    assert!(found.message.contains("prony killed 2 processes of it still running"), "{}", found.message);
 }
 
 /// The first 64 KiB of a line were read as if they were all of it, and gave a part of a number.

@@ -71,4 +71,5 @@ fn digest_that_one_of_two_programs_leaves_out_refuses_the_comparison() {
     assert_eq!(of(&spec, "reported:aa", "rows:"), ["`x` reported a digest, and `y` none"]);
     assert_eq!(of(&spec, "rows:", "reported:aa"), ["`y` reported a digest, and `x` none"]);
     assert_eq!(of(&spec, "rows:", "rows:"), [""; 0]);
+    assert_eq!(of(&spec, "parts:", "reported:aa"), [""; 0], "replicas have a digest each");
 }

@@ -341,7 +341,7 @@ fn an_answer_is_that_of_all_of_them() {
     let same = of(["1 ops, 4 rows, digest a", "1 ops, 5 rows, digest a"]).unwrap();
     assert_eq!((same.rows, same.digest.as_str()), (Some(9), "reported:a"));
     let shared_out = of(["1 ops, 4 rows, digest a", "1 ops, 5 rows, digest b"]).unwrap();
-    assert_eq!((shared_out.rows, shared_out.digest.as_str()), (Some(9), "rows:"), "how it is shared out is chance");
+    assert_eq!((shared_out.rows, shared_out.digest.as_str()), (Some(9), "parts:"), "how it is shared out is chance");
     assert_eq!(of(["1 ops, 4 rows", "1 ops"]), None);
     let parts = of(["1 ops, digest a", "1 ops, digest b"]).unwrap();
     assert!(
