@@ -451,10 +451,10 @@ fn queries_use_the_indexes_that_the_server_reports() {
     let of_both = plan(vec![flag(), ("in.n", Test::Gte(constant(7)))], &["in.n"], Some(9));
     assert_eq!(of_both, "Limit of Index Scan (prony_records#1)");
     for (field, test, index) in [
-        ("zz", Test::In(vec![text("17")]), "(prony_records_2)"),
-        ("zz", Test::In(vec![text("17"), text("18")]), "(prony_records_2)"),
-        ("zz", Test::Prefix(text("17")), "(prony_records_2)"),
-        ("some", Test::In(vec![text("x")]), "(prony_records_3)"),
+        ("zz", Test::In(vec![text("17")]), "(prony_records#2)"),
+        ("zz", Test::In(vec![text("17"), text("18")]), "(prony_records#2)"),
+        ("zz", Test::Prefix(text("17")), "(prony_records#2)"),
+        ("some", Test::In(vec![text("x")]), "(prony_records#3)"),
         ("some", Test::Gt(constant(3)), "(prony_records#key)"),
     ] {
         let shown = plan(vec![(field, test.clone())], &[], None);
@@ -463,7 +463,7 @@ fn queries_use_the_indexes_that_the_server_reports() {
     let Some(Setting::Texts(indexes)) = store.in_force().unwrap().read_back.get("indexes").cloned() else { panic!() };
     assert_eq!(indexes.len(), 4, "{indexes:?}");
     assert!(indexes.iter().any(|index| index.contains("prony_records#key") && index.contains("(k)")), "{indexes:?}");
-    let text = indexes.iter().find(|index| index.contains("prony_records_2")).unwrap();
+    let text = indexes.iter().find(|index| index.contains("prony_records#2")).unwrap();
     assert!(text.contains("COLLATE \"C\" NULLS FIRST, k)"), "{text}");
     store.close().unwrap();
 }
