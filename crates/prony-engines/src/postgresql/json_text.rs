@@ -191,9 +191,18 @@ mod tests {
             FieldValue::List(items) => format!("[{}]", items.iter().map(jsonb).collect::<Vec<_>>().join(", ")),
             // Numbers have no exponent, and as many digits behind the point as were written.
             FieldValue::Float(number) if number.fract() == 0.0 => format!("{number:.1}"),
-            FieldValue::Float(number) => format!("{number}"),
+            FieldValue::Float(number) => without_exponent(&serde_json::to_string(number).unwrap()),
             value => serde_json::to_string(value).unwrap(),
         }
+    }
+
+    /// A decimal below 1 that may have an exponent, in digits.
+    fn without_exponent(text: &str) -> String {
+        let Some((number, by)) = text.split_once('e') else { return text.to_owned() };
+        let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
+        let whole = number.split('.').next().unwrap_or_default().len() as i32;
+        let zeros = "0".repeat((-by.parse::<i32>().unwrap() - whole) as usize);
+        format!("{sign}0.{zeros}{}", number.replace('.', ""))
     }
 
     fn value() -> impl Strategy<Value = FieldValue> {
