@@ -87,6 +87,17 @@ pub(crate) fn decimal(number: f64) -> String {
     if number.fract() == 0.0 { format!("{number:.0}") } else { serde_json::to_string(&number).unwrap_or_default() }
 }
 
+/// A step of a plan, with the index that it uses, before those that it reads from.
+pub(crate) fn plan_step(step: Option<&str>, index: Option<&str>, inputs: &[String]) -> String {
+    let step = step.unwrap_or("?");
+    let index = index.map(|name| format!(" ({name})")).unwrap_or_default();
+    match inputs {
+        [] => format!("{step}{index}"),
+        [input] => format!("{step}{index} of {input}"),
+        several => format!("{step}{index} of [{}]", several.join(", ")),
+    }
+}
+
 /// The least text above all that begin with this one; `None` where all above it begin so.
 pub(crate) fn above(prefix: &str) -> Option<String> {
     let mut prefix = prefix.to_owned();
@@ -106,6 +117,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn decimals_are_those_of_documents_also_of_ties() {
+        // Each lies in the midst of two decimals that are as short.
+        for number in [2f64.powi(-25), 1_125_899_906_842_624.25, 667_020_902_720_176.25, 0.1, -1e-7] {
+            assert_eq!(decimal(number), serde_json::to_string(&number).unwrap());
+        }
+        assert_eq!(decimal(1e20), "100000000000000000000", "documents have no such number");
+    }
+
+    #[test]
     fn least_text_above_a_beginning_skips_surrogates() {
         assert_eq!(above("a\u{10FFFF}").as_deref(), Some("b"));
         assert_eq!(above("\u{D7FF}").as_deref(), Some("\u{E000}"));
@@ -118,6 +138,5 @@ mod tests {
         assert_eq!(decimal(1_234_567_890_123_456_768.0), "1234567890123456768");
         assert_eq!(decimal(-0.0), "-0");
         assert_eq!(decimal(1.5e-300), "1.5e-300");
-        assert_eq!(decimal(0.1), "1e-1");
     }
 }

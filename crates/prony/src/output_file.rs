@@ -61,9 +61,9 @@ impl OutputFiles {
         let file = if continued { options.append(true) } else { options.write(true) }.open(path);
         let file = file.map_err(|source| match missing_folder(path) {
             Some(folder) if source.kind() == io::ErrorKind::NotFound => {
-                let folder = folder.display();
+                let folder = folder.display().to_string();
                 let message = format!("cannot write `{}`: there is no folder `{folder}`", path.display());
-                Error::Arguments { message, hint: format!("make it: `mkdir -p {folder}`") }
+                Error::Arguments { message, hint: format!("make it: `mkdir -p {}`", shell_words::quote(&folder)) }
             }
             _ => Error::Write { what: format!("`{}`", path.display()), source },
         })?;

@@ -1,6 +1,8 @@
 //! Reports phases that never began or never ended although the program succeeded, and why. If the program failed, only
 //! phases that waited for a function which was never called are reported.
 
+use serde_json::{Value, json};
+
 use super::{Finding, Severity};
 use prony_model::outcome::Outcome;
 use prony_model::program::{ObserveSpec, Trigger};
@@ -8,6 +10,9 @@ use prony_model::record::effective::{Call, ReplicaEnd};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, PhaseSpec, TrialSpec};
 use prony_model::units::Nanos;
+
+/// In the data of a finding: the phase lasted until prony stopped the program.
+const STOPPED: &str = "stopped";
 
 /// The reason, which is the end of the message, and a hint.
 type Said = (String, &'static str);
@@ -28,17 +33,26 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     };
     let found = of_program.filter_map(|phase| match phase.completion {
         Completion::Complete | Completion::Failed | Completion::Uncounted | Completion::AfterFailure => None,
-        Completion::Partial => Some(finding(phase, "ended", never_ended(spec, record, phase))),
+        Completion::Partial => {
+            let found = finding(phase, "ended", never_ended(spec, record, phase));
+            Some(if ends_with_the_program(spec, phase) { found.with(json!({ STOPPED: true })) } else { found })
+        }
         Completion::NotReached => Some(finding(phase, "began", never_began(spec, record, phase))),
     });
     found.collect()
 }
 
 /// The first phase of a trial that ended well which never began or never ended: the trial did not do what the file declares
-/// (METHOD 8.1).
+/// (METHOD 8.1). That prony stops the program before the end of a phase is what the file declares.
 pub fn first(record: &TrialRecord) -> Option<&Finding> {
-    let is_of_phase = |finding: &&Finding| finding.guard.starts_with("phase_never_");
+    let is_of_phase =
+        |finding: &&Finding| finding.guard.starts_with("phase_never_") && finding.data[STOPPED] != Value::Bool(true);
     record.findings.iter().find(is_of_phase).filter(|_| record.ending.outcome.is_ok())
+}
+
+/// Whether a phase lasts until the program has ended, before which prony has stopped it.
+fn ends_with_the_program(spec: &TrialSpec, phase: &PhaseRecord) -> bool {
+    observed(spec, phase).is_some_and(|observe| observe.end.is_none())
 }
 
 /// How the boundaries of a phase are observed; `None` where they are not.
@@ -61,7 +75,7 @@ fn never_ended(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> S
     match observed(spec, phase).and_then(|observe| observe.end.as_ref()) {
         Some(Trigger::Replicas) => replicas(record, phase.begin),
         Some(Trigger::Settle(settle)) => restless(settle.quiet),
-        None if observed(spec, phase).is_some() => stopped(spec),
+        None if ends_with_the_program(spec, phase) => stopped(spec),
         end => unseen(record, phase, end, "ended"),
     }
 }
@@ -225,6 +239,9 @@ mod tests {
         let expected =
             "phase never ended: prony stopped the program when phase `a` had ended, before the program ended by itself";
         assert_eq!(said(&spec, EffectiveProgram::default())[0], expected);
+        let mut trial = record(Outcome::Ok, EffectiveProgram::default());
+        trial.findings = check(&spec, &trial);
+        assert_eq!(first(&trial).map(|finding| finding.guard.as_str()), Some("phase_never_began"), "the file stops it");
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl TrialEnd {
     }
 
     /// What the outcome means; `None` where the user interrupted the trial, which is not a result.
-    pub const fn of(outcome: Outcome) -> Option<Self> {
+    const fn of(outcome: Outcome) -> Option<Self> {
         match outcome {
             Outcome::Ok => Some(Self::Succeeded),
             Outcome::Interrupted => None,

@@ -3,6 +3,7 @@
 use prony_mongodb::bson::{self, Value};
 
 use super::values::MOST_NESTED;
+use crate::own_query::plan_step;
 
 /// The plan that was chosen, from the answer to `explain`.
 pub(super) fn plan(answer: &[u8]) -> Option<String> {
@@ -25,19 +26,13 @@ fn chosen(answer: &[u8], most: u32) -> Option<&[u8]> {
 /// The steps of a plan, each before those that it reads from.
 fn described(plan: &[u8], most: u32) -> String {
     let Some(inside) = most.checked_sub(1) else { return "...".to_owned() };
-    let step = bson::text(plan, "stage").unwrap_or("?");
-    let index = bson::text(plan, "indexName").map(|name| format!(" ({name})")).unwrap_or_default();
     let of = |value: Value<'_>| if let Value::Document(input) = value { Some(described(input, inside)) } else { None };
     let inputs: Vec<String> = match (bson::at(plan, &["inputStage"]), bson::at(plan, &["inputStages"])) {
         (Some(input), _) => of(input).into_iter().collect(),
         (_, Some(Value::Array(inputs))) => bson::fields(inputs).flatten().filter_map(|(_, input)| of(input)).collect(),
         _ => Vec::new(),
     };
-    match inputs.as_slice() {
-        [] => format!("{step}{index}"),
-        [input] => format!("{step}{index} of {input}"),
-        several => format!("{step}{index} of [{}]", several.join(", ")),
-    }
+    plan_step(bson::text(plan, "stage"), bson::text(plan, "indexName"), &inputs)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::connection::{Connection, Failure};
+use crate::own_query::plan_step;
 
 /// The name of the statement that is explained.
 const NAME: &str = "prony_explained";
@@ -35,18 +36,12 @@ fn explained(control: &mut Connection) -> Result<Option<String>, Failure> {
 /// The steps of a plan, each before those that it reads from. What computes a condition is no step.
 fn described(plan: &Value) -> String {
     let text = |name: &str| plan.get(name).and_then(Value::as_str);
-    let step = text("Node Type").unwrap_or("?");
-    let index = text("Index Name").map(|name| format!(" ({name})")).unwrap_or_default();
     let is_input = |plan: &&Value| {
         !matches!(plan.get("Parent Relationship").and_then(Value::as_str), Some("SubPlan" | "InitPlan"))
     };
     let inputs = plan.get("Plans").and_then(Value::as_array).into_iter().flatten();
     let inputs: Vec<String> = inputs.filter(is_input).map(described).collect();
-    match inputs.as_slice() {
-        [] => format!("{step}{index}"),
-        [input] => format!("{step}{index} of {input}"),
-        several => format!("{step}{index} of [{}]", several.join(", ")),
-    }
+    plan_step(text("Node Type"), text("Index Name"), &inputs)
 }
 
 #[cfg(test)]

@@ -37,11 +37,12 @@ pub struct Arguments {
 /// Where nothing can be written into the folder for scratch, or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     if !arguments.scratch.exists() {
-        let folder = arguments.scratch.display();
+        let folder = arguments.scratch.display().to_string();
         return Err(Error::Arguments {
             message: format!("there is no folder `{folder}`, which `--scratch` names"),
             hint: format!(
-                "make it: `mkdir -p {folder}`; or leave `--scratch` out: the files are in this folder then, while it runs"
+                "make it: `mkdir -p {}`; or leave `--scratch` out: the files are in this folder then, while it runs",
+                shell_words::quote(&folder)
             ),
         });
     }

@@ -68,10 +68,10 @@ struct Line {
 /// Where the file exists or cannot be written, and where the commands are at fault.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let mut files = OutputFiles::default();
-    make_folder(&arguments.file)?;
     let text = match &arguments.from {
         Some(words) => from(words, &mut files)?,
         None if arguments.kind == Kind::Branches => {
+            make_folder(&arguments.file)?;
             let folder = folder_of(&arguments.file);
             let up = up_to_repository(folder);
             if up.is_none() {
@@ -85,6 +85,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         }
         None => arguments.kind.text().to_owned(),
     };
+    make_folder(&arguments.file)?;
     let file = files.open(
         &arguments.file,
         Present::Refused("name another file; `prony new` does not overwrite files, and this one was not changed"),

@@ -55,7 +55,7 @@ impl Bound {
     }
 
     fn see(&mut self, constraint: &Constraint, trial: &TrialRecord) {
-        let value = match (TrialEnd::of(trial.ending.outcome), refusal(trial)) {
+        let value = match (TrialEnd::of_trial(trial), refusal(trial)) {
             (Some(TrialEnd::Failed), _) => return self.broke += 1,
             (Some(TrialEnd::Disturbed) | None, _) => Err(format!("ended from outside: {}", trial.ending.outcome)),
             (Some(TrialEnd::Succeeded), Some(refusal)) => Err(refusal),
@@ -88,7 +88,7 @@ impl ConstraintResults {
         let mut results = Self { bounds: vec![Bound::default(); constraints.len()], ..Self::default() };
         for trial in trials {
             results.trials += 1;
-            results.failed += u32::from(TrialEnd::of(trial.ending.outcome) == Some(TrialEnd::Failed));
+            results.failed += u32::from(TrialEnd::of_trial(trial) == Some(TrialEnd::Failed));
             results.bounds.iter_mut().zip(constraints).for_each(|(bound, constraint)| bound.see(constraint, trial));
         }
         results

@@ -9,6 +9,7 @@ use prony_model::number::count;
 use prony_model::trial::PlannedTrial;
 use prony_results::{Database, RunData, RunId, RunStatus};
 use prony_runner::run::{self, Summary};
+use prony_runner::scratch::elsewhere;
 use prony_stats::Verdict;
 
 use super::constraints::ConstraintResults;
@@ -83,7 +84,9 @@ impl Fresh<'_> {
             });
         }
         let done: Vec<PlannedTrial> = trials.iter().map(|trial| trial.trial).collect();
-        let near = head.scratch.as_deref().unwrap_or(near);
+        // Where it was, unless the command line says otherwise.
+        let asked = elsewhere(near, database.path()).is_some();
+        let near = head.scratch.as_deref().filter(|_| !asked).unwrap_or(near);
         Ok(run::resume_in((&experiment, &[]), (&mut database, begun), &done, near, interrupt, observer)?)
     }
 }

@@ -154,7 +154,8 @@ pub(crate) fn confirming(database: &Database, search: RunId) -> Result<Option<Ru
 pub(crate) fn search_of(database: &Database, run: RunId) -> Result<Option<RunId>, Error> {
     for head in database.runs()? {
         let is_open = head.search.is_some() && head.status != RunStatus::Done;
-        if is_open && confirming(database, head.id)? == Some(run) {
+        // A journal that cannot be read is an error of its own search, and of no other run.
+        if is_open && confirming(database, head.id).ok().flatten() == Some(run) {
             return Ok(Some(head.id));
         }
     }

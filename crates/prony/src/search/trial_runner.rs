@@ -10,9 +10,10 @@ use prony_experiment::plan::lone_block;
 use prony_model::event::{Event, Observer};
 use prony_model::outcome::Outcome;
 use prony_model::program::Care;
-use prony_model::record::TrialRecord;
+use prony_model::record::{Spent, TrialRecord};
 use prony_model::trial::{Label, PlannedTrial};
-use prony_os::clock::unix_ms;
+use prony_model::units::Nanos;
+use prony_os::clock::{monotonic, unix_ms};
 use prony_os::interrupt::Interrupt;
 
 use super::experiments::Experiments;
@@ -90,6 +91,8 @@ pub struct TrialRunner<'a> {
     states: Vec<TrialRecord>,
     /// That not all trials ran the same program or engine: the search ends there.
     changed: Option<Finding>,
+    /// When the last trial ended, or the search began: what comes before the next one is a part of its time.
+    last: Nanos,
 }
 
 impl<'a> TrialRunner<'a> {
@@ -197,6 +200,7 @@ impl<'a> TrialRunner<'a> {
             session: 0,
             states: Vec::new(),
             changed: None,
+            last: monotonic(),
         })
     }
 
@@ -261,6 +265,9 @@ impl<'a> TrialRunner<'a> {
         self.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
         let mut record = trial::run(context, &planned, self.observer)?;
         record.conditions.session = self.session;
+        let now = monotonic();
+        record.conditions.spent = Some(Spent { time: now.since(self.last), once: Nanos::ZERO });
+        self.last = now;
         if record.ending.outcome == Outcome::Interrupted {
             self.summary.interrupted = true;
             return Ok(None);

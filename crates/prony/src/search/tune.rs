@@ -2,7 +2,6 @@
 //! with the default setting in fresh blocks.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use prony_analysis::search::tune::{Block, Found, Settings, Step, TrialResult};
 use prony_analysis::search::{Constraint, TrialEnd, Tune};
@@ -10,8 +9,7 @@ use prony_experiment::design::{CellPart, Column, Experiment, Expr, Statistic, Ta
 use prony_experiment::expr;
 use prony_model::finding::Severity;
 use prony_model::reading::Reading;
-use prony_model::record::TrialRecord;
-use prony_model::units::Nanos;
+use prony_model::record::{Spent, TrialRecord};
 
 use super::constraints::Met;
 use super::default_setting::Base;
@@ -119,7 +117,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         unread: unread.as_deref(),
     };
     let said = match &changed {
-        Some(finding) => no_result("winner", finding) + &report.all_trials(),
+        Some(finding) => no_result("winner", finding) + &report.all_trials(false),
         None => report.tuned(found.as_ref(), confirmed.as_ref()),
     };
     let interrupted = summary.interrupted || confirmed.as_ref().is_some_and(|confirmed| confirmed.summary.interrupted);
@@ -258,7 +256,6 @@ impl<'a> Search<'a> {
 
     /// One trial, which counts where it is `paired`; `false` where the user interrupted it, or it ran another program.
     fn one(&mut self, block: &Block, candidate: usize, paired: bool) -> Result<bool, Error> {
-        let began = Instant::now();
         let point = self.tune.candidates()[candidate].point.clone();
         let variant = match self.variants.get(&candidate) {
             Some(known) => *known,
@@ -270,10 +267,10 @@ impl<'a> Search<'a> {
             }
         };
         let Some(record) = self.runner.run_trial(variant, block.number)? else { return Ok(false) };
-        let spent = Nanos::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let spent = Spent::of(&record.conditions, record.took).time;
         let (result, figures) = self.result(&record);
         let result = if paired { result } else { TrialResult::Unpaired };
-        self.tune.record(candidate, result, spent.max(record.took));
+        self.tune.record(candidate, result, spent);
         self.runner.note(&Entry::Tried {
             trial: record.trial.position,
             round: block.round,
@@ -323,7 +320,7 @@ impl<'a> Search<'a> {
 
     /// The result of a trial for its setting, and the values from which it follows.
     fn result(&mut self, record: &TrialRecord) -> (TrialResult, Option<BTreeMap<String, Reading<f64>>>) {
-        match TrialEnd::of(record.ending.outcome) {
+        match TrialEnd::of_trial(record) {
             Some(TrialEnd::Failed) => return (TrialResult::Failed, None),
             Some(TrialEnd::Disturbed) | None => return (TrialResult::Disturbed, None),
             Some(TrialEnd::Succeeded) => {}

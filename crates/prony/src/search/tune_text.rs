@@ -68,17 +68,16 @@ impl SearchReport<'_> {
             number::count(found.blocks, "block")
         ));
         lines.extend(self.tune.candidates()[0].out.map(|why| format!("the default {}", out(why))));
-        lines.push(self.all_trials());
+        lines.push(self.all_trials(confirmed.is_some()));
         lines.iter().map(|line| one_line(line.trim_end()) + "\n").collect()
     }
 
-    /// Where the trials of the search are shown.
-    pub(super) fn all_trials(&self) -> String {
+    /// Where the trials of the search are shown, and whether others say how good the winner is.
+    pub(super) fn all_trials(&self, confirmed: bool) -> String {
         let command = format!("prony show {}{}", self.run, self.option);
-        format!(
-            "every trial: `{command}`; the values of these trials are biased, since the winner was chosen by them: quote \
-             the values of the fresh blocks\n"
-        )
+        let biased = "; the values of these trials are biased, since the winner was chosen by them: quote the values of the fresh \
+            blocks";
+        format!("every trial: `{command}`{}\n", if confirmed { biased } else { "" })
     }
 
     fn interrupted(&self) -> [String; 2] {

@@ -312,7 +312,7 @@ fn failed_trial_has_no_figure_in_its_record_and_is_no_success_of_a_search() {
                 true if outcome.is_disturbance() => TrialEnd::Disturbed,
                 true => TrialEnd::Failed,
             };
-            assert_eq!(TrialEnd::of(trial.ending.outcome), Some(end), "{what}");
+            assert_eq!(TrialEnd::of_trial(trial), Some(end), "{what}");
         }
     }
 }
