@@ -12,7 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use prony_http::{Trial, host};
-use prony_model::http::{AnswerSpec, HttpAmount, HttpSpec, Part, RequestKind, SaveSpec, SavedFrom, Template};
+use prony_model::http::{
+    AnswerSpec, ExpectedStatuses, HttpAmount, HttpSpec, Part, RequestKind, SaveSpec, SavedFrom, Template,
+};
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::spec::{Action, Limits, Order, PhaseSpec, Subject, TrialSpec};
@@ -100,7 +102,6 @@ fn trial(address: SocketAddr, form: u8) -> TrialSpec {
         warm_up: Nanos::ZERO,
         timeout: TIMEOUT,
         retry: None,
-        expect: Vec::new(),
         order: Order::Record,
         collection: None,
         other_machines: false,
@@ -150,6 +151,7 @@ fn kinds(form: u8) -> (RequestKind, RequestKind) {
         method: if asks(0) { "HEAD" } else { "GET" }.to_owned(),
         headers: Vec::new(),
         body: None,
+        expect: ExpectedStatuses::default(),
         answer: asks(6).then(|| AnswerSpec {
             matches: Some("a|^$".to_owned()),
             rows: Some("n=([0-9]+)".to_owned()),

@@ -172,7 +172,7 @@ impl Store {
         let Ok(histograms) = self.database.load_histograms(self.run, 0) else { return };
         for (_, histogram) in histograms {
             if let Ok(recorder) = Recorder::from_record(&histogram) {
-                recorder.metrics();
+                recorder.metrics(prony_model::metric::Metric::LATENCY);
                 let mut twice = recorder.clone();
                 twice.merge(&recorder);
             }

@@ -70,7 +70,7 @@ impl Said {
         let end = Nanos::from_secs(1);
         self.threads.finish(end, &[], &std::collections::BTreeMap::new());
         self.threads.report(true);
-        self.calls.recorder().metrics();
+        self.calls.recorder().metrics(prony_model::metric::Metric::LATENCY);
         self.calls.time(end, &Suspensions::default());
     }
 }

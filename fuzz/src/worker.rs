@@ -46,10 +46,10 @@ fn received_message(message: &FromWorker) {
         let recorders = report.histograms.iter().filter_map(|histogram| Recorder::from_record(histogram).ok());
         let mut all = Recorder::new();
         for recorder in recorders {
-            recorder.metrics();
+            recorder.metrics(prony_model::metric::Metric::LATENCY);
             all.merge(&recorder);
         }
-        all.metrics();
+        all.metrics(prony_model::metric::Metric::LATENCY);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use prony_model::http::{RequestRate, RetrySpec};
+use prony_model::http::{ExpectedStatuses, RequestRate, RetrySpec};
 use prony_model::units::Nanos;
 
 /// Who says when the next request starts.
@@ -78,8 +78,8 @@ pub struct Asked {
     pub timeout: Nanos,
     /// Which attempts are repeated.
     pub retry: Option<RetrySpec>,
-    /// The statuses of answers that are no errors; empty: 200 to 399.
-    pub expect: Vec<u16>,
+    /// The statuses of answers that are no errors.
+    pub expect: ExpectedStatuses,
     /// An expected answer whose body this regular expression does not match is an error; `None` where any body is right.
     pub matches: Option<String>,
     /// Which certificates are accepted.
@@ -109,7 +109,7 @@ impl Asked {
             warm_up: Nanos::ZERO,
             timeout: Nanos::from_secs(10),
             retry: None,
-            expect: Vec::new(),
+            expect: ExpectedStatuses::default(),
             matches: None,
             trust: Trust::System,
             seed: 1,

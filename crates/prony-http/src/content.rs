@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use prony_model::http::ExpectedStatuses;
 use prony_model::spec::{FieldValue, Order};
 use prony_workload::{Positions, Records, Share};
 
@@ -61,9 +62,9 @@ pub(crate) struct Content {
 
 impl Content {
     /// Requests that differ by their numbers only.
-    pub(crate) fn numbered(template: Template, answer_check: Option<AnswerCheck>) -> Self {
+    pub(crate) fn numbered(template: Template, answer_check: Option<AnswerCheck>, expect: ExpectedStatuses) -> Self {
         let (records, lists, needs) = (None, Vec::new(), Needs::default());
-        let kind = Kind { name: None, weight: 1.0, template, answer_check, captures: Vec::new() };
+        let kind = Kind { name: None, weight: 1.0, template, expect, answer_check, captures: Vec::new() };
         let kinds = Kinds::of(vec![kind], false, 0);
         Self { kinds, records, lists, over: Over::Requests, order: Order::Record, seed: 0, needs }
     }

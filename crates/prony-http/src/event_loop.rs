@@ -382,7 +382,7 @@ impl<'a> EventLoop<'a> {
         let mut free_at = now;
         if let End::Answered(status) = ended
             && exchange.about.wanted.is_any()
-            && self.job.load.expects(status)
+            && self.job.load.expects(&request, status)
         {
             let read = self.read(slot, now);
             free_at = monotonic();
@@ -399,7 +399,7 @@ impl<'a> EventLoop<'a> {
     /// Accounts for the request of a connection by what its last attempt ended in, and when; the connection is free a little later.
     fn conclude(&mut self, slot: u32, Ended { exchange, end }: Ended, (now, free_at): (Nanos, Nanos)) {
         let request = self.connections[slot as usize].request;
-        let is_ok = matches!(end, End::Answered(status) if self.job.load.expects(status));
+        let is_ok = matches!(end, End::Answered(status) if self.job.load.expects(&request, status));
         self.record(&request, &exchange, end, now);
         self.progress.running -= 1;
         self.go_on(slot, &request, is_ok, free_at);
@@ -463,7 +463,7 @@ impl<'a> EventLoop<'a> {
         self.tally.ended(request, now);
         match ended {
             End::Answered(status) => {
-                let is_expected = self.job.load.expects(status);
+                let is_expected = self.job.load.expects(request, status);
                 self.tally.answered(
                     request,
                     exchange,

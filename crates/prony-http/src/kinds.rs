@@ -1,5 +1,6 @@
 //! The kinds of requests of a load, and which of them each request is.
 
+use prony_model::http::ExpectedStatuses;
 use prony_model::random::{GOLDEN, Purpose, derive, mix, unit};
 
 use crate::answer::Wanted;
@@ -16,6 +17,8 @@ pub(crate) struct Kind {
     /// How often it is sent, beside the weights of the others.
     pub(crate) weight: f64,
     pub(crate) template: Template,
+    /// The statuses of answers that are no errors.
+    pub(crate) expect: ExpectedStatuses,
     /// What is read of the bodies of its expected answers.
     pub(crate) answer_check: Option<AnswerCheck>,
     /// The values that are saved of them.

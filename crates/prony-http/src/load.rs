@@ -12,6 +12,8 @@ use crate::asked::{Asked, AskedBody, Bound, Loop};
 use crate::content::{Content, Over};
 use crate::error::Fault;
 use crate::file_body::{FileBody, SMALL};
+use crate::kinds::Kind;
+use crate::pace::Request;
 use crate::request::{Body, Parts, Template, field};
 use crate::tally::{STATUSES, Shape};
 use crate::target::Target;
@@ -25,8 +27,8 @@ pub struct Load {
     content: Content,
     /// Interval of the throughput series, where there is one.
     throughput: Option<Nanos>,
-    /// By status, whether an answer is no error.
-    expected: Vec<bool>,
+    /// By kind of request and status, whether an answer is no error.
+    expected: Vec<Vec<bool>>,
 }
 
 /// Connections, at most: more than this a machine has no ports for.
@@ -53,7 +55,7 @@ impl Load {
             let spec =
                 asked.matches.as_ref().map(|text| AnswerSpec { matches: Some(text.clone()), ..AnswerSpec::default() });
             let check = spec.as_ref().map(AnswerCheck::new).transpose().map_err(|fault| faults.push(fault));
-            Some(Content::numbered(template.ok()?, check.ok()?))
+            Some(Content::numbered(template.ok()?, check.ok()?, asked.expect.clone()))
         });
         Self::new(asked, target, content, faults)
     }
@@ -65,11 +67,11 @@ impl Load {
         content: Option<Content>,
         mut faults: Vec<Fault>,
     ) -> Result<Self, Vec<Fault>> {
-        faults.extend(numbers(&asked));
+        faults.extend(numbers(&asked, content.iter().flat_map(|content| content.kinds.all())));
         match (target, content) {
             (Some(target), Some(content)) if faults.is_empty() => {
-                let expected = (0..STATUSES as u16).map(|status| is_expected(&asked.expect, status));
-                let expected = expected.collect();
+                let of_kind = |kind: &Kind| (0..STATUSES as u16).map(|status| kind.expect.contains(status)).collect();
+                let expected = content.kinds.all().iter().map(of_kind).collect();
                 Ok(Self { expected, asked, target, content, throughput: None })
             }
             _ => Err(faults),
@@ -131,9 +133,10 @@ impl Load {
         self.asked.other_machines
     }
 
-    /// Whether an answer with this status is no error.
-    pub(crate) fn expects(&self, status: u16) -> bool {
-        self.expected.get(usize::from(status)).copied().unwrap_or_default()
+    /// Whether an answer with this status to a request is no error.
+    pub(crate) fn expects(&self, request: &Request, status: u16) -> bool {
+        let of_kind = self.expected.get(request.kind as usize);
+        of_kind.and_then(|of_kind| of_kind.get(usize::from(status))).copied().unwrap_or_default()
     }
 
     /// The steps of its schedule; none where the rate does not change.
@@ -180,16 +183,8 @@ pub(crate) fn of_file(path: &Path, fills: Vec<(Vec<u8>, Text)>) -> Result<(Body,
     Ok((Body::Text(file.to_text().map_err(unread)?), absent))
 }
 
-/// Whether an answer with a status is no error.
-fn is_expected(expect: &[u16], status: u16) -> bool {
-    match expect {
-        [] => (200..400).contains(&status),
-        expect => expect.contains(&status),
-    }
-}
-
 /// Faults in numbers.
-fn numbers(asked: &Asked) -> Vec<Fault> {
+fn numbers<'k>(asked: &Asked, mut kinds: impl Iterator<Item = &'k Kind>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut check = |sound: bool, message: &str, hint: &str| {
         if !sound {
@@ -211,7 +206,7 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
     );
     let short = [duration, *warm_up, *timeout, *think].into_iter().all(|time| time <= LONGEST);
     check(short, "a time is longer than a year", "write it as `10 s`");
-    let statuses = expect.iter().all(|status| (200..1_000).contains(status));
+    let statuses = expect.0.iter().all(|status| (200..1_000).contains(status));
     if let Loop::Open(RequestRate::Steps(steps)) = pace {
         check(
             (1..=MOST_STEPS).contains(&steps.steps.len()),
@@ -232,7 +227,7 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
         check(any, "no end of an attempt is named that is repeated", "name some, such as 503, timeout or connection");
         let sound = retry.statuses.iter().all(|status| (200..1_000).contains(status));
         check(sound, "a status that is repeated is not 200 to 999", "name statuses such as 503");
-        let both = retry.statuses.iter().any(|status| is_expected(expect, *status));
+        let both = kinds.any(|kind| retry.statuses.iter().any(|status| kind.expect.contains(*status)));
         check(
             !both,
             "a status that is repeated is expected too",
@@ -247,6 +242,8 @@ fn numbers(asked: &Asked) -> Vec<Fault> {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::http::ExpectedStatuses;
+
     use super::*;
 
     #[test]
@@ -257,7 +254,7 @@ mod tests {
             connections: 0,
             bound: Bound::Requests(0),
             timeout: Nanos::ZERO,
-            expect: vec![20],
+            expect: ExpectedStatuses(vec![20]),
             ..Asked::of("ftp://x")
         };
         let faults = Load::check(asked.clone()).unwrap_err();
@@ -269,8 +266,14 @@ mod tests {
     #[test]
     fn statuses_are_expected_as_asked() {
         let load = Load::check(Asked::of("http://x")).unwrap();
-        assert_eq!([199, 200, 399, 400].map(|status| load.expects(status)), [false, true, true, false]);
-        let load = Load::check(Asked { expect: vec![404, 200], ..Asked::of("http://x") }).unwrap();
-        assert_eq!([200, 201, 404, 999].map(|status| load.expects(status)), [true, false, true, false]);
+        assert_eq!(
+            [199, 200, 399, 400].map(|status| load.expects(&Request::default(), status)),
+            [false, true, true, false]
+        );
+        let load = Load::check(Asked { expect: ExpectedStatuses(vec![404, 200]), ..Asked::of("http://x") }).unwrap();
+        assert_eq!(
+            [200, 201, 404, 999].map(|status| load.expects(&Request::default(), status)),
+            [true, false, true, false]
+        );
     }
 }

@@ -89,7 +89,8 @@ impl<'d> Draft<'d> {
             let kind = |(((parts, kind), captures), answer_check): (((Parts, &RequestKind), _), _)| {
                 let template = request::Template::new(&target.authority, parts);
                 let template = template.map_err(|found| self.faults.extend(found)).ok()?;
-                Some(Kind { name: kind.name.clone(), weight: kind.weight, template, answer_check, captures })
+                let RequestKind { name, weight, expect, .. } = kind.clone();
+                Some(Kind { name, weight, template, expect, answer_check, captures })
             };
             let all: Option<Vec<Kind>> =
                 drafts.into_iter().zip(&spec.kinds).zip(captures).zip(checks).map(kind).collect();
@@ -329,7 +330,6 @@ fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
         warm_up: spec.warm_up,
         timeout: spec.timeout,
         retry: spec.retry.clone(),
-        expect: spec.expect.clone(),
         seed,
         other_machines: spec.other_machines,
         ..Asked::of(&spec.server)

@@ -66,7 +66,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         rows: answer.as_ref().and_then(|answer| answer.rows),
         answer,
         user_bytes: tally.body_bytes,
-        error_texts: error_texts(load, tally),
+        error_texts: error_texts(tally),
         requests: Some(RequestsReport {
             statuses: report.statuses,
             timeouts: report.errors.timeout,
@@ -75,6 +75,8 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
             paths: report.sent.distinct_paths,
             bytes: (report.sent.bytes, report.received),
             connections: tally.connections,
+            connect: Some(tally.connect.to_record(REQUEST, LatencyKind::Actual)?),
+            first_byte: Some(tally.first_byte.to_record(REQUEST, LatencyKind::Actual)?),
             retries: report.retried.as_ref().map(Errors::total),
             parts,
         }),
@@ -141,11 +143,9 @@ fn time(load: &Load, ran: &Ran) -> Nanos {
 }
 
 /// Errors by kind, with their cause where it is known; all of them are in it, and no request that was never started.
-fn error_texts(load: &Load, tally: &Tally) -> BTreeMap<String, u64> {
+fn error_texts(tally: &Tally) -> BTreeMap<String, u64> {
     let mut texts = BTreeMap::<String, u64>::new();
-    for (status, count) in (0..).zip(&tally.statuses).filter(|(status, count)| **count > 0 && !load.expects(*status)) {
-        texts.insert(format!("status {status}"), *count);
-    }
+    texts.extend(tally.unexpected.iter().map(|(status, count)| (format!("status {status}"), *count)));
     let errors = tally.failures.iter().filter(|(kind, _)| !matches!(kind, Failure::Status | Failure::NotStarted));
     for (kind, count) in errors {
         let mut rest = *count;

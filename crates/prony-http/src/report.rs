@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_model::http::RequestRate;
 use prony_model::latency::Recorder;
+use prony_model::metric::Metric;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{HistogramRecord, LatencyKind};
@@ -181,7 +182,7 @@ pub struct Latency {
 
 impl Latency {
     fn of(recorder: &Recorder, kind: Option<LatencyKind>) -> Self {
-        let [p50, p90, p95, p99, p999, max] = recorder.metrics().map(|(_, reading)| reading);
+        let [p50, p90, p95, p99, p999, max] = recorder.metrics(Metric::LATENCY).map(|(_, reading)| reading);
         Self { kind, samples: recorder.succeeded(), p50, p90, p95, p99, p999, max }
     }
 }

@@ -159,6 +159,8 @@ pub(crate) struct Tally {
     pub(crate) failures: BTreeMap<Failure, u64>,
     /// Whole answers that requests ended with, by status.
     pub(crate) statuses: Vec<u64>,
+    /// Those of them that were not expected of the request.
+    pub(crate) unexpected: BTreeMap<u16, u64>,
     /// Attempts that were repeated, by what they ended in.
     pub(crate) repeated: BTreeMap<Failure, u64>,
     /// Whole answers to attempts that were repeated, by status.
@@ -213,6 +215,7 @@ impl Tally {
             ok_in_window: 0,
             failures: BTreeMap::new(),
             statuses: vec![0; STATUSES],
+            unexpected: BTreeMap::new(),
             repeated: BTreeMap::new(),
             repeated_statuses: BTreeMap::new(),
             causes: BTreeMap::new(),
@@ -273,6 +276,7 @@ impl Tally {
         self.started(request);
         self.statuses[usize::from(status) % STATUSES] += 1;
         if !is_expected {
+            *self.unexpected.entry(status).or_default() += 1;
             return self.count(request, Failure::Status);
         }
         self.ok += 1;
@@ -431,6 +435,7 @@ impl Tally {
         self.ok_in_window += other.ok_in_window;
         other.failures.into_iter().for_each(|(failure, count)| *self.failures.entry(failure).or_default() += count);
         self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
+        other.unexpected.into_iter().for_each(|(status, count)| *self.unexpected.entry(status).or_default() += count);
         other.repeated.into_iter().for_each(|(failure, count)| *self.repeated.entry(failure).or_default() += count);
         let mine = &mut self.repeated_statuses;
         other.repeated_statuses.into_iter().for_each(|(status, count)| *mine.entry(status).or_default() += count);

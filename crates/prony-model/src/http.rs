@@ -1,6 +1,7 @@
 //! The specification of a load of HTTP requests.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +41,6 @@ pub struct HttpSpec {
     /// Which attempts are repeated; `None` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetrySpec>,
-    /// The statuses of answers that are no errors; empty for 200 to 399.
-    pub expect: Vec<u16>,
     /// Which record or saved value a request works on.
     pub order: Order,
     /// The collection whose documents requests send, where it has a name.
@@ -69,6 +68,9 @@ pub struct RequestKind {
     pub headers: Vec<(String, Template)>,
     /// The body; `None` for none.
     pub body: Option<BodySpec>,
+    /// The statuses of answers that are no errors.
+    #[serde(default, skip_serializing_if = "ExpectedStatuses::is_default")]
+    pub expect: ExpectedStatuses,
     /// What is read of the bodies of expected answers; `None` for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<AnswerSpec>,
@@ -107,6 +109,33 @@ impl RequestKind {
             Some(BodySpec::Document) | None => Vec::new(),
         };
         [&self.path].into_iter().chain(self.headers.iter().map(|(_, value)| value)).chain(of_body)
+    }
+}
+
+/// The statuses of answers that are no errors; none are named for 200 to 399.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ExpectedStatuses(pub Vec<u16>);
+
+impl ExpectedStatuses {
+    /// Whether an answer with this status is no error.
+    pub fn contains(&self, status: u16) -> bool {
+        if self.is_default() { (200..400).contains(&status) } else { self.0.contains(&status) }
+    }
+
+    /// Whether they are 200 to 399, because none are named.
+    pub const fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for ExpectedStatuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_default() {
+            return f.write_str("200 to 399");
+        }
+        let texts: Vec<String> = self.0.iter().map(u16::to_string).collect();
+        f.write_str(&texts.join(", "))
     }
 }
 

@@ -157,16 +157,10 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// The percentiles and the largest latency, as a trial's metrics; nanoseconds.
-    pub fn metrics(&self) -> [(Metric, Reading<f64>); 6] {
-        [
-            (Metric::LatencyP50, percentile(self, 0.5)),
-            (Metric::LatencyP90, percentile(self, 0.9)),
-            (Metric::LatencyP95, percentile(self, 0.95)),
-            (Metric::LatencyP99, percentile(self, 0.99)),
-            (Metric::LatencyP999, percentile(self, 0.999)),
-            (Metric::LatencyMax, self.at_rank(self.all())),
-        ]
+    /// These percentiles, and the largest latency for metrics that are none, as a trial's metrics; nanoseconds.
+    pub fn metrics<const N: usize>(&self, metrics: [Metric; N]) -> [(Metric, Reading<f64>); N] {
+        let largest = || self.at_rank(self.all());
+        metrics.map(|metric| (metric, metric.percentile().map_or_else(largest, |q| percentile(self, q))))
     }
 
     /// The latency at a rank from 1, failures last.
@@ -210,22 +204,14 @@ fn needed(q: f64) -> u64 {
 
 /// The number of operations without which a percentile is missing; `None` for other metrics.
 pub fn samples_needed(metric: Metric) -> Option<u64> {
-    let q = match metric {
-        Metric::LatencyP50 => 0.5,
-        Metric::LatencyP90 => 0.9,
-        Metric::LatencyP95 => 0.95,
-        Metric::LatencyP99 => 0.99,
-        Metric::LatencyP999 => 0.999,
-        _ => return None,
-    };
-    Some(needed(q))
+    metric.percentile().map(needed)
 }
 
 /// The highest percentile up to the 99th for which so many operations suffice; the median where they do for none.
 pub fn highest(operations: f64) -> Metric {
-    let known = [(Metric::LatencyP99, 0.99), (Metric::LatencyP95, 0.95), (Metric::LatencyP90, 0.9)];
-    let enough = |(_, q): &(Metric, f64)| needed(*q) as f64 <= operations;
-    known.into_iter().find(enough).map_or(Metric::LatencyP50, |(metric, _)| metric)
+    let known = [Metric::LatencyP99, Metric::LatencyP95, Metric::LatencyP90];
+    let enough = |metric: &Metric| samples_needed(*metric).is_some_and(|needed| needed as f64 <= operations);
+    known.into_iter().find(enough).unwrap_or(Metric::LatencyP50)
 }
 
 /// The latency in nanoseconds that a share `q` (0 to 1) of the operations did not exceed, failures counting as
@@ -343,7 +329,7 @@ mod tests {
         let mut recorder = recorder((1..=995).map(|n| n * 1_000));
         (0..5).for_each(|_| recorder.record_failed());
         near(percentile(&recorder, 0.99), 990_000.0);
-        let [.., (_, max)] = recorder.metrics();
+        let [.., (_, max)] = recorder.metrics(Metric::LATENCY);
         assert_eq!(max, Reading::Missing(Why::Infinite { failed: 5, of: 1000 }));
         (0..6).for_each(|_| recorder.record_failed());
         assert_eq!(percentile(&recorder, 0.99), Reading::Missing(Why::Infinite { failed: 11, of: 1006 }));
@@ -354,13 +340,13 @@ mod tests {
         let recorder = recorder((1..=95).map(|n| n * 1_000).chain([u64::MAX; 5]));
         assert_eq!((recorder.succeeded(), recorder.saturated()), (100, 5));
         near(percentile(&recorder, 0.9), 90_000.0);
-        let [.., (_, max)] = recorder.metrics();
+        let [.., (_, max)] = recorder.metrics(Metric::LATENCY);
         assert!(matches!(max, Reading::Missing(Why::Failed(text)) if text.contains("one hour or longer")));
     }
 
     #[test]
     fn an_empty_recorder_states_nothing() {
-        for (metric, reading) in Recorder::new().metrics() {
+        for (metric, reading) in Recorder::new().metrics(Metric::LATENCY) {
             assert!(matches!(reading, Reading::Missing(Why::TooFew { have: 0, .. })), "{metric:?}");
         }
     }
@@ -396,6 +382,6 @@ mod tests {
         recorder.record_many_failed(u64::MAX);
         recorder.record_failed();
         assert_eq!(recorder.failed(), u64::MAX);
-        assert!(matches!(recorder.metrics()[0].1, Reading::Missing(Why::Infinite { .. })));
+        assert!(matches!(recorder.metrics(Metric::LATENCY)[0].1, Reading::Missing(Why::Infinite { .. })));
     }
 }

@@ -72,20 +72,33 @@ impl Metric {
     /// Whether it is the time of a whole phase, which grows with the phase's work, as opposed to the time of one
     /// operation.
     pub const fn is_time_of_phase(self) -> bool {
-        use Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999};
-        let of_one_operation =
-            matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
-        matches!(self.unit(), Unit::Nanos) && !of_one_operation
+        matches!(self.unit(), Unit::Nanos) && !self.is_of_one_operation()
+    }
+
+    /// Whether it is the time of single operations or of a part of them: a percentile, or the largest.
+    pub const fn is_of_one_operation(self) -> bool {
+        self.percentile().is_some() || matches!(self, Self::LatencyMax | Self::ConnectMax | Self::FirstByteMax)
+    }
+
+    /// The share of operations (0 to 1) that took no longer; `None` where it is no percentile.
+    pub const fn percentile(self) -> Option<f64> {
+        match self {
+            Self::LatencyP50 | Self::ConnectP50 | Self::FirstByteP50 => Some(0.5),
+            Self::LatencyP90 => Some(0.9),
+            Self::LatencyP95 => Some(0.95),
+            Self::LatencyP99 | Self::ConnectP99 | Self::FirstByteP99 => Some(0.99),
+            Self::LatencyP999 => Some(0.999),
+            _ => None,
+        }
     }
 
     /// Whether the clients of a store measure it of their own operations. The operating system measures other metrics, of whole
     /// processes, of the store's files or of the machine.
     pub const fn is_of_operations(self) -> bool {
         use Metric::{
-            Conflicts, Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag,
-            LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Misses, Ok, Open, Operations,
-            OperationsPerOk, Rate, Refused, Retries, Rows, SentDistinct, Skipped, Time, Timeouts, Transactions,
-            Unfinished, UserBytes,
+            Conflicts, Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag, Misses,
+            Ok, Open, Operations, OperationsPerOk, Rate, Refused, Retries, Rows, SentDistinct, Skipped, Time, Timeouts,
+            Transactions, Unfinished, UserBytes,
         };
         matches!(
             self,
@@ -95,7 +108,7 @@ impl Metric {
                 self,
                 Refused | Conflicts | Ok | Timeouts | Retries | Unfinished | SentDistinct | OperationsPerOk | Open(_)
             )
-            || matches!(self, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax)
+            || self.is_of_one_operation()
     }
 
     /// Whether it is an amount that the operating system counts while the operations of a process run, from the begin of a phase
@@ -163,6 +176,13 @@ metrics! {
     LatencyP99 "latency.p99" Nanos Lower false "99th percentile of latency";
     LatencyP999 "latency.p99.9" Nanos Lower false "99.9th percentile of latency";
     LatencyMax "latency.max" Nanos Lower false "Largest latency";
+    ConnectP50 "connect.p50" Nanos Lower false "Median time to open a connection to a server, with the handshake of TLS; included in the latency of the request \
+        that needed it";
+    ConnectP99 "connect.p99" Nanos Lower false "99th percentile of the time to open a connection";
+    ConnectMax "connect.max" Nanos Lower false "Largest time to open a connection";
+    FirstByteP50 "first_byte.p50" Nanos Lower false "Median time from the real start of a request to the first byte of its answer";
+    FirstByteP99 "first_byte.p99" Nanos Lower false "99th percentile of the time to the first byte";
+    FirstByteMax "first_byte.max" Nanos Lower false "Largest time to the first byte";
     Rss "rss" Bytes Lower true "Resident memory: anonymous, file-backed and shared together";
     Anon "anon" Bytes Lower true "Anonymous memory: heaps and stacks, which the kernel cannot reclaim without swap";
     File "file" Bytes Lower true "Resident file-backed pages: mapped stores, libraries";
@@ -228,6 +248,16 @@ impl Metric {
             _ => None,
         }
     }
+
+    /// Latencies of operations.
+    pub const LATENCY: [Self; 6] =
+        [Self::LatencyP50, Self::LatencyP90, Self::LatencyP95, Self::LatencyP99, Self::LatencyP999, Self::LatencyMax];
+
+    /// Times to open a connection.
+    pub const CONNECT: [Self; 3] = [Self::ConnectP50, Self::ConnectP99, Self::ConnectMax];
+
+    /// Times to the first byte of an answer.
+    pub const FIRST_BYTE: [Self; 3] = [Self::FirstByteP50, Self::FirstByteP99, Self::FirstByteMax];
 
     /// System calls that ask the kernel to make data durable, and their sum.
     pub const SYNCS: [Self; 5] = [Self::Fsyncs, Self::Fsync, Self::Fdatasync, Self::Msync, Self::SyncFileRange];

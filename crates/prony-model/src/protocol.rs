@@ -271,6 +271,10 @@ pub struct RequestsReport {
     pub bytes: (Bytes, Bytes),
     /// Connections that were made, those of the warm-up included.
     pub connections: u64,
+    /// Times to open connections; one that was never open is infinitely slow.
+    pub connect: Option<HistogramRecord>,
+    /// From the real start of a request to the first byte of its answer.
+    pub first_byte: Option<HistogramRecord>,
     /// Attempts that were repeated; `None` where none is to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,

@@ -307,23 +307,20 @@ impl Completion {
     pub const fn counts(self, metric: Metric) -> bool {
         match self {
             Self::Complete => true,
-            Self::Failed | Self::Uncounted => matches!(
-                metric,
-                Metric::Errors
-                    | Metric::Operations
-                    | Metric::Ok
-                    | Metric::Timeouts
-                    | Metric::Retries
-                    | Metric::Unfinished
-                    | Metric::SentDistinct
-                    | Metric::OperationsPerOk
-                    | Metric::Open(_)
-                    | Metric::LatencyP50
-                    | Metric::LatencyP90
-                    | Metric::LatencyP95
-                    | Metric::LatencyP99
-                    | Metric::LatencyP999
-            ),
+            Self::Failed | Self::Uncounted => {
+                matches!(
+                    metric,
+                    Metric::Errors
+                        | Metric::Operations
+                        | Metric::Ok
+                        | Metric::Timeouts
+                        | Metric::Retries
+                        | Metric::Unfinished
+                        | Metric::SentDistinct
+                        | Metric::OperationsPerOk
+                        | Metric::Open(_)
+                ) || metric.percentile().is_some()
+            }
             Self::AfterFailure | Self::Partial | Self::NotReached => false,
         }
     }

@@ -539,11 +539,7 @@ impl<'a> Maker<'a> {
 
 /// Whether a metric says how fast the work was.
 const fn is_speed(metric: Metric) -> bool {
-    use Metric::{Cpu, LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Rate, Time, Wall};
-    matches!(
-        metric,
-        Time | Wall | Rate | Cpu | LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax
-    )
+    matches!(metric, Metric::Time | Metric::Wall | Metric::Rate | Metric::Cpu) || metric.is_of_one_operation()
 }
 
 /// A row under construction.

@@ -17,6 +17,9 @@ use super::{Finding, Severity};
 /// The guard's name.
 const GUARD: &str = "shared_pages";
 
+/// Its name where anonymous memory is concerned.
+const FORKED: &str = "forked_pages";
+
 /// The share of a sum that may be counted repeatedly.
 const MOST: f64 = 0.1;
 
@@ -27,7 +30,35 @@ const LEAST: f64 = 10e6;
 /// each page counts once, shows that they share little.
 pub(super) fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let complete = record.phases.iter().filter(|phase| phase.completion == Completion::Complete);
-    complete.flat_map(|phase| phase.readings.keys().filter_map(|of| finding(spec, record, (phase, of)))).collect()
+    let of_phase = |phase| {
+        let forked = forked(spec, record, phase);
+        phase.readings.keys().filter_map(|of| finding(spec, record, (phase, of))).chain(forked)
+    };
+    complete.flat_map(of_phase).collect()
+}
+
+/// Anonymous memory of processes that together have more of it than their control group ever had of all memory, which counts each
+/// page once: that of pages which a fork has not copied.
+fn forked(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> Option<Finding> {
+    if spec.measures_servers() {
+        // Each service has a group of its own.
+        return None;
+    }
+    let most = *phase.reading_of("", MetricKey::gauge(Metric::Anon, Stat::Max))?.measured()?;
+    let peak = record.conditions.memory.as_ref()?.peak.measured()?.as_bytes() as f64;
+    if most - peak < LEAST.max(MOST * peak) {
+        return None;
+    }
+    let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
+    let message = format!(
+        "`anon` and `rss` count pages once for each process that has them since a fork: `anon.max` is {}, and the control group \
+         never had more than {} of all memory",
+        bytes(most),
+        bytes(peak)
+    );
+    let hint = "compare `pss.end` of a phase that ends while the processes live, in which each page counts once";
+    let data = json!({ "anon": most, "peak": peak });
+    Some(Finding::of(FORKED, Severity::Warning, message, hint).in_phase(&phase.name).with(data))
 }
 
 fn finding(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &str)) -> Option<Finding> {
@@ -86,18 +117,24 @@ pub(crate) fn counted_repeatedly(
     name: &MetricName,
 ) -> Option<String> {
     let instance = name.instance.as_deref().unwrap_or_default();
-    [variant, baseline].into_iter().find_map(|of| match name.key.metric {
-        Metric::Rss | Metric::File | Metric::Shared => {
-            let is_meant = |finding: &&Finding| {
-                finding.guard == GUARD
-                    && finding.phase.as_deref() == Some(&name.phase)
-                    && finding.data["instance"].as_str() == Some(instance)
-            };
-            let found = of.trials.iter().flat_map(|trial| &trial.findings).find(is_meant)?;
-            Some(format!("`{}`: {}; {}", of.name, found.message, found.hint))
-        }
+    let metric = name.key.metric;
+    let said = |of: &VariantTrials<'_>| {
+        let of_instance = |finding: &Finding| finding.data["instance"].as_str() == Some(instance);
+        let is_meant = |finding: &&Finding| {
+            finding.phase.as_deref() == Some(&name.phase)
+                && match finding.guard.as_ref() {
+                    GUARD => matches!(metric, Metric::Rss | Metric::File | Metric::Shared) && of_instance(finding),
+                    FORKED => matches!(metric, Metric::Rss | Metric::Anon),
+                    _ => false,
+                }
+        };
+        let found = of.trials.iter().flat_map(|trial| &trial.findings).find(is_meant)?;
+        Some(format!("`{}`: {}; {}", of.name, found.message, found.hint))
+    };
+    [variant, baseline].into_iter().find_map(|of| match metric {
+        Metric::Rss | Metric::File | Metric::Shared => said(of),
         // Pages that a fork has copied nothing of yet are anonymous memory of both.
-        Metric::Anon => {
+        Metric::Anon => said(of).or_else(|| {
             let at_end = |metric| {
                 let name = MetricName { key: MetricKey::gauge(metric, Stat::End), ..name.clone() };
                 let values = of.trials.iter().filter_map(|trial| trial.figure(&name).measured().copied());
@@ -114,7 +151,7 @@ pub(crate) fn counted_repeatedly(
                     bytes(once)
                 )
             })
-        }
+        }),
         _ => None,
     })
 }
@@ -122,7 +159,7 @@ pub(crate) fn counted_repeatedly(
 #[cfg(test)]
 mod tests {
     use prony_model::reading::Reading;
-    use prony_model::record::{MetricKeyText, ProcessSeries};
+    use prony_model::record::{MemoryEvidence, MetricKeyText, ProcessSeries};
 
     use super::super::tests::{phase, record, spec, variant_trials};
     use super::*;
@@ -155,6 +192,32 @@ mod tests {
         let findings = check(&spec("lmdb"), &record);
         record.findings = findings;
         record
+    }
+
+    #[test]
+    fn more_anonymous_memory_than_the_control_group_ever_had_is_not_compared() {
+        let of = |peak: Option<f64>| {
+            let mut forked = trial(&[], &[]);
+            let anon = (MetricKeyText(MetricKey::gauge(Metric::Anon, Stat::Max)), Reading::Measured(335e6));
+            forked.phases[0].readings = BTreeMap::from([(String::new(), [anon].into())]);
+            forked.conditions.memory = peak.map(|peak| MemoryEvidence {
+                peak: Reading::Measured(Bytes::from_bytes(peak as u64)),
+                ..MemoryEvidence::default()
+            });
+            forked.findings = check(&spec("lmdb"), &forked);
+            forked
+        };
+        let forked = of(Some(80e6));
+        let expected = "`b`: `anon` and `rss` count pages once for each process that has them since a fork: `anon.max` is 335.0 MB, and the \
+                        control group never had more than 80.0 MB of all memory; compare `pss.end` of a phase that ends while the processes \
+                        live, in which each page counts once";
+        for metric in ["load.anon.max", "load.anon.mean", "load.rss.max", "load.child.anon.max"] {
+            assert_eq!(refused(&forked, metric).as_deref(), Some(expected), "{metric}");
+        }
+        assert_eq!((refused(&forked, "load.file.max"), refused(&forked, "load.pss.end")), (None, None));
+        for unknown in [of(None), of(Some(326e6))] {
+            assert_eq!(refused(&unknown, "load.anon.max"), None);
+        }
     }
 
     fn refused(several: &TrialRecord, metric: &str) -> Option<String> {

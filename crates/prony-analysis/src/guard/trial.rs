@@ -10,7 +10,7 @@ use super::{
     Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, phases_not_observed, processes, program, refusals,
     replicas, reported_values, requests, shared_pages,
 };
-use prony_model::http::NOT_SENT;
+use prony_model::http::{HttpSpec, NOT_SENT};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
@@ -41,8 +41,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     let mut findings = Vec::new();
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
         let http = spec.phases.iter().find(|spec| spec.name == phase.name).and_then(|spec| spec.action.http());
-        let expect = http.map(|http| http.expect.as_slice());
-        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| errors_present(phase, instance, expect)));
+        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| errors_present(phase, instance, http)));
         findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| nothing_found(phase, instance)));
         findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| refusals::many_refused(phase, instance)));
         findings.extend(gaps_between_batches(phase));
@@ -69,7 +68,7 @@ fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
 }
 
 /// Operations failed: the throughput looks better than it is (METHOD 1.4). `expect` are the statuses that a phase of requests allows.
-pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str, expect: Option<&[u16]>) -> Option<Finding> {
+pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str, http: Option<&HttpSpec>) -> Option<Finding> {
     let counted = phase.amount_of(instance, Metric::Errors).unwrap_or(0.0);
     let texts: BTreeMap<&str, u64> = phase.errors_of(instance).collect();
     let errors = counted.max(texts.values().sum::<u64>() as f64);
@@ -79,7 +78,7 @@ pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str, expect: Option
     let done = phase.amount_of(instance, Metric::Operations).unwrap_or(0.0);
     // What follows from other errors says least.
     let commonest = texts.iter().min_by_key(|(text, count)| (**text == NOT_SENT, Reverse(**count)));
-    let unexpected = commonest.and_then(|(text, _)| unexpected(text, expect?));
+    let unexpected = commonest.and_then(|(text, _)| unexpected(text, http?));
     let commonest = commonest.map_or(String::new(), |(text, _)| {
         format!(", most often: {}", unexpected.clone().unwrap_or_else(|| quoted(text)))
     });
@@ -96,11 +95,14 @@ pub(crate) fn errors_present(phase: &PhaseRecord, instance: &str, expect: Option
 }
 
 /// `answered 201, and `expect` allows 200`, of an error that is a status.
-fn unexpected(error: &str, expect: &[u16]) -> Option<String> {
+fn unexpected(error: &str, http: &HttpSpec) -> Option<String> {
     let status: u16 = error.strip_prefix("status ")?.parse().ok()?;
-    let expected: Vec<String> = expect.iter().map(ToString::to_string).collect();
-    let expected = if expected.is_empty() { "200 to 399".to_owned() } else { expected.join(", ") };
-    Some(format!("answered {status}, and `expect` allows {expected}"))
+    let first = &http.kinds.first()?.expect;
+    let expected = match http.kinds.iter().all(|kind| kind.expect == *first) {
+        true => format!("`expect` allows {first}"),
+        false => "`expect` of that kind of request does not allow it".to_owned(),
+    };
+    Some(format!("answered {status}, and {expected}"))
 }
 
 /// After the operations of an instance, in a message.

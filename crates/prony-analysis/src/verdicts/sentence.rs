@@ -138,7 +138,7 @@ impl End {
         use prony_model::metric::Metric as M;
         match pair.metric.key.metric {
             _ if failed.any() => Self { does: "has a value", does_not: "has no value", did: "have a value" },
-            M::LatencyP50 | M::LatencyP90 | M::LatencyP95 | M::LatencyP99 | M::LatencyP999 => {
+            metric if metric.percentile().is_some() => {
                 Self { does: "has a finite value", does_not: "has no finite value", did: "have a finite value" }
             }
             M::SettleTime | M::SettleCpu | M::SettleWritten | M::SettleDisk | M::SettleDirty => {

@@ -14,8 +14,8 @@ use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::http::{
-    AnswerSpec, BodySpec, HttpAmount, HttpSpec, Part, RateSteps, RequestKind, RequestRate, RetrySpec, SaveSpec,
-    SavedFrom, Template,
+    AnswerSpec, BodySpec, ExpectedStatuses, HttpAmount, HttpSpec, Part, RateSteps, RequestKind, RequestRate, RetrySpec,
+    SaveSpec, SavedFrom, Template,
 };
 use prony_model::service::{OfService, hole};
 use prony_model::spec::RateStep;
@@ -43,6 +43,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
     if session {
         can_be_sessions(&view, amount, kinds.len() as u64, problems);
     }
+    let retry = retry(&view, &kinds, problems);
     Some(HttpSpec {
         server: server(&view, problems)?,
         kinds,
@@ -55,8 +56,7 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         rate,
         warm_up: view.time("warm_up").unwrap_or(Nanos::ZERO),
         timeout: view.time("timeout").unwrap_or(TIMEOUT),
-        retry: retry(&view, problems),
-        expect: statuses(view.get("expect")),
+        retry,
         order: match view.get("order") {
             Some(node) => order(node, problems)?,
             None => Order::Record,
@@ -95,6 +95,7 @@ fn one(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Option<Requ
 struct OfAll {
     headers: Vec<(String, Template)>,
     answer: Option<AnswerSpec>,
+    expect: ExpectedStatuses,
 }
 
 /// The kinds of requests of a mix or a session, which is the value of a key.
@@ -111,7 +112,8 @@ fn kinds(view: &View<'_>, (key, node): (&str, &Node), problems: &mut Problems<'_
         problems.add(via(node, Problem::new(node.span.clone(), format!("`{key}` is empty")).hint(example)));
         return None;
     }
-    let of_all = OfAll { headers: headers(view), answer: answer(view, problems) };
+    let of_all =
+        OfAll { headers: headers(view), answer: answer(view, problems), expect: expect(view).unwrap_or_default() };
     let one = |entry: &Entry| {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if entry.key.is_empty() || !entry.key.chars().all(is_name) {
@@ -224,8 +226,8 @@ fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_
     let default_method = if body.is_some() { "POST" } else { "GET" };
     let method = view.text("method").unwrap_or_else(|| default_method.to_owned());
     let has_body = !method.eq_ignore_ascii_case("HEAD");
-    let of_all = of_all.answer.clone().filter(|_| has_body);
-    let answer = if view.get("answer").is_some() { answer(view, problems) } else { of_all };
+    let answer_of_all = of_all.answer.clone().filter(|_| has_body);
+    let answer = if view.get("answer").is_some() { answer(view, problems) } else { answer_of_all };
     let save = saves(view, problems);
     let in_body = save.values().any(|save| !matches!(save.from, SavedFrom::Header(_)));
     if !has_body && (answer.is_some() || in_body) {
@@ -233,7 +235,8 @@ fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_
         let problem = Problem::new(at, "answers to HEAD have no body that could be read");
         problems.add(problem.hint("use `GET`, or save the value of a `header`"));
     }
-    Some(RequestKind { name: None, weight: 1.0, path, method, headers, body, answer, save })
+    let expect = expect(view).unwrap_or_else(|| of_all.expect.clone());
+    Some(RequestKind { name: None, weight: 1.0, path, method, headers, body, expect, answer, save })
 }
 
 /// Scheme and authority.
@@ -313,7 +316,12 @@ fn think(view: &View<'_>, problems: &mut Problems<'_>) -> Nanos {
     view.time("think").unwrap_or(Nanos::ZERO)
 }
 
-fn retry(view: &View<'_>, problems: &mut Problems<'_>) -> Option<RetrySpec> {
+/// The statuses of answers that are no errors; `None` where none are named.
+fn expect(view: &View<'_>) -> Option<ExpectedStatuses> {
+    Some(ExpectedStatuses(statuses(Some(view.get("expect")?))))
+}
+
+fn retry(view: &View<'_>, kinds: &[RequestKind], problems: &mut Problems<'_>) -> Option<RetrySpec> {
     let table = View::new(Some(view.get("retry")?), &grammar::RETRY);
     let on = table.get("on")?;
     let named = |word: &str| on.list().unwrap_or_default().iter().any(|node| node.text() == Some(word));
@@ -328,8 +336,7 @@ fn retry(view: &View<'_>, problems: &mut Problems<'_>) -> Option<RetrySpec> {
         let problem = Problem::new(on.span.clone(), "`on` is empty, so that nothing is repeated");
         problems.add(via(on, problem.hint("write `on = [503, \"timeout\", \"connection\"]`, or remove `retry`")));
     }
-    let expect = statuses(view.get("expect"));
-    let expected = |status: &u16| if expect.is_empty() { (200..400).contains(status) } else { expect.contains(status) };
+    let expected = |status: &u16| kinds.iter().any(|kind| kind.expect.contains(*status));
     if let Some(status) = retry.statuses.iter().find(|status| expected(status)) {
         let problem =
             Problem::new(on.span.clone(), format!("status {status} is expected, so that no attempt with it fails"));

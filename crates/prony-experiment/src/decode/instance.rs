@@ -151,10 +151,8 @@ fn no_kind(name: &MetricName, kind: &str, kinds: &[(String, String)]) -> Option<
 /// The fault of a metric that is not known of a part of a phase's requests.
 fn of_all_requests(name: &MetricName, part: &str) -> Option<(String, Option<String>)> {
     let hint = format!("write `{}.{}`", name.phase, name.key);
-    let has = matches!(
-        name.key.metric,
-        Metric::Ok | Metric::Operations | Metric::Errors | Metric::Skipped | Metric::Rate | Metric::LatencyMax
-    ) || name.key.metric.name().starts_with("latency.p");
+    let counted = [Metric::Ok, Metric::Operations, Metric::Errors, Metric::Skipped, Metric::Rate];
+    let has = counted.iter().chain(&Metric::LATENCY).any(|metric| *metric == name.key.metric);
     let message = format!("`{name}` is not known by {part}: a {part} has `ok errors skipped rate latency`");
     (!has || name.key.stat.is_some()).then_some((message, Some(hint)))
 }

@@ -27,6 +27,13 @@ const ANSWER_OF: Field = optional(
     "What is read of the bodies of expected answers, so that a server which answers faster with less is found.",
 );
 
+const EXPECT: Field = optional(
+    "expect",
+    Shape::Either(&[Shape::Whole(200, 999), Shape::List(&Shape::Whole(200, 999))]),
+    "200 to 399; of a kind of request what all have",
+    "The statuses of answers that are no errors.",
+);
+
 const SAVE_OF: Field = optional(
     "save",
     Shape::Map(&VALUE),
@@ -50,6 +57,7 @@ pub(crate) static REQUEST_KIND: TableShape = table(
         optional("headers", Shape::Map(&Shape::Request), "none", "Header fields beside those of all kinds."),
         REQUEST_BODY,
         JSON,
+        EXPECT,
         ANSWER_OF,
         SAVE_OF,
     ]],
@@ -135,12 +143,7 @@ pub(crate) static HTTP: TableShape = table(
             "Which failed attempts of a request are repeated. A request is counted once, by its last attempt, and its latency \
              ends with that.",
         ),
-        optional(
-            "expect",
-            Shape::Either(&[Shape::Whole(200, 999), Shape::List(&Shape::Whole(200, 999))]),
-            "200 to 399",
-            "The statuses of answers that are no errors.",
-        ),
+        EXPECT,
         ANSWER_OF,
         SAVE_OF,
         optional(

@@ -76,6 +76,21 @@ fn mix_has_answers_and_saved_values_of_its_kinds() {
 }
 
 #[test]
+fn kinds_of_requests_have_statuses_of_their_own() {
+    let mix =
+        "{ a = { path = \"/a\", expect = 201 }, b = { path = \"/b\" }, c = { path = \"/c\", expect = [200, 503] } }";
+    let statuses = |more: &str| {
+        let experiment = sound(&of_mix(mix, more));
+        let http = experiment.variants()[0].spec.phases[0].action.http().unwrap();
+        http.kinds.iter().map(|kind| kind.expect.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(statuses(""), ["201", "200 to 399", "200, 503"]);
+    assert_eq!(statuses(", expect = 404"), ["201", "404", "200, 503"]);
+    let found = faults(&of_mix(mix, ", retry = { on = [503], times = 1 }"));
+    assert!(found.contains("status 503 is expected, so that no attempt with it fails"), "{found}");
+}
+
+#[test]
 fn session_uses_what_its_earlier_requests_save() {
     let phase = |session: &str, more: &str| of_mix(session, more).replacen("mix = ", "session = ", 1);
     let create = "create = { path = \"/a\", json = \"{doc}\", save = { x = { json = \"/id\" } } }";

@@ -68,7 +68,10 @@ fn services_and_requests_are_read() {
         (insert.kinds[0].method.as_str(), &insert.kinds[0].body, insert.amount),
         ("POST", &Some(BodySpec::Document), HttpAmount::Records)
     );
-    assert_eq!((insert.connections, insert.expect.as_slice(), &insert.order), (10, &[201][..], &Order::Record));
+    assert_eq!(
+        (insert.connections, insert.kinds[0].expect.0.as_slice(), &insert.order),
+        (10, &[201][..], &Order::Record)
+    );
     assert_eq!(insert.kinds[0].headers[0].0, "content-type");
     assert_eq!(insert.server, hole("api", 1, OfService::Url));
     assert_eq!(

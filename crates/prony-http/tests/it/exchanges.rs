@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use prony_http::{Asked, Bound, Control, Destination, Error, Load, Remark};
+use prony_model::http::ExpectedStatuses;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
@@ -120,9 +121,9 @@ fn failed_requests_are_infinite_in_percentiles() {
     assert_eq!(report.latency.p99, Reading::Missing(Why::Infinite { failed: 20, of: 1_000 }));
     assert_eq!(report.latency.p999, Reading::Missing(Why::TooFew { have: 1_000, need: 10_000 }));
     // What is expected is no error.
-    let report = run(Asked { expect: vec![200, 500], ..requests(server.url("/{i}"), 1_000) });
+    let report = run(Asked { expect: ExpectedStatuses(vec![200, 500]), ..requests(server.url("/{i}"), 1_000) });
     assert_eq!((report.outcome, report.ok), (Outcome::Ok, 1_000));
-    let report = run(Asked { expect: vec![500], ..requests(server.url("/{i}"), 1_000) });
+    let report = run(Asked { expect: ExpectedStatuses(vec![500]), ..requests(server.url("/{i}"), 1_000) });
     assert_eq!(report.errors.status, 980);
 }
 

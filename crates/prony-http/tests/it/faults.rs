@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::sync::Mutex;
 
 use prony_http::{Asked, Bound, Control, Destination, Failure, Load, Remark};
+use prony_model::http::ExpectedStatuses;
 use prony_model::outcome::Outcome;
 use prony_model::random::Stream;
 use prony_model::reading::{Reading, Why};
@@ -78,7 +79,7 @@ fn answer_to_a_request_that_was_not_read_whole_counts() {
         bound: Bound::Requests(3),
         connections: 1,
         body,
-        expect: vec![413],
+        expect: ExpectedStatuses(vec![413]),
         timeout: PATIENT,
         ..Asked::of(&url)
     });

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use prony_http::{HostError, Trial, host};
 use prony_model::http::{
-    BodySpec, HttpAmount, HttpSpec, Part, RequestKind, RequestRate, SaveSpec, SavedFrom, Template,
+    BodySpec, ExpectedStatuses, HttpAmount, HttpSpec, Part, RequestKind, RequestRate, SaveSpec, SavedFrom, Template,
 };
 use prony_model::latency::Recorder;
 use prony_model::link::{Link, LinkError, Progress};
@@ -130,6 +130,7 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: None,
+            expect: ExpectedStatuses::default(),
             answer: None,
             save: BTreeMap::new(),
         }],
@@ -143,7 +144,6 @@ pub(crate) fn requests_of(address: &str, path: Template, requests: u64) -> HttpS
         warm_up: Nanos::ZERO,
         timeout: PATIENT,
         retry: None,
-        expect: Vec::new(),
         order: Order::Record,
         collection: None,
         other_machines: false,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part, RequestKind, RequestRate};
+use prony_model::http::{BodySpec, ExpectedStatuses, HttpAmount, HttpSpec, Part, RequestKind, RequestRate};
 use prony_model::latency::{Recorder, percentile};
 use prony_model::reading::Reading;
 use prony_model::spec::Arrivals;
@@ -63,6 +63,26 @@ fn mix_sends_each_kind_by_its_weight_and_accounts_for_it() {
         let paths: BTreeSet<&String> = received.iter().map(|(path, _)| path).collect();
         assert_eq!(counts.paths, paths.len() as u64);
     }
+}
+
+#[test]
+fn statuses_are_expected_of_each_kind() {
+    let (server, _) = recording(|_, _| "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n".to_owned());
+    let single = requests(&server, text("/"), 200);
+    let kind = |name: &str, expect: &[u16]| RequestKind {
+        name: Some(name.to_owned()),
+        expect: ExpectedStatuses(expect.to_vec()),
+        ..single.kinds[0].clone()
+    };
+    let kinds = vec![kind("absent", &[200, 404]), kind("present", &[])];
+    let mut runner = Runner::new(trial(vec![("mix", http(HttpSpec { kinds, ..single.clone() }))]));
+    let report = runner.phase(0).unwrap();
+    runner.stop().unwrap();
+    assert_whole(&report, 200);
+    let part = |name| report.requests.as_ref().unwrap().parts.iter().find(|part| part.name == name).unwrap();
+    let (absent, present) = (part("kind.absent"), part("kind.present"));
+    assert!(absent.ok > 0 && absent.errors == 0 && present.ok == 0 && present.errors > 0, "{absent:?} {present:?}");
+    assert_eq!(report.error_texts, [("status 404".to_owned(), present.errors)].into());
 }
 
 /// The response time law of closed systems: requests a second are the connections over the time that each takes for a request, the

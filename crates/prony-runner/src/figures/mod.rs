@@ -433,7 +433,7 @@ fn called(
     set(readings, Metric::Time, calls.time(ended, suspended).map(|time| time.as_nanos() as f64));
     set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
     set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
-    recorder.metrics().into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
+    recorder.metrics(Metric::LATENCY).into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
     recorder.to_record("call", LatencyKind::Service).ok()
 }
 

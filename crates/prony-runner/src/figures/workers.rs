@@ -112,6 +112,8 @@ fn of_requests(ok: u64, requests: &RequestsReport, readings: &mut Readings) {
     ];
     counts.into_iter().for_each(|(metric, count)| set(readings, metric, measured(count)));
     requests.retries.iter().for_each(|count| set(readings, Metric::Retries, measured(*count)));
+    percentiles(requests.connect.iter(), Metric::CONNECT, readings);
+    percentiles(requests.first_byte.iter(), Metric::FIRST_BYTE, readings);
     for (status, count) in &requests.statuses {
         // Servers may answer with numbers that are no statuses.
         if let Some(name) = OpenName::status(*status) {
@@ -133,7 +135,7 @@ pub(crate) fn of_parts(report: &PhaseReport) -> BTreeMap<String, Readings> {
         counts.into_iter().for_each(|(metric, count)| set(&mut readings, metric, measured(count)));
         part.rows.iter().for_each(|rows| set(&mut readings, Metric::Rows, measured(*rows)));
         set(&mut readings, Metric::Rate, part.rate.clone());
-        percentiles([&part.latency].into_iter(), &mut readings);
+        percentiles([&part.latency].into_iter(), Metric::LATENCY, &mut readings);
         (part.name.clone(), readings)
     };
     report.requests.iter().flat_map(|requests| &requests.parts).map(part).collect()
@@ -151,15 +153,18 @@ fn rate(report: &PhaseReport) -> Reading<f64> {
 fn latencies(report: &PhaseReport, readings: &mut Readings) {
     let open = report.histograms.iter().any(|h| h.kind == LatencyKind::Intended);
     let kind = if open { LatencyKind::Intended } else { LatencyKind::Service };
-    percentiles(report.histograms.iter().filter(|h| h.kind == kind && h.operation != COMMIT), readings);
+    let operations = report.histograms.iter().filter(|h| h.kind == kind && h.operation != COMMIT);
+    percentiles(operations, Metric::LATENCY, readings);
     let reason = report.no_latency.as_deref().map(Reading::not_supported);
-    reason.iter().for_each(|reason| {
-        Recorder::new().metrics().iter().for_each(|(metric, _)| set(readings, *metric, reason.clone()))
-    });
+    reason.iter().for_each(|reason| Metric::LATENCY.iter().for_each(|metric| set(readings, *metric, reason.clone())));
 }
 
 /// Percentiles over the operations of all these histograms.
-fn percentiles<'h>(histograms: impl Iterator<Item = &'h HistogramRecord>, readings: &mut Readings) {
+fn percentiles<'h, const N: usize>(
+    histograms: impl Iterator<Item = &'h HistogramRecord>,
+    metrics: [Metric; N],
+    readings: &mut Readings,
+) {
     let mut all = Recorder::new();
     let mut kinds = 0;
     for histogram in histograms {
@@ -167,14 +172,14 @@ fn percentiles<'h>(histograms: impl Iterator<Item = &'h HistogramRecord>, readin
             Ok(recorder) => all.merge(&recorder),
             Err(error) => {
                 let why = Why::Failed(format!("the histogram of `{}`: {error}", histogram.operation).into());
-                all.metrics().iter().for_each(|(metric, _)| set(readings, *metric, Reading::Missing(why.clone())));
+                metrics.iter().for_each(|metric| set(readings, *metric, Reading::Missing(why.clone())));
                 return;
             }
         }
         kinds += 1;
     }
     let nothing = Reading::Missing(Why::NotApplicable);
-    for (metric, reading) in all.metrics() {
+    for (metric, reading) in all.metrics(metrics) {
         set(readings, metric, if kinds > 0 { reading } else { nothing.clone() });
     }
 }
@@ -239,12 +244,15 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_what_they_ended_in() {
+        let mut opened = Recorder::new();
+        opened.record(ms(1000));
         let requests = RequestsReport {
             statuses: [(200, 7), (503, 2), (42, 1)].into(),
             timeouts: 3,
             unfinished: 1,
             bodies: None,
             paths: 5,
+            connect: Some(opened.to_record("request", LatencyKind::Actual).unwrap()),
             ..RequestsReport::default()
         };
         let mut readings = Readings::new();
@@ -253,6 +261,8 @@ mod tests {
             |metric| readings.get(&MetricKeyText(MetricKey::amount(metric))).and_then(|one| one.measured().copied());
         let counts = [Metric::Ok, Metric::Timeouts, Metric::Unfinished, Metric::SentDistinct].map(of);
         assert_eq!(counts, [Some(7.0), Some(3.0), Some(1.0), Some(5.0)], "paths, where requests have no bodies");
+        assert!((of(Metric::ConnectMax).unwrap() / 1e9 - 1.0).abs() < 0.01);
+        assert_eq!((of(Metric::ConnectP50), of(Metric::FirstByteMax)), (None, None), "one connection is too few");
         let status = |number| of(Metric::Open(OpenName::status(number).unwrap()));
         assert_eq!((status(200), status(503)), (Some(7.0), Some(2.0)));
         let mut readings = Readings::new();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use prony_analysis::search::{GrowSettings, Range, Scale};
 use prony_http::{Asked, AskedBody, Bound, Control, Destination, Load, Loop, Report, Trust};
 use prony_model::error::message;
-use prony_model::http::{RateSteps, RequestRate, RetrySpec};
+use prony_model::http::{ExpectedStatuses, RateSteps, RequestRate, RetrySpec};
 use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::spec::Arrivals;
@@ -329,7 +329,7 @@ fn asked(arguments: &Arguments) -> Asked {
         warm_up: arguments.warmup.unwrap_or(Nanos::ZERO),
         timeout: arguments.timeout,
         retry: retry(arguments),
-        expect: arguments.expect.clone(),
+        expect: ExpectedStatuses(arguments.expect.clone()),
         matches: arguments.matches.clone(),
         trust,
         seed: arguments.seed,

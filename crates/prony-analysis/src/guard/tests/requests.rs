@@ -10,7 +10,7 @@ use prony_model::record::{Answer, Effective, EffectiveProgram, Moment};
 use super::*;
 
 /// A trial that inserts with this method, and then reads.
-fn served(method: &str, amount: &str) -> TrialSpec {
+pub(super) fn served(method: &str, amount: &str) -> TrialSpec {
     let server = "[[service]]\nname = \"api\"\ncommand = [\"serve\", \"{port}\"]\n";
     let phase = |name: &str, method: &str| {
         format!(
