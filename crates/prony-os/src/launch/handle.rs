@@ -24,6 +24,7 @@ use super::spec::{LaunchSpec, Parts, Reader, Unprepared};
 use super::wire::{Begin, Bounds, CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Usage, refusal};
 use crate::error::Error;
 use crate::limits::Group;
+use crate::sample::Supervisor;
 use crate::sys::process::{REPORT_LENGTH, parse_report};
 use crate::why::kernel_text;
 
@@ -80,6 +81,11 @@ pub trait Reusable: Debug + Send {
 pub trait Process: Debug + Send + AsFd {
     /// Its number while it is suspended; `None` where it is made when it is released.
     fn suspended(&self) -> Option<u32>;
+
+    /// The process that becomes the parent of orphans of its tree, where there is one.
+    fn supervisor(&self) -> Option<Supervisor> {
+        None
+    }
 
     /// Lets it execute its program. Several are released as close together as can be by releasing each before the first of
     /// them is waited for.
@@ -446,6 +452,10 @@ impl Process for Supervised {
             Way::Suspended(suspended) => Some(suspended.pid),
             Way::AtOnce(_) => None,
         }
+    }
+
+    fn supervisor(&self) -> Option<Supervisor> {
+        Some(Supervisor { pid: self.link.pid()?, spawner: self.client.spawner() })
     }
 
     fn release(&mut self) -> Result<(), Error> {

@@ -91,6 +91,11 @@ impl Link {
         Self { channel, process: Some(process), program, directory, group, lingers: false, stopped: false, farewell }
     }
 
+    /// The supervisor's pid; `None` once nobody waits for it any more.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
     /// Ends a supervisor that has no subject, even if it is stopped; its spawner ends with it. It is reaped later.
     pub(super) fn abandon(mut self) {
         let Some(mut process) = self.process.take() else { return };

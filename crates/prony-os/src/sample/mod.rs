@@ -34,7 +34,7 @@ pub use readings::{Readings, phase_readings, readings_of_roles, readings_with_en
 pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};
 pub use sync::{SyncCounters, Tracepoints};
-pub use tree::Root;
+pub use tree::{Root, Supervisor};
 pub(crate) use tree::{descendants, members, parent};
 pub use unsampled::{Ended, Ends};
 

@@ -104,7 +104,6 @@ impl Ask {
 pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) role: String,
-    pub(crate) itself: bool,
     pub(crate) command: String,
     pub(crate) last: Option<Observation>,
     pub(crate) threads: Threads,
@@ -137,12 +136,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(pid: u32, role: String, itself: bool) -> Self {
+    pub(crate) fn new(pid: u32, role: String) -> Self {
         let file = |name: &str| ProcFile::new(format!("/proc/{pid}/{name}"));
         Self {
             pid,
             role,
-            itself,
             command: String::new(),
             last: None,
             threads: Threads::new(pid),
@@ -355,7 +353,7 @@ mod tests {
     #[test]
     fn pss_of_a_process_that_ended_is_missing_for_that_reason() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let process = Process::new(child.id(), "worker".into(), true);
+        let process = Process::new(child.id(), "worker".into());
         // A zombie first, then nothing.
         let id = rustix::process::Pid::from_child(&child);
         let zombie = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
@@ -364,14 +362,14 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(process.pss(), Reading::Missing(ProcessSnapshot::ended()));
         let missing = io::Error::from(io::ErrorKind::NotFound);
-        assert!(Process::new(std::process::id(), "worker".into(), true).lacks(&missing) && !process.lacks(&missing));
+        assert!(Process::new(std::process::id(), "worker".into()).lacks(&missing) && !process.lacks(&missing));
     }
 
     /// If it ends between two files of one round, the readings of the other files remain.
     #[test]
     fn process_that_ends_while_it_is_read_has_ended() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let mut process = Process::new(child.id(), "worker".into(), true);
+        let mut process = Process::new(child.id(), "worker".into());
         child.wait().unwrap();
         process.stat = ProcFile::new("/proc/self/stat".into());
         let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, detail: Detail::All };
@@ -381,7 +379,7 @@ mod tests {
     /// A process that runs while its memory stays the same: reading `status` was most of the sampling's cost.
     #[test]
     fn status_is_read_anew_only_where_statm_does_not_serve() {
-        let mut process = Process::new(std::process::id(), "worker".into(), true);
+        let mut process = Process::new(std::process::id(), "worker".into());
         let at = |ms: u64| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail: Detail::Changed };
         process.observe(at(10_000), &mut Vec::new()).unwrap();
         let known = Memory { anon: Bytes::from_bytes(0), ..process.last.as_ref().unwrap().memory.unwrap() };
@@ -418,7 +416,7 @@ mod tests {
 
     #[test]
     fn what_is_spared_keeps_its_counters_but_has_its_cpu_time_and_memory() {
-        let mut process = Process::new(std::process::id(), "worker".into(), true);
+        let mut process = Process::new(std::process::id(), "worker".into());
         let mut observe = |ms: u64, detail| {
             let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail };
             let faults = process.last.as_mut().map(|last| std::mem::replace(&mut last.counters.minor_faults, 0));
@@ -437,7 +435,7 @@ mod tests {
 
     #[test]
     fn nonexistent_process_is_reported_as_ended() {
-        let mut process = Process::new(u32::MAX / 4, "worker".into(), true);
+        let mut process = Process::new(u32::MAX / 4, "worker".into());
         let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, detail: Detail::Changed };
         let error = process.observe(ask, &mut Vec::new()).unwrap_err();
         assert!(super::super::proc_file::ended(&error));

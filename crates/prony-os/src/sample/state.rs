@@ -226,7 +226,7 @@ impl State {
             let Some(observation) = &process.last else { continue };
             add_live(&mut rounds, process, observation, inherited);
             let stored = matches!(kind, RoundKind::Round(_) | RoundKind::Snapshot);
-            if stored && process.observed_at == at && process.itself {
+            if stored && process.observed_at == at {
                 keep(&mut self.store, process, observation, kind, at);
             }
         }
@@ -283,8 +283,7 @@ impl State {
         let known = self.processes.iter().map(|(pid, process)| (*pid, process.role.clone())).collect();
         let arrivals = self.finder.arrivals(news, &self.roots, &known);
         for (pid, role) in arrivals.processes {
-            let itself = self.roots.iter().all(|root| root.pid != pid || root.itself);
-            let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid, role.clone(), itself));
+            let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid, role.clone()));
             process.role = role;
         }
         for pid in arrivals.threaded {
@@ -298,7 +297,7 @@ impl State {
     fn bury(&mut self, pid: u32, rounds: &mut BTreeMap<String, Round>) {
         self.store.ended(pid);
         let Some(process) = self.processes.remove(&pid) else { return };
-        let Some(last) = process.last.filter(|_| process.itself) else { return };
+        let Some(last) = process.last else { return };
         rounds.entry(process.role).or_default().ended.push(last.counters);
     }
 
@@ -405,7 +404,7 @@ impl State {
     /// thread the times between calls in which it never slept. Of the processes that the last round found.
     pub(crate) fn runnable(&mut self) -> BTreeMap<String, Nanos> {
         let now = monotonic();
-        for process in self.processes.values_mut().filter(|process| process.itself) {
+        for process in self.processes.values_mut() {
             let time = process.threads.runnable(now, &mut self.buffer);
             for scope in ["", process.role.as_str()] {
                 *self.runnable.entry(scope.to_owned()).or_default() += time;
@@ -417,7 +416,7 @@ impl State {
     /// How many threads can have been on a CPU, and how much CPU time may be missing that they used: in a tick before their
     /// states were read, and in the time that `took` from the begin of the round until all clocks were read.
     fn unsettled(&self, took: Nanos, grouped: bool) -> (u64, Nanos) {
-        let subjects = || self.processes.values().filter(|process| process.itself);
+        let subjects = || self.processes.values();
         let runnable: u64 = subjects().map(|process| process.threads.were_runnable()).sum();
         let threads: u64 = subjects().map(|process| process.threads.count() as u64).sum();
         let [running, most] = [runnable, threads].map(|threads| threads.min(self.processors));
@@ -432,7 +431,7 @@ impl State {
     pub(crate) fn wait_for_sleep(&mut self) {
         let began = monotonic();
         let buffer = &mut self.buffer;
-        let subjects = || self.processes.values().filter(|process| process.itself);
+        let subjects = || self.processes.values();
         while monotonic().since(began) < PATIENCE && subjects().any(|process| process.threads.are_runnable(buffer)) {
             std::thread::yield_now();
         }
@@ -447,7 +446,7 @@ impl State {
         let not_started: Vec<&str> =
             self.roots.iter().filter(|root| !root.own).map(|root| root.role.as_str()).collect();
         let asked = |role: &String| roles.is_none_or(|roles| roles.contains(role));
-        let alive = self.processes.values_mut().filter(|process| process.itself && asked(&process.role));
+        let alive = self.processes.values_mut().filter(|process| asked(&process.role));
         alive
             .filter_map(|process| {
                 let last = process.last.as_ref()?;
@@ -496,29 +495,15 @@ fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
     counters.iter().map(SyncCounters::read).reduce(|a, b| a.plus(&b))
 }
 
-/// Adds a live process to its role; of a supervisor only what it inherited from children, to the tree.
+/// Adds a live process to its role.
 fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation: &Observation, inherited: u64) {
-    let mut add = |scope: &str, counters: &Counters| {
-        // Not `entry`, which needs a copy of the name each time.
-        if !rounds.contains_key(scope) {
-            rounds.insert(scope.to_owned(), Round::default());
-        }
-        let Some(round) = rounds.get_mut(scope) else { return };
-        round.live = round.live.plus(counters);
-        round.inherited_faults += inherited;
-    };
-    if process.itself {
-        return add(&process.role, &observation.counters);
+    // Not `entry`, which needs a copy of the name each time.
+    if !rounds.contains_key(&process.role) {
+        rounds.insert(process.role.clone(), Round::default());
     }
-    // Bytes of a process and of its waited-for children are one value; a supervisor's own are negligible.
-    let counters = Counters {
-        read: observation.counters.read.clone(),
-        written: observation.counters.written.clone(),
-        // Its child is the subject itself.
-        child_faults: 0,
-        ..observation.inherited.clone()
-    };
-    add("", &counters);
+    let Some(round) = rounds.get_mut(&process.role) else { return };
+    round.live = round.live.plus(&observation.counters);
+    round.inherited_faults += inherited;
 }
 
 /// Adds all roles to the tree.

@@ -16,9 +16,8 @@ pub struct Root {
     pub pid: u32,
     /// The role of it and its descendants: `worker`, a service's name ...
     pub role: String,
-    /// `false` for a supervisor: its descendants are observed, and the CPU time of the children that it waited for, but
-    /// neither its memory nor its time.
-    pub itself: bool,
+    /// Where its descendants go whose parents end; `None` where that is not known, or processes of others go there too.
+    pub supervisor: Option<Supervisor>,
     /// A control group whose members belong to the role too, whoever their parent is.
     pub group: Option<PathBuf>,
     /// Whether prony started it. Of others it changes nothing, not even the kernel's peak of memory.
@@ -28,13 +27,22 @@ pub struct Root {
 impl Root {
     /// A process that is itself a subject.
     pub fn subject(pid: u32, role: impl Into<String>) -> Self {
-        Self { pid, role: role.into(), itself: true, group: None, own: true }
+        Self { pid, role: role.into(), supervisor: None, group: None, own: true }
     }
 
-    /// A process that only supervises the tree.
-    pub fn supervisor(pid: u32, role: impl Into<String>) -> Self {
-        Self { pid, role: role.into(), itself: false, group: None, own: true }
+    /// Whether a child of `parent` is an orphan of its tree.
+    fn adopts(&self, parent: u32, child: u32) -> bool {
+        self.supervisor.is_some_and(|supervisor| supervisor.pid == parent && supervisor.spawner != child)
     }
+}
+
+/// A process of prony that becomes the parent of the orphans of one tree, such as daemons. It is no part of that tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supervisor {
+    /// Its pid.
+    pub pid: u32,
+    /// Its only child that is no part of the tree either.
+    pub spawner: u32,
 }
 
 /// Role of each process of the tree: of the nearest root above it; once given, a role stays, so that
@@ -45,7 +53,12 @@ pub(crate) fn assign(
     mut children: impl FnMut(u32) -> Vec<u32>,
 ) -> BTreeMap<u32, String> {
     let mut found = BTreeMap::new();
-    let mut open: Vec<(u32, &str)> = roots.iter().map(|root| (root.pid, root.role.as_str())).collect();
+    let mut open: Vec<(u32, &str)> = Vec::new();
+    for root in roots {
+        let orphans = root.supervisor.map(|supervisor| children(supervisor.pid)).unwrap_or_default();
+        let adopted = orphans.into_iter().filter(|child| root.supervisor.is_some_and(|of| of.spawner != *child));
+        open.extend(adopted.chain([root.pid]).map(|pid| (pid, root.role.as_str())));
+    }
     while let Some((pid, inherited)) = open.pop() {
         if found.contains_key(&pid) {
             continue;
@@ -155,7 +168,9 @@ fn admit(roots: &[Root], known: &BTreeMap<u32, String>, mut tasks: Vec<(u32, par
                 return false;
             }
             let root = roots.iter().find(|root| root.pid == *task).map(|root| root.role.clone());
-            let Some(role) = root.or_else(|| role_of(task)).or_else(|| role_of(&ids.parent)) else { return true };
+            let adopter = || roots.iter().find(|root| root.adopts(ids.parent, *task)).map(|root| root.role.clone());
+            let found = root.or_else(|| role_of(task)).or_else(|| role_of(&ids.parent)).or_else(adopter);
+            let Some(role) = found else { return true };
             arrivals.processes.insert(*task, role);
             arrivals.threaded.insert(*task);
             false
@@ -269,7 +284,7 @@ mod tests {
 
     #[test]
     fn descendants_take_the_role_of_the_nearest_root() {
-        let roots = [Root::supervisor(1, "other"), Root::subject(10, "worker"), Root::subject(20, "mongo.0")];
+        let roots = [Root::subject(1, "other"), Root::subject(10, "worker"), Root::subject(20, "mongo.0")];
         let found = assign(&roots, &BTreeMap::new(), tree);
         let role = |pid| found[&pid].as_str();
         assert_eq!([10, 11, 12, 13].map(role), ["worker"; 4]);
@@ -279,8 +294,22 @@ mod tests {
     }
 
     #[test]
+    fn orphans_that_a_supervisor_adopts_have_the_role_of_its_tree() {
+        let supervisor = Some(Supervisor { pid: 1, spawner: 20 });
+        let roots = [Root { supervisor, ..Root::subject(10, "worker") }];
+        let found = assign(&roots, &BTreeMap::new(), tree);
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), [10, 11, 12, 13, 40], "neither supervisor nor spawner");
+        let ids = |process, parent| parse::Ids { process, parent };
+        // 41 is an orphan whose parent was never seen, and 42 its child; 20 is the spawner.
+        let tasks = vec![(42, ids(42, 41)), (41, ids(41, 1)), (20, ids(20, 1)), (43, ids(43, 2))];
+        let known = BTreeMap::from([(10, "worker".to_owned())]);
+        let found = admit(&roots, &known, tasks);
+        assert_eq!(found.processes.keys().copied().collect::<Vec<_>>(), [41, 42]);
+    }
+
+    #[test]
     fn an_orphan_keeps_its_role() {
-        let roots = [Root::supervisor(1, "other"), Root::subject(10, "worker")];
+        let roots = [Root::subject(1, "other"), Root::subject(10, "worker")];
         let known = BTreeMap::from([(40, "worker".to_owned())]);
         assert_eq!(assign(&roots, &known, tree)[&40], "worker");
     }

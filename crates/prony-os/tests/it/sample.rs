@@ -173,23 +173,6 @@ fn a_child_that_was_waited_for_still_counts() {
 }
 
 #[test]
-fn a_supervisor_is_left_out_but_what_its_children_used_is_not() {
-    let mut supervisor = Subject::start("ended-child 200");
-    let roots = vec![Root::supervisor(supervisor.pid(), "other")];
-    let sampler = sampler(roots);
-    let (begin, end, _) = phase(&mut supervisor, &sampler);
-    let readings = phase_readings(&begin, &end, &[], "");
-    let cpu = amount(&readings, Metric::Cpu);
-    assert!((200e6 - 20e6..390e6).contains(&cpu), "{cpu}");
-    let (switched, faulted) = (amount(&readings, Metric::SwitchesVoluntary), amount(&readings, Metric::MinorFaults));
-    assert!(switched < 1000.0 && faulted > 50.0, "{switched} {faulted}");
-    let rss = &readings[&MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::End))];
-    assert!(matches!(rss, Reading::Missing(_)), "{rss:?}");
-    let sampled = sampler.finish();
-    assert!(sampled.series.iter().all(|process| process.pid != supervisor.pid()));
-}
-
-#[test]
 fn a_service_that_starts_later_is_taken_in_under_its_own_role() {
     let worker_subject = Subject::start("nothing");
     let sampler = sampler(vec![worker(&worker_subject)]);

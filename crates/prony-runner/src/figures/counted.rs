@@ -1,9 +1,10 @@
 //! What the kernel counts of a process up to its end, as readings. Pure functions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::conclude::Observed;
 use prony_model::metric::{Metric, MetricKey};
+use prony_model::processes::NOT_ATTRIBUTED;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries, TICK};
 use prony_model::spec::{Action, CollectionSpec, PhaseSpec, TrialSpec};
@@ -105,6 +106,24 @@ pub(super) fn without_unwaited(readings: &mut Readings, all: f64, waited: f64) {
     }
 }
 
+/// Takes away what was counted of a tree whose processes had used more CPU time when they were sampled last.
+pub(super) fn without_uninherited(readings: &mut Readings, processes: &BTreeMap<String, Readings>) {
+    let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
+    let used = |readings: &Readings| readings.get(&key).and_then(|cpu| cpu.measured().copied());
+    let of_processes = processes.iter().filter(|(name, _)| *name != NOT_ATTRIBUTED);
+    let sampled: f64 = of_processes.filter_map(|(_, readings)| used(readings)).sum();
+    let Some(all) = used(readings) else { return };
+    if sampled - all <= (UNWAITED * sampled).max(TICK.as_nanos() as f64) {
+        return;
+    }
+    let [sampled, all] = [sampled, all].map(|time| Nanos::from_nanos(time as u64));
+    let why = format!(
+        "processes had used {sampled} of CPU time when they were sampled last, and {all} were counted: nobody inherits the counters of \
+         children whose parent ignores SIGCHLD, and no control group counts them here"
+    );
+    take_away(readings, COUNTED.into_iter().map(|(metric, _)| metric), &Why::NotSupported(why.into()));
+}
+
 /// The kernel's own peak of a tree that was launched by itself, where it was one process.
 pub(super) fn peak_of(
     what: &str,
@@ -145,6 +164,22 @@ mod tests {
     use prony_model::units::Bytes;
 
     use super::*;
+
+    #[test]
+    fn less_than_processes_had_used_is_not_the_cpu_time_of_the_tree() {
+        let cpu =
+            |used: f64| Readings::from([(MetricKeyText(MetricKey::amount(Metric::Cpu)), Reading::Measured(used))]);
+        let of = |all: f64, processes: &[(&str, f64)]| {
+            let mut readings = cpu(all);
+            let processes = processes.iter().map(|(name, used)| ((*name).to_owned(), cpu(*used))).collect();
+            without_uninherited(&mut readings, &processes);
+            readings.into_values().next().unwrap().measured().copied()
+        };
+        assert_eq!(of(117e6, &[("process.x.perl", 117e6), ("process.x.perl.2", 273e6)]), None);
+        assert_eq!(of(390e6, &[("process.x.perl", 117e6), ("process.x.perl.2", 273e6)]), Some(390e6));
+        assert_eq!(of(117e6, &[("process.x.perl", 117e6), (NOT_ATTRIBUTED, 300e6)]), Some(117e6));
+        assert_eq!(of(5e6, &[("process.x.perl", 9e6)]), Some(5e6), "within a tick of the scheduler");
+    }
 
     fn ops(collection: &str) -> Ops {
         Ops {

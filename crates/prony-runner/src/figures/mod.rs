@@ -214,6 +214,7 @@ impl Trial<'_> {
         replicas::add(&mut readings, all, &self.watched.snapshots, (span.first, span.until), whole);
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
         let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
+        counted::without_uninherited(&mut readings, &processes);
         unread.iter().for_each(|why| processes.values_mut().for_each(|found| only_before(found, why)));
         if !services.snapshots.is_empty() {
             let (ends, from_the_start) = (&span.ends(self.series, true), span.from_the_start);

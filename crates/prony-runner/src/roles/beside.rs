@@ -45,7 +45,8 @@ impl Beside {
         // Not before it executes its own program: a suspended process shares the spawner's memory. Nor after its end, such
         // as a kill while it was suspended: its pid may be reused by now.
         if self.process.wait(Some(Duration::ZERO))?.is_none() {
-            sampler.watch(Root::subject(started.pid, &self.role));
+            let supervisor = self.process.supervisor();
+            sampler.watch(Root { supervisor, ..Root::subject(started.pid, &self.role) });
         }
         Ok(started)
     }

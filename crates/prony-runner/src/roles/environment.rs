@@ -99,7 +99,8 @@ impl Environment {
             self.group = Some(group.clone());
             launch.group = Some(group);
             let process = context.launcher.start(launch)?;
-            let roots = process.suspended().map(|pid| Root::subject(pid, role));
+            let supervisor = process.supervisor();
+            let roots = process.suspended().map(|pid| Root { supervisor, ..Root::subject(pid, role) });
             let sampler = Sampler::idle(roots.into_iter().collect(), settings);
             if let Some(pid) = process.suspended() {
                 sampler.count_syncs(role, context.tracepoints.follow(pid));
@@ -175,7 +176,7 @@ impl Suspended {
             if process.wait(Some(Duration::ZERO))?.is_some() {
                 return Ok((process, started));
             }
-            sampler.watch(Root::subject(started.pid, role));
+            sampler.watch(Root { supervisor: process.supervisor(), ..Root::subject(started.pid, role) });
         }
         samplers.begin(sampler, started.released);
         Ok((process, started))

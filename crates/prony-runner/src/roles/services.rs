@@ -395,7 +395,8 @@ impl<'a> Services<'a> {
     /// The processes by which they are observed are sampled from here on.
     pub(crate) fn watch_by(&self, sampler: &Sampler) {
         for instance in &self.instances {
-            let own = (&instance.started, &instance.group);
+            let supervisor = instance.process.as_ref().and_then(|process| process.supervisor());
+            let own = (&instance.started, &instance.group, supervisor);
             let (root, directory) = observed::root(instance.attached.as_ref(), own, &instance.share.role);
             sampler.watch(root);
             directory.into_iter().for_each(|dir| sampler.count_group(&instance.share.role, dir));

@@ -81,3 +81,35 @@ fn a_process_with_a_good_part_is_named_and_tables_show_each() {
     let metric = text(&["show", "--metric", "work.process.x.busy.cpu"]);
     assert!(metric.contains("process.x.busy.cpu"), "{metric}");
 }
+
+/// The helper's parent ends at once, so that no sample may ever show it: the kernel gives such orphans to the supervisor.
+#[test]
+fn memory_of_a_daemon_whose_parent_was_never_seen_counts() {
+    const DAEMON: &str = "\
+import os, time
+r, w = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.close(r)
+        held = b'x' * 60_000_000
+        time.sleep(0.6)
+    os._exit(0)
+os.close(w)
+os.wait()
+os.read(r, 1)
+";
+    let bench = Bench::new();
+    std::fs::write(bench.path("daemon.py"), DAEMON).unwrap();
+    for limits in ["", "[limits]\nmemory = \"500 MB\"\n"] {
+        let script = format!("python3 {}", bench.path("daemon.py").display());
+        let trial = bench.trial(&format!("{limits}{}", shell(&script)));
+        let most = |metric| {
+            let key = MetricKeyText(MetricKey::gauge(metric, Stat::Max));
+            *trial.phases[0].readings[""][&key].measured().unwrap()
+        };
+        assert!(most(Metric::Anon) > 60e6, "{limits}: {}", most(Metric::Anon));
+        let commands: Vec<&str> = trial.series.iter().map(|process| process.command.as_str()).collect();
+        assert!(commands.iter().all(|command| !command.starts_with("prony")), "{limits}: {commands:?}");
+    }
+}

@@ -9,7 +9,7 @@ use prony_model::service::{Observed, ServiceSpec};
 use prony_os::attached::Attached;
 use prony_os::launch::{LaunchSpec, Started};
 use prony_os::limits::Group;
-use prony_os::sample::Root;
+use prony_os::sample::{Root, Supervisor};
 
 use crate::reused::{counting, counts_cpu};
 
@@ -66,12 +66,12 @@ pub(super) fn await_end(attached: &Attached, launch: &mut LaunchSpec, recorded: 
 /// CPU time.
 pub(super) fn root(
     attached: Option<&Attached>,
-    (started, group): (&Started, &Group),
+    (started, group, supervisor): (&Started, &Group, Option<Supervisor>),
     role: &str,
 ) -> (Root, Option<PathBuf>) {
-    let (pid, group, counts) = match attached {
-        Some(Attached { pid, group }) => (*pid, group.clone(), group.clone().filter(|dir| counts_cpu(dir))),
-        None => (started.pid, group.directories().first().map(|dir| dir.to_path_buf()), counting(group)),
+    let (pid, group, supervisor, counts) = match attached {
+        Some(Attached { pid, group }) => (*pid, group.clone(), None, group.clone().filter(|dir| counts_cpu(dir))),
+        None => (started.pid, group.directories().first().map(|dir| dir.to_path_buf()), supervisor, counting(group)),
     };
-    (Root { group, own: attached.is_none(), ..Root::subject(pid, role) }, counts)
+    (Root { group, supervisor, own: attached.is_none(), ..Root::subject(pid, role) }, counts)
 }

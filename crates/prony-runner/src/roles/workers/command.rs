@@ -89,7 +89,8 @@ impl Command {
         // The pid of one that has ended already may be reused by now.
         if self.process.wait(Some(Duration::ZERO))?.is_none() {
             let group = self.group.directories().first().map(|directory| directory.to_path_buf());
-            sampler.watch(Root { group, ..Root::subject(self.started.pid, COMMAND) });
+            let supervisor = self.process.supervisor();
+            sampler.watch(Root { group, supervisor, ..Root::subject(self.started.pid, COMMAND) });
         }
         Ok(self.started.released)
     }
