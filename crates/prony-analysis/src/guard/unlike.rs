@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::variant_trials::VariantTrials;
-use super::{percent, run};
+use super::{percent, run, run_order};
 use prony_model::metric::MetricName;
-use prony_model::program::{CopyOf, REPLICAS};
+use prony_model::program::REPLICAS;
 use prony_model::record::effective::{BY_TIME, Replica, ReplicaEnd};
-use prony_model::record::{Effective, MetricKeyText, TrialRecord};
-use prony_model::trial::Label;
-use prony_stats::drift;
+use prony_model::record::{Effective, MetricKeyText, Status, TrialRecord};
 
 /// By which share the numbers of times may differ that a phase came in a trial: lines may come again by chance.
 const REPEATED: f64 = 0.1;
@@ -17,15 +15,35 @@ const REPEATED: f64 = 0.1;
 /// By how much the shares of trials that left processes behind may differ.
 const LEFT_BEHIND: f64 = 0.5;
 
-/// By how much more or less the baseline may have measured at the end of a run than at its begin, if its trials share a directory.
-const AGED: f64 = 0.5;
-
-/// A trend counts if its p-value is below this.
-const TREND: f64 = 0.01;
-
 /// Why no metric of two variants is compared.
 pub(crate) fn in_all(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
-    left_behind(baseline, variant).or_else(|| changed(baseline, variant))
+    left_behind(baseline, variant).or_else(|| changed(baseline, variant)).or_else(|| other_exits(baseline, variant))
+}
+
+/// Exit codes that a shell gives for a command that it did not find or could not execute.
+const NOT_EXECUTED: [i32; 2] = [126, 127];
+
+/// The trials of one variant ended with other exit codes than those of the other, which are ignored, and one of the two succeeded, or a
+/// shell did not execute it.
+fn other_exits(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
+    let code = |trial: &&TrialRecord| match trial.program()?.status? {
+        Status::Exited(code) if trial.ending.outcome.is_ok() => Some(code),
+        _ => None,
+    };
+    let codes = |of: &VariantTrials<'_>| of.trials.iter().copied().filter_map(|trial| code(&trial)).collect();
+    let [ours, theirs]: [BTreeSet<i32>; 2] = [baseline, variant].map(codes);
+    let decides = |code: &i32| *code == 0 || NOT_EXECUTED.contains(code);
+    let differ = !ours.is_empty() && !theirs.is_empty() && ours.is_disjoint(&theirs);
+    (differ && ours.union(&theirs).any(decides)).then(|| {
+        let list = |codes: &BTreeSet<i32>| codes.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
+        format!(
+            "`{}` ended with exit code {}, and `{}` with {}: they did not do the same work",
+            baseline.name,
+            list(&ours),
+            variant.name,
+            list(&theirs)
+        )
+    })
 }
 
 /// Why a metric is not compared.
@@ -35,7 +53,8 @@ pub(crate) fn in_metric(
     name: &MetricName,
 ) -> Option<String> {
     let unfinished = || ended_by_prony(baseline, variant, name).or_else(|| unfinished(baseline, variant, &name.phase));
-    repeated(baseline, variant, &name.phase).or_else(unfinished).or_else(|| aged(baseline, name))
+    let by_order = || run_order::matters(baseline, variant, name);
+    repeated(baseline, variant, &name.phase).or_else(unfinished).or_else(by_order)
 }
 
 /// The phase came more often in the trials of one variant: only its first time is measured.
@@ -199,25 +218,4 @@ fn changed(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<
         }
     }
     None
-}
-
-/// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often.
-fn aged(baseline: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
-    let program = baseline.spec.subject.program()?;
-    let ran_twice = baseline.trials.iter().any(|trial| trial.trial.label == Label::A2);
-    let restores = program.prepare.is_some() || program.directory.is_some() && program.copy != CopyOf::None;
-    if !ran_twice || restores {
-        return None;
-    }
-    let mut trials = baseline.trials.clone();
-    trials.sort_by_key(|trial| trial.trial.position);
-    let values: Vec<f64> = trials.iter().filter_map(|trial| trial.figure(name).measured().copied()).collect();
-    let found = drift(&values).filter(|found| found.p <= TREND && found.ratio.ln().abs() > (1.0 + AGED).ln())?;
-    let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
-    Some(format!(
-        "`{name}` of `{}` {word} by {} over the run. If trials leave something for later ones, the baseline ages twice as fast, since \
-         it runs twice in each block: restore the state before each trial (`prepare`), or give each its own copy (`copy = \"trial\"`)",
-        baseline.name,
-        percent(change)
-    ))
 }

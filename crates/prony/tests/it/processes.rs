@@ -84,7 +84,7 @@ fn a_process_with_a_good_part_is_named_and_tables_show_each() {
 
 /// The helper's parent ends at once, so that no sample may ever show it: the kernel gives such orphans to the supervisor.
 #[test]
-fn memory_of_a_daemon_whose_parent_was_never_seen_counts() {
+fn memory_of_a_daemon_whose_parent_was_never_sampled_counts() {
     const DAEMON: &str = "\
 import os, time
 r, w = os.pipe()

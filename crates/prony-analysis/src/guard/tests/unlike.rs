@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use prony_model::random::Stream;
 use prony_model::record::effective::{EffectiveServices, Replica, ReplicaEnd, Replicas};
-use prony_model::record::{Effective, EffectiveProgram, MetricKeyText};
+use prony_model::record::{Effective, EffectiveProgram, MetricKeyText, Status};
 
 use super::super::unlike;
 use super::*;
@@ -150,4 +151,87 @@ fn an_answer_that_only_one_variant_gives_refuses_the_comparison() {
     assert_eq!(found[0].message, "`redb` gave no answer, and `lmdb` did");
     assert_eq!(answers(&of("observe", None), &of("observe", None)), []);
     assert_eq!(answers(&of("put", given), &of("put", None)), [], "of a store nothing was asked for");
+}
+
+/// Trials in the order of this plan of a baseline `b` and a variant `v`, in blocks of three, with the value of each.
+fn in_order(plan: &str, value: impl Fn(usize, char) -> f64) -> [Vec<TrialRecord>; 2] {
+    let plan: Vec<char> = plan.chars().collect();
+    let of = |which: char| {
+        let own = plan.iter().enumerate().filter(|(_, one)| **one == which);
+        let trial = |(at, one): (usize, &char)| {
+            let planned = PlannedTrial { position: at as u32, block: at as u32 / 3, ..timed(1.0).trial };
+            TrialRecord { trial: planned, ..timed(value(at, *one)) }
+        };
+        own.map(trial).collect::<Vec<TrialRecord>>()
+    };
+    [of('b'), of('v')]
+}
+
+/// Orders of blocks as random ones are.
+const PLAN: &str = "bvbbbvvbbbvbbbvvbbbbvbvbvbbbbvvbbbvb";
+
+/// The baseline ran twice as long after the variant, which had written what it had to wait for; the variant was called faster.
+#[test]
+fn values_that_depend_on_what_ran_before_are_not_compared() {
+    let order: Vec<char> = PLAN.chars().collect();
+    let noise = |at: usize| 1.0 + 0.004 * ((at * 7) % 11) as f64;
+    let carried = |at: usize, _| noise(at) * if at > 0 && order[at - 1] == 'v' { 2.0 } else { 1.0 };
+    let [ours, theirs] = in_order(PLAN, carried);
+    let found = why(&spec("lmdb"), &ours, &theirs).unwrap();
+    assert!(
+        found.starts_with("`w.time` of `x` is ") && found.contains("times as much after a trial of `y`"),
+        "{found}"
+    );
+    let [ours, theirs] = in_order(PLAN, |at, one| noise(at) * if one == 'v' { 1.3 } else { 1.0 });
+    assert_eq!(why(&spec("lmdb"), &ours, &theirs), None, "another program, and nothing else");
+    let small = |at: usize, one| {
+        noise(at) * (if at > 0 && order[at - 1] == 'v' { 1.1 } else { 1.0 }) * if one == 'v' { 3.0 } else { 1.0 }
+    };
+    let [ours, theirs] = in_order(PLAN, small);
+    assert_eq!(why(&spec("lmdb"), &ours, &theirs), None, "it explains little of the difference");
+}
+
+/// Noise that depends on the noise before it, as that of machines does, and on nothing else.
+#[test]
+fn order_that_does_nothing_is_rarely_said_to_matter() {
+    const RUNS: u32 = 300;
+    let mut random = Stream::new(3);
+    let refused = (0..RUNS).filter(|_| {
+        let plan: String = (0..20).map(|_| ["vbb", "bvb", "bbv"][random.below(3) as usize]).collect();
+        let mut level = 0.0;
+        let noise = |random: &mut Stream| (0..6).map(|_| random.unit() - 0.5).sum::<f64>() * 0.1;
+        let levels: Vec<f64> = (0..plan.len())
+            .map(|_| {
+                level = 0.5 * level + noise(&mut random);
+                level.exp()
+            })
+            .collect();
+        let [ours, theirs] = in_order(&plan, |at, _| levels[at]);
+        why(&spec("lmdb"), &ours, &theirs).is_some()
+    });
+    let refused = refused.count();
+    assert!(refused <= 6, "{refused} of {RUNS}");
+}
+
+/// Each run of a program was slower than the one before, and the baseline, the same program, ran twice as often.
+#[test]
+fn ratios_that_change_over_the_run_are_not_compared() {
+    let plan = PLAN.repeat(2);
+    let order: Vec<char> = plan.chars().collect();
+    let age = |at: usize, one| order[..at].iter().filter(|before| **before == one).count() as f64;
+    let [ours, theirs] = in_order(&plan, |at, one| 1.0 + 0.006 * age(at, one));
+    let found = why(&spec("lmdb"), &ours, &theirs).unwrap();
+    assert!(found.starts_with("the ratio of `y` to `x` in `w.time` is 0.8"), "{found}");
+    let [ours, theirs] = in_order(&plan, |at, _| 1.0 + 0.006 * at as f64);
+    assert_eq!(why(&spec("lmdb"), &ours, &theirs), None, "the machine alone became slower");
+}
+
+/// A command that the shell did not find was 23 times faster.
+#[test]
+fn commands_that_ended_otherwise_are_not_compared() {
+    let exited = |code| ran(EffectiveProgram { status: Some(Status::Exited(code)), ..Default::default() });
+    let found = why(&spec("lmdb"), &[exited(0)], &[exited(127)]).unwrap();
+    assert_eq!(found, "`x` ended with exit code 0, and `y` with 127: they did not do the same work");
+    assert_eq!(why(&spec("lmdb"), &[exited(1)], &[exited(2)]), None, "both found a difference, each in its own way");
+    assert_eq!(why(&spec("lmdb"), &[exited(0), exited(1)], &[exited(1)]), None, "by turns");
 }
