@@ -340,6 +340,8 @@ fn conclude_from(
     };
     record.findings =
         watched.worker.iter().flat_map(|worker| remarks(&context.near, record, &watched, worker)).collect();
+    let mount = context.host.file_system.measured();
+    record.findings.extend(mount.and_then(|mount| guard::trial::store_in_memory(mount, record)));
     let served = std::mem::take(&mut watched.services.effective);
     let services = || recorded_services(served, commands);
     record.effective = match program {

@@ -23,6 +23,7 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::reading::{Reading, Why};
+use prony_model::record::host::Mount;
 use prony_model::record::{
     Answer, Change, Completion, Conditions, Effective, EffectiveStore, Machine, MemoryEvidence, MetricKeyText,
     PhaseRecord, ProcessSample, ProcessSeries, ReferenceTimes, TrialRecord,
@@ -194,6 +195,20 @@ fn work_at_a_close_that_no_phase_times_is_said() {
     let found = trial::untimed_close(millis(80), second).unwrap();
     assert!(found.message.contains("80"), "{}", found.message);
     assert_eq!(trial::untimed_close(millis(40), second), None);
+}
+
+#[test]
+fn stores_on_a_file_system_in_memory_are_a_warning() {
+    let mount = |kind: &str| Mount { kind: kind.to_owned(), point: "/dev/shm".into(), ..Mount::default() };
+    let with = |bytes| record(vec![phase("write", &[(Metric::Disk, bytes)])]);
+    let found = trial::store_in_memory(&mount("tmpfs"), &with(4096.0)).unwrap();
+    assert!(
+        found.message.starts_with("the store is on a tmpfs at `/dev/shm`: a sync costs nothing"),
+        "{}",
+        found.message
+    );
+    assert_eq!(trial::store_in_memory(&mount("ext4"), &with(4096.0)), None);
+    assert_eq!(trial::store_in_memory(&mount("tmpfs"), &with(0.0)), None, "an engine without files");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use prony_model::http::{HttpSpec, NOT_SENT};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
+use prony_model::record::host::Mount;
 use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, BACKGROUND, PhaseSpec, Sign, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
@@ -355,4 +356,19 @@ pub fn disk_nearly_full(free: Bytes, size: Bytes, next: Bytes) -> Option<Finding
     let found =
         Finding::of("disk_nearly_full", Severity::Warning, message, "free space, or use another working directory");
     Some(found.with(json!({ "free": free.as_bytes(), "size": size.as_bytes(), "next": next.as_bytes() })))
+}
+
+/// The store is on a file system in memory (METHOD 5.4), where what a sync costs on a disk is not measured.
+pub fn store_in_memory(mount: &Mount, record: &TrialRecord) -> Option<Finding> {
+    let on_disk = |phase: &PhaseRecord| phase.amount_of("", Metric::Disk).is_some_and(|bytes| bytes > 0.0);
+    if !mount.is_in_memory() || !record.phases.iter().any(on_disk) {
+        return None;
+    }
+    let message = format!(
+        "the store is on a {} at `{}`: a sync costs nothing there, no power failure leaves anything, and its files count as memory",
+        mount.kind,
+        mount.point.display()
+    );
+    let hint = "name a folder on a disk by `--scratch`, or run prony in one";
+    Some(Finding::of("store_in_memory", Severity::Warning, message, hint))
 }
