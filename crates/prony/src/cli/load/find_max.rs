@@ -122,8 +122,10 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
 
 /// What a step says of its rate. Where the generator may have been the limit, a violation is none of the server's.
 fn judged(slo: &Slo, report: &Report) -> (TrialEnd, &'static str, Vec<String>) {
-    let busy = |remark: &&Remark| matches!(remark, Remark::GeneratorBusy { .. });
-    let is_generator = report.remarks.iter().any(|remark| busy(&remark)) || report.errors.no_socket > 0;
+    let has = |is_meant: fn(&Remark) -> bool| report.remarks.iter().any(is_meant);
+    let has_stalled = has(|remark| matches!(remark, Remark::Stalled { .. }));
+    let is_busy = has(|remark| matches!(remark, Remark::GeneratorBusy { .. })) || report.errors.no_socket > 0;
+    let is_generator = is_busy || has_stalled;
     let saturated = report.remarks.iter().find(|remark| matches!(remark, Remark::Saturated { .. }));
     let (mut why, is_unknown) = match slo.judge(report) {
         Judged::Met => (Vec::new(), false),
@@ -137,8 +139,9 @@ fn judged(slo: &Slo, report: &Report) -> (TrialEnd, &'static str, Vec<String>) {
     match (why.is_empty(), is_generator, is_unknown && saturated.is_none()) {
         (true, ..) => (TrialEnd::Succeeded, "met", why),
         (false, false, false) => (TrialEnd::Failed, "violated", why),
-        (false, is_generator, _) => {
-            why.extend(is_generator.then(|| "the load generator, not the server, may be the limit".to_owned()));
+        (false, ..) => {
+            why.extend(is_busy.then(|| "the load generator, not the server, may be the limit".to_owned()));
+            why.extend(has_stalled.then(|| "the load generator did not run for a while".to_owned()));
             (TrialEnd::Disturbed, "unknown", why)
         }
     }
@@ -266,13 +269,13 @@ impl Wanted {
         let violated = growth.smallest_failure.map(|one| (one.value, of("violated", one.failed, &one)));
         let mut text = match (growth.end, &met, &violated) {
             (End::Disturbed, Some((met, trials)), _) => format!(
-                "at least {met}/s with {slo} ({trials}); at {}/s the load generator may be the limit, so that the largest rate \
-                 is not known\nhint: use more threads (`--threads`), or run the server on other processors\n",
+                "at least {met}/s with {slo} ({trials}); at {}/s the load generator may be the limit, or did not run for a \
+                 while, so that the largest rate is not known\nhint: use more threads (`--threads`), or run the server on other processors\n",
                 growth.given_up.unwrap_or(*met)
             ),
             (End::Disturbed, None, _) => format!(
-                "nothing is known of the largest rate with {slo}: at {}/s the load generator may be the limit, or there were \
-                 too few requests\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n",
+                "nothing is known of the largest rate with {slo}: at {}/s the load generator may be the limit or did not run for \
+                 a while, or there were too few requests\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n",
                 growth.given_up.unwrap_or(self.settings.range.low)
             ),
             (_, Some((met, steps)), Some((violated, failed))) => format!(
@@ -363,6 +366,14 @@ mod tests {
         let busy = Report { remarks: vec![Remark::GeneratorBusy { used: 0.9, waited: 0.0 }], ..report.clone() };
         assert_eq!(of("p50 < 1 h", &busy), (TrialEnd::Succeeded, "met"), "it kept the bounds all the same");
         assert_eq!(of("p50 < 1 ns", &busy), (TrialEnd::Disturbed, "unknown"));
+        let stall = Nanos::from_millis(900);
+        let stalled = Report { remarks: vec![Remark::Stalled { longest: stall, total: stall }], ..report.clone() };
+        assert_eq!(
+            of("p50 < 1 h", &stalled),
+            (TrialEnd::Succeeded, "met"),
+            "latencies without the stall are no longer"
+        );
+        assert_eq!(of("p50 < 1 ns", &stalled), (TrialEnd::Disturbed, "unknown"));
         let saturated = Report { remarks: vec![Remark::Saturated { asked: 10.0, reached: 5.0 }], ..report };
         assert_eq!(of("p50 < 1 h", &saturated), (TrialEnd::Failed, "violated"));
     }
