@@ -89,7 +89,7 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
         let hint = "begin with a higher rate: `--rate 100..`".to_owned();
         return Err(Error::Arguments { message, hint });
     }
-    let mut grow = Grow::new(wanted.settings.clone());
+    let mut grow = wanted.search();
     let mut steps: Vec<Step> = Vec::new();
     let mut sender = Sender { wanted, interrupt, first: 0 };
     let rest = sender.probe()?;
@@ -234,6 +234,11 @@ impl Wanted {
         self.asked.method.as_deref().unwrap_or(if self.asked.body.is_some() { "POST" } else { "GET" })
     }
 
+    /// The search. A disturbance of one step at the lowest rate would otherwise end it, against two steps that met the bounds.
+    fn search(&self) -> Grow {
+        Grow::new(self.settings.clone()).with_first_by_majority()
+    }
+
     /// How long a step at a rate takes, so that it has the requests that the bounds need.
     fn step_at(&self, rate: f64) -> Nanos {
         let needed = self.slo.requests() as f64 * SPARE / rate * 1e9;
@@ -287,9 +292,10 @@ impl Wanted {
                 )
             }
             (_, None, _) => format!(
-                "no rate was found with {slo}: {}/s is too much already\nhint: begin with a lower rate (`--rate {}..`), or see why \
+                "no rate was found with {slo}: {}/s is too much already ({})\nhint: begin with a lower rate (`--rate {}..`), or see why \
                  with `prony load --rate`\n",
                 self.settings.range.low,
+                violated.map_or_else(String::new, |(_, steps)| steps),
                 about(self.settings.range.low / 10.0)
             ),
         };
@@ -343,7 +349,7 @@ mod tests {
 
     /// The result of a search in which a rate ends so.
     fn searched(wanted: &Wanted, mut end: impl FnMut(f64) -> TrialEnd) -> String {
-        let mut grow = Grow::new(wanted.settings.clone());
+        let mut grow = wanted.search();
         loop {
             match grow.ask() {
                 Ask::Done(growth) => return wanted.said(&growth),
@@ -400,6 +406,12 @@ mod tests {
         assert!(said.starts_with("at least 150/s") && said.contains("the end of the range"), "{said}");
         let said = searched(&open, |_| TrialEnd::Failed);
         assert!(said.starts_with("no rate was found") && said.contains("`--rate 10..`"), "{said}");
+        let mut steps = [TrialEnd::Failed, TrialEnd::Succeeded, TrialEnd::Succeeded].into_iter();
+        let said = searched(&wanted(100.0, Some(100.0)), |_| steps.next().unwrap_or(TrialEnd::Succeeded));
+        assert!(said.starts_with("at least 100/s") && said.contains("(met in 3 of 4 steps)"), "{said}");
+        let mut steps = [TrialEnd::Failed, TrialEnd::Succeeded, TrialEnd::Failed].into_iter();
+        let said = searched(&open, |_| steps.next().unwrap());
+        assert!(said.contains("100/s is too much already (violated in 2 of 3 steps)"), "{said}");
         let said = searched(&open, |_| TrialEnd::Disturbed);
         assert!(said.starts_with("nothing is known of the largest rate"), "{said}");
         let said = searched(&open, |rate| if rate == 200.0 { TrialEnd::Failed } else { TrialEnd::Succeeded });
