@@ -47,6 +47,16 @@ pub enum Error {
         /// SQLite's message.
         source: rusqlite::Error,
     },
+    /// Something has deleted, replaced or changed the file during the run.
+    #[error("the results of run {run} are not in `{}`: {how} during the run", .path.display())]
+    Lost {
+        /// The run's number.
+        run: i64,
+        /// The database's path.
+        path: PathBuf,
+        /// What happened.
+        how: &'static str,
+    },
     /// The database contains no run at all.
     #[error("no runs in `{}`", .path.display())]
     NoRuns {
@@ -113,6 +123,10 @@ impl Error {
             Self::NotADatabase { .. } => {
                 Some("the file was not changed; `--database PATH` names another path".to_owned())
             }
+            Self::Lost { .. } => Some(
+                "run it again, and leave its database, `-wal` and `-shm` alone meanwhile; `prony ls` shows runs that are in progress"
+                    .to_owned(),
+            ),
             Self::NoRuns { .. } => Some("`prony run FILE` adds a run".to_owned()),
             Self::OtherSchema { .. } => Some(
                 "use the version of prony that wrote the file, or name another file with `--database PATH`".to_owned(),
