@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::capture::find_all;
-use crate::clock::{monotonic, processor_wait, thread_cpu};
+use crate::clock::{monotonic, thread_cpu};
 use crate::connection::{Connection, End, Wire};
 use crate::control::{Control, Counts, Progress};
 use crate::destination::Destination;
@@ -25,12 +25,13 @@ use crate::error::Error;
 use crate::kinds::Kind;
 use crate::load::Load;
 use crate::pace::{Pace, Request};
-use crate::ran::Usage;
+use crate::ran::{Clocks, Usage};
 use crate::request::Template;
 use crate::retry::{self, Ended, Waiting};
 use crate::saved::Found;
 use crate::session::{At, Session};
 use crate::source::Source;
+use crate::stalls::{Stalls, TICK, Watch};
 use crate::tally::{Exchange, Failure, Tally};
 use crate::thinking::Thinking;
 use crate::tls::Tls;
@@ -39,8 +40,8 @@ use crate::tls::Tls;
 const BUFFER: usize = 64 << 10;
 /// Events that are taken at once.
 const MOST_EVENTS: usize = 256;
-/// A thread finds out after this long that the load was ended.
-const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
+/// Requests whose time is over are looked for at least so often.
+const LONGEST_BETWEEN_SCANS: Nanos = Nanos::from_millis(100);
 /// How long requests have that run when the load is ended.
 const GRACE: Nanos = Nanos::from_secs(1);
 
@@ -62,27 +63,9 @@ pub(crate) struct Done {
     /// The values that its answers gave.
     pub(crate) found: Found,
     pub(crate) usage: Usage,
+    pub(crate) stalls: Stalls,
     /// When the load was ended from outside.
     pub(crate) stopped: Option<Nanos>,
-}
-
-/// Readings of a thread's own clocks.
-#[derive(Clone, Copy)]
-struct Clocks {
-    wall: Nanos,
-    cpu: Nanos,
-    waited: Option<Nanos>,
-}
-
-impl Clocks {
-    fn read() -> Self {
-        Self { wall: monotonic(), cpu: thread_cpu(), waited: processor_wait() }
-    }
-
-    fn since(self, earlier: Self) -> Usage {
-        let waited = self.waited.zip(earlier.waited).map(|(now, then)| now.since(then));
-        Usage { wall: self.wall.since(earlier.wall), cpu: self.cpu.since(earlier.cpu), waited }
-    }
 }
 
 /// How many requests are given up at most before the loop goes on.
@@ -105,6 +88,7 @@ pub(crate) struct EventLoop<'a> {
     buffer: Vec<u8>,
     progress: Progress,
     next_scan: Nanos,
+    watch: Watch,
     stopped: Option<Nanos>,
 }
 
@@ -134,6 +118,7 @@ impl<'a> EventLoop<'a> {
             source,
             tally: Tally::new(&job.load.shape(), pace.warm_up_end()),
             found: Found::default(),
+            watch: Watch::new(pace.begin(), pace.warm_up_end(), thread_cpu()),
             pace,
             buffer: vec![0; BUFFER],
             progress: Progress::default(),
@@ -151,6 +136,7 @@ impl<'a> EventLoop<'a> {
             // They do not all begin at once.
             std::mem::take(&mut self.free).into_iter().for_each(|slot| self.thinking.rest(slot, self.pace.begin()));
         }
+        self.woke(self.pace.begin());
         loop {
             let now = monotonic();
             if measured_since.is_none() && now >= self.pace.warm_up_end() {
@@ -169,14 +155,21 @@ impl<'a> EventLoop<'a> {
             }
             // In a closed loop answers may be there already: a request is made when it starts.
             let now = if more && self.job.load.is_open() { self.make(monotonic(), None) } else { now };
-            self.wait(now, &mut events)?;
+            let due = self.wait(now, &mut events)?;
+            self.woke(due);
             for event in events.drain(..) {
                 self.proceed(event);
             }
         }
         let unasked = self.connections.iter_mut().map(|connection| connection.had_unasked(&mut self.buffer));
         self.tally.surplus += unasked.filter(|unasked| *unasked).count() as u64;
-        Ok(Done { tally: self.tally, found: self.found, usage: usage.unwrap_or_default(), stopped: self.stopped })
+        Ok(Done {
+            tally: self.tally,
+            found: self.found,
+            usage: usage.unwrap_or_default(),
+            stalls: self.watch.stalls(),
+            stopped: self.stopped,
+        })
     }
 
     /// Ends the load where it was asked for.
@@ -276,7 +269,7 @@ impl<'a> EventLoop<'a> {
             return;
         }
         let step = Nanos::from_nanos(self.job.load.timeout().as_nanos() / 64).max(Nanos::from_millis(1));
-        self.next_scan = now + step.min(LONGEST_WAIT);
+        self.next_scan = now + step.min(LONGEST_BETWEEN_SCANS);
         for slot in 0..self.connections.len() {
             let connection = &self.connections[slot];
             if connection.has_request() && self.deadline(connection.since) <= now {
@@ -291,9 +284,16 @@ impl<'a> EventLoop<'a> {
         End::Failed(if is_timeout { Failure::Timeout } else { Failure::Unfinished }, String::new())
     }
 
-    /// Waits for events of sockets, until the next request is due or something else is to be done.
-    fn wait(&self, now: Nanos, events: &mut Vec<epoll::Event>) -> Result<(), Error> {
-        let mut until = self.next_scan.min(now + LONGEST_WAIT);
+    /// The thread runs again after a wait that was to end at an instant.
+    fn woke(&mut self, due: Nanos) {
+        let now = monotonic();
+        let had_work = self.progress.running > 0 || self.pace.next(now).is_some_and(|next| next <= now);
+        self.watch.woke(due, now, had_work);
+    }
+
+    /// Waits for events of sockets, until the next request is due or something else is to be done; when it was to end at the latest.
+    fn wait(&mut self, now: Nanos, events: &mut Vec<epoll::Event>) -> Result<Nanos, Error> {
+        let mut until = self.next_scan.min(now + TICK);
         let mut is_start = false;
         if let Some(next) = self.waiting.due() {
             (is_start, until) = (next <= until, until.min(next));
@@ -306,17 +306,21 @@ impl<'a> EventLoop<'a> {
             until = until.min(if self.free.is_empty() { self.deadline(next) } else { next });
         }
         let left = until.since(now);
+        // In a closed loop requests were started since.
+        let begin = monotonic();
+        self.watch.waits(begin, thread_cpu);
+        let due = begin + left;
         if is_start && left > Nanos::ZERO {
             // epoll's own timeout is in milliseconds before Linux 5.11: most starts would be late by half of one.
             let mut epoll = [PollFd::new(&self.epoll, PollFlags::IN)];
             match poll(&mut epoll, Some(&timespec(left))) {
-                Ok(0) | Err(Errno::INTR) => return Ok(()),
+                Ok(0) | Err(Errno::INTR) => return Ok(due),
                 ready => ready.map_err(unwaited)?,
             };
         }
         let left = if is_start { Nanos::ZERO } else { left };
         match epoll::wait(&self.epoll, spare_capacity(events), Some(&timespec(left))) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::INTR) => Ok(due),
             Err(errno) => Err(unwaited(errno)),
         }
     }

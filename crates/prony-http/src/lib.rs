@@ -44,6 +44,7 @@ mod saved;
 mod session;
 mod socket;
 mod source;
+mod stalls;
 mod step_tally;
 mod steps;
 mod tally;

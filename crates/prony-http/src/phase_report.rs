@@ -78,6 +78,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
             connect: Some(tally.connect.to_record(REQUEST, LatencyKind::Actual)?),
             first_byte: Some(tally.first_byte.to_record(REQUEST, LatencyKind::Actual)?),
             retries: report.retried.as_ref().map(Errors::total),
+            stalled: report.remarks.iter().find(|remark| is_stalled(remark)).map(ToString::to_string),
             parts,
         }),
         notes,
@@ -125,9 +126,13 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
     kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(part).collect()
 }
 
-/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record.
+/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; stalls are a warning.
 const fn is_noted(remark: &&Remark) -> bool {
-    !matches!(remark, Remark::SameBody { .. })
+    !matches!(remark, Remark::SameBody { .. }) && !is_stalled(remark)
+}
+
+const fn is_stalled(remark: &Remark) -> bool {
+    matches!(remark, Remark::Stalled { .. })
 }
 
 /// The time of the operations, from the end of the warm-up on. Expected answers after the end of the window are operations too:

@@ -3,7 +3,9 @@
 use prony_model::units::Nanos;
 use prony_workload::is_saturated;
 
+use crate::clock::{monotonic, processor_wait, thread_cpu};
 use crate::saved::Found;
+use crate::stalls::Stalls;
 use crate::tally::{Failure, Tally};
 
 /// What a thread used between the end of the warm-up and the end of its window.
@@ -15,6 +17,25 @@ pub(crate) struct Usage {
     pub(crate) waited: Option<Nanos>,
 }
 
+/// Readings of a thread's own clocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Clocks {
+    wall: Nanos,
+    cpu: Nanos,
+    waited: Option<Nanos>,
+}
+
+impl Clocks {
+    pub(crate) fn read() -> Self {
+        Self { wall: monotonic(), cpu: thread_cpu(), waited: processor_wait() }
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Usage {
+        let waited = self.waited.zip(earlier.waited).map(|(now, then)| now.since(then));
+        Usage { wall: self.wall.since(earlier.wall), cpu: self.cpu.since(earlier.cpu), waited }
+    }
+}
+
 /// A load that was run.
 pub(crate) struct Ran {
     pub(crate) tally: Tally,
@@ -22,6 +43,8 @@ pub(crate) struct Ran {
     pub(crate) found: Found,
     /// CPU time and waiting time of all threads, and the longest wall time.
     pub(crate) usage: Usage,
+    /// Times in which threads did not run though they were due to.
+    pub(crate) stalls: Stalls,
     /// Time in which requests of the figures started; in a load bounded by requests up to its last answer.
     pub(crate) window: Nanos,
     pub(crate) interrupted: bool,

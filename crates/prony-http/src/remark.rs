@@ -3,6 +3,7 @@
 use std::fmt;
 
 use prony_model::number::{count, digits, percent_up_to};
+use prony_model::units::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -27,6 +28,13 @@ pub enum Remark {
     Making {
         /// Time in which it did, as a share of that of its threads.
         share: f64,
+    },
+    /// The load generator did not run for a while: figures of the server contain that time.
+    Stalled {
+        /// The longest such time, at least, nanoseconds.
+        longest: Nanos,
+        /// All such times together, at least, nanoseconds.
+        total: Nanos,
     },
     /// Requests had the same body.
     SameBody {
@@ -79,6 +87,10 @@ impl Remark {
             Self::Making { .. } => Some(
                 "use more threads (`--threads`), or fewer requests, which are made before the load; check answers in a phase of its own",
             ),
+            Self::Stalled { .. } => Some(
+                "do not quote these latencies and rates: repeat the load without stopping prony (Ctrl-Z) or its machine, and with \
+                 fewer other programs on its processors",
+            ),
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
             Self::Saturated { .. } => Some(
                 "the rate of ok answers is what the server did under this overload; do not quote the latency from the \
@@ -113,6 +125,16 @@ impl fmt::Display for Remark {
                     "the load generator's threads made requests or read the bodies of answers for {share} of their time: "
                 )?;
                 f.write_str("other answers were received later, which is part of their latency, and a closed loop sent fewer requests")
+            }
+            Self::Stalled { longest, total } => {
+                write!(f, "the load generator did not run for {total}")?;
+                if longest < total {
+                    write!(f, " in all, at most {longest} at a time,")?;
+                }
+                f.write_str(
+                    " although it had something to do (it was stopped, had no processor, or waited for a disk): ",
+                )?;
+                f.write_str("latencies contain this time, and a rate lacks it")
             }
             Self::SameBody { requests, bodies } => {
                 let requests = count(*requests, "request");
@@ -157,6 +179,17 @@ mod tests {
         );
         let waited = Remark::generator(0.5, 0.45).unwrap();
         assert!(waited.hint().unwrap().contains("taskset"));
+    }
+
+    #[test]
+    fn stalls_are_named_by_the_longest_and_the_total() {
+        let said = |longest, total| {
+            let [longest, total] = [longest, total].map(Nanos::from_millis);
+            Remark::Stalled { longest, total }.to_string()
+        };
+        assert!(said(1_004, 1_004).starts_with("the load generator did not run for 1.004 s although"));
+        let several = "the load generator did not run for 1.500 s in all, at most 900.00 ms at a time, although";
+        assert!(said(900, 1_500).starts_with(several), "{}", said(900, 1_500));
     }
 
     #[test]

@@ -349,6 +349,9 @@ impl Report {
             saturated.map(|asked| Remark::Saturated { asked: asked.get(), reached: number(&self.rate) }),
             Remark::generator(number(share), number(waited)).filter(|_| self.window >= SHORTEST),
             Remark::making(making).filter(|_| self.window >= SHORTEST),
+            ran.stalls
+                .matter(self.window)
+                .then_some(Remark::Stalled { longest: ran.stalls.longest, total: ran.stalls.total }),
             repeated.map(|bodies| Remark::SameBody { requests, bodies }),
             (tally.surplus > 0).then_some(Remark::Surplus { connections: tally.surplus }),
         ]

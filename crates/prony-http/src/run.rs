@@ -19,6 +19,7 @@ use crate::ran::{Ran, Usage};
 use crate::report::Report;
 use crate::saved::Found;
 use crate::source::Source;
+use crate::stalls::Stalls;
 use crate::tally::Tally;
 use crate::tls::Tls;
 
@@ -133,11 +134,13 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
     let mut tally = Tally::new(&load.shape(), measured_since);
     let mut found = Found::default();
     let mut usage = Usage { waited: Some(Nanos::ZERO), ..Usage::default() };
+    let mut stalls = Stalls::default();
     let mut stopped: Option<Nanos> = None;
     for thread in done {
         tally.merge(thread.tally);
         found.merge(thread.found);
         usage.wall = usage.wall.max(thread.usage.wall);
+        stalls = stalls.with(thread.stalls);
         usage.cpu += thread.usage.cpu;
         usage.waited = usage.waited.zip(thread.usage.waited).map(|(sum, waited)| sum + waited);
         stopped = stopped.max(thread.stopped);
@@ -150,5 +153,6 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
         (None, Bound::Requests(_)) => tally.last_end.unwrap_or_else(monotonic),
     };
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    Ran { tally, found, usage, window: end.since(measured_since), interrupted: stopped.is_some(), begin, processors }
+    let window = end.since(measured_since);
+    Ran { tally, found, usage, stalls, window, interrupted: stopped.is_some(), begin, processors }
 }

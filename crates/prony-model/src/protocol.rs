@@ -278,6 +278,9 @@ pub struct RequestsReport {
     /// Attempts that were repeated; `None` where none is to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
+    /// That the load generator did not run for a while, which is in latencies; `None` where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<String>,
     /// What was counted of parts of the requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<RequestsPart>,

@@ -269,6 +269,14 @@ pub enum QuantityError {
     /// The value does not fit.
     #[error("`{0}` is out of range")]
     Range(String),
+    /// The share is none: negative, or more than all.
+    #[error("`{text}` is out of range: a share is from 0% to 100%{example}")]
+    Share {
+        /// As written.
+        text: String,
+        /// How it is written where percent may be meant.
+        example: String,
+    },
 }
 
 impl QuantityError {
@@ -339,13 +347,19 @@ pub fn parse_rate(text: &str) -> Result<PerSecond, QuantityError> {
 
 /// Reads a share such as `60%`; a bare number from 0 to 1 is a share too.
 pub fn parse_fraction(text: &str) -> Result<Fraction, QuantityError> {
-    let (value, unit) = split(text)?;
+    let none = |example| QuantityError::Share { text: text.to_owned(), example };
+    let (value, unit) = split(text).map_err(|error| match error {
+        QuantityError::Range(_) => none(String::new()),
+        error => error,
+    })?;
     let share = match unit {
         "%" => value / 100.0,
         "" => value,
         _ => return Err(QuantityError::unit(unit, "share", "%")),
     };
-    Fraction::new(share).ok_or_else(|| QuantityError::Range(text.to_owned()))
+    let is_percent = unit.is_empty() && value <= 100.0;
+    let example = || if is_percent { format!(", such as `{value}%`") } else { String::new() };
+    Fraction::new(share).ok_or_else(|| none(example()))
 }
 
 #[cfg(test)]
@@ -378,6 +392,14 @@ mod tests {
             "`kiB` is not a unit of memory or storage (did you mean `KiB`?); known: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
         );
         assert!(matches!(parse_bytes("-1 B"), Err(QuantityError::Range(_))));
+        for (text, expected) in [
+            ("5", "`5` is out of range: a share is from 0% to 100%, such as `5%`"),
+            ("1000%", "`1000%` is out of range: a share is from 0% to 100%"),
+            ("-5%", "`-5%` is out of range: a share is from 0% to 100%"),
+            ("500", "`500` is out of range: a share is from 0% to 100%"),
+        ] {
+            assert_eq!(parse_fraction(text).unwrap_err().to_string(), expected);
+        }
         assert!(parse_bytes("1e9 GB").is_err());
         assert!(parse_fraction("120%").is_err());
         assert!(parse_rate("0/s").is_err());

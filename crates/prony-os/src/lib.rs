@@ -7,6 +7,7 @@ pub mod cache;
 pub mod clock;
 pub mod error;
 pub mod file_modes;
+pub mod file_size;
 pub mod fixture;
 pub mod host;
 pub mod interrupt;

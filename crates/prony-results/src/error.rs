@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use prony_model::units::Bytes;
+use prony_os::file_size;
+
 /// An error of a results database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -46,6 +49,16 @@ pub enum Error {
         doing: &'static str,
         /// SQLite's message.
         source: rusqlite::Error,
+    },
+    /// Something has deleted, replaced or changed the file during the run.
+    #[error("the results of run {run} are not in `{}`: {how} during the run", .path.display())]
+    Lost {
+        /// The run's number.
+        run: i64,
+        /// The database's path.
+        path: PathBuf,
+        /// What happened.
+        how: &'static str,
     },
     /// The database contains no run at all.
     #[error("no runs in `{}`", .path.display())]
@@ -113,6 +126,10 @@ impl Error {
             Self::NotADatabase { .. } => {
                 Some("the file was not changed; `--database PATH` names another path".to_owned())
             }
+            Self::Lost { .. } => Some(
+                "run it again, and leave its database, `-wal` and `-shm` alone meanwhile; `prony ls` shows runs that are in progress"
+                    .to_owned(),
+            ),
             Self::NoRuns { .. } => Some("`prony run FILE` adds a run".to_owned()),
             Self::OtherSchema { .. } => Some(
                 "use the version of prony that wrote the file, or name another file with `--database PATH`".to_owned(),
@@ -124,18 +141,27 @@ impl Error {
                 Some("only a user who may write to the database's directory can delete or resume a run".to_owned())
             }
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
-            Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),
+            Self::Database { source, .. } => database_hint(source.sqlite_error_code()?, file_size::limit()),
             _ => None,
         }
     }
 }
 
-fn database_hint(code: rusqlite::ErrorCode) -> Option<String> {
+/// What to do where SQLite refused, and files may have so many bytes.
+fn database_hint(code: rusqlite::ErrorCode, limit: Option<u64>) -> Option<String> {
     use rusqlite::ErrorCode;
     match code {
         ErrorCode::DiskFull => {
             Some("free space on its disk; finished trials are saved: `prony run --resume` continues the run".to_owned())
         }
+        // SQLite has no code for `EFBIG`.
+        ErrorCode::SystemIoFailure => limit.map(|limit| {
+            format!(
+                "files may have {} at most here: raise the limit (`ulimit -f unlimited`); finished trials are saved: `prony run --resume` \
+                 continues the run",
+                Bytes::from_bytes(limit)
+            )
+        }),
         ErrorCode::ReadOnly | ErrorCode::CannotOpen => Some(
             "the folder of the database must exist and be writable, even for reading: copy the file into such a folder"
                 .to_owned(),
@@ -158,6 +184,9 @@ mod tests {
         let says = |code, text: &str| refused(code).hint().is_some_and(|hint| hint.starts_with(text));
         assert!(says(13, "free space on its disk; finished trials are saved"));
         assert!(says(1544, "the folder of the database must exist and be writable"));
+        let hint = |limit| database_hint(rusqlite::ErrorCode::SystemIoFailure, limit);
+        assert!(hint(Some(4_000_000)).unwrap().starts_with("files may have 4.0 MB at most here: raise the limit"));
+        assert_eq!(hint(None), None);
         assert!(says(14, "the folder of the database must exist and be writable"));
     }
 }

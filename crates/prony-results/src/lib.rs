@@ -9,6 +9,7 @@ mod error;
 mod journal;
 mod names;
 mod open;
+mod presence;
 mod profiles;
 mod read;
 mod run;

@@ -11,6 +11,7 @@ use prony_os::file_modes::file_mode;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::names::Names;
+use super::presence::Identity;
 use super::run::RunId;
 use super::run_lock::RunLock;
 use super::schema::{self, Content, Fault, VERSION};
@@ -23,6 +24,9 @@ const BUSY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Database {
     path: PathBuf,
+    /// The path when it was opened, absolute, and the file that was there then.
+    file: PathBuf,
+    identity: Option<Identity>,
     connection: Connection,
     /// Commits wait for the disk only if the last one that did is so long ago; zero makes each wait.
     patience: Duration,
@@ -90,9 +94,22 @@ impl Database {
         &self.path
     }
 
+    /// Its path, absolute.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The file that was opened.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+
     fn of(path: &Path, connection: Connection) -> Self {
+        let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Self {
             path: path.to_owned(),
+            identity: Identity::of(&file),
+            file,
             connection,
             patience: Duration::ZERO,
             synced: Instant::now(),

@@ -112,10 +112,10 @@ impl Database {
         })
     }
 
-    /// Ends a run.
+    /// Ends a run, and checks that it is in the file at the database's path.
     ///
     /// # Errors
-    /// [`Error::NoRun`], [`Error::Database`].
+    /// [`Error::NoRun`], [`Error::Database`], [`Error::Lost`].
     pub fn end_run(&mut self, run: RunId, status: RunStatus, ended_unix_ms: u64) -> Result<(), Error> {
         let changed = self.write("end a run", |tx| {
             tx.execute(
@@ -124,7 +124,8 @@ impl Database {
             )
         })?;
         self.locks.remove(&run);
-        self.must_have_run(run, changed)
+        self.must_have_run(run, changed)?;
+        self.must_be_readable(run)
     }
 
     /// Stores a finished trial: all of it, or on any error nothing.
@@ -138,7 +139,7 @@ impl Database {
     /// Stores finished trials: all of them, or on any error none.
     ///
     /// # Errors
-    /// As [`Database::append_trial`].
+    /// As [`Database::append_trial`], and [`Error::Lost`]: a run whose database was deleted measures for nothing.
     pub fn append_trials(&mut self, run: RunId, records: &[TrialRecord]) -> Result<(), Error> {
         // If nothing is stored, the numbers of new names are not stored either.
         let mut names = std::mem::take(&mut self.names);
@@ -154,7 +155,7 @@ impl Database {
         })?;
         self.names = names;
         match refused {
-            None => Ok(()),
+            None => self.must_be_there(run),
             Some((PositionState::NoRun, _)) => self.must_have_run(run, 0),
             Some((_, position)) => Err(Error::TrialExists { run: run.0, position }),
         }

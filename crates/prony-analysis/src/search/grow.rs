@@ -3,6 +3,10 @@
 //!
 //! A value succeeds only if each of its trials succeeds, so that the limit is that of reliable success. A value that
 //! succeeds in one trial and fails in another, or that succeeds above a value that failed, is reported.
+//!
+//! Where one trial in many fails without a limit in the value, as a step of a load does in which the machine does something else,
+//! the first value can be judged by the majority of its trials ([`Grow::with_first_by_majority`]): a failure of it ends the
+//! search without a result, while at other values the search goes on below.
 
 use serde::{Deserialize, Serialize};
 
@@ -112,12 +116,26 @@ pub struct Grow {
     tried_above: bool,
     /// The value whose last trials were disturbed, and how many in a row: it is repeated until they are too many.
     row: Option<(f64, u32)>,
+    /// Whether the first value succeeds if most of its trials do.
+    first_by_majority: bool,
 }
 
 impl Grow {
     /// A search that has tried nothing yet.
     pub const fn new(settings: Settings) -> Self {
-        Self { settings, tried: Vec::new(), first_failure: None, tried_above: false, row: None }
+        Self {
+            settings,
+            tried: Vec::new(),
+            first_failure: None,
+            tried_above: false,
+            row: None,
+            first_by_majority: false,
+        }
+    }
+
+    /// The same, in which the first value also succeeds if more of its trials succeed than fail, of as many as confirm a value.
+    pub fn with_first_by_majority(self) -> Self {
+        Self { first_by_majority: true, ..self }
     }
 
     /// The number of results for a value: the block of its next trial.
@@ -137,7 +155,7 @@ impl Grow {
             return Ask::Try(tried.value);
         }
         match (self.largest_success(), self.smallest_failure()) {
-            (None, None) => Ask::Try(self.settings.range.round(self.settings.range.low)),
+            (None, None) => Ask::Try(self.first()),
             (Some(success), None) => self.upwards(success),
             (None, Some(failure)) if failure.concluded() < self.settings.confirm => Ask::Try(failure.value),
             (None, Some(_)) => self.done(End::NothingSucceeds),
@@ -160,7 +178,8 @@ impl Grow {
         let before = self.row.filter(|(last, _)| *last == value).map_or(0, |(_, times)| times);
         self.row = (end == TrialEnd::Disturbed).then_some((value, before + 1));
         self.tried_above |= self.first_failure.is_some_and(|first| value > first);
-        if end == TrialEnd::Failed && self.first_failure.is_none() {
+        let is_limit = !(self.first_by_majority && value == self.first());
+        if end == TrialEnd::Failed && is_limit && self.first_failure.is_none() {
             self.first_failure = Some(value);
         }
     }
@@ -170,14 +189,25 @@ impl Grow {
         self.row.filter(|(_, times)| *times >= PATIENCE).map(|(value, _)| value)
     }
 
+    /// The value with which the search begins.
+    fn first(&self) -> f64 {
+        self.settings.range.round(self.settings.range.low)
+    }
+
+    /// Whether a value counts as one that fails.
+    fn fails(&self, tried: &Tried) -> bool {
+        let is_mostly_well = tried.concluded() >= self.settings.confirm && tried.succeeded > tried.failed;
+        tried.failed > 0 && !(self.first_by_majority && tried.value == self.first() && is_mostly_well)
+    }
+
     /// The smallest value that failed.
     fn smallest_failure(&self) -> Option<Tried> {
-        self.tried.iter().find(|tried| tried.failed > 0).copied()
+        self.tried.iter().find(|tried| self.fails(tried)).copied()
     }
 
     /// The largest value that succeeds, below everything that failed.
     fn largest_success(&self) -> Option<Tried> {
-        self.tried.iter().take_while(|tried| tried.failed == 0).filter(|tried| tried.succeeds()).last().copied()
+        self.tried.iter().take_while(|tried| !self.fails(tried)).filter(|tried| tried.succeeded > 0).last().copied()
     }
 
     fn upwards(&self, success: Tried) -> Ask {
@@ -262,6 +292,17 @@ mod tests {
                 }
             }
             assert!(asked.len() < 300, "it never ends: {asked:?}");
+        }
+    }
+
+    /// The same, in which the first value is judged by the majority of its trials.
+    fn grown_by_majority(settings: Settings, mut end: impl FnMut(f64, u32) -> TrialEnd) -> Growth {
+        let mut grow = Grow::new(settings).with_first_by_majority();
+        loop {
+            match grow.ask() {
+                Ask::Done(growth) => return growth,
+                Ask::Try(value) => grow.record(value, end(value, grow.trials_of(value))),
+            }
         }
     }
 
@@ -379,6 +420,31 @@ mod tests {
         let (growth, _) = grown(settings("n=1..100"), hole);
         assert_eq!((growth.largest_success.unwrap().value, growth.smallest_failure.unwrap().value), (9.0, 10.0));
         assert_eq!(growth.succeeds_above, [32.0]);
+    }
+
+    #[test]
+    fn first_value_can_be_judged_by_the_majority_of_its_trials() {
+        // One trial of the first value fails, whichever it is.
+        for bad in 0..3 {
+            let end =
+                |value: f64, before: u32| below(if value == 200.0 && before == bad { 0.0 } else { 530.0 })(value, 0);
+            let growth = grown_by_majority(settings("rate=200.."), end);
+            let (success, failure) = (growth.largest_success.unwrap(), growth.smallest_failure.unwrap());
+            assert!(growth.end == End::Bracketed && success.value > 500.0 && failure.value < 560.0, "{growth:?}");
+            assert!(growth.tried.iter().any(|tried| tried.value > failure.value * 1.5), "one trial above the limit");
+        }
+        let twice = |value: f64, before: u32| below(if before < 2 { 0.0 } else { 530.0 })(value, 0);
+        let growth = grown_by_majority(settings("rate=200.."), twice);
+        let failure = growth.smallest_failure.unwrap();
+        assert_eq!((growth.end, failure.value, failure.failed, failure.succeeded), (End::NothingSucceeds, 200.0, 2, 1));
+        // The first value is also the largest that succeeds, and is confirmed until it succeeded often enough.
+        let blip = |value: f64, before: u32| below(if before == 0 { 0.0 } else { 200.0 })(value, 0);
+        let growth = grown_by_majority(settings("rate=200.."), blip);
+        let success = growth.largest_success.unwrap();
+        assert_eq!((growth.end, success.value, success.failed, success.succeeded), (End::Bracketed, 200.0, 1, 3));
+        // Without it a value with a failure never succeeds.
+        let (growth, _) = grown(settings("rate=200.."), blip);
+        assert_eq!((growth.end, growth.smallest_failure.unwrap().succeeded), (End::NothingSucceeds, 2));
     }
 
     #[test]

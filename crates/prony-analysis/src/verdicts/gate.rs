@@ -134,8 +134,8 @@ pub struct Verdicted {
     /// The answer and the comparison's sentence, for each.
     pub answers: Vec<(Answer, String)>,
     /// The largest minimum detectable effect of the undecided comparisons, where it is larger than the gate's share: such
-    /// a gate is rarely decided, since the interval of two equal variants is wider than the share.
-    pub coarse: Option<f64>,
+    /// a gate is rarely decided, since the interval of two equal variants is wider than the share. With the name of the variant.
+    pub coarse: Option<(f64, String)>,
     /// The new run that could decide it, where it is not decided.
     pub new_run: Option<NewRun>,
 }
@@ -146,8 +146,11 @@ impl Verdicted {
         let ours: Vec<&Line> = lines.iter().filter(|line| line.pair.metric == gate.metric).collect();
         let answers: Vec<(Answer, String)> = ours.iter().map(|line| answer(gate, line, trials)).collect();
         let undecided = ours.iter().zip(&answers).filter(|(_, (answer, _))| *answer == Answer::Unsure);
-        let smallest = undecided.filter_map(|(line, _)| line.comparison.smallest_effect.measured().copied());
-        let coarse = smallest.filter(|effect| *effect > gate.share).reduce(f64::max);
+        let smallest = undecided.filter_map(|(line, _)| {
+            let effect = line.comparison.smallest_effect.measured().copied()?;
+            Some((effect, line.pair.names.variant.clone()))
+        });
+        let coarse = smallest.filter(|(effect, _)| *effect > gate.share).max_by(|a, b| a.0.total_cmp(&b.0));
         Self { gate: gate.clone(), answers, coarse, new_run: None }
     }
 
@@ -191,14 +194,16 @@ impl fmt::Display for Verdicted {
             return Ok(());
         }
         let share = percent_up_to(*share, 4);
-        if let Some(effect) = self.coarse.map(effect_bound) {
+        if let Some((effect, variant)) = &self.coarse {
+            let of_variant = if self.answers.len() > 1 { format!(" of `{variant}`") } else { String::new() };
             write!(
                 f,
-                "\n  warning: the gate allows {share}, and this run could detect differences from {effect} on only (its minimum \
-                 detectable effect): such a gate is rarely decided"
+                "\n  warning: the gate allows {share}, and this run could detect differences{of_variant} from {} on only (its \
+                 minimum detectable effect): such a gate is rarely decided",
+                effect_bound(*effect)
             )?;
         }
-        match (self.new_run, self.coarse) {
+        match (self.new_run, self.coarse.as_ref().map(|(effect, _)| *effect)) {
             // It would rest on a ratio that another run need not have.
             (_, Some(effect)) if effect > FAR * self.gate.share => {
                 write!(f, "\n  hint: let the gate allow more: {} or so", effect_bound(effect))
@@ -332,13 +337,21 @@ mod tests {
         let gate: Gate = "write.time slower 5%".parse().unwrap();
         let new_run = Some(NewRun { blocks: 38, takes: None, longer: None });
         let answers = vec![(Answer::Unsure, "can't tell".to_owned())];
-        let said = |coarse| Verdicted { gate: gate.clone(), answers: answers.clone(), coarse, new_run }.to_string();
+        let named = |coarse: Option<f64>| coarse.map(|effect| (effect, "size=b".to_owned()));
+        let said = |coarse| {
+            Verdicted { gate: gate.clone(), answers: answers.clone(), coarse: named(coarse), new_run }.to_string()
+        };
         for coarse in [None, Some(0.09)] {
             let text = said(coarse);
             assert!(text.contains("hint: a new run of about 38 blocks could decide this gate, if"), "{text}");
         }
         let text = said(Some(0.4));
         assert!(text.ends_with("\n  hint: let the gate allow more: 40 % or so"), "{text}");
+        assert!(text.contains("this run could detect differences from 40 % on only"), "{text}");
+        let several =
+            Verdicted { answers: [answers.clone(), answers].concat(), gate, coarse: named(Some(0.4)), new_run };
+        let text = several.to_string();
+        assert!(text.contains("this run could detect differences of `size=b` from 40 % on only"), "{text}");
     }
 
     #[test]

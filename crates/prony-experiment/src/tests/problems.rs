@@ -227,7 +227,7 @@ fn data_is_checked() {
     insta::assert_snapshot!(data("key = {}\nvalue = { compressible = \"120%\" }"), @r#"
     3:7 `key` needs one of `template`, `integer`, `hashed`
     4:9 `value` needs the key `bytes` | length of the value, fixed or random for each record
-    4:26 `compressible`: `120%` is out of range | expected a share such as `"60%"` or a number from 0 to 1
+    4:26 `compressible`: `120%` is out of range: a share is from 0% to 100% | expected a share such as `"60%"` or a number from 0 to 1
     "#);
     insta::assert_snapshot!(data("value = { bytes = { uniform = [1] } }"), @r#"3:31 `uniform` cannot be a list | expected a list of two, each an amount such as `"40 kB"` or a number of bytes"#);
     insta::assert_snapshot!(faults("[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nput = {}"), @"5:1 `put` needs records, but the file has no `[data]` | add `[data] records = 10_000`");
@@ -436,7 +436,10 @@ fn records_larger_than_any_file_are_refused() {
 #[test]
 fn numbers_in_another_form_have_a_hint_how_to_write_them() {
     let share = faults_of_body("[data]\nrecords = 10\nvalue = { bytes = 10, compressible = 50 }\n");
-    assert!(share.contains("`50` is out of range | for 50 percent: `\"50%\"`"), "{share}");
+    assert!(
+        share.contains("`50` is out of range: a share is from 0% to 100%, such as `50%` | for 50 percent: `\"50%\"`"),
+        "{share}"
+    );
     let quoted = faults_of_body("[data]\nrecords = \"1_000\"\n");
     assert!(quoted.contains("cannot be the text `1_000` | leave out the quotes: expected a whole"), "{quoted}");
 }

@@ -42,12 +42,21 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         .chain(checked)
         .chain(plan)
         .chain(dangling)
+        .chain(stalled(phase, report))
         .chain(query_found_nothing(phase, report));
     let beside = report.background.iter().flat_map(|background| {
         let theirs = notes(phase, background).into_iter();
         theirs.map(|finding| Finding { message: format!("{BACKGROUND}: {}", finding.message), ..finding })
     });
     own.chain(beside).collect()
+}
+
+/// The load generator did not run for a while: its latencies and rates are not only those of the servers.
+fn stalled(phase: &str, report: &PhaseReport) -> Option<Finding> {
+    let message = report.requests.as_ref()?.stalled.clone()?;
+    let hint = "do not quote the latencies and rates of this trial; repeat it without stopping prony (Ctrl-Z) or its machine, and with \
+                fewer other programs on the processors of the load (`processors`)";
+    Some(Finding::of("generator_stalled", Severity::Warning, message, hint).in_phase(phase))
 }
 
 /// Some queries of a phase found nothing in any operation, while others did: the rows of all together hide that.
@@ -137,7 +146,7 @@ mod tests {
     use prony_boundaries::tracker::Tracker;
     use prony_model::latency::{COMMIT, Recorder};
     use prony_model::outcome::{Ending, Outcome};
-    use prony_model::protocol::QueriesFound;
+    use prony_model::protocol::{QueriesFound, RequestsReport};
     use prony_model::reading::{Reading, Why};
     use prony_model::record::{Conditions, LatencyKind};
     use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, References, Sampling, Sharing};
@@ -285,6 +294,18 @@ mod tests {
         assert_eq!(of(&record, Metric::LatencyMax), Some(largest));
         let p90 = of(&record, Metric::LatencyP90).unwrap();
         assert!(p90.measured().is_some_and(|p90| (499.0..=501.0).contains(p90)), "{p90:?}");
+    }
+
+    #[test]
+    fn load_generator_that_did_not_run_is_a_warning() {
+        let stalled = Some("the load generator did not run for 1.0 s".to_owned());
+        let requests = RequestsReport { stalled: stalled.clone(), ..RequestsReport::default() };
+        let found = notes("load", &PhaseReport { requests: Some(requests), ..PhaseReport::default() });
+        let of = |finding: &Finding| (finding.guard.to_string(), finding.severity, Some(finding.message.clone()));
+        let all: Vec<_> = found.iter().map(of).collect();
+        assert_eq!(all, [("generator_stalled".to_owned(), Severity::Warning, stalled)]);
+        let runs = PhaseReport { requests: Some(RequestsReport::default()), ..PhaseReport::default() };
+        assert_eq!(notes("load", &runs), []);
     }
 
     #[test]

@@ -172,6 +172,8 @@ pub fn definitions() -> clap::Command {
 
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
+    // Where it cannot be installed, a write beyond the limit ends the process, as it does in other programs.
+    let _ = prony_os::file_size::let_writes_fail();
     // Started for each trial, or many of them, with one word: reading it as what a person types takes a millisecond.
     let mut typed = std::env::args_os().skip(1);
     if let Some(word) = typed.next()

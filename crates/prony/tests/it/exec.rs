@@ -97,6 +97,8 @@ fn words_that_may_be_commands_each_are_said_to_be_one_command() {
     };
     assert_eq!(noted(&["true", "false"]), hint("true --vs false"));
     assert_eq!(noted(&["true", "sleep 0.01"]), hint("true --vs sleep 0.01"));
+    assert_eq!(noted(&["true", "1", "sleep 0.01"]), hint("true 1 --vs sleep 0.01"));
+    assert_eq!(noted(&["sh", "-ec", "sleep 0.01"]), None);
     for one in [&["true"][..], &["--", "true", "false"], &["true", "--vs", "true", "false"], &["echo", "hi", "cat"]] {
         assert_eq!(noted(one), None, "{one:?}");
     }

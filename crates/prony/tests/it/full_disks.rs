@@ -3,7 +3,7 @@
 use prony_model::outcome::Outcome;
 use prony_model::record::TrialRecord;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, PRONY};
 
 /// A file system of 8 MB in memory, taken away in the end; `None`, said aloud, where none can be mounted.
 struct SmallDisk(tempfile::TempDir);
@@ -39,6 +39,42 @@ fn on_a_small_disk(codes: &[i32], body: &str) -> Option<(String, Vec<TrialRecord
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     assert!(output.status.code().is_some_and(|code| codes.contains(&code)), "{said}");
     Some((said, bench.data().trials))
+}
+
+/// What `prony exec` prints where files may have so many blocks of 512 bytes, and its exit code.
+fn with_small_files(bench: &Bench, blocks: u32, command: &str) -> (Option<i32>, String) {
+    let line = format!("ulimit -f {blocks}; exec {PRONY} exec -r 1 -- {command}");
+    let output = std::process::Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(bench.dir.path())
+        .env("PRONY_CACHE", bench.path("cache"))
+        .env("PRONY_RUNS", bench.path("runs"))
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code(), said)
+}
+
+/// The signal that the kernel sends with the refusal ended prony, without a word.
+#[test]
+fn results_beyond_the_limit_of_file_sizes_are_refused_with_a_message() {
+    let (code, said) = with_small_files(&Bench::new(), 8, "true");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("error: cannot "), "{said}");
+    assert!(
+        said.contains("hint: files may have ") && said.contains("raise the limit (`ulimit -f unlimited`)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn subjects_are_ended_by_the_limit_of_file_sizes_as_without_prony() {
+    let bench = Bench::new();
+    let (code, said) = with_small_files(&bench, 8_000, "dd if=/dev/zero of=big bs=65536 count=128");
+    assert_eq!(code, Some(1), "{said}");
+    let outcomes: Vec<Outcome> = bench.data().trials.iter().map(|trial| trial.ending.outcome).collect();
+    // SIGXFSZ.
+    assert_eq!(outcomes, [Outcome::Crashed { signal: 25 }], "{said}");
 }
 
 #[test]

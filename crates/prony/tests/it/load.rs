@@ -160,6 +160,32 @@ fn interrupt_ends_a_load_with_its_figures() {
     assert!(said.contains("warning: interrupted: the figures are those of the requests up to then"), "{said}");
 }
 
+/// A stop of prony was in latencies and rates as if it were the server's, and nothing said so.
+#[test]
+fn load_that_was_stopped_meanwhile_says_so() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for rate in [&["-R", "100"][..], &[]] {
+        let (address, served) = one_at_a_time();
+        let url = format!("http://{address}/{{i}}");
+        let mut command = Command::new(PRONY);
+        command.args(["load", &url, "-d", "2 s", "-q"]).args(rate);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while served.lock().unwrap().0 < 20 && child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+        thread::sleep(Duration::from_millis(600));
+        kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stdout);
+        assert!(said.contains("warning: the load generator did not run for "), "{said}{}", text(&output.stderr));
+        assert!(
+            said.contains("hint: do not quote these latencies and rates: repeat the load without stopping"),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn retries_are_counted_and_nothing_is_repeated_without_them() {
     let url = format!("http://{}/no", server());

@@ -11,6 +11,7 @@ use prony_results::{Database, Error, RunId, RunStatus, SCHEMA_VERSION};
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::bench::Bench;
 use crate::records;
 use crate::synthetic::{NOON, experiment, full_trial, phase, start, texts, trial};
 
@@ -379,4 +380,34 @@ fn record_with_a_renamed_key_is_refused() {
     let renamed = text.replace("\"lines_lost\"", "\"lost_lines\"");
     let error = serde_json::from_str::<TrialRecord>(&renamed).unwrap_err().to_string();
     assert!(renamed != text && error.contains("missing field `lines_lost`"), "{error}");
+}
+
+/// The run ended with 0, and named a database that did not exist.
+#[test]
+fn results_that_are_not_in_the_file_at_the_end_are_said_to_be_lost() {
+    for (change, how) in [
+        ("rm -f", "the file was deleted or moved"),
+        ("cp empty.db other.db; mv other.db", "another file was put there"),
+        ("true >", ""),
+    ] {
+        for command in
+            [&["exec", "-r", "2", "./change"][..], &["run", "x.toml"], &["grow", "x.toml", "--raise", "n=1..2"]]
+        {
+            let bench = Bench::new();
+            drop(Database::create(&bench.path("empty.db")).unwrap());
+            let here = bench.dir.path().display();
+            bench.script("change", &format!("cd {here}; {change} prony.db"));
+            let toml = format!(
+                "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[compare]\nblocks = 1\n[program.x]\nshell = true\n\
+                 command = '{here}/change {{n}}'\n"
+            );
+            bench.write("x.toml", toml);
+            let output = bench.prony(command);
+            let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+            assert_eq!(output.status.code(), Some(2), "{command:?} {change}: {said}");
+            assert!(said.contains("`prony.db`") && said.contains("error: "), "{command:?} {change}: {said}");
+            let lost = format!("error: the results of run 1 are not in `prony.db`: {how}");
+            assert!(how.is_empty() || said.contains(&lost), "{command:?} {change}: {said}");
+        }
+    }
 }

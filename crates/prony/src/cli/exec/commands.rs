@@ -54,6 +54,21 @@ pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Err
     }
 }
 
+/// The commands that may be meant where the words of one were typed: another one begins with each word that has a blank, as a
+/// whole command line has, and is one by `names_one`. What follows an option is its value, as in `sh -c 'sleep 1'`.
+pub(crate) fn apart(words: &[String], names_one: impl Fn(&String) -> bool) -> Vec<Vec<&str>> {
+    let mut commands: Vec<Vec<&str>> = Vec::new();
+    for word in words {
+        let is_value = commands.last().and_then(|command| command.last()).is_some_and(|last| last.starts_with('-'));
+        let begins = !is_value && word.contains(char::is_whitespace) && names_one(word);
+        match commands.last_mut().filter(|_| !begins) {
+            Some(command) => command.push(word),
+            None => commands.push(vec![word]),
+        }
+    }
+    commands
+}
+
 /// `--vs` without a command before or behind it.
 pub fn between() -> Error {
     let message = "`--vs` needs a command before it and one after it".to_owned();
@@ -114,6 +129,19 @@ mod tests {
         assert_eq!(cut("a b|c d|--vs|e", true), ["a b", "c d", "e"]);
         for line in ["--vs|a", "a|--vs", "a|--vs|--vs|b"] {
             assert_eq!(refused(line), "`--vs` needs a command before it and one after it");
+        }
+    }
+
+    #[test]
+    fn words_with_a_blank_that_name_a_program_may_be_commands() {
+        let apart = |line: &str| {
+            let words = words(line);
+            let all = apart(&words, |word| word.starts_with("b ") || word.starts_with("c "));
+            all.into_iter().map(|command| command.join("|")).collect::<Vec<_>>()
+        };
+        assert_eq!(apart("a|x|b 1|y|c 2"), ["a|x", "b 1|y", "c 2"]);
+        for one in ["a|b", "a|x 1", "a|-c|b 1", "a"] {
+            assert_eq!(apart(one), [one]);
         }
     }
 

@@ -171,14 +171,22 @@ fn one_command(words: &[String], experiment: &Experiment) -> Option<Event> {
     let program = experiment.variants().first()?.spec.subject.program()?;
     let is_program = |word: &str| missing(program, word, Written::AsOptions).is_none();
     let names_one = |text: &String| text.split_whitespace().next().is_some_and(is_program);
+    // A file here that is no command by this name may be meant all the same.
+    let is_here = |text: &String| text.split_whitespace().next().is_some_and(|word| is_program(&format!("./{word}")));
     let is_several = first.contains(char::is_whitespace) || more.iter().any(|word| word == commands::BETWEEN);
-    if is_several || more.is_empty() || !more.iter().all(names_one) {
+    let apart = if more.iter().all(names_one) {
+        words.iter().map(|word| vec![word.as_str()]).collect()
+    } else {
+        commands::apart(words, |text| names_one(text) || is_here(text))
+    };
+    if is_several || apart.len() < 2 {
         return None;
     }
     let between = format!(" {} ", commands::BETWEEN);
+    let all: Vec<String> = apart.iter().map(|command| command.join(" ")).collect();
     let hint = format!(
         "`prony exec {}` compares several commands; to measure one command without this note, write `--` before it",
-        words.join(&between)
+        all.join(&between)
     );
     Some(Event::Notice { text: format!("note: `{}` is measured as one command", words.join(" ")), hint: Some(hint) })
 }

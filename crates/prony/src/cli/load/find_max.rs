@@ -89,7 +89,7 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
         let hint = "begin with a higher rate: `--rate 100..`".to_owned();
         return Err(Error::Arguments { message, hint });
     }
-    let mut grow = Grow::new(wanted.settings.clone());
+    let mut grow = wanted.search();
     let mut steps: Vec<Step> = Vec::new();
     let mut sender = Sender { wanted, interrupt, first: 0 };
     let rest = sender.probe()?;
@@ -122,8 +122,10 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
 
 /// What a step says of its rate. Where the generator may have been the limit, a violation is none of the server's.
 fn judged(slo: &Slo, report: &Report) -> (TrialEnd, &'static str, Vec<String>) {
-    let busy = |remark: &&Remark| matches!(remark, Remark::GeneratorBusy { .. });
-    let is_generator = report.remarks.iter().any(|remark| busy(&remark)) || report.errors.no_socket > 0;
+    let has = |is_meant: fn(&Remark) -> bool| report.remarks.iter().any(is_meant);
+    let has_stalled = has(|remark| matches!(remark, Remark::Stalled { .. }));
+    let is_busy = has(|remark| matches!(remark, Remark::GeneratorBusy { .. })) || report.errors.no_socket > 0;
+    let is_generator = is_busy || has_stalled;
     let saturated = report.remarks.iter().find(|remark| matches!(remark, Remark::Saturated { .. }));
     let (mut why, is_unknown) = match slo.judge(report) {
         Judged::Met => (Vec::new(), false),
@@ -137,8 +139,9 @@ fn judged(slo: &Slo, report: &Report) -> (TrialEnd, &'static str, Vec<String>) {
     match (why.is_empty(), is_generator, is_unknown && saturated.is_none()) {
         (true, ..) => (TrialEnd::Succeeded, "met", why),
         (false, false, false) => (TrialEnd::Failed, "violated", why),
-        (false, is_generator, _) => {
-            why.extend(is_generator.then(|| "the load generator, not the server, may be the limit".to_owned()));
+        (false, ..) => {
+            why.extend(is_busy.then(|| "the load generator, not the server, may be the limit".to_owned()));
+            why.extend(has_stalled.then(|| "the load generator did not run for a while".to_owned()));
             (TrialEnd::Disturbed, "unknown", why)
         }
     }
@@ -231,6 +234,11 @@ impl Wanted {
         self.asked.method.as_deref().unwrap_or(if self.asked.body.is_some() { "POST" } else { "GET" })
     }
 
+    /// The search. A disturbance of one step at the lowest rate would otherwise end it, against two steps that met the bounds.
+    fn search(&self) -> Grow {
+        Grow::new(self.settings.clone()).with_first_by_majority()
+    }
+
     /// How long a step at a rate takes, so that it has the requests that the bounds need.
     fn step_at(&self, rate: f64) -> Nanos {
         let needed = self.slo.requests() as f64 * SPARE / rate * 1e9;
@@ -266,13 +274,13 @@ impl Wanted {
         let violated = growth.smallest_failure.map(|one| (one.value, of("violated", one.failed, &one)));
         let mut text = match (growth.end, &met, &violated) {
             (End::Disturbed, Some((met, trials)), _) => format!(
-                "at least {met}/s with {slo} ({trials}); at {}/s the load generator may be the limit, so that the largest rate \
-                 is not known\nhint: use more threads (`--threads`), or run the server on other processors\n",
+                "at least {met}/s with {slo} ({trials}); at {}/s the load generator may be the limit, or did not run for a \
+                 while, so that the largest rate is not known\nhint: use more threads (`--threads`), or run the server on other processors\n",
                 growth.given_up.unwrap_or(*met)
             ),
             (End::Disturbed, None, _) => format!(
-                "nothing is known of the largest rate with {slo}: at {}/s the load generator may be the limit, or there were \
-                 too few requests\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n",
+                "nothing is known of the largest rate with {slo}: at {}/s the load generator may be the limit or did not run for \
+                 a while, or there were too few requests\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n",
                 growth.given_up.unwrap_or(self.settings.range.low)
             ),
             (_, Some((met, steps)), Some((violated, failed))) => format!(
@@ -284,9 +292,10 @@ impl Wanted {
                 )
             }
             (_, None, _) => format!(
-                "no rate was found with {slo}: {}/s is too much already\nhint: begin with a lower rate (`--rate {}..`), or see why \
+                "no rate was found with {slo}: {}/s is too much already ({})\nhint: begin with a lower rate (`--rate {}..`), or see why \
                  with `prony load --rate`\n",
                 self.settings.range.low,
+                violated.map_or_else(String::new, |(_, steps)| steps),
                 about(self.settings.range.low / 10.0)
             ),
         };
@@ -340,7 +349,7 @@ mod tests {
 
     /// The result of a search in which a rate ends so.
     fn searched(wanted: &Wanted, mut end: impl FnMut(f64) -> TrialEnd) -> String {
-        let mut grow = Grow::new(wanted.settings.clone());
+        let mut grow = wanted.search();
         loop {
             match grow.ask() {
                 Ask::Done(growth) => return wanted.said(&growth),
@@ -363,6 +372,14 @@ mod tests {
         let busy = Report { remarks: vec![Remark::GeneratorBusy { used: 0.9, waited: 0.0 }], ..report.clone() };
         assert_eq!(of("p50 < 1 h", &busy), (TrialEnd::Succeeded, "met"), "it kept the bounds all the same");
         assert_eq!(of("p50 < 1 ns", &busy), (TrialEnd::Disturbed, "unknown"));
+        let stall = Nanos::from_millis(900);
+        let stalled = Report { remarks: vec![Remark::Stalled { longest: stall, total: stall }], ..report.clone() };
+        assert_eq!(
+            of("p50 < 1 h", &stalled),
+            (TrialEnd::Succeeded, "met"),
+            "latencies without the stall are no longer"
+        );
+        assert_eq!(of("p50 < 1 ns", &stalled), (TrialEnd::Disturbed, "unknown"));
         let saturated = Report { remarks: vec![Remark::Saturated { asked: 10.0, reached: 5.0 }], ..report };
         assert_eq!(of("p50 < 1 h", &saturated), (TrialEnd::Failed, "violated"));
     }
@@ -389,6 +406,12 @@ mod tests {
         assert!(said.starts_with("at least 150/s") && said.contains("the end of the range"), "{said}");
         let said = searched(&open, |_| TrialEnd::Failed);
         assert!(said.starts_with("no rate was found") && said.contains("`--rate 10..`"), "{said}");
+        let mut steps = [TrialEnd::Failed, TrialEnd::Succeeded, TrialEnd::Succeeded].into_iter();
+        let said = searched(&wanted(100.0, Some(100.0)), |_| steps.next().unwrap_or(TrialEnd::Succeeded));
+        assert!(said.starts_with("at least 100/s") && said.contains("(met in 3 of 4 steps)"), "{said}");
+        let mut steps = [TrialEnd::Failed, TrialEnd::Succeeded, TrialEnd::Failed].into_iter();
+        let said = searched(&open, |_| steps.next().unwrap());
+        assert!(said.contains("100/s is too much already (violated in 2 of 3 steps)"), "{said}");
         let said = searched(&open, |_| TrialEnd::Disturbed);
         assert!(said.starts_with("nothing is known of the largest rate"), "{said}");
         let said = searched(&open, |rate| if rate == 200.0 { TrialEnd::Failed } else { TrialEnd::Succeeded });

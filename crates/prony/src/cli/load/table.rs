@@ -50,12 +50,19 @@ fn head(report: &Report) -> String {
 /// How long the load took, and how long a request may take.
 fn times_of(report: &Report, asked: &Asked, whole: Nanos) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
+    vec![row("time", time_of(report.window, asked, whole)), row("timeout of a request", asked.timeout.to_string())]
+}
+
+/// How long the measured time was, and the whole load.
+fn time_of(window: Nanos, asked: &Asked, whole: Nanos) -> String {
     let mut with = Vec::new();
     with.extend((asked.warm_up > Nanos::ZERO).then(|| format!("{} of warm-up", asked.warm_up)));
     with.extend(matches!(asked.bound, Bound::Duration(_)).then(|| "the last answers".to_owned()));
-    let whole = if with.is_empty() { String::new() } else { format!("; with {} {whole}", with.join(" and ")) };
-    let window = report.window.to_string() + &whole;
-    vec![row("time", window), row("timeout of a request", asked.timeout.to_string())]
+    // A load ends with its last answer, which may come before the end of its time where no other request was due.
+    if with.is_empty() || whole <= window {
+        return window.to_string();
+    }
+    format!("{window}; with {} {whole}", with.join(" and "))
 }
 
 /// The errors by kind, those that there are.
@@ -239,4 +246,23 @@ pub(super) fn remarks(report: &Report) -> String {
         format!("warning: {remark}\n{hint}")
     };
     report.remarks.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `-R 10 -d 1s` printed `1.000 s; with the last answers 923.14 ms`.
+    #[test]
+    fn time_with_the_last_answers_is_shown_where_it_is_longer() {
+        let of = |bound, warm_up: u64, whole: u64| {
+            let asked = Asked { bound, warm_up: Nanos::from_secs(warm_up), ..Asked::of("http://127.0.0.1/") };
+            time_of(Nanos::from_secs(1), &asked, Nanos::from_millis(whole))
+        };
+        let second = Bound::Duration(Nanos::from_secs(1));
+        assert_eq!(of(second, 0, 923), "1.000 s");
+        assert_eq!(of(second, 0, 1_020), "1.000 s; with the last answers 1.020 s");
+        assert_eq!(of(second, 2, 3_020), "1.000 s; with 2.000 s of warm-up and the last answers 3.020 s");
+        assert_eq!(of(Bound::Requests(9), 0, 1_020), "1.000 s");
+    }
 }
