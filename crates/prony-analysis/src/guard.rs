@@ -28,6 +28,7 @@ pub mod reported_values;
 mod requests;
 pub mod run;
 pub(crate) mod shared_pages;
+mod statuses;
 mod stored;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ mod cache;
 mod questions;
 mod refusals;
 mod requests;
+mod statuses;
 mod stored;
 mod unlike;
 
