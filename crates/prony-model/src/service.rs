@@ -281,6 +281,15 @@ pub fn hole(service: &str, number: u32, value: OfService) -> String {
     format!("\0service.{service}.{number}.{}\0", value.word())
 }
 
+/// The services, with numbers of instances, for whose values placeholders of a text stand.
+pub fn holes(text: &str) -> Vec<(String, u32)> {
+    let named = |part: &str| {
+        let mut words = part.strip_prefix("service.")?.splitn(3, '.');
+        Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
+    };
+    text.split('\0').filter_map(named).collect()
+}
+
 /// When an instance of a service is ready.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadySpec {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod cache;
+mod idle_services;
 mod questions;
 mod refusals;
 mod requests;

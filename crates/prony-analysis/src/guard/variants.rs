@@ -8,7 +8,7 @@ use super::reads::{WORK, noise};
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::{same_work, typical};
 use super::{Finding, NOT_COLD, STILL_CACHED, Severity};
-use super::{percent, questions, reads, refusals, requests, statuses, stored};
+use super::{idle_services, percent, questions, reads, refusals, requests, statuses, stored};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
@@ -132,13 +132,6 @@ pub(crate) fn client_in_one(
         (false, true) => (variant, baseline),
         _ => return None,
     };
-    // Services run in the trials of every variant, also of one that does not use them.
-    if has_client && name.instance.as_deref() == Some(ALL) && !inside.spec.services.is_empty() {
-        let inside = &inside.name;
-        return Some(format!(
-            "`{name}` of `{inside}` includes services that run in its trials too, and that it does not use"
-        ));
-    }
     // Without services nothing of the server is measured, which its readings say.
     (has_client && name.instance.is_none() && !server.spec.services.is_empty()).then(|| {
         let together = MetricName { instance: Some(ALL.to_owned()), ..name.clone() };
@@ -239,6 +232,9 @@ pub(crate) fn unequal_offer(
         return Some(format!("{} {}: compare {}", a.subject_of(name.instance.as_deref()), given.why, given.instead));
     }
     if let Some(reason) = [baseline, variant].into_iter().find_map(|of| requests::of_another_program(of, name)) {
+        return Some(reason);
+    }
+    if let Some(reason) = idle_services::unequal(baseline, variant, name) {
         return Some(reason);
     }
     let both = ((&a, baseline), (&b, variant));
