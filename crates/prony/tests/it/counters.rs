@@ -263,6 +263,27 @@ fn service_that_ends_while_it_is_counted_is_the_outcome() {
     assert!(of(&trial, "b", "redis", "total_commands_processed").is_err());
 }
 
+/// The commands of the phase itself are more than those before it, so that the total has grown in spite of the reset.
+#[test]
+fn totals_of_redis_that_were_reset_are_missing_whatever_they_grew_to() {
+    let Some(bench) = bench(&["node", "redis-server"]) else { return };
+    let api = api(
+        ", \"{service.redis.port}\"",
+        "counters = { prometheus = \"http://127.0.0.1:{port}/metrics\", totals = [\"requests_total\"] }",
+    )
+    .replace("[[service]]\n", "[[service]]\nafter = [\"redis\"]\n");
+    let reset = "[[phase]]\nname = \"reset\"\nrun = \"redis-cli -p {service.redis.port} CONFIG RESETSTAT && redis-cli -p \
+                 {service.redis.port} -r 500 PING\"\n";
+    let phases = [requests("before", "/redis", 5), reset.to_owned(), requests("after", "/redis", 4)].concat();
+    let names = ", totals = [\"total_commands_processed\"], gauges = [\"used_memory\"]";
+    let trial = bench.trial(&format!("{}{api}{phases}", redis(1, names)));
+    sound(&trial);
+    let commands = |phase: &str| of(&trial, phase, "redis", "total_commands_processed");
+    assert_eq!((commands("before"), commands("after")), (Ok(5.0), Ok(4.0)));
+    assert!(commands("reset").unwrap_err().contains("began anew"), "{:?}", commands("reset"));
+    assert!(of(&trial, "reset", "redis", "used_memory.end").is_ok());
+}
+
 /// PostgreSQL in a cluster of its own, as a user where prony runs as root; `None` where it is missing.
 fn postgres(counters: &str) -> String {
     let psql = "\"psql\", \"-X\", \"-q\", \"-h\", \"127.0.0.1\", \"-p\", \"{port}\", \"-U\", \"postgres\"";
