@@ -365,6 +365,29 @@ fn statistics_of_postgresql_that_were_reset_are_missing() {
 }
 
 #[test]
+fn numbers_that_postgresql_does_not_count_are_no_zero() {
+    let Some(bench) = bench_of_postgres() else { return };
+    let api = api(", \"0\", \"{service.pg.port}\"", "").replace("[[service]]\n", "[[service]]\nafter = [\"pg\"]\n");
+    let names = ", totals = [\"xact_commit\", \"tup_inserted\", \"blks_hit\", \"statements\"]";
+    let run = |settings: [&str; 2]| {
+        let options = settings.map(|setting| format!("\"-c\", \"{setting}\", ")).concat();
+        let pg = postgres(names).replace("\"-c\", \"fsync=off\", ", &format!("\"-c\", \"fsync=off\", {options}"));
+        let trial = bench.trial(&format!("{pg}{api}{}", requests("write", "/sql", 5)));
+        sound(&trial);
+        ["xact_commit", "tup_inserted", "blks_hit", "statements"].map(|key| of(&trial, "write", "pg", key))
+    };
+    let [commits, rows, blocks, statements] = run(["track_counts=off", "pg_stat_statements.track=none"]);
+    assert_eq!(commits, Ok(5.0));
+    for missing in [rows, blocks] {
+        assert!(missing.clone().unwrap_err().contains("`track_counts = on`"), "{missing:?}");
+    }
+    assert!(statements.clone().unwrap_err().contains("`pg_stat_statements.track = top`"), "{statements:?}");
+    let [_, rows, _, statements] = run(["track_counts=on", "pg_stat_statements.track_utility=off"]);
+    assert_eq!(rows, Ok(5.0));
+    assert!(statements.unwrap_err().contains("`pg_stat_statements.track_utility = on`"));
+}
+
+#[test]
 fn bodies_that_are_sent_again_are_a_finding() {
     let Some(bench) = bench(&["node"]) else { return };
     let http = |body: &str| {
