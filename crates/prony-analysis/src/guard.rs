@@ -16,6 +16,7 @@ pub mod copies;
 pub(crate) mod disturbances;
 pub mod findings;
 mod heap;
+mod idle_services;
 pub mod phases_not_observed;
 pub mod probe;
 pub mod processes;
@@ -29,6 +30,7 @@ mod requests;
 pub mod run;
 mod run_order;
 pub(crate) mod shared_pages;
+mod statuses;
 mod stored;
 #[cfg(test)]
 mod tests;

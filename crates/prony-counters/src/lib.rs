@@ -52,6 +52,17 @@ pub struct Number {
     /// What distinguishes this count from another one by the same name, which began anew: when the server was started or its
     /// counters were reset, and by which connection it was read.
     pub since: String,
+    /// What the count has lost, where it may lose a part of itself.
+    pub lost: Option<Lost>,
+}
+
+/// What a count has lost so far: the difference of two readings is none of what was counted, if it lost something in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// How much, as the server prints it.
+    pub amount: String,
+    /// Why, and what prevents it.
+    pub why: &'static str,
 }
 
 /// Numbers that may not contain what was done lately.
@@ -110,7 +121,9 @@ fn without(numbers: &mut Numbers, totals: &[(&str, f64)], connections: &[&str]) 
 /// The numbers of these names among those that a server has.
 fn chosen(names: &[String], values: &BTreeMap<String, f64>, since: &str, place: &str) -> Numbers {
     let of = |name: &String| match values.get(name) {
-        Some(value) if value.is_finite() => Reading::Measured(Number { value: *value, since: since.to_owned() }),
+        Some(value) if value.is_finite() => {
+            Reading::Measured(Number { value: *value, since: since.to_owned(), lost: None })
+        }
         Some(_) => Reading::failed(format!("`{name}` in {place} is not finite")),
         None => Reading::failed(format!("{place} has no number `{name}`")),
     };

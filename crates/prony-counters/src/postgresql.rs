@@ -12,12 +12,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::service::{POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS};
+use prony_model::service::{POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, POSTGRESQL_TRACKED};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
 
-use crate::{DEADLINE, Late, Number, Numbers, Source};
+use crate::{DEADLINE, Late, Lost, Number, Numbers, Source};
 
 /// The first version whose idle sessions report what is left.
 const REPORTING: u32 = 150_000;
@@ -27,6 +27,13 @@ const IDLE: Duration = Duration::from_millis(10_500);
 
 /// Why numbers of sessions are missing that show neither what they do nor whether they are idle.
 const HIDDEN: &str = "the role may not see sessions of other roles: GRANT pg_read_all_stats";
+
+/// Why numbers are missing that the server does not count.
+const NOT_TRACKED: &str = "the server does not count it: set `track_counts = on`";
+
+/// Entries of statements that were removed took their counts with them.
+const EVICTED: &str =
+    "`pg_stat_statements` removed entries for lack of room: start the server with a larger `pg_stat_statements.max`";
 
 /// Databases from which others are observed; the first that is not the observed one.
 const APART: [&str; 2] = ["postgres", "template1"];
@@ -69,9 +76,14 @@ impl Postgresql {
         let since = |more: &str| format!("{}, {more}", text("since"));
         let mut numbers = Numbers::default();
         for name in self.names.iter().filter(|name| *name != POSTGRESQL_STATEMENTS) {
-            let value = text(name).parse().map(|value| Number { value, since: since("") });
+            let value = text(name).parse().map(|value| Number { value, since: since(""), lost: None });
             let missing = || Reading::failed(format!("`{name}` is `{}`", text(name)));
             numbers.values.insert(name.clone(), value.map_or_else(|_| missing(), Reading::Measured));
+        }
+        if text("counts") == "off" {
+            for name in self.names.iter().filter(|name| POSTGRESQL_TRACKED.contains(&name.as_str())) {
+                numbers.values.insert(name.clone(), Reading::not_supported(NOT_TRACKED));
+            }
         }
         if text("hidden") == "t" {
             for name in names_of_sessions(&self.names) {
@@ -136,26 +148,42 @@ impl Open {
     }
 
     /// The statements of the database with this number, where the extension counts them; `false` spares it to read their texts
-    /// from a file. Each entry that was removed for lack of room took its count with it.
+    /// from a file.
     fn statements(&self, oid: &str, since: &dyn Fn(&str) -> String) -> Result<Reading<Number>, String> {
         let installed = self.row("SELECT 1 FROM pg_extension WHERE extname = 'pg_stat_statements'")?;
         if installed.is_empty() {
             let apart = APART.into_iter().find(|apart| *apart != self.database).unwrap_or(APART[0]);
             let why = format!(
-                "statements are counted by the extension `pg_stat_statements`, which is not installed: start the server \
-                 with `-c shared_preload_libraries=pg_stat_statements`, and `CREATE EXTENSION pg_stat_statements` in \
-                 database `{apart}`"
+                "statements of all databases are counted by the extension `pg_stat_statements`, and prony reads them from another database \
+                 than the one whose statements it counts, where the extension is not installed: start the server with `-c \
+                 shared_preload_libraries=pg_stat_statements`, and `CREATE EXTENSION pg_stat_statements` in database `{apart}`"
             );
             return Ok(Reading::not_supported(why));
         }
         let query = format!(
-            "SELECT coalesce(sum(calls), 0) AS calls, (SELECT dealloc || ' ' || stats_reset FROM pg_stat_statements_info) \
-             AS since FROM pg_stat_statements(false) WHERE dbid = {oid}"
+            "SELECT coalesce(sum(calls), 0) AS calls, (SELECT dealloc FROM pg_stat_statements_info) AS evicted, \
+             (SELECT stats_reset FROM pg_stat_statements_info) AS since, current_setting('pg_stat_statements.track', true) AS track, \
+             current_setting('pg_stat_statements.track_utility', true) AS utility FROM pg_stat_statements(false) WHERE dbid = {oid}"
         );
         let row = self.row(&query)?;
         let text = |column: &str| row.first()?.try_get(column).ok()?.map(str::to_owned);
+        if let Some(why) = not_counted(text("track").as_deref(), text("utility").as_deref()) {
+            return Ok(Reading::not_supported(why));
+        }
         let value = text("calls").and_then(|calls| calls.parse().ok()).ok_or("`pg_stat_statements` has no sum")?;
-        Ok(Reading::Measured(Number { value, since: since(&text("since").unwrap_or_default()) }))
+        let lost = Some(Lost { amount: text("evicted").unwrap_or_default(), why: EVICTED });
+        Ok(Reading::Measured(Number { value, since: since(&text("since").unwrap_or_default()), lost }))
+    }
+}
+
+/// Why `pg_stat_statements` does not count all statements of clients, by its settings.
+fn not_counted(track: Option<&str>, utility: Option<&str>) -> Option<&'static str> {
+    match (track, utility) {
+        (Some("none"), _) => Some("the server does not count statements: set `pg_stat_statements.track = top`"),
+        (_, Some("off")) => Some(
+            "the server does not count statements such as `BEGIN` and `COMMIT`: set `pg_stat_statements.track_utility = on`",
+        ),
+        _ => None,
     }
 }
 
@@ -179,7 +207,7 @@ fn query(database: &str, names: &[String]) -> String {
         "SELECT d.datid AS oid, concat(pg_postmaster_start_time(), ' ', d.stats_reset, ' ', w.stats_reset) AS since, \
          (SELECT coalesce(bool_and(coalesce(state, '') = 'idle' AND state_change < now() - interval '{} ms'), true) \
          FROM pg_stat_activity WHERE datid = d.datid) AS idle, (SELECT bool_or(backend_type IS NULL) \
-         FROM pg_stat_activity WHERE datid = d.datid) AS hidden{columns} \
+         FROM pg_stat_activity WHERE datid = d.datid) AS hidden, current_setting('track_counts') AS counts{columns} \
          FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = '{database}'",
         IDLE.as_millis()
     )
@@ -226,10 +254,18 @@ mod tests {
         let query = query("it's", &["xact_commit".to_owned(), "wal_bytes".to_owned(), "statements".to_owned()]);
         assert!(
             query.ends_with(
-                "AS hidden, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
+                "AS counts, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
             ),
             "{query}"
         );
+    }
+
+    #[test]
+    fn statements_that_settings_leave_out_are_no_zero() {
+        let counted = |track, utility| not_counted(track, utility).is_none();
+        assert!(counted(Some("top"), Some("on")) && counted(Some("all"), Some("on")));
+        assert!(counted(None, None), "an older version has no such setting");
+        assert!(!counted(Some("none"), Some("on")) && !counted(Some("top"), Some("off")));
     }
 
     #[test]

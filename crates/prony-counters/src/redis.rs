@@ -2,6 +2,10 @@
 //!
 //! The command of each reading is counted by the server when it has been executed, so that a reading contains those of the
 //! readings before it. They are subtracted, and so is the connection itself.
+//!
+//! `CONFIG RESETSTAT` sets all totals to 0 and leaves no trace of that. Where a phase does more than was done before it, its totals are
+//! larger all the same; so all numbers that only grow are looked at in each reading, among them those of each command
+//! (`cmdstat_info`, of which each reading is one): if one went back, all totals have begun anew.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,6 +26,10 @@ pub(crate) struct Redis {
     open: Option<Open>,
     /// Connections that were made.
     connections: u64,
+    /// Numbers that only grow, as they were last read.
+    known: BTreeMap<String, f64>,
+    /// How often some of them were less than before.
+    resets: u64,
 }
 
 struct Open {
@@ -32,7 +40,7 @@ struct Open {
 
 impl Redis {
     pub(crate) fn new(address: &str, names: Vec<String>) -> Self {
-        Self { address: Address::parse(address), names, open: None, connections: 0 }
+        Self { address: Address::parse(address), names, open: None, connections: 0, known: BTreeMap::new(), resets: 0 }
     }
 
     fn info(&mut self) -> Result<(String, u64), String> {
@@ -50,7 +58,17 @@ impl Redis {
             }
         };
         let before = open.commands;
-        Ok((open.ask("INFO", &[], bulk)?, before))
+        // All sections: those of commands are no default.
+        Ok((open.ask("INFO", &["all".to_owned()], bulk)?, before))
+    }
+
+    /// Notices whether totals began anew since the last reading.
+    fn compare(&mut self, text: &str) {
+        let now = growing(text);
+        let least = |name: &str, last: f64| if name == OWN { last + 1.0 } else { last };
+        let went_back = |(name, last): (&String, &f64)| now.get(name).copied().unwrap_or(0.0) < least(name, *last);
+        self.resets += u64::from(self.known.iter().any(went_back));
+        self.known = now;
     }
 }
 
@@ -83,7 +101,8 @@ impl Source for Redis {
         }
         let (text, own) = read.map_err(|why| Why::Failed(format!("Redis: {why}").into()))?;
         let (values, run) = fields(&text);
-        let since = format!("run {run} by connection {}", self.connections);
+        self.compare(&text);
+        let since = format!("run {run} by connection {} after {} resets", self.connections, self.resets);
         let mut numbers = chosen(&self.names, &values, &since, "`INFO`");
         without(&mut numbers, &[(REDIS_COMMANDS, own as f64)], &["connected_clients"]);
         Ok(numbers)
@@ -96,6 +115,37 @@ fn fields(text: &str) -> (BTreeMap<String, f64>, String) {
     let values = pairs().filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect();
     let run = pairs().find(|(name, _)| *name == "run_id").map_or("", |(_, value)| value);
     (values, run.to_owned())
+}
+
+/// Numbers of `INFO` that only grow until they are reset.
+const GROWING: [&str; 9] = [
+    REDIS_COMMANDS,
+    "total_connections_received",
+    "total_net_input_bytes",
+    "total_net_output_bytes",
+    "keyspace_hits",
+    "keyspace_misses",
+    "expired_keys",
+    "evicted_keys",
+    "uptime_in_seconds",
+];
+
+/// The number of calls of the command that reads.
+const OWN: &str = "cmdstat_info";
+
+/// The numbers of `INFO` that only grow, and the calls of each command; those of commands that were not called are not shown.
+fn growing(text: &str) -> BTreeMap<String, f64> {
+    let pairs = text.lines().filter_map(|line| line.trim_end().split_once(':'));
+    let number = |(name, value): (&str, &str)| {
+        let calls = value.strip_prefix("calls=").filter(|_| name.starts_with("cmdstat_"));
+        let value = match calls {
+            Some(calls) => calls.split(',').next()?,
+            None if GROWING.contains(&name) => value,
+            None => return None,
+        };
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    pairs.filter_map(number).collect()
 }
 
 /// Reads the text of an answer of one kind once all of it is there.
@@ -154,5 +204,27 @@ mod tests {
         let (values, run) =
             fields("# Server\r\nredis_version:7.0.15\r\nrun_id:ab\r\nused_memory:5\r\nmaxmemory_human:0B\r\n");
         assert_eq!((values, run.as_str()), ([("used_memory".to_owned(), 5.0)].into(), "ab"));
+    }
+
+    #[test]
+    fn totals_began_anew_if_any_number_that_only_grows_went_back() {
+        let resets = |texts: [&str; 2]| {
+            let mut redis = Redis::new("127.0.0.1:1", Vec::new());
+            texts.iter().for_each(|text| redis.compare(text));
+            redis.resets
+        };
+        let before = "total_commands_processed:10\r\ntotal_connections_received:3\r\nused_memory:9\r\n";
+        for (after, expected) in [
+            ("total_commands_processed:90\r\ntotal_connections_received:3\r\nused_memory:5\r\n", 0),
+            ("total_commands_processed:90\r\ntotal_connections_received:2\r\nused_memory:9\r\n", 1),
+        ] {
+            assert_eq!(resets([before, after]), expected, "{after}");
+        }
+        let [two, three] = [
+            "cmdstat_get:calls=7,usec=4\r\ncmdstat_info:calls=2,usec=1\r\n",
+            "cmdstat_get:calls=8,usec=4\r\ncmdstat_info:calls=3,usec=1\r\n",
+        ];
+        assert_eq!((resets([two, three]), resets([two, two])), (0, 1), "the reading itself is one more");
+        assert_eq!(resets([two, "cmdstat_info:calls=3,usec=1\r\n"]), 1, "commands without calls are not shown");
     }
 }

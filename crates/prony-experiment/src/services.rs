@@ -16,7 +16,7 @@ use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part};
 use prony_model::program::{CommandLine, ProgramSpec};
-use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec, SetUp};
+use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec, SetUp, holes};
 use prony_model::spec::{Action, CollectionSpec, FieldPath, PhaseSpec, RunSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Nanos;
 
@@ -156,15 +156,6 @@ fn texts_of(service: &ServiceSpec) -> Vec<String> {
         ReadySign::Port | ReadySign::Line(_) | ReadySign::Started => {}
     }
     all
-}
-
-/// The services, with numbers of instances, that a text asks for.
-fn holes(text: &str) -> Vec<(String, u32)> {
-    let named = |part: &str| {
-        let mut words = part.strip_prefix("service.")?.splitn(3, '.');
-        Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
-    };
-    text.split('\0').filter_map(named).collect()
 }
 
 /// Faults of the requests of phases: services that do not exist, values that no earlier phase saves, and documents or fields

@@ -118,16 +118,43 @@ impl Text {
         self.0.iter().for_each(|piece| piece.write(values, out));
     }
 
-    /// The same as part of a path: in values, bytes that no path can contain are written as `%20`.
+    /// The same as a path and query, in which values are percent-encoded, so that each is one segment or one value of the query. A value
+    /// that begins the path or the query is a path or a query itself, and so is a path that a server gave.
     pub(crate) fn write_in_path(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+        let begin = out.len();
         for piece in &self.0 {
             let from = out.len();
             piece.write(values, out);
-            if matches!(piece, Piece::Saved(_) | Piece::OfSession { .. } | Piece::Field(_)) {
-                escape(out, from);
+            let before = &out[begin..from];
+            let begins = before.is_empty() || before.ends_with(b"?");
+            match piece {
+                Piece::Bytes(_) | Piece::Number => {}
+                Piece::Saved(_) | Piece::OfSession { .. } if begins || is_path(before, &out[from..]) => {
+                    encode(out, from, |rest| rest[0].is_ascii_graphic());
+                }
+                Piece::Saved(_) | Piece::OfSession { .. } => {
+                    encode(out, from, |rest| is_unreserved(rest[0]) || is_encoded(rest));
+                }
+                Piece::Field(_) if begins => encode(out, from, |rest| rest[0].is_ascii_graphic()),
+                Piece::Field(_) => encode(out, from, |rest| is_unreserved(rest[0])),
             }
         }
     }
+}
+
+/// Whether a value that a server gave goes on with the path, of which this is before it.
+fn is_path(before: &[u8], value: &[u8]) -> bool {
+    value.starts_with(b"/") && !before.contains(&b'?')
+}
+
+/// RFC 3986, section 2.3: all other bytes may mean something else, or nothing, in some part of a URL.
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// Whether a byte begins one that is percent-encoded already, as in a part of a link.
+fn is_encoded(rest: &[u8]) -> bool {
+    matches!(rest, [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
 impl Piece {
@@ -159,15 +186,15 @@ fn write_field(value: Option<&FieldValue>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes what follows `from` so that a path can contain it.
-fn escape(out: &mut Vec<u8>, from: usize) {
-    if out[from..].iter().all(u8::is_ascii_graphic) {
+/// Percent-encodes each byte after `from` that is not kept, by itself and those that follow it.
+fn encode(out: &mut Vec<u8>, from: usize, is_kept: impl Fn(&[u8]) -> bool) {
+    if (from..out.len()).all(|at| is_kept(&out[at..])) {
         return;
     }
     let raw = out.split_off(from);
-    for byte in raw {
-        if byte.is_ascii_graphic() {
-            out.push(byte);
+    for (at, byte) in raw.iter().enumerate() {
+        if is_kept(&raw[at..]) {
+            out.push(*byte);
         } else {
             out.extend_from_slice(format!("%{byte:02X}").as_bytes());
         }
@@ -206,10 +233,61 @@ mod tests {
         text.write(&values, &mut plain);
         text.write_in_path(&values, &mut path);
         assert_eq!(String::from_utf8(plain).unwrap(), "/s/1?n=7&c=a \"b\"\u{e9}-4x/y");
-        assert_eq!(String::from_utf8(path).unwrap(), "/s/1?n=7&c=a%20\"b\"%C3%A9-4x/y");
+        assert_eq!(String::from_utf8(path).unwrap(), "/s/1?n=7&c=a%20%22b%22%C3%A9-4x%2Fy");
         let mut object = Vec::new();
         Text::new(vec![field("inner")]).write(&values, &mut object);
         assert_eq!(String::from_utf8(object).unwrap(), "{\"city\":\"a \\\"b\\\"\u{e9}\",\"n\":-4}");
+    }
+
+    /// Else `Smith & Sons` asks for `Smith`, `C#` for `C`, and `a+b` for `a b`.
+    #[test]
+    fn fields_in_paths_are_one_segment_or_one_value() {
+        let text =
+            Text::new(vec![Piece::Bytes(b"/s/".to_vec()), field("v"), Piece::Bytes(b"?q=".to_vec()), field("v")]);
+        for (value, encoded) in [
+            ("Smith & Sons", "Smith%20%26%20Sons"),
+            ("C#", "C%23"),
+            ("50%", "50%25"),
+            ("a+b=c", "a%2Bb%3Dc"),
+            ("/x?y", "%2Fx%3Fy"),
+            ("%41", "%2541"),
+            ("a-b_c.d~0", "a-b_c.d~0"),
+        ] {
+            let document = fields(&[("v", FieldValue::Text(value.to_owned()))]);
+            let values = Values { number: 0, lists: &[], entry: 0, session: &[], document: Some(&document) };
+            let mut path = Vec::new();
+            text.write_in_path(&values, &mut path);
+            assert_eq!(String::from_utf8(path).unwrap(), format!("/s/{encoded}?q={encoded}"), "{value}");
+        }
+        let document = fields(&[("v", FieldValue::Text("/a?b=c d&e".to_owned()))]);
+        let values = Values { number: 0, lists: &[], entry: 0, session: &[], document: Some(&document) };
+        for before in ["", "/s?"] {
+            let mut path = Vec::new();
+            Text::new(vec![Piece::Bytes(before.into()), field("v")]).write_in_path(&values, &mut path);
+            let expected = format!("{before}/a?b=c%20d&e");
+            assert_eq!(String::from_utf8(path).unwrap(), expected, "a path or a query itself");
+        }
+    }
+
+    #[test]
+    fn saved_values_are_encoded_unless_they_are_paths_or_queries() {
+        let path = |pieces: &[&str], value: &str| {
+            let lists = [Arc::new(List::of([(0, value)]))];
+            let values = Values { number: 0, lists: &lists, entry: 0, session: &[], document: None };
+            let piece = |text: &&str| match *text {
+                "{}" => Piece::Saved(0),
+                text => Piece::Bytes(text.as_bytes().to_vec()),
+            };
+            let mut out = b"GET ".to_vec();
+            Text::new(pieces.iter().map(piece).collect()).write_in_path(&values, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(path(&["{}", "/x"], "/s/1?n=a%20b&c=\u{e9}"), "GET /s/1?n=a%20b&c=%C3%A9/x", "it begins the path");
+        assert_eq!(path(&["/api", "{}"], "/s/1?n=2"), "GET /api/s/1?n=2", "a path of the server");
+        assert_eq!(path(&["/list?", "{}"], "page=2&limit=5"), "GET /list?page=2&limit=5", "a query of the server");
+        assert_eq!(path(&["/s/", "{}", "/x"], "a/b#c"), "GET /s/a%2Fb%23c/x");
+        assert_eq!(path(&["/s?c=", "{}"], "/a+b=&"), "GET /s?c=%2Fa%2Bb%3D%26");
+        assert_eq!(path(&["/s?c=", "{}"], "a%2Bb%"), "GET /s?c=a%2Bb%25", "a part of a link is encoded already");
     }
 
     #[test]

@@ -30,6 +30,11 @@ impl OpenName {
         Self::new(&format!("{STATUS}{status}"))
     }
 
+    /// The status of whose answers it is the number.
+    pub fn as_status(self) -> Option<u16> {
+        self.text.strip_prefix(STATUS)?.parse().ok()
+    }
+
     /// As written.
     pub const fn text(self) -> &'static str {
         self.text
@@ -124,6 +129,8 @@ mod tests {
             assert_eq!(OpenName::new(text), None, "{text:?}");
         }
         assert_eq!(OpenName::status(99), None);
+        let status = |text: &str| OpenName::new(text).unwrap().as_status();
+        assert_eq!((status("status.404"), status("status_404")), (Some(404), None));
     }
 
     #[test]

@@ -187,6 +187,21 @@ pub const POSTGRESQL_REPORTED: [&str; 16] = [
     "wal_bytes",
 ];
 
+/// Those of them that are counted only with the setting `track_counts` (`pgstat_count_*` of relations, `pgstat_report_tempfile` and
+/// `pgstat_report_deadlock` in the source of PostgreSQL).
+pub const POSTGRESQL_TRACKED: [&str; 10] = [
+    "tup_returned",
+    "tup_fetched",
+    "tup_inserted",
+    "tup_updated",
+    "tup_deleted",
+    "blks_read",
+    "blks_hit",
+    "temp_files",
+    "temp_bytes",
+    "deadlocks",
+];
+
 /// The total of a PostgreSQL database that is its statements, as `pg_stat_statements` counts them, at once.
 pub const POSTGRESQL_STATEMENTS: &str = "statements";
 
@@ -279,6 +294,15 @@ impl OfService {
 /// Placeholder for a value of a service's instance of this number, from 1 on.
 pub fn hole(service: &str, number: u32, value: OfService) -> String {
     format!("\0service.{service}.{number}.{}\0", value.word())
+}
+
+/// The services, with numbers of instances, for whose values placeholders of a text stand.
+pub fn holes(text: &str) -> Vec<(String, u32)> {
+    let named = |part: &str| {
+        let mut words = part.strip_prefix("service.")?.splitn(3, '.');
+        Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
+    };
+    text.split('\0').filter_map(named).collect()
 }
 
 /// When an instance of a service is ready.

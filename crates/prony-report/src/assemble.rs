@@ -320,19 +320,24 @@ impl<'a> Maker<'a> {
         [Metric::Errors, Metric::Refused].into_iter().flat_map(|metric| self.any_of(metric, columns)).collect()
     }
 
-    /// A count of the phases of these columns, where it is not 0 and not among them.
+    /// A count of the phases of these columns, or of the backgrounds and kinds of requests that they are of, where it is not 0 and
+    /// not among them.
     fn any_of(&self, metric: Metric, columns: &[ColumnPlan]) -> Vec<ColumnPlan> {
         let key = MetricKey::amount(metric);
-        let read = read(columns);
-        let shown = |phase: &str| read.iter().any(|n| n.phase == phase && n.key == key);
-        let any = |phase: &str| {
-            let phases = self.data.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
-            phases.filter_map(|p| p.reading(key)?.measured()).any(|n| *n > 0.0)
+        let counted = |read: &MetricName| {
+            let instance = read.instance.clone().filter(|instance| columns::is_beside(instance));
+            MetricName { phase: read.phase.clone(), instance, key }
         };
-        once(read.iter().map(|n| n.phase.as_str()))
+        let read = read(columns);
+        let any = |count: &MetricName| {
+            let phases = self.data.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == count.phase);
+            let instance = count.instance.as_deref().unwrap_or_default();
+            phases.filter_map(|p| p.amount_of(instance, metric)).any(|n| n > 0.0)
+        };
+        once(read.iter().map(|name| counted(name)))
             .into_iter()
-            .filter(|phase| !shown(phase) && any(phase))
-            .map(|phase| columns::of_metric(MetricName { phase: phase.to_owned(), instance: None, key }))
+            .filter(|count| !read.contains(&count) && any(count))
+            .map(columns::of_metric)
             .collect()
     }
 

@@ -336,6 +336,11 @@ pub(super) fn timed_phases(experiment: &Experiment, trials: &[TrialRecord]) -> V
     phases(experiment, trials).into_iter().filter(|name| !set_up(name)).collect()
 }
 
+/// Whether an instance counts operations of its own: the background of a phase, a kind of its requests.
+pub(super) fn is_beside(instance: &str) -> bool {
+    instance == BACKGROUND || kind_of(instance).is_some()
+}
+
 /// Looks up the readings of the trials.
 struct Figures<'a> {
     trials: &'a [TrialRecord],
@@ -376,8 +381,8 @@ impl Figures<'_> {
     /// The instances whose times are shown beside those of a phase: its background, the kinds of its requests.
     fn beside(&self, phase: &str) -> Vec<String> {
         let records = self.trials.iter().flat_map(|trial| &trial.phases).filter(|record| record.name == phase);
-        let is_beside = |instance: &&String| *instance == BACKGROUND || kind_of(instance).is_some();
-        once(records.flat_map(|record| record.readings.keys()).filter(is_beside).cloned())
+        let instances = records.flat_map(|record| record.readings.keys());
+        once(instances.filter(|instance| is_beside(instance)).cloned())
     }
 
     /// Whether such an instance has this metric; errors, refused and skipped operations only where there are any.

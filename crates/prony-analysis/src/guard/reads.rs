@@ -126,7 +126,7 @@ fn per_operation(
 }
 
 /// The records of a phase that was completed.
-fn complete<'a>(all: &'a VariantTrials<'_>, phase: &'a str) -> impl Iterator<Item = &'a PhaseRecord> {
+pub(super) fn complete<'a>(all: &'a VariantTrials<'_>, phase: &'a str) -> impl Iterator<Item = &'a PhaseRecord> {
     let phases = all.trials.iter().flat_map(|trial| &trial.phases);
     phases.filter(move |found| found.name == phase && found.completion == Completion::Complete)
 }

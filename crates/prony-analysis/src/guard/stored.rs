@@ -2,7 +2,7 @@
 
 use super::reads::WORK;
 use super::variant_trials::{VariantTrials, same_work, typical};
-use super::{amount, questions};
+use super::{amount, questions, statuses};
 use prony_model::http::HttpSpec;
 use prony_model::metric::Metric;
 use prony_model::record::TrialRecord;
@@ -32,16 +32,24 @@ pub(super) fn unequal(
         .filter(|found| found.name != phase.name || !is_of_itself)
         .filter(counts);
     let earlier = baseline.spec.phases.iter().take_while(|earlier| earlier.name != phase.name);
-    let mut requested = earlier.filter(|earlier| leaves_for(earlier, phase)).filter(counts);
+    let requested: Vec<&PhaseSpec> = earlier.filter(|earlier| leaves_for(earlier, phase)).collect();
+    let answered = |earlier: &&PhaseSpec| {
+        let theirs = questions::named(variant.spec, &earlier.name)?;
+        statuses::differ((earlier, baseline), (theirs, variant))
+    };
     by_speed
         .find_map(|earlier| {
             other_operations(earlier, baseline, variant, if metric == Metric::Disk { WORK } else { AMOUNT })
         })
-        .or_else(|| requested.find_map(|earlier| other_requests(earlier, baseline, variant)))
+        .or_else(|| {
+            let mut planned = requested.iter().copied().filter(counts);
+            planned.find_map(|earlier| other_requests(earlier, baseline, variant))
+        })
+        .or_else(|| requested.iter().find_map(answered).map(|why| format!("{why}: other amounts may be stored")))
 }
 
-/// Whether a metric counts how operations ended, which is compared whatever is stored.
-fn is_of_ends(metric: Metric) -> bool {
+/// Whether a metric counts how operations ended, which is compared whatever they did and whatever is stored.
+pub(super) fn is_of_ends(metric: Metric) -> bool {
     use Metric::{Conflicts, Errors, Ok, Operations, Refused, Retries, Skipped, Timeouts, Unfinished};
     matches!(metric, Conflicts | Errors | Ok | Operations | Refused | Retries | Skipped | Timeouts | Unfinished)
         || matches!(metric, Metric::Open(_)) && metric.counter().is_none()

@@ -2,9 +2,11 @@
 
 mod answers;
 mod cache;
+mod idle_services;
 mod questions;
 mod refusals;
 mod requests;
+mod statuses;
 mod stored;
 mod unlike;
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::reads::{WORK, noise};
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::{same_work, typical};
-use super::{Finding, NOT_COLD, STILL_CACHED, Severity, percent, questions, reads, refusals, requests, stored};
+use super::{Finding, NOT_COLD, STILL_CACHED, Severity};
+use super::{idle_services, percent, questions, reads, refusals, requests, statuses, stored};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
@@ -131,13 +132,6 @@ pub(crate) fn client_in_one(
         (false, true) => (variant, baseline),
         _ => return None,
     };
-    // Services run in the trials of every variant, also of one that does not use them.
-    if has_client && name.instance.as_deref() == Some(ALL) && !inside.spec.services.is_empty() {
-        let inside = &inside.name;
-        return Some(format!(
-            "`{name}` of `{inside}` includes services that run in its trials too, and that it does not use"
-        ));
-    }
     // Without services nothing of the server is measured, which its readings say.
     (has_client && name.instance.is_none() && !server.spec.services.is_empty()).then(|| {
         let together = MetricName { instance: Some(ALL.to_owned()), ..name.clone() };
@@ -240,7 +234,13 @@ pub(crate) fn unequal_offer(
     if let Some(reason) = [baseline, variant].into_iter().find_map(|of| requests::of_another_program(of, name)) {
         return Some(reason);
     }
+    if let Some(reason) = idle_services::unequal(baseline, variant, name) {
+        return Some(reason);
+    }
     let both = ((&a, baseline), (&b, variant));
+    if let Some(reason) = statuses::unequal(both.0, both.1, name) {
+        return Some(reason);
+    }
     if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| reads::unequal(both.0, both.1, name)) {
         return Some(reason);
     }
@@ -287,23 +287,26 @@ pub(crate) fn unequal_offer(
 /// Why times and rates are not compared where two phases send other mixes or sessions of requests: those of all requests are of other work, and
 /// the rate of a kind is its share of them. The latencies of a kind are its own.
 fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String> {
-    let mix = |phase: &PhaseSpec| -> (bool, Vec<(Option<String>, f64)>) {
-        let Some(http) = phase.action.http() else { return (false, Vec::new()) };
-        let all: f64 = http.kinds.iter().map(|kind| kind.weight).sum();
-        (http.session, http.kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect())
-    };
     let unit = name.key.metric.unit();
     let is_of_mix =
         unit == Unit::PerSecond || unit == Unit::Nanos && name.instance.as_deref().and_then(kind_of).is_none();
-    let same = |(one, a): (bool, Vec<(Option<String>, f64)>), (other, b): (bool, Vec<(Option<String>, f64)>)| {
-        one == other && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
-    };
-    (is_of_mix && !same(mix(a), mix(b))).then(|| {
+    (is_of_mix && !same_mix(a, b)).then(|| {
         format!(
             "in `{}` they send other mixes of requests: compare the latencies of one kind, such as `{}.kind.NAME.latency.p50`",
             a.name, a.name
         )
     })
+}
+
+/// Whether two phases send the same kinds of requests, each as often.
+pub(super) fn same_mix(a: &PhaseSpec, b: &PhaseSpec) -> bool {
+    let mix = |phase: &PhaseSpec| -> (bool, Vec<(Option<String>, f64)>) {
+        let Some(http) = phase.action.http() else { return (false, Vec::new()) };
+        let all: f64 = http.kinds.iter().map(|kind| kind.weight).sum();
+        (http.session, http.kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect())
+    };
+    let ((one, a), (other, b)) = (mix(a), mix(b));
+    one == other && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
 }
 
 /// Two answers that differ.

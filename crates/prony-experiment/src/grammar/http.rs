@@ -68,7 +68,8 @@ pub(crate) static HTTP: TableShape = table(
     "http",
     "Requests to one server. In `path`, `headers` and `body`, `{i}` is the number of the record or, where the file \
           has no `[data]`, of the request; `{doc.FIELD}` is a field of the record's document, and `{saved.NAME}` a \
-          value that an earlier phase or an earlier request of the session saved.",
+          value that an earlier phase or an earlier request of the session saved. In `path` they are percent-encoded, unless they \
+          begin the path or the query, or are saved values that begin with `/` and go on with the path.",
     &[&[
         action("service", Shape::Text, "The name of the service that gets the requests."),
         action("url", Shape::Text, "The server, if it is none of the file's services: `http://127.0.0.1:8080`."),

@@ -68,6 +68,9 @@ fn difference(name: &str, begin: &Values, end: &Values) -> Reading<f64> {
              to it was lost"
         ));
     }
+    if let (true, Some(lost)) = (begin.lost != end.lost, &end.lost) {
+        return Reading::failed(format!("`{name}` lost a part of its count within the phase: {}", lost.why));
+    }
     if end.value < begin.value {
         return Reading::failed(format!("`{name}` went back from {} to {} in the phase", begin.value, end.value));
     }
@@ -162,7 +165,7 @@ mod tests {
     }
 
     fn values(numbers: &[(&str, f64)], since: &str) -> Values {
-        let number = |value| Reading::Measured(Number { value, since: since.to_owned() });
+        let number = |value| Reading::Measured(Number { value, since: since.to_owned(), lost: None });
         numbers.iter().map(|(name, value)| ((*name).to_owned(), number(*value))).collect()
     }
 
@@ -219,6 +222,19 @@ mod tests {
             "not reached",
             "the trial ended"
         );
+    }
+
+    #[test]
+    fn totals_that_lost_a_part_of_their_count_are_missing() {
+        let after = |value, amount: &str| {
+            let lost = Some(prony_counters::Lost { amount: amount.to_owned(), why: "raise the limit" });
+            let number = Number { value, since: String::new(), lost };
+            Values::from([("commands".to_owned(), Reading::Measured(number))])
+        };
+        let grown = |amount| difference("commands", &after(100.0, "0"), &after(150.0, amount));
+        assert_eq!(grown("0"), Reading::Measured(50.0));
+        let why = "`commands` lost a part of its count within the phase: raise the limit";
+        assert_eq!(grown("1"), Reading::failed(why));
     }
 
     #[test]

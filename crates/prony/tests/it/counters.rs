@@ -263,6 +263,27 @@ fn service_that_ends_while_it_is_counted_is_the_outcome() {
     assert!(of(&trial, "b", "redis", "total_commands_processed").is_err());
 }
 
+/// The commands of the phase itself are more than those before it, so that the total has grown in spite of the reset.
+#[test]
+fn totals_of_redis_that_were_reset_are_missing_whatever_they_grew_to() {
+    let Some(bench) = bench(&["node", "redis-server"]) else { return };
+    let api = api(
+        ", \"{service.redis.port}\"",
+        "counters = { prometheus = \"http://127.0.0.1:{port}/metrics\", totals = [\"requests_total\"] }",
+    )
+    .replace("[[service]]\n", "[[service]]\nafter = [\"redis\"]\n");
+    let reset = "[[phase]]\nname = \"reset\"\nrun = \"redis-cli -p {service.redis.port} CONFIG RESETSTAT && redis-cli -p \
+                 {service.redis.port} -r 500 PING\"\n";
+    let phases = [requests("before", "/redis", 5), reset.to_owned(), requests("after", "/redis", 4)].concat();
+    let names = ", totals = [\"total_commands_processed\"], gauges = [\"used_memory\"]";
+    let trial = bench.trial(&format!("{}{api}{phases}", redis(1, names)));
+    sound(&trial);
+    let commands = |phase: &str| of(&trial, phase, "redis", "total_commands_processed");
+    assert_eq!((commands("before"), commands("after")), (Ok(5.0), Ok(4.0)));
+    assert!(commands("reset").unwrap_err().contains("began anew"), "{:?}", commands("reset"));
+    assert!(of(&trial, "reset", "redis", "used_memory.end").is_ok());
+}
+
 /// PostgreSQL in a cluster of its own, as a user where prony runs as root; `None` where it is missing.
 fn postgres(counters: &str) -> String {
     let psql = "\"psql\", \"-X\", \"-q\", \"-h\", \"127.0.0.1\", \"-p\", \"{port}\", \"-U\", \"postgres\"";
@@ -341,6 +362,29 @@ fn statistics_of_postgresql_that_were_reset_are_missing() {
     sound(&trial);
     assert!(of(&trial, "reset", "pg", "tup_inserted").unwrap_err().contains("began anew"));
     assert_eq!(of(&trial, "write", "pg", "tup_inserted"), Ok(4.0));
+}
+
+#[test]
+fn numbers_that_postgresql_does_not_count_are_no_zero() {
+    let Some(bench) = bench_of_postgres() else { return };
+    let api = api(", \"0\", \"{service.pg.port}\"", "").replace("[[service]]\n", "[[service]]\nafter = [\"pg\"]\n");
+    let names = ", totals = [\"xact_commit\", \"tup_inserted\", \"blks_hit\", \"statements\"]";
+    let run = |settings: [&str; 2]| {
+        let options = settings.map(|setting| format!("\"-c\", \"{setting}\", ")).concat();
+        let pg = postgres(names).replace("\"-c\", \"fsync=off\", ", &format!("\"-c\", \"fsync=off\", {options}"));
+        let trial = bench.trial(&format!("{pg}{api}{}", requests("write", "/sql", 5)));
+        sound(&trial);
+        ["xact_commit", "tup_inserted", "blks_hit", "statements"].map(|key| of(&trial, "write", "pg", key))
+    };
+    let [commits, rows, blocks, statements] = run(["track_counts=off", "pg_stat_statements.track=none"]);
+    assert_eq!(commits, Ok(5.0));
+    for missing in [rows, blocks] {
+        assert!(missing.clone().unwrap_err().contains("`track_counts = on`"), "{missing:?}");
+    }
+    assert!(statements.clone().unwrap_err().contains("`pg_stat_statements.track = top`"), "{statements:?}");
+    let [_, rows, _, statements] = run(["track_counts=on", "pg_stat_statements.track_utility=off"]);
+    assert_eq!(rows, Ok(5.0));
+    assert!(statements.unwrap_err().contains("`pg_stat_statements.track_utility = on`"));
 }
 
 #[test]

@@ -372,6 +372,24 @@ fn asked_for_tables_show_errors_too() {
 }
 
 #[test]
+fn errors_beside_a_kind_of_requests_are_its_own() {
+    let columns = [figure("mixed.kind.wr.ok"), figure("mixed.kind.rd.ok")];
+    let table = json!([{"title": null, "select": {}, "rows": [], "tables": [], "columns_by": [],
+                        "columns": columns, "statistic": "max"}]);
+    let experiment = experiment_with("Kinds", &[texts("engine", &["a"])], &[("mixed", true)], 1, table);
+    let mut record = trial(0, 0, 0);
+    let mut mixed = phase("mixed", &[("rate", 1234.5), ("errors", 40.0)]);
+    for (kind, errors) in [("kind.wr", 40.0), ("kind.rd", 0.0)] {
+        let counts = [("ok", 100.0), ("errors", errors)].map(|(name, count)| (key(name), Reading::Measured(count)));
+        mixed.readings.insert(kind.to_owned(), counts.into_iter().collect());
+    }
+    record.phases = vec![mixed];
+    let report = build(&run_data(experiment, 1, vec![record]), &Options::default());
+    let shown: Vec<String> = report.tables[0].columns.iter().map(|column| column.name()).collect();
+    assert_eq!(shown, ["mixed.kind.wr.ok", "mixed.kind.rd.ok", "mixed.kind.wr.errors"]);
+}
+
+#[test]
 fn every_choice_of_figures_shows_errors_too() {
     let phases = [("read", true), ("write", true)];
     let made = experiment("Errors", &[texts("engine", &["a", "b"])], &phases, 1);

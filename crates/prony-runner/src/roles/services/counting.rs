@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn numbers(total: f64, late: bool) -> Result<Numbers, Why> {
-        let number = |value| Reading::Measured(Number { value, since: String::new() });
+        let number = |value| Reading::Measured(Number { value, since: String::new(), lost: None });
         let values = [("total".to_owned(), number(total)), ("gauge".to_owned(), number(10.0 * total))].into();
         let why = "sessions report late".to_owned();
         Ok(Numbers { values, late: late.then(|| Late { names: vec!["total".to_owned()], why }) })

@@ -1,0 +1,87 @@
+//! Whether the expected answers to requests had the same statuses in two variants: one that redirects to a page of its login, where
+//! the other one stores a record, does other work, though both are expected by default.
+
+use std::collections::BTreeMap;
+
+use super::reads::{WORK, complete, noise};
+use super::stored::is_of_ends;
+use super::variant_trials::VariantTrials;
+use super::variants::same_mix;
+use prony_model::metric::{Metric, MetricName};
+use prony_model::record::PhaseRecord;
+use prony_model::spec::PhaseSpec;
+
+/// How many statuses of a variant a reason names, the most frequent first.
+const NAMED: usize = 4;
+
+/// Why nothing but counts of answers is compared of a phase whose expected answers had other statuses. They are counted for the whole
+/// phase, so that kinds and steps are not compared either.
+pub(super) fn unequal(
+    ours: (&PhaseSpec, &VariantTrials<'_>),
+    theirs: (&PhaseSpec, &VariantTrials<'_>),
+    name: &MetricName,
+) -> Option<String> {
+    if is_of_ends(name.key.metric) { None } else { differ(ours, theirs) }
+}
+
+/// How the statuses of a phase differ, if the share of one of them does by more than chance. Those of other mixes of requests differ
+/// as the mixes do.
+pub(super) fn differ(
+    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
+    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
+) -> Option<String> {
+    if !same_mix(a, b) {
+        return None;
+    }
+    let (ours, theirs) = (expected(a, baseline)?, expected(b, variant)?);
+    let all = |counts: &Counts| counts.values().sum::<f64>();
+    let (x, y) = (all(&ours), all(&theirs));
+    let mut statuses = ours.keys().chain(theirs.keys());
+    let differs = statuses.any(|status| {
+        let of = |counts: &Counts| counts.get(status).copied().unwrap_or(0.0);
+        let share = (of(&ours) + of(&theirs)) / (x + y);
+        // A share spreads less than the mean that `noise` is for: by this part of it.
+        let spread = (share * (1.0 - share)).sqrt();
+        (of(&ours) / x - of(&theirs) / y).abs() > WORK + spread * noise(x, y)
+    });
+    differs.then(|| {
+        format!(
+            "expected answers of `{}` had other statuses: {} in `{}`, but {} in `{}`",
+            a.name,
+            text(&ours),
+            baseline.name,
+            text(&theirs),
+            variant.name
+        )
+    })
+}
+
+type Counts = BTreeMap<u16, f64>;
+
+/// How many answers of each status that requests of the phase expect came in all trials that completed it; `None` where none came.
+fn expected(phase: &PhaseSpec, all: &VariantTrials<'_>) -> Option<Counts> {
+    let http = phase.action.http()?;
+    let is_expected = |status: u16| http.kinds.iter().any(|kind| kind.expect.contains(status));
+    let mut counts = Counts::new();
+    for (status, count) in complete(all, &phase.name).flat_map(of_record) {
+        if is_expected(status) && count > 0.0 {
+            *counts.entry(status).or_default() += count;
+        }
+    }
+    (!counts.is_empty()).then_some(counts)
+}
+
+fn of_record(phase: &PhaseRecord) -> impl Iterator<Item = (u16, f64)> + '_ {
+    let readings = phase.readings.get("").into_iter().flatten();
+    readings.filter_map(|(key, reading)| match key.0.metric {
+        Metric::Open(name) => name.as_status().zip(reading.measured().copied()),
+        _ => None,
+    })
+}
+
+fn text(counts: &Counts) -> String {
+    let mut all: Vec<(&u16, &f64)> = counts.iter().collect();
+    all.sort_by(|a, b| b.1.total_cmp(a.1));
+    let named = all.iter().take(NAMED).map(|(status, count)| format!("{count:.0} of {status}"));
+    named.collect::<Vec<_>>().join(" and ")
+}
