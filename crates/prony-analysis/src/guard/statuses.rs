@@ -24,7 +24,7 @@ pub(super) fn unequal(
     if is_of_ends(name.key.metric) { None } else { differ(ours, theirs) }
 }
 
-/// How the statuses of a phase differ, if the share of one of them does by more than chance. Those of other mixes of requests differ
+/// How the statuses of a phase differ, if the share of a class of them does by more than chance. Those of other mixes of requests differ
 /// as the mixes do.
 pub(super) fn differ(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
@@ -36,9 +36,11 @@ pub(super) fn differ(
     let (ours, theirs) = (expected(a, baseline)?, expected(b, variant)?);
     let all = |counts: &Counts| counts.values().sum::<f64>();
     let (x, y) = (all(&ours), all(&theirs));
-    let mut statuses = ours.keys().chain(theirs.keys());
-    let differs = statuses.any(|status| {
-        let of = |counts: &Counts| counts.get(status).copied().unwrap_or(0.0);
+    let mut classes = ours.keys().chain(theirs.keys()).map(|status| class(*status));
+    let differs = classes.any(|one| {
+        let of = |counts: &Counts| {
+            counts.iter().filter(|(status, _)| class(**status) == one).map(|(_, count)| count).sum::<f64>()
+        };
         let share = (of(&ours) + of(&theirs)) / (x + y);
         // A share spreads less than the mean that `noise` is for: by this part of it.
         let spread = (share * (1.0 - share)).sqrt();
@@ -57,6 +59,11 @@ pub(super) fn differ(
 }
 
 type Counts = BTreeMap<u16, f64>;
+
+/// What a status says (RFC 9110, section 15): servers that do the same may answer 200 or 201, and a redirection is something else.
+const fn class(status: u16) -> u16 {
+    status / 100
+}
 
 /// How many answers of each status that requests of the phase expect came in all trials that completed it; `None` where none came.
 fn expected(phase: &PhaseSpec, all: &VariantTrials<'_>) -> Option<Counts> {

@@ -33,6 +33,8 @@ fn times_of_answers_with_other_statuses_are_not_compared() {
     for name in ["insert.status.201", "insert.ok", "insert.errors", "insert.operations"] {
         assert_eq!(unequal(&spec, name, &stored, &redirected), None, "{name}: what differs");
     }
+    let created = answered(&[(200, 500.0)]);
+    assert_eq!(unequal(&spec, "insert.rate", &stored, &created), None, "both say that it is done");
     let rarely = answered(&[(201, 497.0), (302, 3.0)]);
     assert_eq!(unequal(&spec, "insert.rate", &stored, &rarely), None);
     let with_errors = answered(&[(201, 500.0), (500, 300.0)]);
