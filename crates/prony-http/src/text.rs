@@ -186,14 +186,14 @@ fn write_field(value: Option<&FieldValue>, out: &mut Vec<u8>) {
     }
 }
 
-/// Percent-encodes each byte after `from` that is not kept, by itself and those that follow it.
-fn encode(out: &mut Vec<u8>, from: usize, is_kept: impl Fn(&[u8]) -> bool) {
-    if (from..out.len()).all(|at| is_kept(&out[at..])) {
+/// Percent-encodes each byte after `from` that does not stay, by itself and those that follow it.
+fn encode(out: &mut Vec<u8>, from: usize, stays: impl Fn(&[u8]) -> bool) {
+    if (from..out.len()).all(|at| stays(&out[at..])) {
         return;
     }
     let raw = out.split_off(from);
     for (at, byte) in raw.iter().enumerate() {
-        if is_kept(&raw[at..]) {
+        if stays(&raw[at..]) {
             out.push(*byte);
         } else {
             out.extend_from_slice(format!("%{byte:02X}").as_bytes());

@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::reads::{WORK, complete, noise};
-use super::stored::is_of_ends;
 use super::variant_trials::VariantTrials;
-use super::variants::same_mix;
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::PhaseRecord;
 use prony_model::spec::PhaseSpec;
@@ -22,6 +20,13 @@ pub(super) fn unequal(
     name: &MetricName,
 ) -> Option<String> {
     if is_of_ends(name.key.metric) { None } else { differ(ours, theirs) }
+}
+
+/// Whether a metric counts how operations ended, which is compared whatever they did and whatever is stored.
+pub(super) fn is_of_ends(metric: Metric) -> bool {
+    use Metric::{Conflicts, Errors, Ok, Operations, Refused, Retries, Skipped, Timeouts, Unfinished};
+    matches!(metric, Conflicts | Errors | Ok | Operations | Refused | Retries | Skipped | Timeouts | Unfinished)
+        || matches!(metric, Metric::Open(_)) && metric.counter().is_none()
 }
 
 /// How the statuses of a phase differ, if the share of a class of them does by more than chance. Those of other mixes of requests differ
@@ -56,6 +61,17 @@ pub(super) fn differ(
             variant.name
         )
     })
+}
+
+/// Whether two phases send the same kinds of requests, each as often.
+pub(super) fn same_mix(a: &PhaseSpec, b: &PhaseSpec) -> bool {
+    let mix = |phase: &PhaseSpec| -> (bool, Vec<(Option<String>, f64)>) {
+        let Some(http) = phase.action.http() else { return (false, Vec::new()) };
+        let all: f64 = http.kinds.iter().map(|kind| kind.weight).sum();
+        (http.session, http.kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect())
+    };
+    let ((one, a), (other, b)) = (mix(a), mix(b));
+    one == other && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
 }
 
 type Counts = BTreeMap<u16, f64>;

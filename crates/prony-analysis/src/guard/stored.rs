@@ -21,7 +21,7 @@ pub(super) fn unequal(
     variant: &VariantTrials<'_>,
     metric: Metric,
 ) -> Option<String> {
-    if is_of_ends(metric) {
+    if statuses::is_of_ends(metric) {
         return None;
     }
     let is_of_speed = matches!(metric.unit(), Unit::Nanos | Unit::PerSecond);
@@ -46,13 +46,6 @@ pub(super) fn unequal(
             planned.find_map(|earlier| other_requests(earlier, baseline, variant))
         })
         .or_else(|| requested.iter().find_map(answered).map(|why| format!("{why}: other amounts may be stored")))
-}
-
-/// Whether a metric counts how operations ended, which is compared whatever they did and whatever is stored.
-pub(super) fn is_of_ends(metric: Metric) -> bool {
-    use Metric::{Conflicts, Errors, Ok, Operations, Refused, Retries, Skipped, Timeouts, Unfinished};
-    matches!(metric, Conflicts | Errors | Ok | Operations | Refused | Retries | Skipped | Timeouts | Unfinished)
-        || matches!(metric, Metric::Open(_)) && metric.counter().is_none()
 }
 
 /// Whether the variant is to do as many operations in this phase of the baseline.

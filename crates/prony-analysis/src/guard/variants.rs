@@ -290,23 +290,12 @@ fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String
     let unit = name.key.metric.unit();
     let is_of_mix =
         unit == Unit::PerSecond || unit == Unit::Nanos && name.instance.as_deref().and_then(kind_of).is_none();
-    (is_of_mix && !same_mix(a, b)).then(|| {
+    (is_of_mix && !statuses::same_mix(a, b)).then(|| {
         format!(
             "in `{}` they send other mixes of requests: compare the latencies of one kind, such as `{}.kind.NAME.latency.p50`",
             a.name, a.name
         )
     })
-}
-
-/// Whether two phases send the same kinds of requests, each as often.
-pub(super) fn same_mix(a: &PhaseSpec, b: &PhaseSpec) -> bool {
-    let mix = |phase: &PhaseSpec| -> (bool, Vec<(Option<String>, f64)>) {
-        let Some(http) = phase.action.http() else { return (false, Vec::new()) };
-        let all: f64 = http.kinds.iter().map(|kind| kind.weight).sum();
-        (http.session, http.kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect())
-    };
-    let ((one, a), (other, b)) = (mix(a), mix(b));
-    one == other && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
 }
 
 /// Two answers that differ.
