@@ -1,7 +1,7 @@
 //! Opens or creates the database file and checks its schema.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,6 @@ use prony_os::file_modes::file_mode;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::names::Names;
-use super::presence::Identity;
 use super::run::RunId;
 use super::run_lock::RunLock;
 use super::schema::{self, Content, Fault, VERSION};
@@ -19,6 +18,24 @@ use crate::Error;
 
 /// How long to wait for another process's write.
 const BUSY: Duration = Duration::from_secs(60);
+
+/// A file, whatever its names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// The file at a path; `None` where there is none.
+    fn of(path: &Path) -> Option<Self> {
+        path.metadata().ok().as_ref().map(Self::of_metadata)
+    }
+
+    pub(super) fn of_metadata(about: &Metadata) -> Self {
+        Self { device: about.dev(), inode: about.ino() }
+    }
+}
 
 /// A results database.
 #[derive(Debug)]

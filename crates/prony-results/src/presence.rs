@@ -1,33 +1,11 @@
 //! Whether the results are still in the file at the database's path. SQLite writes to the file that it opened: where that was
 //! deleted, replaced or truncated meanwhile, each write succeeds and nobody finds what was written.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
 use rusqlite::ErrorCode;
 
-use super::open::Database;
+use super::open::{Database, Identity};
 use super::run::RunId;
 use crate::Error;
-
-/// A file, whatever its names are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-impl Identity {
-    /// The file at a path; `None` where there is none.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        path.metadata().ok().as_ref().map(Self::of_metadata)
-    }
-
-    fn of_metadata(about: &Metadata) -> Self {
-        Self { device: about.dev(), inode: about.ino() }
-    }
-}
 
 impl Database {
     /// Checks that the file at the path is the one that is written.
@@ -87,7 +65,7 @@ fn is_of_content(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use super::*;
 
