@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::service::{POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, POSTGRESQL_TRACKED};
+use prony_model::service::{POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, postgresql_tracks};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
@@ -81,7 +81,7 @@ impl Postgresql {
             numbers.values.insert(name.clone(), value.map_or_else(|_| missing(), Reading::Measured));
         }
         if text("counts") == "off" {
-            for name in self.names.iter().filter(|name| POSTGRESQL_TRACKED.contains(&name.as_str())) {
+            for name in self.names.iter().filter(|name| postgresql_tracks(name)) {
                 numbers.values.insert(name.clone(), Reading::not_supported(NOT_TRACKED));
             }
         }

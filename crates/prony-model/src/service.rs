@@ -187,20 +187,11 @@ pub const POSTGRESQL_REPORTED: [&str; 16] = [
     "wal_bytes",
 ];
 
-/// Those of them that are counted only with the setting `track_counts` (`pgstat_count_*` of relations, `pgstat_report_tempfile` and
-/// `pgstat_report_deadlock` in the source of PostgreSQL).
-pub const POSTGRESQL_TRACKED: [&str; 10] = [
-    "tup_returned",
-    "tup_fetched",
-    "tup_inserted",
-    "tup_updated",
-    "tup_deleted",
-    "blks_read",
-    "blks_hit",
-    "temp_files",
-    "temp_bytes",
-    "deadlocks",
-];
+/// Whether a number of `pg_stat_database` is counted only with the setting `track_counts` (`pgstat_count_*` of relations,
+/// `pgstat_report_tempfile` and `pgstat_report_deadlock` in the source of PostgreSQL).
+pub fn postgresql_tracks(name: &str) -> bool {
+    ["tup_", "blks_", "temp_"].iter().any(|begin| name.starts_with(begin)) || name == "deadlocks"
+}
 
 /// The total of a PostgreSQL database that is its statements, as `pg_stat_statements` counts them, at once.
 pub const POSTGRESQL_STATEMENTS: &str = "statements";

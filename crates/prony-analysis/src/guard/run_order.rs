@@ -88,8 +88,8 @@ fn carried_over(
     })
 }
 
-/// The ratio of the two is another at the end of the run than at its begin, by more than what is claimed: each variant changes
-/// something of its own for later trials, and the baseline runs twice as often.
+/// The ratio of the two is another at the end of the run than at its begin, by more than what is claimed. Where each variant
+/// changes something for its own later trials, a baseline that runs twice in each block changes sooner.
 fn unsteady(
     (baseline, ours): (&VariantTrials<'_>, &BTreeMap<u32, f64>),
     (variant, theirs): (&VariantTrials<'_>, &BTreeMap<u32, f64>),
@@ -109,8 +109,8 @@ fn unsteady(
     let change = found.ratio.ln();
     (change.abs() > LEAST.ln_1p() && change.abs() > claimed(ours, theirs)?.abs()).then(|| {
         format!(
-            "the ratio of `{}` to `{}` in `{name}` is {:.2} times as much at the end of the run as at its begin: trials leave \
-             something for later ones of their own variant, and the baseline runs twice as often. Restore the state before each \
+            "the ratio of `{}` to `{}` in `{name}` is {:.2} times as much at the end of the run as at its begin: trials may \
+             change something for later ones of their own variant. Restore the state before each \
              trial (`prepare`, `--prepare`), or give each its own copy (`copy = \"trial\"`)",
             variant.name, baseline.name, found.ratio
         )

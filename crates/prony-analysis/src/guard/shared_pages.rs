@@ -30,34 +30,33 @@ const LEAST: f64 = 10e6;
 /// each page counts once, shows that they share little.
 pub(super) fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let complete = record.phases.iter().filter(|phase| phase.completion == Completion::Complete);
-    let of_phase = |phase| {
-        let forked = forked(spec, record, phase);
-        phase.readings.keys().filter_map(|of| finding(spec, record, (phase, of))).chain(forked)
-    };
-    complete.flat_map(of_phase).collect()
+    let of_instance =
+        |phase, of| finding(spec, record, (phase, of)).into_iter().chain(forked(spec, record, (phase, of)));
+    complete.flat_map(|phase| phase.readings.keys().flat_map(move |of| of_instance(phase, of))).collect()
 }
 
 /// Anonymous memory of processes that together have more of it than their control group ever had of all memory, which counts each
 /// page once: that of pages which a fork has not copied.
-fn forked(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> Option<Finding> {
+fn forked(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &str)) -> Option<Finding> {
     if spec.measures_servers() {
         // Each service has a group of its own.
         return None;
     }
-    let most = *phase.reading_of("", MetricKey::gauge(Metric::Anon, Stat::Max))?.measured()?;
+    let most = *phase.reading_of(of, MetricKey::gauge(Metric::Anon, Stat::Max))?.measured()?;
     let peak = record.conditions.memory.as_ref()?.peak.measured()?.as_bytes() as f64;
     if most - peak < LEAST.max(MOST * peak) {
         return None;
     }
     let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
     let message = format!(
-        "`anon` and `rss` count pages once for each process that has them since a fork: `anon.max` is {}, and the control group \
+        "`anon` and `rss`{} count pages once for each process that has them since a fork: `anon.max` is {}, and the control group \
          never had more than {} of all memory",
+        whose(of),
         bytes(most),
         bytes(peak)
     );
     let hint = "compare `pss.end` of a phase that ends while the processes live, in which each page counts once";
-    let data = json!({ "anon": most, "peak": peak });
+    let data = json!({ "instance": of, "anon": most, "peak": peak });
     Some(Finding::of(FORKED, Severity::Warning, message, hint).in_phase(&phase.name).with(data))
 }
 
@@ -70,15 +69,20 @@ fn finding(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &
         return None;
     }
     let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
-    let whose = if of.is_empty() { String::new() } else { format!(" of `{of}`") };
     let message = format!(
-        "`rss`, `file` and `shared`{whose} count pages once for each process that has them: up to {} of {} may be counted repeatedly",
+        "`rss`, `file` and `shared`{} count pages once for each process that has them: up to {} of {} may be counted repeatedly",
+        whose(of),
         bytes(repeated),
         bytes(sum)
     );
     let hint = "compare `anon`, or `pss.end`, in which each page counts once";
     let data = json!({ "instance": of, "repeated": repeated, "sum": sum });
     Some(Finding::of(GUARD, Severity::Note, message, hint).in_phase(&phase.name).with(data))
+}
+
+/// After the name of a metric, the instance to which it belongs.
+fn whose(instance: &str) -> String {
+    if instance.is_empty() { String::new() } else { format!(" of `{instance}`") }
 }
 
 /// The most bytes of files and shared memory that processes have beside the process with the most of them, at any instant of the
@@ -119,14 +123,14 @@ pub(crate) fn counted_repeatedly(
     let instance = name.instance.as_deref().unwrap_or_default();
     let metric = name.key.metric;
     let said = |of: &VariantTrials<'_>| {
-        let of_instance = |finding: &Finding| finding.data["instance"].as_str() == Some(instance);
         let is_meant = |finding: &&Finding| {
-            finding.phase.as_deref() == Some(&name.phase)
-                && match finding.guard.as_ref() {
-                    GUARD => matches!(metric, Metric::Rss | Metric::File | Metric::Shared) && of_instance(finding),
-                    FORKED => matches!(metric, Metric::Rss | Metric::Anon),
-                    _ => false,
-                }
+            let is_of_metric = match finding.guard.as_ref() {
+                GUARD => matches!(metric, Metric::Rss | Metric::File | Metric::Shared),
+                FORKED => matches!(metric, Metric::Rss | Metric::Anon),
+                _ => false,
+            };
+            let of = finding.data["instance"].as_str();
+            is_of_metric && finding.phase.as_deref() == Some(&name.phase) && of == Some(instance)
         };
         let found = of.trials.iter().flat_map(|trial| &trial.findings).find(is_meant)?;
         Some(format!("`{}`: {}; {}", of.name, found.message, found.hint))
@@ -211,10 +215,12 @@ mod tests {
         let expected = "`b`: `anon` and `rss` count pages once for each process that has them since a fork: `anon.max` is 335.0 MB, and the \
                         control group never had more than 80.0 MB of all memory; compare `pss.end` of a phase that ends while the processes \
                         live, in which each page counts once";
-        for metric in ["load.anon.max", "load.anon.mean", "load.rss.max", "load.child.anon.max"] {
+        for metric in ["load.anon.max", "load.anon.mean", "load.rss.max"] {
             assert_eq!(refused(&forked, metric).as_deref(), Some(expected), "{metric}");
         }
-        assert_eq!((refused(&forked, "load.file.max"), refused(&forked, "load.pss.end")), (None, None));
+        for other in ["load.file.max", "load.pss.end", "load.main.anon.max"] {
+            assert_eq!(refused(&forked, other), None, "{other}");
+        }
         for unknown in [of(None), of(Some(326e6))] {
             assert_eq!(refused(&unknown, "load.anon.max"), None);
         }

@@ -365,7 +365,7 @@ pub fn store_in_memory(mount: &Mount, record: &TrialRecord) -> Option<Finding> {
         return None;
     }
     let message = format!(
-        "the store is on a {} at `{}`: a sync costs nothing there, no power failure leaves anything, and its files count as memory",
+        "the store is on a {} at `{}`: a sync costs nothing there, a power failure leaves nothing of it, and its files count as memory",
         mount.kind,
         mount.point.display()
     );
