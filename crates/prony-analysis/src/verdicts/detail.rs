@@ -147,8 +147,12 @@ const EXPLANATION: &str = " (a forecast: of further runs with as many blocks, 4 
 const SMALLER: &str = "; the difference found is smaller than that: the verdict counts all the same, but fewer than 4 of 5 \
                        such runs would find such a difference";
 
-/// The minimum detectable effect of a comparison; `None` where the verdict is on trials that did not succeed, and says so.
+/// The minimum detectable effect of a comparison; `None` where the verdict is on trials that did not succeed, or that the two are not
+/// compared, and says so.
 pub fn detectable(comparison: &Comparison) -> Option<Detectable> {
+    if matches!(comparison.verdict, Verdict::Refused { .. }) {
+        return None;
+    }
     let missing = |effect| Detectable { effect, explanation: "", remark: "" };
     Some(match &comparison.smallest_effect {
         Reading::Measured(0.0) => missing("none, since all ratios are equal".to_owned()),

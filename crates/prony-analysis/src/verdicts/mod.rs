@@ -349,7 +349,9 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
     let disturbed = disturbances::disturbed(&data.trials.iter().collect::<Vec<_>>());
     let per_block = new_run::time_per_block(&data.trials);
     let line = |(pair, comparison): (Pair, Comparison)| {
-        let undisturbed = index.without(&pair, &disturbed);
+        // What is not compared has no ratio, also without some of its blocks.
+        let is_refused = matches!(comparison.verdict, Verdict::Refused { .. });
+        let undisturbed = if is_refused { None } else { index.without(&pair, &disturbed) };
         let new_run = NewRun::of(&comparison, per_block);
         let mut sentence = sentence::of(&pair, &comparison, &failed(data, &pair), new_run, (alpha, margin));
         if comparison.verdict.is_difference() || comparison.verdict == Verdict::NoDifference {

@@ -447,6 +447,13 @@ fn a_verdict_is_shown_with_its_value_without_disturbed_trials() {
             && detail.contains(" (a check and no verdict: "),
         "{detail}"
     );
+    // The reason of a refusal stood twice, and behind it the ratio that was refused.
+    let mut refused = data.clone();
+    refused.trials[0].findings = vec![Finding::of("mixed", Severity::Refusal, "they do other work".to_owned(), "")];
+    let line = only(&verdicts::of(&refused)).clone();
+    let detail = line.detail.to_string();
+    assert!(line.undisturbed.is_none() && line.sentence.ends_with(": they do other work"), "{line:?}");
+    assert!(!detail.contains("other work") && !detail.contains("2.0") && detail.contains("A/A check"), "{detail}");
     data.trials.iter_mut().for_each(|t| t.conditions = Conditions::default());
     assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
 }
