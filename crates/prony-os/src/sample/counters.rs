@@ -1,6 +1,6 @@
 //! Cumulative counters of processes, which include processes that have ended.
 
-use prony_model::reading::Reading;
+use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,13 @@ pub struct Counters {
     /// The part of `minor_faults` that comes from children which were waited for. Every process that ever ran has
     /// dozens: if it is not 0 there were such children, sampled or not.
     pub child_faults: u64,
+    /// The most CPU time that is in none of these: what processes may have used between their last sample and their end, of
+    /// those whose counters nobody inherited.
+    #[serde(default)]
+    pub unread: Nanos,
+    /// Whether a process ignored SIGCHLD: what its children used that no sample showed is in none of these, however much.
+    #[serde(default)]
+    pub ignores_children: bool,
 }
 
 impl Default for Counters {
@@ -47,9 +54,14 @@ impl Default for Counters {
             switches_voluntary: 0,
             switches_forced: 0,
             child_faults: 0,
+            unread: Nanos::ZERO,
+            ignores_children: false,
         }
     }
 }
+
+/// Of more CPU time than this part of what was counted it is not known whether it was used: the margin of verdicts.
+const UNREAD: f64 = 0.03;
 
 impl Counters {
     fn combine(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
@@ -67,7 +79,32 @@ impl Counters {
             switches_voluntary: f(self.switches_voluntary, other.switches_voluntary),
             switches_forced: f(self.switches_forced, other.switches_forced),
             child_faults: f(self.child_faults, other.child_faults),
+            unread: nanos(self.unread, other.unread),
+            ignores_children: self.ignores_children || other.ignores_children,
         }
+    }
+
+    /// Why a considerable part of what was used may be in none of these, if so. `group` is the CPU time that a control group
+    /// counted, which lacks nothing.
+    pub fn are_incomplete(&self, group: Option<Nanos>) -> Option<Why> {
+        let (counted, unread) = (self.cpu_user + self.cpu_system, self.unread);
+        let (ignores, most) = (self.ignores_children, UNREAD * counted.as_nanos() as f64);
+        let why = match group {
+            Some(used) if !ignores || used.since(counted).as_nanos() as f64 <= most => return None,
+            None if !ignores && unread.as_nanos() as f64 <= most => return None,
+            Some(used) => format!(
+                "{counted} of {used} of CPU time were counted: a process ignores SIGCHLD, and nobody inherits the counters of its children"
+            ),
+            None if ignores => {
+                "a process ignores SIGCHLD: nobody inherits the counters of its children; a control group would count all"
+                    .to_owned()
+            }
+            None => format!(
+                "processes that nobody waited for used up to {unread} of CPU time after they were sampled last, and {counted} were \
+                 counted; a control group would count all"
+            ),
+        };
+        Some(Why::NotSupported(why.into()))
     }
 
     /// Both together; a reading missing in one is missing in the sum.
@@ -183,6 +220,30 @@ mod tests {
             Round { live: counters(110, 1100, 52, 4), ended: vec![counters(400, 5000, 70, 9)], inherited_faults: 0 };
         assert_eq!(*ledger.take(round), counters(510, 6100, 122, 13));
         assert_eq!(*ledger.take(live_only(counters(120, 1100, 52, 4))), counters(520, 6100, 122, 13));
+    }
+
+    #[test]
+    fn counters_are_incomplete_where_children_may_have_used_more() {
+        let lost = |unread| Counters { unread: Nanos::from_millis(unread), ..counters(400, 0, 70, 0) };
+        let mut ledger = Ledger::default();
+        ledger.take(Round { live: counters(1000, 0, 50, 0), ended: vec![lost(20)], inherited_faults: 0 });
+        let before = ledger.total().clone();
+        assert_eq!(
+            (before.unread, before.are_incomplete(None)),
+            (Nanos::from_millis(20), None),
+            "1.4 % of what was counted"
+        );
+        ledger.take(Round { live: counters(1000, 0, 120, 0), ended: vec![lost(20)], inherited_faults: 70 });
+        assert_eq!(ledger.total().unread, before.unread, "the parent inherited it");
+        ledger.take(Round { live: counters(1000, 0, 120, 0), ended: vec![lost(20)], inherited_faults: 0 });
+        assert_eq!(ledger.total().are_incomplete(None), None);
+        let phase = ledger.total().since(&before);
+        assert!(phase.are_incomplete(None).unwrap().to_string().contains("up to 20"), "of 400 ms in the phase");
+        let ignores = Counters { ignores_children: true, ..counters(600, 0, 50, 0) };
+        ledger.take(live_only(ignores));
+        ledger.take(live_only(counters(600, 0, 50, 0)));
+        let why = ledger.total().since(&before).are_incomplete(None).unwrap().to_string();
+        assert!(why.contains("ignores SIGCHLD"), "{why}");
     }
 
     #[test]

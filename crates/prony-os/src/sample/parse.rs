@@ -1,6 +1,7 @@
 //! Parsers for files of `/proc` and of control groups. Pure functions: each is tested on recorded texts.
 
 use prony_model::units::{Bytes, Nanos};
+use signal_hook::consts::SIGCHLD;
 
 /// Fields of `/proc/PID/stat` that the sampler uses. Times are in clock ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +61,7 @@ pub fn stat(text: &[u8]) -> Option<Stat> {
     })
 }
 
-/// Memory of a process by `/proc/PID/status`.
+/// Memory of a process by `/proc/PID/status`, and what else is read of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Anonymous resident memory.
@@ -73,11 +74,14 @@ pub struct Memory {
     pub swap: Bytes,
     /// Largest resident memory since the start or since the last reset.
     pub peak: Bytes,
+    /// Whether SIGCHLD is ignored: nobody inherits the counters of the children then (wait(2), NOTES).
+    pub ignores_children: bool,
 }
 
 /// Reads the memory lines of `/proc/PID/status`; `None` for zombies and kernel threads, which have none.
 pub fn memory(text: &str) -> Option<Memory> {
     let kib = |key: &str| line(text, key)?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib);
+    let ignored = line(text, "SigIgn:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
     Some(Memory {
         anon: kib("RssAnon:")?,
         file: kib("RssFile:")?,
@@ -85,6 +89,7 @@ pub fn memory(text: &str) -> Option<Memory> {
         // Absent where the kernel is built without swap.
         swap: kib("VmSwap:").unwrap_or_default(),
         peak: kib("VmHWM:")?,
+        ignores_children: ignored.is_some_and(|mask| mask >> (SIGCHLD - 1) & 1 == 1),
     })
 }
 
@@ -300,15 +305,18 @@ mod tests {
 
     #[test]
     fn memory_is_split_and_absent_for_zombies() {
-        let text = "Name:\tVmHWM: 9 kB\nState:\tS (sleeping)\nVmHWM:\t    1728 kB\nVmRSS:\t 1728 kB\nRssAnon:\t     112 kB\nRssFile:\t    1616 kB\nRssShmem:\t       8 kB\nVmSwap:\t       4 kB\n";
+        let text = "Name:\tVmHWM: 9 kB\nState:\tS (sleeping)\nVmHWM:\t    1728 kB\nVmRSS:\t 1728 kB\nRssAnon:\t     112 kB\nRssFile:\t    1616 kB\nRssShmem:\t       8 kB\nVmSwap:\t       4 kB\nSigIgn:\t0000000000011000\n";
         let expected = Memory {
             anon: Bytes::from_kib(112),
             file: Bytes::from_kib(1616),
             shared: Bytes::from_kib(8),
             swap: Bytes::from_kib(4),
             peak: Bytes::from_kib(1728),
+            ignores_children: true,
         };
         assert_eq!(memory(text), Some(expected));
+        let waits = memory(&text.replace("11000", "01000")).unwrap();
+        assert_eq!(waits, Memory { ignores_children: false, ..expected });
         assert_eq!(memory("Name:\tx\nState:\tZ (zombie)\nThreads:\t1\n"), None);
     }
 

@@ -184,7 +184,8 @@ impl Process {
         let clock = if ask.detail == Detail::All { cpu_clock::process_cpu(self.pid) } else { clock };
         let clock = clock.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
         let inherited = inherited(&stat, ask.tick);
-        let counters = self.own(&stat, clock, ask.tick, buffer)?.plus(&inherited);
+        let mut counters = self.own(&stat, clock, ask.tick, buffer)?.plus(&inherited);
+        counters.ignores_children = memory.is_some_and(|memory| memory.ignores_children);
         if self.last.is_none() {
             self.found_at = ask.at;
         }
@@ -236,7 +237,7 @@ impl Process {
             major_faults: stat.major_faults,
             switches_voluntary,
             switches_forced,
-            child_faults: 0,
+            ..Counters::default()
         })
     }
 

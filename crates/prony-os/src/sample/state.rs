@@ -231,7 +231,7 @@ impl State {
             }
         }
         for pid in vanished {
-            self.bury(pid, &mut rounds);
+            self.bury(pid, at, &mut rounds);
         }
         add_roles(&mut rounds);
         for (scope, round) in rounds {
@@ -294,10 +294,18 @@ impl State {
         }
     }
 
-    fn bury(&mut self, pid: u32, rounds: &mut BTreeMap<String, Round>) {
+    /// Hands the last counters of a process that had ended at this instant to its ledger.
+    fn bury(&mut self, pid: u32, at: Nanos, rounds: &mut BTreeMap<String, Round>) {
         self.store.ended(pid);
         let Some(process) = self.processes.remove(&pid) else { return };
-        let Some(last) = process.last else { return };
+        let Some(mut last) = process.last else { return };
+        // Those of a zombie are its last, and what prony starts it waits for itself.
+        let is_waited_for = self.roots.iter().any(|root| root.own && root.role == process.role);
+        if last.memory.is_some() && !is_waited_for {
+            let threads = u64::from(last.threads).min(self.processors);
+            let since = at.since(process.observed_at).as_nanos();
+            last.counters.unread = Nanos::from_nanos(since.saturating_mul(threads));
+        }
         rounds.entry(process.role).or_default().ended.push(last.counters);
     }
 

@@ -106,6 +106,9 @@ pub(super) fn without_unwaited(readings: &mut Readings, all: f64, waited: f64) {
     }
 }
 
+/// The part of the CPU time of samples that may be none of the sum by rounding, and no loss.
+const ROUNDED: f64 = 0.01;
+
 /// Takes away what was counted of a tree whose processes had used more CPU time when they were sampled last.
 pub(super) fn without_uninherited(readings: &mut Readings, processes: &BTreeMap<String, Readings>) {
     let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
@@ -113,7 +116,7 @@ pub(super) fn without_uninherited(readings: &mut Readings, processes: &BTreeMap<
     let of_processes = processes.iter().filter(|(name, _)| *name != NOT_ATTRIBUTED);
     let sampled: f64 = of_processes.filter_map(|(_, readings)| used(readings)).sum();
     let Some(all) = used(readings) else { return };
-    if sampled - all <= (UNWAITED * sampled).max(TICK.as_nanos() as f64) {
+    if sampled - all <= (ROUNDED * sampled).max(TICK.as_nanos() as f64) {
         return;
     }
     let [sampled, all] = [sampled, all].map(|time| Nanos::from_nanos(time as u64));
@@ -176,6 +179,7 @@ mod tests {
             readings.into_values().next().unwrap().measured().copied()
         };
         assert_eq!(of(117e6, &[("process.x.perl", 117e6), ("process.x.perl.2", 273e6)]), None);
+        assert_eq!(of(1_000e6, &[("process.x.sh", 90e6), ("process.x.perl", 1_000e6)]), None, "8 % less");
         assert_eq!(of(390e6, &[("process.x.perl", 117e6), ("process.x.perl.2", 273e6)]), Some(390e6));
         assert_eq!(of(117e6, &[("process.x.perl", 117e6), (NOT_ATTRIBUTED, 300e6)]), Some(117e6));
         assert_eq!(of(5e6, &[("process.x.perl", 9e6)]), Some(5e6), "within a tick of the scheduler");

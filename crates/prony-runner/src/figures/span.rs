@@ -225,6 +225,11 @@ impl Span<'_> {
         // CPU time comes from elsewhere.
         set_counted(readings, &COUNTED[3..], &spent);
         self.cpu(before, readings);
+        // Nor does it include children whose parent ignores SIGCHLD.
+        let all = self.watched.snapshots[self.until].totals.get("").filter(|all| all.ignores_children);
+        if let Some(why) = all.filter(|_| !self.grouped()).and_then(|all| all.are_incomplete(None)) {
+            take_away(readings, of_processes(), &why);
+        }
     }
 
     /// A group's total includes children that were not waited for; its parts are counted in ticks, those of `wait4` are

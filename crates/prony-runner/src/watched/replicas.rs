@@ -140,8 +140,8 @@ pub(crate) fn counters(cpu: CpuTime, usage: &Usage) -> Counters {
         major_faults: usage.major_faults,
         switches_voluntary: usage.switches_voluntary,
         switches_forced: usage.switches_forced,
-        // The kernel's sum contains them, and does not separate them.
-        child_faults: 0,
+        // The kernel's sum contains faults of children, and does not separate them.
+        ..Counters::default()
     }
 }
 
