@@ -1,9 +1,10 @@
 //! Whether operations found as much in two variants.
 
 use super::variant_trials::VariantTrials;
-use super::{percent, questions};
+use super::{percent, questions, statuses};
 use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
+use prony_model::number;
 use prony_model::record::{Completion, PhaseRecord};
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::{Nanos, Unit};
@@ -21,16 +22,60 @@ const MISSES: f64 = 0.01;
 /// where other requests were sent, by as much more than [`WORK`] at most.
 const ROWS: f64 = 0.10;
 
+/// By how many bytes for each request its bodies may differ, whatever share of them that is: an identifier has other digits.
+const FEW_BYTES: f64 = 16.0;
+
+/// Why times of operations are not compared that did other work.
+pub(super) fn unequal(
+    ours: (&PhaseSpec, &VariantTrials<'_>),
+    theirs: (&PhaseSpec, &VariantTrials<'_>),
+    name: &MetricName,
+) -> Option<String> {
+    unequal_rows(ours, theirs, name).or_else(|| unequal_lengths(ours, theirs, name))
+}
+
+/// The bodies of answers to the same requests had other lengths, and the file does not say what a right answer is: one of the servers may
+/// answer with a part, with nothing or with an error's text.
+fn unequal_lengths(
+    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
+    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
+    name: &MetricName,
+) -> Option<String> {
+    let unchecked = |phase: &PhaseSpec| {
+        let mut kinds = phase.action.http()?.kinds.iter();
+        kinds.any(|kind| kind.answer.is_none() && !kind.method.eq_ignore_ascii_case("HEAD")).then_some(())
+    };
+    unchecked(a).or_else(|| unchecked(b)).filter(|()| is_timed(name) && statuses::same_mix(a, b))?;
+    let of = |all| per_operation(all, (&name.phase, None), Metric::UserBytes);
+    let ((ours, x), (theirs, y)) = (of(baseline)?, of(variant)?);
+    let difference = (ours - theirs).abs();
+    (difference > FEW_BYTES.max((ROWS + noise(x, y)) * ours.max(theirs))).then(|| {
+        let shown = |bytes: f64| number::quantity(bytes, Unit::Bytes);
+        format!(
+            "the bodies of a request and its answer have {} in `{}`, but {} in `{}`, and nothing says what a right answer is: check it \
+             with `answer = {{ match = \"...\" }}`, or `--match` of `load`, and they are compared",
+            shown(ours),
+            baseline.name,
+            shown(theirs),
+            variant.name
+        )
+    })
+}
+
+/// Whether a metric depends on how long operations take.
+fn is_timed(name: &MetricName) -> bool {
+    matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) || name.key.metric == Metric::Operations
+}
+
 /// Why times of operations are not compared, where not the same share of them found a record, or scans, queries and requests did not find
 /// as many: they do other work. Answers that can be compared one by one are compared in that way, queries that differ are warned of.
-pub(super) fn unequal(
+fn unequal_rows(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
     (b, variant): (&PhaseSpec, &VariantTrials<'_>),
     name: &MetricName,
 ) -> Option<String> {
     let instance = name.instance.as_deref();
-    let timed =
-        matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) || name.key.metric == Metric::Operations;
+    let timed = is_timed(name);
     let by_time = [(a, baseline), (b, variant)].into_iter().any(|(phase, all)| {
         phase.action_of(instance).is_bounded_by_time() || questions::stored_by_speed(all.spec, phase).next().is_some()
     });

@@ -324,3 +324,26 @@ fn processes_that_do_not_listen_are_not_the_server() {
         }
     }
 }
+
+/// A server that answers with half of the document was called faster, and a gate passed.
+#[test]
+fn rates_of_answers_with_other_lengths_are_compared_where_the_file_says_what_is_right() {
+    let ran = |operations: f64, bytes: f64| {
+        let counts = [(Metric::Time, 1e9), (Metric::Operations, operations), (Metric::UserBytes, bytes * operations)];
+        record(vec![phase("insert", &counts), phase("read", &counts)])
+    };
+    let spec = |method: &str, answer: &str| served(method, &format!("duration = \"5 s\"{answer}"));
+    let (unchecked, whole, half) = (spec("GET", ""), ran(10_000.0, 2_000.0), ran(20_000.0, 1_000.0));
+    for name in ["read.rate", "read.operations", "read.latency.p50", "read.kind.a.latency.p50"] {
+        let why = unequal(&unchecked, name, &whole, &half).unwrap_or_default();
+        assert!(why.contains("have 2.00 kB in `x`, but 1.00 kB in `y`"), "{name}: {why}");
+        assert_eq!(unequal(&unchecked, name, &whole, &ran(20_000.0, 1_900.0)), None, "{name}: nearly as long");
+        assert_eq!(unequal(&unchecked, name, &ran(10_000.0, 8.0), &ran(20_000.0, 20.0)), None, "{name}: few bytes");
+        assert_eq!(unequal(&unchecked, name, &ran(9.0, 2_000.0), &ran(9.0, 1_500.0)), None, "{name}: chance");
+        let checked = spec("GET", ", answer = { match = \"name\" }");
+        assert_eq!(unequal(&checked, name, &whole, &half), None, "{name}: both are right");
+    }
+    assert!(unequal(&spec("POST", ""), "insert.rate", &whole, &half).is_some());
+    assert_eq!(unequal(&spec("HEAD", ""), "insert.rate", &whole, &half), None, "an answer has no body");
+    assert_eq!(unequal(&unchecked, "read.rss.max", &whole, &half), None, "no time");
+}
