@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::MetricName;
+use prony_model::number;
 use prony_model::program::CopyOf;
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
+use prony_stats::rank_sum::MANY;
 use prony_stats::{drift, rank_sum_p, summary};
 
 use super::percent;
@@ -20,69 +22,102 @@ const TREND: f64 = 0.01;
 /// The order counts if its p-value is below this. Each verdict asks twice, and once more for each analysis before the last.
 const CHANCE: f64 = 0.003;
 
+/// The same with few trials, which reach no smaller value, however far apart they are.
+const CHANCE_OF_FEW: f64 = 0.02;
+
 /// And if it changes values by more than this.
 const LEAST: f64 = 0.02;
 
 /// What is left of a difference must be so many times as large as what the order may have done.
 const TIMES: f64 = 4.0;
 
+/// When a trial ran: the session of its run, and its place there.
+type Place = (u32, u32);
+
+/// Values of a metric by when their trials ran.
+type Values = BTreeMap<Place, f64>;
+
 /// Why the order of trials may have made the difference of two variants in a metric.
 pub(super) fn matters(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let values = |of: &VariantTrials<'_>| {
-        let measured = |trial: &&TrialRecord| Some((trial.trial.position, trial.figure(name).measured().copied()?));
-        of.trials.iter().copied().filter_map(|trial| measured(&trial)).collect::<BTreeMap<u32, f64>>()
+        let measured = |trial: &&TrialRecord| Some((place(trial), trial.figure(name).measured().copied()?));
+        of.trials.iter().copied().filter_map(|trial| measured(&trial)).collect::<Values>()
     };
     let [ours, theirs] = [baseline, variant].map(values);
     let carried = || carried_over((baseline, &ours), (variant, &theirs), name);
     carried().or_else(|| unsteady((baseline, &ours), (variant, &theirs), name)).or_else(|| aged(baseline, &ours, name))
 }
 
+fn place(trial: &TrialRecord) -> Place {
+    (trial.conditions.session, trial.trial.position)
+}
+
 /// The typical of some values.
-fn median(values: &[f64]) -> Option<f64> {
-    Some(summary(values)?.median)
+fn median<'v>(values: impl IntoIterator<Item = &'v f64>) -> Option<f64> {
+    Some(summary(&values.into_iter().copied().collect::<Vec<f64>>())?.median)
+}
+
+/// The logarithm of how many times the first is of the second, infinite where one of them is zero; `None` where both are.
+fn times(first: f64, second: f64) -> Option<f64> {
+    let log = (first / second).ln();
+    (!log.is_nan()).then_some(log)
 }
 
 /// The logarithm of how many times the variant has of what the baseline has.
-fn claimed(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>) -> Option<f64> {
-    let [ours, theirs] = [ours, theirs].map(|values| median(&values.values().copied().collect::<Vec<f64>>()));
-    let claimed = (theirs? / ours?).ln();
-    claimed.is_finite().then_some(claimed)
+fn claimed(ours: &Values, theirs: &Values) -> Option<f64> {
+    times(median(theirs.values())?, median(ours.values())?)
+}
+
+/// What can be done where trials change what later ones measure.
+fn remedy(of: &VariantTrials<'_>) -> &'static str {
+    match of.spec.subject.program() {
+        Some(_) => {
+            "restore the state before each trial (`prepare`, `--prepare`), or wait in it until the machine is quiet"
+        }
+        None => {
+            "each trial has a store and servers of its own, but not the page cache, what is not written yet, and servers that ran \
+             before: end the trial with a `settle` phase, begin it with `evict`, or empty such servers in `prepare`"
+        }
+    }
 }
 
 /// Trials of one of two variants measure something else after the other variant than after their own. A variant of two mostly runs
 /// after the baseline, which runs twice in each block, so that what the baseline leaves behind counts as the variant's.
 fn carried_over(
-    (baseline, ours): (&VariantTrials<'_>, &BTreeMap<u32, f64>),
-    (variant, theirs): (&VariantTrials<'_>, &BTreeMap<u32, f64>),
+    (baseline, ours): (&VariantTrials<'_>, &Values),
+    (variant, theirs): (&VariantTrials<'_>, &Values),
     name: &MetricName,
 ) -> Option<String> {
     let claimed = claimed(ours, theirs)?;
-    let after =
-        |of: &VariantTrials<'_>| of.trials.iter().map(|trial| trial.trial.position + 1).collect::<BTreeSet<u32>>();
-    let [after_ours, after_theirs] = [baseline, variant].map(after);
-    let kinds = [
-        (baseline, ours, &after_ours, variant, &after_theirs),
-        (variant, theirs, &after_theirs, baseline, &after_ours),
-    ];
-    kinds.into_iter().find_map(|(of, values, after_own, other, after_other)| {
-        let having = |positions: &BTreeSet<u32>| {
-            let chosen = values.iter().filter(|(position, _)| positions.contains(position));
-            chosen.map(|(_, value)| *value).collect::<Vec<f64>>()
+    let places = |of: &VariantTrials<'_>| of.trials.iter().copied().map(place).collect::<BTreeSet<Place>>();
+    let [of_ours, of_theirs] = [baseline, variant].map(places);
+    let kinds = [(baseline, ours, &of_ours, variant, &of_theirs), (variant, theirs, &of_theirs, baseline, &of_ours)];
+    kinds.into_iter().find_map(|(of, values, own, other, others)| {
+        let after = |before: &BTreeSet<Place>| {
+            let follows = |(session, position): &Place| {
+                position.checked_sub(1).is_some_and(|earlier| before.contains(&(*session, earlier)))
+            };
+            values.iter().filter(|(place, _)| follows(place)).map(|(_, value)| *value).collect::<Vec<f64>>()
         };
-        let (own, foreign) = (having(after_own), having(after_other));
-        if rank_sum_p(&own, &foreign)? > CHANCE {
-            return None;
-        }
-        let change = (median(&foreign)? / median(&own)?).ln();
-        let matters = change.is_finite() && change.abs() > LEAST.ln_1p() && TIMES * change.abs() > claimed.abs();
+        let (own, foreign) = (after(own), after(others));
+        let chance = if own.len().min(foreign.len()) < MANY { CHANCE_OF_FEW } else { CHANCE };
+        let p = rank_sum_p(&own, &foreign).filter(|p| *p <= chance)?;
+        let (typical, after_other) = (median(&own)?, median(&foreign)?);
+        let change = times(after_other, typical)?.abs();
+        let matters = change > LEAST.ln_1p() && (change.is_infinite() || TIMES * change > claimed.abs());
         matters.then(|| {
+            let shown = |value: f64| number::quantity(value, name.key.metric.unit());
             format!(
-                "`{name}` of `{}` is {:.2} times as much after a trial of `{}` as after one of its own: what a trial leaves behind \
-                 (files, caches, data that is not written yet) changes the next. Restore the state before each trial (`prepare`, \
-                 `--prepare`), or wait in it until it is quiet",
+                "`{name}` of `{}` is {} in {} after one of `{}`, and {} in {} after one of its own (p = {}): what a trial leaves behind \
+                 changes the next; {}",
                 of.name,
-                change.exp(),
-                other.name
+                shown(after_other),
+                number::count(foreign.len() as f64, "trial"),
+                other.name,
+                shown(typical),
+                own.len(),
+                number::short(p),
+                remedy(of)
             )
         })
     })
@@ -91,34 +126,41 @@ fn carried_over(
 /// The ratio of the two is another at the end of the run than at its begin, by more than what is claimed. Where each variant
 /// changes something for its own later trials, a baseline that runs twice in each block changes sooner.
 fn unsteady(
-    (baseline, ours): (&VariantTrials<'_>, &BTreeMap<u32, f64>),
-    (variant, theirs): (&VariantTrials<'_>, &BTreeMap<u32, f64>),
+    (baseline, ours): (&VariantTrials<'_>, &Values),
+    (variant, theirs): (&VariantTrials<'_>, &Values),
     name: &MetricName,
 ) -> Option<String> {
-    let logs = |of: &VariantTrials<'_>, values: &BTreeMap<u32, f64>| {
-        let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for trial in &of.trials {
-            let value = values.get(&trial.trial.position);
-            value.into_iter().for_each(|value| blocks.entry(trial.trial.block).or_default().push(value.ln()));
-        }
-        blocks.into_iter().map(|(block, logs)| (block, logs.iter().sum::<f64>() / logs.len() as f64))
+    // As verdicts pair trials: of one sub-block and one session; where the plan ran the two apart, of one block.
+    let ratios = |with_part: bool| {
+        let logs = |of: &VariantTrials<'_>, values: &Values| {
+            let mut blocks: BTreeMap<(u32, u32, u32), Vec<f64>> = BTreeMap::new();
+            for trial in &of.trials {
+                let Some(value) = values.get(&place(trial)).filter(|value| **value > 0.0) else { continue };
+                let part = if with_part { trial.trial.sub_block } else { 0 };
+                blocks.entry((trial.trial.block, trial.conditions.session, part)).or_default().push(value.ln());
+            }
+            blocks.into_iter().map(|(block, logs)| (block, logs.iter().sum::<f64>() / logs.len() as f64))
+        };
+        let of_variant: BTreeMap<_, f64> = logs(variant, theirs).collect();
+        let ratios = logs(baseline, ours).filter_map(|(block, ours)| Some((of_variant.get(&block)? - ours).exp()));
+        Some(ratios.collect::<Vec<f64>>()).filter(|ratios| !ratios.is_empty())
     };
-    let theirs_by_block: BTreeMap<u32, f64> = logs(variant, theirs).collect();
-    let ratios = logs(baseline, ours).filter_map(|(block, ours)| Some((theirs_by_block.get(&block)? - ours).exp()));
-    let found = drift(&ratios.collect::<Vec<f64>>()).filter(|found| found.p <= CHANCE)?;
+    let found = drift(&ratios(true).or_else(|| ratios(false))?).filter(|found| found.p <= CHANCE)?;
     let change = found.ratio.ln();
     (change.abs() > LEAST.ln_1p() && change.abs() > claimed(ours, theirs)?.abs()).then(|| {
         format!(
             "the ratio of `{}` to `{}` in `{name}` is {:.2} times as much at the end of the run as at its begin: trials may \
-             change something for later ones of their own variant. Restore the state before each \
-             trial (`prepare`, `--prepare`), or give each its own copy (`copy = \"trial\"`)",
-            variant.name, baseline.name, found.ratio
+             change something for later ones of their own variant; {}",
+            variant.name,
+            baseline.name,
+            found.ratio,
+            remedy(variant)
         )
     })
 }
 
 /// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often.
-fn aged(baseline: &VariantTrials<'_>, ours: &BTreeMap<u32, f64>, name: &MetricName) -> Option<String> {
+fn aged(baseline: &VariantTrials<'_>, ours: &Values, name: &MetricName) -> Option<String> {
     let program = baseline.spec.subject.program()?;
     let ran_twice = baseline.trials.iter().any(|trial| trial.trial.label == Label::A2);
     let restores = program.prepare.is_some() || program.directory.is_some() && program.copy != CopyOf::None;

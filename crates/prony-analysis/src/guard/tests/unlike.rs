@@ -178,10 +178,8 @@ fn values_that_depend_on_what_ran_before_are_not_compared() {
     let carried = |at: usize, _| noise(at) * if at > 0 && order[at - 1] == 'v' { 2.0 } else { 1.0 };
     let [ours, theirs] = in_order(PLAN, carried);
     let found = why(&spec("lmdb"), &ours, &theirs).unwrap();
-    assert!(
-        found.starts_with("`w.time` of `x` is ") && found.contains("times as much after a trial of `y`"),
-        "{found}"
-    );
+    let expected = "`w.time` of `x` is 2 ns in 9 trials after one of `y`, and 1 ns in 14 after one of its own (p = ";
+    assert!(found.starts_with(expected) && found.contains("`settle` phase"), "{found}");
     let [ours, theirs] = in_order(PLAN, |at, one| noise(at) * if one == 'v' { 1.3 } else { 1.0 });
     assert_eq!(why(&spec("lmdb"), &ours, &theirs), None, "another program, and nothing else");
     let small = |at: usize, one| {
@@ -189,6 +187,18 @@ fn values_that_depend_on_what_ran_before_are_not_compared() {
     };
     let [ours, theirs] = in_order(PLAN, small);
     assert_eq!(why(&spec("lmdb"), &ours, &theirs), None, "it explains little of the difference");
+    let few = &PLAN[..18];
+    let [ours, theirs] = in_order(few, carried);
+    assert!(why(&spec("lmdb"), &ours, &theirs).is_some(), "6 blocks, the fewest of a verdict, are enough");
+    let [ours, theirs] = in_order(few, |at, one| noise(at) * if one == 'v' { 1.3 } else { 1.0 });
+    assert_eq!(why(&spec("lmdb"), &ours, &theirs), None);
+    let nothing = |at: usize, one| if one == 'v' || order[at.max(1) - 1] == 'v' { 0.0 } else { noise(at) };
+    let [ours, theirs] = in_order(PLAN, nothing);
+    assert!(why(&spec("lmdb"), &ours, &theirs).is_some(), "nothing is less than anything");
+    let [mut ours, mut theirs] = in_order(PLAN, carried);
+    let sessions = ours.iter_mut().chain(&mut theirs);
+    sessions.for_each(|trial| trial.conditions.session = trial.trial.position);
+    assert_eq!(why(&spec("lmdb"), &ours, &theirs), None, "a trial of another day is not the one before");
 }
 
 /// Noise that depends on the noise before it, as that of machines does, and on nothing else.
