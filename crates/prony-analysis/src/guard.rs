@@ -13,7 +13,7 @@ pub use prony_model::finding::{Finding, Severity};
 pub mod background;
 mod clients;
 pub mod copies;
-pub(crate) mod disturbances;
+pub mod disturbances;
 pub mod findings;
 mod heap;
 mod idle_services;

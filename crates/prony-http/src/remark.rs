@@ -127,14 +127,14 @@ impl fmt::Display for Remark {
                 f.write_str("other answers were received later, which is part of their latency, and a closed loop sent fewer requests")
             }
             Self::Stalled { longest, total } => {
-                write!(f, "the load generator did not run for {total}")?;
+                write!(f, "a thread of the load generator did not run for at least {total}")?;
                 if longest < total {
-                    write!(f, " in all, at most {longest} at a time,")?;
+                    write!(f, " in all, {longest} at a time,")?;
                 }
                 f.write_str(
                     " although it had something to do (it was stopped, had no processor, or waited for a disk): ",
                 )?;
-                f.write_str("latencies contain this time, and a rate lacks it")
+                f.write_str("latencies are up to that much too long, and rates are too low")
             }
             Self::SameBody { requests, bodies } => {
                 let requests = count(*requests, "request");
@@ -187,8 +187,11 @@ mod tests {
             let [longest, total] = [longest, total].map(Nanos::from_millis);
             Remark::Stalled { longest, total }.to_string()
         };
-        assert!(said(1_004, 1_004).starts_with("the load generator did not run for 1.004 s although"));
-        let several = "the load generator did not run for 1.500 s in all, at most 900.00 ms at a time, although";
+        assert!(
+            said(1_004, 1_004).starts_with("a thread of the load generator did not run for at least 1.004 s although")
+        );
+        let several =
+            "a thread of the load generator did not run for at least 1.500 s in all, 900.00 ms at a time, although";
         assert!(said(900, 1_500).starts_with(several), "{}", said(900, 1_500));
     }
 

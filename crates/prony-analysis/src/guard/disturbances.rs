@@ -21,6 +21,9 @@ const STEAL: f64 = 0.02;
 /// Share of the time in which tasks waited for memory above which a trial is marked.
 const MEMORY_PRESSURE: f64 = 0.01;
 
+/// The finding that the load generator of a trial did not run for a while.
+pub const STALLED: &str = "generator_stalled";
+
 /// The time that one of the reference workloads took.
 type Took = fn(&ReferenceTimes) -> Option<Nanos>;
 
@@ -98,8 +101,13 @@ fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
 fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
     let all_disturbances: Vec<Disturbances> = trials.iter().map(|t| Disturbances::of(&t.conditions)).collect();
     let usual = usual(&all_disturbances);
-    let signed =
-        trials.iter().zip(&all_disturbances).map(|(t, disturbances)| (t.trial.position, signs(disturbances, &usual)));
+    let stalled = |trial: &TrialRecord| {
+        let found = trial.findings.iter().find(|finding| finding.guard == STALLED)?;
+        Some(format!("in `{}` the load generator did not run for a while", found.phase.as_deref().unwrap_or_default()))
+    };
+    let signed = trials.iter().zip(&all_disturbances).map(|(trial, disturbances)| {
+        (trial.trial.position, signs(disturbances, &usual).into_iter().chain(stalled(trial)).collect::<Vec<String>>())
+    });
     signed.filter(|(_, signs)| !signs.is_empty()).collect()
 }
 

@@ -551,4 +551,7 @@ fn disturbed_trials_are_marked_with_their_signs() {
     assert_eq!(disturbed(&trials.iter().collect::<Vec<_>>()), BTreeSet::from([9]));
     let few: Vec<&TrialRecord> = trials[6..].iter().collect();
     assert_eq!(disturbed_trials(&few).unwrap().severity, Severity::Warning, "1 of 4");
+    let stalled = Finding::of(super::disturbances::STALLED, Severity::Warning, String::new(), "").in_phase("load");
+    trials[2].findings.push(stalled);
+    assert_eq!(disturbed(&trials.iter().collect::<Vec<_>>()), BTreeSet::from([2, 9]));
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use prony_analysis::guard::disturbances::STALLED;
 use prony_analysis::guard::{self, Finding, Severity};
 use prony_boundaries::phase_state::WorkerPart;
 use prony_model::metric::{Metric, MetricKey};
@@ -56,7 +57,7 @@ fn stalled(phase: &str, report: &PhaseReport) -> Option<Finding> {
     let message = report.requests.as_ref()?.stalled.clone()?;
     let hint = "do not quote the latencies and rates of this trial; repeat it without stopping prony (Ctrl-Z) or its machine, and with \
                 fewer other programs on the processors of the load (`processors`)";
-    Some(Finding::of("generator_stalled", Severity::Warning, message, hint).in_phase(phase))
+    Some(Finding::of(STALLED, Severity::Warning, message, hint).in_phase(phase))
 }
 
 /// Some queries of a phase found nothing in any operation, while others did: the rows of all together hide that.

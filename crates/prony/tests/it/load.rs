@@ -178,7 +178,11 @@ fn load_that_was_stopped_meanwhile_says_so() {
         kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
         let output = child.wait_with_output().unwrap();
         let said = text(&output.stdout);
-        assert!(said.contains("warning: the load generator did not run for "), "{said}{}", text(&output.stderr));
+        assert!(
+            said.contains("warning: a thread of the load generator did not run for at least "),
+            "{said}{}",
+            text(&output.stderr)
+        );
         assert!(
             said.contains("hint: do not quote these latencies and rates: repeat the load without stopping"),
             "{said}"
