@@ -142,9 +142,10 @@ impl Text {
     }
 }
 
-/// Whether a value that a server gave goes on with the path, of which this is before it.
+/// Whether a value that a server gave goes on with the path, of which this is before it: after a slash it is a segment, such as an
+/// identifier that begins with one.
 fn is_path(before: &[u8], value: &[u8]) -> bool {
-    value.starts_with(b"/") && !before.contains(&b'?')
+    value.starts_with(b"/") && !before.ends_with(b"/") && !before.contains(&b'?')
 }
 
 /// RFC 3986, section 2.3: all other bytes may mean something else, or nothing, in some part of a URL.
@@ -286,6 +287,7 @@ mod tests {
         assert_eq!(path(&["/api", "{}"], "/s/1?n=2"), "GET /api/s/1?n=2", "a path of the server");
         assert_eq!(path(&["/list?", "{}"], "page=2&limit=5"), "GET /list?page=2&limit=5", "a query of the server");
         assert_eq!(path(&["/s/", "{}", "/x"], "a/b#c"), "GET /s/a%2Fb%23c/x");
+        assert_eq!(path(&["/s/", "{}"], "/9j/4AAQ"), "GET /s/%2F9j%2F4AAQ", "an identifier in base64");
         assert_eq!(path(&["/s?c=", "{}"], "/a+b=&"), "GET /s?c=%2Fa%2Bb%3D%26");
         assert_eq!(path(&["/s?c=", "{}"], "a%2Bb%"), "GET /s?c=a%2Bb%25", "a part of a link is encoded already");
     }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 const TABLES: &str = include_str!("schema.sql");
 
 /// The schema of the tables and of the JSON in them: it rises with each change of either.
-pub const VERSION: i64 = 17;
+pub const VERSION: i64 = 18;
 
 /// `pron`, in the header of each of our files.
 const APPLICATION_ID: i64 = 0x7072_6f6e;
