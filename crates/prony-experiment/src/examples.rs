@@ -107,6 +107,7 @@ const VALUES: &[(&str, &str)] = &[
     ("observe.hertz", "20"),
     ("observe.throughput", r#""50 ms""#),
     ("observed server.cgroup", r#""/sys/fs/cgroup/system.slice/redis-server.service""#),
+    ("observed server.container", r#""shop-db-1""#),
     ("observed server.pid", "4711"),
     ("observed server.pid_file", r#""/run/postgresql/15-main.pid""#),
     ("options", r#"{ journal = "wal" }"#),

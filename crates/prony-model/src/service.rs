@@ -66,6 +66,8 @@ pub enum Observed {
     PidFile(String),
     /// Those in the control group with this directory, and their descendants.
     Cgroup(String),
+    /// Those of the container of Docker or Podman with this name.
+    Container(String),
 }
 
 /// What a data directory of a service is a copy of.

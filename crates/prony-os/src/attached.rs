@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use prony_model::service::Observed;
@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::limits::counting_cpu;
 use crate::sample::{descendants, members, parent};
 
 /// The word with which prony starts itself as the process that waits for the end of a server.
@@ -51,6 +52,10 @@ impl Attached {
                 let first = members.into_iter().min();
                 let pid = first.ok_or_else(|| format!("no process is in the control group `{path}`"))?;
                 Self { pid, group: Some(PathBuf::from(path)) }
+            }
+            Observed::Container(name) => {
+                let pid = of_container(&CONTAINERS, name)?;
+                Self { pid, group: group_with(pid) }
             }
         };
         if !Path::new(&format!("/proc/{}", found.pid)).exists() {
@@ -114,6 +119,30 @@ impl Attached {
     }
 }
 
+/// Programs that know containers, the first of which is asked that this machine has.
+const CONTAINERS: [&str; 2] = ["docker", "podman"];
+
+/// The first process of a container, of these programs.
+fn of_container(programs: &[&str], name: &str) -> Result<u32, String> {
+    let mut found = Err(format!("none of the programs that know containers is installed: {}", programs.join(", ")));
+    for program in programs {
+        let words = ["inspect", "--type", "container", "--format", "{{.State.Pid}}", "--", name];
+        let Ok(output) = Command::new(program).args(words).stdin(Stdio::null()).output() else { continue };
+        let said = String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr });
+        found = match said.trim().parse() {
+            Ok(0) => Err(format!("the container `{name}` does not run")),
+            Ok(pid) => return Ok(pid),
+            Err(_) => Err(format!("`{program} inspect` knows no container `{name}`: {}", said.trim())),
+        };
+    }
+    found
+}
+
+/// The directory of the control group of a process that counts CPU time, where it is seen from here.
+fn group_with(pid: u32) -> Option<PathBuf> {
+    counting_cpu(pid).find(|group| members(group).is_ok_and(|all| all.contains(&pid)))
+}
+
 /// The begin of a word that names a control group, where another is the number of a process.
 const GROUP: &str = "group:";
 
@@ -169,8 +198,6 @@ fn await_process(pid: u32) {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     #[test]
@@ -214,6 +241,24 @@ mod tests {
         assert!(why.contains("does not begin with the number"), "{why}");
         let why = Attached::find(&Observed::Cgroup(directory.path().display().to_string())).unwrap_err();
         assert!(why.contains("cannot read"), "{why}");
+    }
+
+    /// Without a container at hand, a script stands for the program that knows it.
+    #[test]
+    fn containers_are_found_by_their_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let docker = directory.path().join("docker");
+        let script = "#!/bin/sh\ncase \"$7\" in up) echo 4711;; down) echo 0;; *) echo \"No such container: $7\" >&2; exit 1;; esac\n";
+        fs::write(&docker, script).unwrap();
+        fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let find = |name| of_container(&["/none/podman", docker.to_str().unwrap()], name);
+        assert_eq!(find("up"), Ok(4711));
+        assert_eq!(find("down"), Err("the container `down` does not run".to_owned()));
+        assert!(find("x").unwrap_err().ends_with("knows no container `x`: No such container: x"));
+        let none = of_container(&["/none/docker"], "up").unwrap_err();
+        assert!(none.starts_with("none of the programs that know containers is installed"), "{none}");
+        let own = std::process::id();
+        assert!(group_with(own).is_none_or(|group| members(&group).unwrap().contains(&own)));
     }
 
     #[test]

@@ -87,7 +87,10 @@ fn running(view: &View<'_>, node: &Node, file: &str, problems: &mut Problems<'_>
     }
     let Some(observe) = view.get("observe") else {
         let problem = Problem::new(place.span.clone(), "which processes are those of this server is not said");
-        problems.add(via(place, problem.hint("write `observe = { pid_file = \"...\" }`, or `pid` or `cgroup`")));
+        problems.add(via(
+            place,
+            problem.hint("write `observe = { pid_file = \"...\" }`, or `pid`, `cgroup` or `container`"),
+        ));
         return None;
     };
     let table = View::new(Some(observe), &grammar::OBSERVED);
@@ -96,7 +99,8 @@ fn running(view: &View<'_>, node: &Node, file: &str, problems: &mut Problems<'_>
         .whole("pid")
         .map(|pid| Observed::Pid(pid as u32))
         .or_else(|| table.text("pid_file").map(resolve).map(Observed::PidFile))
-        .or_else(|| table.text("cgroup").map(resolve).map(Observed::Cgroup))?;
+        .or_else(|| table.text("cgroup").map(resolve).map(Observed::Cgroup))
+        .or_else(|| table.text("container").map(Observed::Container))?;
     can_be_asked(view, &url, problems);
     Some(Some(RunningSpec { url, port, processes }))
 }

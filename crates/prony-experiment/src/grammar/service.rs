@@ -97,6 +97,11 @@ pub(crate) static OBSERVED: TableShape = table(
             "The processes in the control group with this directory, such as \
              `/sys/fs/cgroup/system.slice/redis-server.service`, and their descendants.",
         ),
+        action(
+            "container",
+            Shape::Text,
+            "The processes of the container with this name or identifier, which `docker inspect` or `podman inspect` finds.",
+        ),
     ]],
 );
 

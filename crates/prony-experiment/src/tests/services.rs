@@ -433,6 +433,7 @@ fn server_that_runs_already_is_named_by_its_address_and_its_processes() {
         ("pid = 17", Observed::Pid(17)),
         ("pid_file = \"run/pid\"", Observed::PidFile("run/pid".to_owned())),
         ("cgroup = \"/sys/fs/cgroup/a.service\"", Observed::Cgroup("/sys/fs/cgroup/a.service".to_owned())),
+        ("container = \"db-1\"", Observed::Container("db-1".to_owned())),
     ] {
         let experiment = sound(&observed(&format!("url = \"http://localhost:8080\"\nobserve = {{ {observe} }}")));
         let service = &experiment.variants()[0].spec.services[0];

@@ -23,6 +23,12 @@ impl Hierarchies {
         Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
     }
 
+    /// The groups of another process; of version 1 that in which it has its own.
+    pub(super) fn of(pid: u32) -> Self {
+        let read = |path: &str| kernel_text(path).unwrap_or_default();
+        Self::parse(&read("/proc/self/mountinfo"), &read(&format!("/proc/{pid}/cgroup")))
+    }
+
     /// From the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`.
     fn parse(mountinfo: &str, cgroup: &str) -> Self {
         let places: Vec<(Vec<&str>, &str)> = cgroup.lines().filter_map(parse_place).collect();
