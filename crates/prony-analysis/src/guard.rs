@@ -36,6 +36,7 @@ mod stored;
 mod tests;
 pub mod trial;
 pub(crate) mod unlike;
+mod used_services;
 mod variant_trials;
 pub mod variants;
 

@@ -15,8 +15,8 @@ use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part};
-use prony_model::program::{CommandLine, ProgramSpec};
-use prony_model::service::{DATA, PORT, ReadySign, ServiceSpec, SetUp, holes};
+use prony_model::program::ProgramSpec;
+use prony_model::service::{DATA, PORT, ServiceSpec, SetUp, holes};
 use prony_model::spec::{Action, CollectionSpec, FieldPath, PhaseSpec, RunSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Nanos;
 
@@ -46,7 +46,7 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
                 problems.add(via(after, problem.maybe_hint(hint)));
             }
         }
-        for text in texts_of(service) {
+        for text in service.texts() {
             for asked in holes(&text) {
                 let known = services.iter().find(|other| other.name() == asked.0);
                 if let Some((message, hint)) = no_instance(known, &asked.0, asked.1, services) {
@@ -75,8 +75,8 @@ fn unused_data(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], pro
     let is_copied = service.data.is_some() || service.set_up == SetUp::Once;
     let Some(data) = node.get("data").filter(|_| is_copied) else { return };
     let of_it = |text: &String| text.contains(&format!("service.{}.", service.name())) && text.contains(".data\0");
-    let own = texts_of(service).iter().any(|text| text.contains(DATA));
-    if !own && !services.iter().flat_map(texts_of).any(|text| of_it(&text)) {
+    let own = service.texts().iter().any(|text| text.contains(DATA));
+    if !own && !services.iter().flat_map(ServiceSpec::texts).any(|text| of_it(&text)) {
         let message = format!("no text of a service asks for the data of `{}`", service.name());
         let hint = "write `{data}` in `command` or `env`, or remove `data`";
         problems.add(via(data, Problem::new(data.span.clone(), message).hint(hint)));
@@ -91,7 +91,7 @@ fn set_up_once(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], pro
         let message = "`setup = \"once\"` copies what `prepare` and `setup` left, and there is neither";
         problems.add(Problem::new(at.clone(), message).hint("add `prepare` or `setup`, or remove `data`"));
     }
-    let asked = texts_of(service).into_iter().flat_map(|text| holes(&text)).map(|(name, _)| name);
+    let asked = service.texts().into_iter().flat_map(|text| holes(&text)).map(|(name, _)| name);
     let needed: BTreeSet<String> = asked.chain(service.after.iter().cloned()).collect();
     let per_trial = |other: &&ServiceSpec| other.set_up == SetUp::Each && needed.contains(other.name());
     if let Some(other) = services.iter().find(per_trial) {
@@ -141,21 +141,6 @@ fn no_instance(
         }
         Some(_) => None,
     }
-}
-
-/// All texts of a service that may have placeholders.
-fn texts_of(service: &ServiceSpec) -> Vec<String> {
-    let program = &service.program;
-    let lines = [program.prepare.as_ref(), program.conclude.as_ref(), service.setup.as_ref()].into_iter().flatten();
-    let mut all: Vec<String> = lines.chain([&program.command]).flat_map(CommandLine::words).collect();
-    all.extend(program.env.values().cloned());
-    all.extend(service.counters.iter().flat_map(|counters| counters.source.texts()));
-    match &service.ready.sign {
-        ReadySign::Tcp(text) | ReadySign::Http(text) => all.push(text.clone()),
-        ReadySign::Command(line) => all.extend(line.words()),
-        ReadySign::Port | ReadySign::Line(_) | ReadySign::Started => {}
-    }
-    all
 }
 
 /// Faults of the requests of phases: services that do not exist, values that no earlier phase saves, and documents or fields
@@ -286,13 +271,7 @@ pub(crate) fn beside_program(
     phases: &[PhaseSpec],
     problems: &mut Problems<'_>,
 ) {
-    let replicas = program.replicas.as_ref();
-    let of_replicas = replicas.and_then(|replicas| replicas.command.as_ref());
-    let lines = [Some(&program.command), program.prepare.as_ref(), of_replicas];
-    let variables = program.env.values().chain(replicas.iter().flat_map(|replicas| replicas.env.values()));
-    let words = lines.into_iter().flatten().flat_map(CommandLine::words);
-    let texts: Vec<String> = words.chain(variables.cloned()).collect();
-    clients(&texts, &services.specs, &node.span, problems);
+    clients(&program.texts(), &services.specs, &node.span, problems);
     let Services { specs, nodes } = services;
     for (service, written) in specs.iter().zip(nodes) {
         let at = |key: &str| written.entry(key).map_or_else(|| written.span.clone(), |entry| entry.key_span.clone());

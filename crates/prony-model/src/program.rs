@@ -65,6 +65,15 @@ pub struct ProgramSpec {
 }
 
 impl ProgramSpec {
+    /// All its texts that may have placeholders for values of services.
+    pub fn texts(&self) -> Vec<String> {
+        let replicas = self.replicas.as_ref();
+        let of_replicas = replicas.and_then(|replicas| replicas.command.as_ref());
+        let lines = [Some(&self.command), self.prepare.as_ref(), self.conclude.as_ref(), of_replicas];
+        let variables = self.env.values().chain(replicas.iter().flat_map(|replicas| replicas.env.values()));
+        lines.into_iter().flatten().flat_map(CommandLine::words).chain(variables.cloned()).collect()
+    }
+
     /// The program as it is started for its replica of this number, from 1 on.
     pub fn replica(&self, replicas: &ReplicasSpec, number: u32) -> Self {
         let numbered = |text: &String| text.replace(INSTANCE, &number.to_string());

@@ -95,6 +95,19 @@ impl ServiceSpec {
     pub fn roles(&self) -> BTreeSet<String> {
         (1..=self.count).map(|number| self.role(number)).collect()
     }
+
+    /// All its texts that may have placeholders.
+    pub fn texts(&self) -> Vec<String> {
+        let mut all = self.program.texts();
+        all.extend(self.setup.iter().flat_map(CommandLine::words));
+        all.extend(self.counters.iter().flat_map(|counters| counters.source.texts()));
+        match &self.ready.sign {
+            ReadySign::Tcp(text) | ReadySign::Http(text) => all.push(text.clone()),
+            ReadySign::Command(line) => all.extend(line.words()),
+            ReadySign::Port | ReadySign::Line(_) | ReadySign::Started => {}
+        }
+        all
+    }
 }
 
 /// How often what a service needs before trials is done.

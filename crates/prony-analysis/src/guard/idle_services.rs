@@ -1,35 +1,28 @@
 //! Whether sums over all services contain servers that only the other one of two variants uses. Services run in the trials of every
 //! variant: where a factor chooses the server that is loaded, the sum of each variant has the idle servers of the others.
 
-use std::collections::BTreeSet;
-
+use super::used_services::{Use, Used};
 use super::variant_trials::VariantTrials;
 use prony_model::metric::{Metric, MetricName};
-use prony_model::service::{ALL, holes};
-use prony_model::spec::{Subject, TrialSpec};
+use prony_model::service::{ALL, ServiceSpec};
 
-/// Why a sum over all services is not compared: that of one variant includes services to which only the other one sends its
-/// operations. What neither addresses, such as a database behind both, both have alike.
+/// Why a sum over all services is not compared: that of one variant includes services that only the other one uses, or it is not
+/// known which it uses. What neither uses, both have alike.
 pub(super) fn unequal(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let is_sum = match name.instance.as_deref() {
         // Beside a program, and in a worker with an embedded store, it is their own.
         None => [baseline, variant].iter().all(|all| all.spec.measures_servers()),
         Some(instance) => instance == ALL,
     };
-    if !is_sum || !is_of_services(name.key.metric) {
+    let has_services = [baseline, variant].iter().any(|all| !all.spec.services.is_empty());
+    if !is_sum || !has_services || !is_of_services(name.key.metric) {
         return None;
     }
-    [(baseline, variant), (variant, baseline)].into_iter().find_map(|(of, other)| {
-        let idle = idle(of.spec, other.spec, &name.phase);
-        let first = idle.first()?;
-        let services = idle.iter().map(|service| format!("`{service}`")).collect::<Vec<_>>().join(", ");
-        let own = MetricName { instance: Some((*first).to_owned()), ..name.clone() };
-        Some(format!(
-            "`{name}` of `{}` includes services that run in its trials too, and that only `{}` uses: {services}. The metrics of each \
-             service, such as `{own}`, are in the tables",
-            of.name, other.name
-        ))
-    })
+    let [ours, theirs] = [baseline, variant].map(|all| (all.name.as_str(), Used::of(all.spec, &name.phase)));
+    let either = [(&ours, &theirs), (&theirs, &ours)];
+    let idle = || either.into_iter().find_map(|(of, other)| idle(of, other, name));
+    let unknown = || either.into_iter().find_map(|(of, _)| unknown(of, name));
+    idle().or_else(unknown)
 }
 
 /// Whether a metric is one of processes, of their memory, or of the files of services.
@@ -40,20 +33,50 @@ fn is_of_services(metric: Metric) -> bool {
     is_level || metric.is_of_process() && !is_time_of_phase
 }
 
-/// The services that run in the trials of a variant unused, and that the other one uses.
-fn idle<'s>(of: &'s TrialSpec, other: &TrialSpec, phase: &str) -> Vec<&'s str> {
-    let (used, theirs) = (used(of, phase), used(other, phase));
-    let names = of.services.iter().map(|service| service.name());
-    names.filter(|name| theirs.contains(*name) && !used.contains(*name)).collect()
+/// A variant's name, and what it uses.
+type Variant<'s> = (&'s str, Used<'s>);
+
+/// Services run in the trials of a variant that the other one is more certain to use.
+fn idle((of, used): &Variant<'_>, (other, theirs): &Variant<'_>, name: &MetricName) -> Option<String> {
+    let uses = |service: &ServiceSpec| {
+        let pairs = used.uses(service.name()).into_iter().zip(theirs.uses(service.name()));
+        pairs.into_iter().find(|(ours, theirs)| ours < theirs)
+    };
+    let first = used.services().iter().find_map(uses)?;
+    let idle: Vec<&str> =
+        used.services().iter().filter(|service| uses(service) == Some(first)).map(ServiceSpec::name).collect();
+    let how = match first {
+        (Use::No, Use::Yes) => "uses",
+        (Use::No, _) => "may use",
+        _ => "is known to use",
+    };
+    Some(format!(
+        "`{name}` of `{of}` includes services that run in its trials too, and that only `{other}` {how}: {}. {}",
+        quoted(idle.iter().copied()),
+        instead(idle[0], name)
+    ))
 }
 
-/// The services to which operations are sent until the end of a phase: memory and files of earlier phases are still there.
-fn used(spec: &TrialSpec, phase: &str) -> BTreeSet<String> {
-    let names = |text: &str| holes(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-    if let Subject::Store(store) = &spec.subject {
-        return store.url.iter().flat_map(|url| names(url)).collect();
-    }
-    let at = spec.phases.iter().position(|found| found.name == phase);
-    let until = &spec.phases[..at.map_or(0, |at| at + 1)];
-    until.iter().filter_map(|phase| phase.action.http()).flat_map(|http| names(&http.server)).collect()
+/// Several services run, and nothing says which of them the variant uses: the other one may use another.
+fn unknown((of, used): &Variant<'_>, name: &MetricName) -> Option<String> {
+    let [first, _, ..] = used.services() else { return None };
+    used.is_unknown().then(|| {
+        format!(
+            "`{name}` of `{of}` adds up {}, and which of them it uses is not known: none is named, as by `{{service.{}.port}}`, in {}. {}",
+            quoted(used.services().iter().map(ServiceSpec::name)),
+            first.name(),
+            used.silent.join(", "),
+            instead(first.name(), name)
+        )
+    })
+}
+
+fn quoted<'s>(names: impl Iterator<Item = &'s str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Which metrics have one service alone.
+fn instead(service: &str, name: &MetricName) -> String {
+    let own = MetricName { instance: Some(service.to_owned()), ..name.clone() };
+    format!("The metrics of each service, such as `{own}`, are in the tables")
 }

@@ -72,3 +72,84 @@ fn sums_are_not_compared_of_stores_that_are_other_services() {
     assert!(why.contains("only `y` uses: `large`"), "{why}");
     assert_eq!(unequal(&small, &large, "write.worker.cpu"), None, "of the clients alone");
 }
+
+/// A variant of a file with these services, and a phase `read` that does this.
+fn with(services: &[&str], does: &str) -> TrialSpec {
+    let of = |text: &&str| format!("[[service]]\n{text}\n");
+    let services: String = services.iter().map(of).collect();
+    checked(&format!("{services}[[phase]]\nname = \"read\"\n{does}\n"))
+}
+
+const SERVERS: [&str; 2] =
+    ["name = \"pg\"\ncommand = [\"pg\", \"{port}\"]", "name = \"mysql\"\ncommand = [\"my\", \"{port}\"]"];
+
+/// The command of a phase was no user of services, so that sums of both servers were compared.
+#[test]
+fn sums_are_not_compared_where_the_command_of_a_phase_names_another_server() {
+    let of = |name: &str| with(&SERVERS, &format!("run = [\"sysbench\", \"--port={{service.{name}.port}}\"]"));
+    let why = unequal(&of("pg"), &of("mysql"), "read.anon.max").unwrap();
+    assert!(why.contains("of `x` includes services") && why.contains("only `y` uses: `mysql`"), "{why}");
+    assert_eq!(unequal(&of("pg"), &of("pg"), "read.anon.max"), None);
+    assert_eq!(unequal(&of("pg"), &of("mysql"), "read.pg.anon.max"), None);
+}
+
+/// Both variants send their requests to `api`, which stores in one database or in the other.
+#[test]
+fn sums_are_not_compared_where_a_used_service_names_another_server() {
+    let requests = "http = { service = \"api\", path = \"/\", requests = 9 }";
+    let of = |database: &str| {
+        let api = format!(
+            "name = \"api\"\ncommand = [\"api\", \"{{port}}\"]\nenv = {{ DB = \"{{service.{database}.url}}\" }}"
+        );
+        with(&[SERVERS[0], SERVERS[1], &api], requests)
+    };
+    let why = unequal(&of("pg"), &of("mysql"), "read.cpu").unwrap();
+    assert!(why.contains("only `y` uses: `mysql`"), "{why}");
+    assert_eq!(unequal(&of("pg"), &of("pg"), "read.cpu"), None);
+}
+
+#[test]
+fn sums_are_not_compared_where_a_client_that_is_a_service_names_another_server() {
+    let of = |database: &str| {
+        let client = format!("name = \"client\"\ncommand = [\"bench\", \"{{service.{database}.port}}\"]");
+        with(&[SERVERS[0], SERVERS[1], &client], "pause = \"1 s\"")
+    };
+    assert!(unequal(&of("pg"), &of("mysql"), "read.cpu").unwrap().contains("only `y` uses: `mysql`"));
+    assert_eq!(unequal(&of("pg"), &of("pg"), "read.cpu"), None);
+}
+
+#[test]
+fn sums_over_several_services_are_not_compared_where_it_is_not_known_which_are_used() {
+    let command = "run = [\"sysbench\", \"--port=3306\"]";
+    let unknown = with(&SERVERS, command);
+    let why = unequal(&unknown, &unknown, "read.anon.max").unwrap();
+    let expected = "`read.anon.max` of `x` adds up `pg`, `mysql`, and which of them it uses is not known: none is named, as by \
+                    `{service.pg.port}`, in `run` of phase `read`. The metrics of each service, such as `read.pg.anon.max`, are in the tables";
+    assert_eq!(why, expected);
+    let one = with(&SERVERS[..1], command);
+    assert_eq!(unequal(&one, &one, "read.anon.max"), None, "there is no other one");
+    let paused = with(&SERVERS, "pause = \"1 s\"");
+    assert_eq!(unequal(&paused, &paused, "read.anon.max"), None, "nothing works in the phase");
+}
+
+#[test]
+fn sums_of_programs_are_compared_where_they_name_the_same_services() {
+    let of = |variable: &str| {
+        let services: String = SERVERS.iter().map(|text| format!("[[service]]\n{text}\n")).collect();
+        checked(&format!("{services}[program.app]\ncommand = [\"app\"]\nenv = {{ DB = \"{variable}\" }}\n"))
+    };
+    let unequal = |x: &TrialSpec, y: &TrialSpec, name: &str| {
+        let ran = record(vec![phase("run", &[])]);
+        variants::unequal_offer(&variant_trials("x", x, &ran), &variant_trials("y", y, &ran), &name.parse().unwrap())
+    };
+    let (pg, mysql, unknown) = (of("{service.pg.url}"), of("{service.mysql.url}"), of("127.0.0.1:3306"));
+    assert!(unequal(&pg, &mysql, "run.all.anon.max").unwrap().contains("only `y` uses: `mysql`"));
+    assert!(unequal(&pg, &unknown, "run.all.cpu").unwrap().contains("only `y` may use: `mysql`"));
+    assert!(
+        unequal(&unknown, &unknown, "run.all.cpu")
+            .unwrap()
+            .contains("none is named, as by `{service.pg.port}`, in program `app`")
+    );
+    assert_eq!(unequal(&pg, &pg, "run.all.anon.max"), None);
+    assert_eq!(unequal(&pg, &mysql, "run.anon.max"), None, "of the program alone");
+}
