@@ -108,6 +108,19 @@ impl ServiceSpec {
         }
         all
     }
+
+    /// Host and port where it listens, where the file says both; `None` where prony chooses the port, or it is not known.
+    pub fn fixed_address(&self) -> Option<(&str, u16)> {
+        match (&self.running, &self.ready.sign) {
+            // Only a server of this machine can be observed.
+            (Some(running), _) => Some(("127.0.0.1", running.port)),
+            (None, ReadySign::Tcp(address)) => {
+                let (host, port) = address.rsplit_once(':')?;
+                Some((host, port.parse().ok()?))
+            }
+            (None, _) => None,
+        }
+    }
 }
 
 /// How often what a service needs before trials is done.

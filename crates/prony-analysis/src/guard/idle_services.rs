@@ -22,7 +22,7 @@ pub(super) fn unequal(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>,
     let either = [(&ours, &theirs), (&theirs, &ours)];
     let idle = || either.into_iter().find_map(|(of, other)| idle(of, other, name));
     let unknown = || either.into_iter().find_map(|(of, _)| unknown(of, name));
-    idle().or_else(unknown)
+    idle().or_else(unknown).or_else(|| elsewhere(&ours, &theirs, name))
 }
 
 /// Whether a metric is one of processes, of their memory, or of the files of services.
@@ -67,6 +67,24 @@ fn unknown((of, used): &Variant<'_>, name: &MetricName) -> Option<String> {
             first.name(),
             used.silent.join(", "),
             instead(first.name(), name)
+        )
+    })
+}
+
+/// The operations of two variants go to different servers, of which it is not known whether they are services.
+fn elsewhere((of, ours): &Variant<'_>, (other, theirs): &Variant<'_>, name: &MetricName) -> Option<String> {
+    let first = [ours, theirs].into_iter().find_map(|used| used.services().first())?.name();
+    let to = |used: &Used<'_>| match used.elsewhere.len() {
+        0 => "services".to_owned(),
+        _ => quoted(used.elsewhere.iter().map(String::as_str)),
+    };
+    (ours.works() && theirs.works() && ours.elsewhere != theirs.elsewhere).then(|| {
+        format!(
+            "the operations of `{of}` go to {}, but those of `{other}` to {}: whether these are servers that `{name}` adds up is not \
+             known, unless the address of a service is written as `{{service.{first}.port}}`. {}",
+            to(ours),
+            to(theirs),
+            instead(first, name)
         )
     })
 }

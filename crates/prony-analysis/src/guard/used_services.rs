@@ -1,5 +1,5 @@
-//! Which services a variant uses, as far as its specification says: requests, commands and programs name services by
-//! placeholders, and services name further ones.
+//! Which services a variant uses, as far as its specification says: requests, commands and programs name services by placeholders
+//! or by the address where one listens, and services name further ones.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +17,9 @@ pub(super) enum Use {
     Yes,
 }
 
+/// Hosts that are this machine.
+const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+
 /// What a variant uses until the end of a phase: memory and files of earlier phases are still there.
 pub(super) struct Used<'s> {
     services: &'s [ServiceSpec],
@@ -27,21 +30,26 @@ pub(super) struct Used<'s> {
     named: BTreeSet<&'s str>,
     /// What works in the phases and names no service, for a message.
     pub(super) silent: Vec<String>,
+    /// The addresses of servers to which operations go, and which are not known to be services.
+    pub(super) elsewhere: BTreeSet<String>,
 }
 
 impl<'s> Used<'s> {
     pub(super) fn of(spec: &'s TrialSpec, phase: &str) -> Self {
         let services = &spec.services;
         let users = users(spec, phase);
-        let is_silent =
-            |user: &&User| !user.texts.iter().any(|text| services.iter().any(|service| names(text, service)));
+        let (silent, elsewhere): (Vec<&User>, Vec<&User>) = users
+            .iter()
+            .filter(|user| !user.texts.iter().any(|text| services.iter().any(|service| names(text, service))))
+            .partition(|user| user.address.is_none());
         let texts = users.iter().flat_map(|user| user.texts.iter().cloned());
         let of_services = services.iter().flat_map(|service| service.texts().into_iter().chain(after(service)));
         Self {
             services,
             reached: closure(services, texts.clone().collect()),
             named: closure(services, texts.chain(of_services).collect()),
-            silent: users.iter().filter(is_silent).map(|user| user.what.clone()).collect(),
+            elsewhere: elsewhere.iter().filter_map(|user| user.address.clone()).collect(),
+            silent: silent.iter().chain(&elsewhere).map(|user| user.what.clone()).collect(),
         }
     }
 
@@ -74,16 +82,24 @@ struct User {
     what: String,
     /// Its texts that may name services.
     texts: Vec<String>,
+    /// Host and port of the server to which it sends operations, where it is no more than that.
+    address: Option<String>,
 }
 
 /// What may use services until the end of a phase. An embedded engine uses none.
 fn users(spec: &TrialSpec, phase: &str) -> Vec<User> {
-    let at_address = |what: String, url: &String| User { what, texts: vec![url.clone()] };
+    let at_address = |what: String, url: &String| {
+        let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        // Without a user and a password.
+        let address = authority.rsplit('@').next().map(str::to_owned);
+        User { what, texts: vec![url.clone()], address }
+    };
     let of_subject = match &spec.subject {
         Subject::Store(store) => store.url.iter().map(|url| at_address("`url` of the store".to_owned(), url)).collect(),
         Subject::Program(program) => {
             let what = format!("program `{}`", program.name);
-            vec![User { what, texts: program.texts() }]
+            vec![User { what, texts: program.texts(), address: None }]
         }
         Subject::Services => Vec::new(),
     };
@@ -94,7 +110,7 @@ fn users(spec: &TrialSpec, phase: &str) -> Vec<User> {
             Action::Http(http) => Some(at_address(format!("`http` of phase `{}`", phase.name), &http.server)),
             Action::Run(run) => {
                 let what = format!("`run` of phase `{}`", phase.name);
-                Some(User { what, texts: run.command.words() })
+                Some(User { what, texts: run.command.words(), address: None })
             }
             _ => None,
         };
@@ -122,7 +138,51 @@ fn closure(services: &[ServiceSpec], mut texts: Vec<String>) -> BTreeSet<&str> {
     found
 }
 
-/// Whether a text names a service.
+/// Whether a text names a service, by a placeholder or by the address where it listens.
 fn names(text: &str, service: &ServiceSpec) -> bool {
-    holes(text).iter().any(|(name, _)| name == service.name())
+    let by_placeholder = holes(text).iter().any(|(name, _)| name == service.name());
+    by_placeholder || service.fixed_address().is_some_and(|address| has_address(text, address))
+}
+
+/// Whether a text has this port, as a number of its own, and before it this host if it has one there: `-p 5432`,
+/// `postgresql://app@localhost:5432/app`.
+fn has_address(text: &str, (host, port): (&str, u16)) -> bool {
+    let port = port.to_string();
+    let same = |other: &str| other == host || [other, host].iter().all(|host| LOOPBACK.contains(host));
+    text.match_indices(&port).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + port.len()..]);
+        let is_part = before.ends_with(|c: char| c.is_ascii_digit() || c == '.')
+            || after.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        let host = before.strip_suffix(':').map(|before| {
+            let is_end = |c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-' | '[' | ']' | ':'));
+            let of_text = before.rsplit(is_end).next().unwrap_or_default();
+            // `[::1]` has colons of its own, and `tcp:localhost:5432` another word before.
+            if of_text.ends_with(']') { of_text } else { of_text.rsplit(':').next().unwrap_or_default() }
+        });
+        !is_part && host.is_none_or(same)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_an_address_by_its_port_and_by_the_host_before_it() {
+        let local = ("127.0.0.1", 5432);
+        for text in [
+            "5432",
+            "--port=5432",
+            "psql -p 5432 -c 'SELECT 1'",
+            "postgresql://a:b@localhost:5432/x",
+            "http://[::1]:5432",
+            "jdbc:postgresql:127.0.0.1:5432",
+        ] {
+            assert!(has_address(text, local), "{text}");
+        }
+        for text in ["15432", "54321", "0.5432", "10.5432.1", "postgresql://a@db.example:5432/x", "127.0.0.1:1", ""] {
+            assert!(!has_address(text, local), "{text}");
+        }
+        assert!(has_address("postgresql://a@db.example:5432/x", ("db.example", 5432)));
+    }
 }

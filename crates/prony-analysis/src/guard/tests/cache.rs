@@ -114,7 +114,8 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
     // The services of a file run in the trials of every variant.
     let idle = TrialSpec { services: server.services.clone(), ..inside.clone() };
     let c = variant_trials("c", &idle, &record);
-    assert!(!why(&c, &b, "put.anon.max").unwrap().contains("compare"));
+    let refused = variants::unequal_offer(&c, &b, &"write.all.anon.max".parse().unwrap()).unwrap();
+    assert!(refused.contains("of `c` includes services") && !why(&c, &b, "put.anon.max").unwrap().contains("compare"));
     assert_eq!(why(&a, &b, "put.fsyncs"), None, "a client has none");
     assert_eq!((why(&a, &a, "put.cpu"), why(&b, &b, "put.cpu")), (None, None));
     let other = variant_trials("c", &not_started, &record);

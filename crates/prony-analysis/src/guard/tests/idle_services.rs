@@ -130,6 +130,9 @@ fn sums_over_several_services_are_not_compared_where_it_is_not_known_which_are_u
     assert_eq!(unequal(&one, &one, "read.anon.max"), None, "there is no other one");
     let paused = with(&SERVERS, "pause = \"1 s\"");
     assert_eq!(unequal(&paused, &paused, "read.anon.max"), None, "nothing works in the phase");
+    let at_port = "name = \"mysql\"\ncommand = [\"my\"]\nready = { tcp = \"127.0.0.1:3306\" }";
+    let known = with(&[SERVERS[0], at_port], command);
+    assert_eq!(unequal(&known, &known, "read.anon.max"), None, "the port is that of a service");
 }
 
 #[test]
@@ -152,4 +155,42 @@ fn sums_of_programs_are_compared_where_they_name_the_same_services() {
     );
     assert_eq!(unequal(&pg, &pg, "run.all.anon.max"), None);
     assert_eq!(unequal(&pg, &mysql, "run.anon.max"), None, "of the program alone");
+}
+
+/// A trial of a store at this address, or of an embedded engine, beside these services.
+fn storing(services: &[&str], url: Option<&str>) -> TrialSpec {
+    let mut found = TrialSpec { services: with(services, "pause = \"1 s\"").services, ..spec("lmdb") };
+    let Subject::Store(store) = &mut found.subject else { panic!("a store") };
+    store.url = url.map(str::to_owned);
+    found
+}
+
+/// The sum of SQLite had an idle PostgreSQL, where the address of PostgreSQL was written as a number.
+#[test]
+fn sums_of_an_embedded_engine_are_not_compared_with_those_of_any_server() {
+    let observed = "name = \"pg\"\nurl = \"http://127.0.0.1:5432\"\nobserve = { pid = 1 }";
+    let url = Some("postgresql://a@localhost:5432/c");
+    for (service, how) in [(observed, "only `y` uses: `pg`"), (SERVERS[0], "only `y` may use: `pg`")] {
+        let (inside, server) = (storing(&[service], None), storing(&[service], url));
+        let why = unequal(&inside, &server, "write.all.anon.max").unwrap();
+        assert!(why.contains(how), "{why}");
+        assert_eq!(unequal(&server, &server, "write.all.anon.max"), None);
+        assert_eq!(unequal(&inside, &inside, "write.all.anon.max"), None);
+    }
+}
+
+#[test]
+fn sums_are_not_compared_of_stores_at_addresses_that_are_not_known_to_be_of_services() {
+    let of = |url| storing(&SERVERS[..1], Some(url));
+    let (one, other) = (of("redis://:secret@127.0.0.1:6379"), of("postgresql://a:secret@127.0.0.1:5432/c"));
+    let why = unequal(&one, &other, "write.anon.max").unwrap();
+    assert!(
+        why.starts_with("the operations of `x` go to `127.0.0.1:6379`, but those of `y` to `127.0.0.1:5432`"),
+        "{why}"
+    );
+    assert_eq!(unequal(&one, &one, "write.anon.max"), None);
+    let several = |url| storing(&SERVERS, Some(url));
+    let same = several("redis://127.0.0.1:6379");
+    let why = unequal(&same, &same, "write.anon.max").unwrap();
+    assert!(why.contains("in `url` of the store. The metrics"), "{why}");
 }
