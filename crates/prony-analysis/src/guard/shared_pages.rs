@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::record::{Completion, PhaseRecord, ProcessSample, TrialRecord};
-use prony_model::service::{ALL, LOAD};
+use prony_model::service::{ALL, LOAD, ServiceSpec};
 use prony_model::spec::{TrialSpec, WORKER};
 use prony_model::units::{Bytes, Nanos};
 use prony_stats::summary;
@@ -36,10 +36,12 @@ pub(super) fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
 }
 
 /// Anonymous memory of processes that together have more of it than their control group ever had of all memory, which counts each
-/// page once: that of pages which a fork has not copied.
+/// page once: that of pages which a fork has not copied. The group is that of the program, its processes and its replicas.
 fn forked(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &str)) -> Option<Finding> {
-    if spec.measures_servers() {
-        // Each service has a group of its own.
+    // Each service has a group of its own, whose peak is in the record only where the service ended the trial: then in place of
+    // that of the program.
+    let may_be_of_service = !spec.services.is_empty() && !record.ending.outcome.is_ok();
+    if spec.measures_servers() || may_be_of_service || of == ALL || is_of_service(spec, of) {
         return None;
     }
     let most = *phase.reading_of(of, MetricKey::gauge(Metric::Anon, Stat::Max))?.measured()?;
@@ -80,6 +82,12 @@ fn finding(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &
     Some(Finding::of(GUARD, Severity::Note, message, hint).in_phase(&phase.name).with(data))
 }
 
+/// Whether a role or an instance is a service, one of its instances or a role in one.
+fn is_of_service(spec: &TrialSpec, role: &str) -> bool {
+    let mut services = spec.services.iter().map(ServiceSpec::name);
+    services.any(|name| role.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
 /// After the name of a metric, the instance to which it belongs.
 fn whose(instance: &str) -> String {
     if instance.is_empty() { String::new() } else { format!(" of `{instance}`") }
@@ -89,14 +97,10 @@ fn whose(instance: &str) -> String {
 /// phase, and all resident memory then.
 fn most_repeated(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &str)) -> Option<(f64, f64)> {
     let (begin, end) = (phase.begin?, phase.end?);
-    let is_of_service = |role: &str| {
-        let mut services = spec.services.iter().map(|service| service.name());
-        services.any(|name| role.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
-    };
     let is_meant = |role: &str| match of {
         ALL => true,
         "" if spec.measures_servers() => role != LOAD && role != WORKER,
-        "" => !is_of_service(role),
+        "" => !is_of_service(spec, role),
         _ => role.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
     };
     let mut instants: BTreeMap<Nanos, Vec<&ProcessSample>> = BTreeMap::new();
@@ -130,7 +134,9 @@ pub(crate) fn counted_repeatedly(
                 _ => false,
             };
             let of = finding.data["instance"].as_str();
-            is_of_metric && finding.phase.as_deref() == Some(&name.phase) && of == Some(instance)
+            // What the program counts repeatedly is in its sum with the services too.
+            let is_in_sum = instance == ALL && finding.guard == FORKED && of == Some("");
+            is_of_metric && finding.phase.as_deref() == Some(&name.phase) && (of == Some(instance) || is_in_sum)
         };
         let found = of.trials.iter().flat_map(|trial| &trial.findings).find(is_meant)?;
         Some(format!("`{}`: {}; {}", of.name, found.message, found.hint))
@@ -162,10 +168,11 @@ pub(crate) fn counted_repeatedly(
 
 #[cfg(test)]
 mod tests {
+    use prony_model::outcome::Outcome;
     use prony_model::reading::Reading;
     use prony_model::record::{MemoryEvidence, MetricKeyText, ProcessSeries};
 
-    use super::super::tests::{phase, record, spec, variant_trials};
+    use super::super::tests::{Engines, phase, record, spec, variant_trials};
     use super::*;
 
     /// A trial whose processes have these bytes of anonymous memory and of files in the midst of the phase, and these figures at
@@ -224,6 +231,43 @@ mod tests {
         for unknown in [of(None), of(Some(326e6))] {
             assert_eq!(refused(&unknown, "load.anon.max"), None);
         }
+    }
+
+    /// A PostgreSQL of 400 MB was said to count pages repeatedly, since a program of 60 MB had a peak of 80 MB.
+    #[test]
+    fn memory_of_services_is_not_judged_by_the_peak_of_the_program() {
+        let beside: TrialSpec = {
+            let text =
+                "[[service]]\nname = \"pg\"\ncommand = [\"pg\", \"{port}\"]\n[program.app]\ncommand = [\"app\"]\n";
+            let raw = prony_experiment::parse(text, "x.toml").unwrap();
+            prony_experiment::check(&raw, &Engines, &Default::default()).unwrap().variants()[0].spec.clone()
+        };
+        let found = |own: f64| {
+            let mut record = trial(&[], &[]);
+            let anon = |bytes| [(MetricKeyText(MetricKey::gauge(Metric::Anon, Stat::Max)), Reading::Measured(bytes))];
+            let instances = [("", own), ("replica.1", own), ("pg", 400e6), ("pg.main", 400e6), (ALL, 400e6 + own)];
+            record.phases[0].readings =
+                instances.into_iter().map(|(name, bytes)| (name.to_owned(), anon(bytes).into())).collect();
+            let peak = Reading::Measured(Bytes::from_bytes(80_000_000));
+            record.conditions.memory = Some(MemoryEvidence { peak, ..MemoryEvidence::default() });
+            record.findings = check(&beside, &record);
+            record
+        };
+        let of = |record: &TrialRecord| -> Vec<String> {
+            record.findings.iter().map(|found| found.data["instance"].as_str().unwrap().to_owned()).collect()
+        };
+        let (small, forked) = (found(60e6), found(335e6));
+        assert_eq!(of(&small), [""; 0]);
+        assert_eq!(of(&forked), ["", "replica.1"]);
+        let mut failed = forked.clone();
+        failed.ending.outcome = Outcome::Failed { code: None };
+        assert_eq!(check(&beside, &failed), [], "the peak may be that of a service which failed");
+        assert!(
+            refused(&forked, "load.all.anon.max").unwrap().contains("`anon.max` is 335.0 MB"),
+            "they are in the sum"
+        );
+        assert_eq!(refused(&forked, "load.pg.anon.max"), None);
+        assert_eq!(refused(&small, "load.all.anon.max"), None);
     }
 
     fn refused(several: &TrialRecord, metric: &str) -> Option<String> {
