@@ -1,10 +1,12 @@
 //! Guards of variants whose trials did not run alike, whatever they measured: nothing of them is compared.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::variant_trials::VariantTrials;
 use super::{percent, run, run_order};
 use prony_model::metric::MetricName;
+use prony_model::number;
 use prony_model::program::REPLICAS;
 use prony_model::record::effective::{BY_TIME, Replica, ReplicaEnd};
 use prony_model::record::{Effective, MetricKeyText, Status, TrialRecord};
@@ -12,8 +14,11 @@ use prony_model::record::{Effective, MetricKeyText, Status, TrialRecord};
 /// By which share the numbers of times may differ that a phase came in a trial: lines may come again by chance.
 const REPEATED: f64 = 0.1;
 
-/// By how much the shares of trials that left processes behind may differ.
-const LEFT_BEHIND: f64 = 0.5;
+/// By how much the shares of trials may differ that ended in a certain way: that left processes behind, or with an exit code.
+const ENDED: f64 = 0.5;
+
+/// How many exit codes of a variant a reason names, the most frequent first.
+const NAMED: usize = 4;
 
 /// Why no metric of two variants is compared.
 pub(crate) fn in_all(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
@@ -23,27 +28,46 @@ pub(crate) fn in_all(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) 
 /// Exit codes that a shell gives for a command that it did not find or could not execute.
 const NOT_EXECUTED: [i32; 2] = [126, 127];
 
-/// The trials of one variant ended with other exit codes than those of the other, which are ignored, and one of the two succeeded, or a
-/// shell did not execute it.
+/// An exit code that is ignored came in a much larger share of the trials of one variant than of the other, or a shell executed nothing
+/// in it. Shares decide: one success among failures is no reason to compare these with what always succeeds. Codes that differ from
+/// trial to trial in both variants, of which none is frequent, say nothing of this kind.
 fn other_exits(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
-    let code = |trial: &&TrialRecord| match trial.program()?.status? {
+    let code = |trial: &TrialRecord| match trial.program()?.status? {
         Status::Exited(code) if trial.ending.outcome.is_ok() => Some(code),
         _ => None,
     };
-    let codes = |of: &VariantTrials<'_>| of.trials.iter().copied().filter_map(|trial| code(&trial)).collect();
-    let [ours, theirs]: [BTreeSet<i32>; 2] = [baseline, variant].map(codes);
-    let decides = |code: &i32| *code == 0 || NOT_EXECUTED.contains(code);
-    let differ = !ours.is_empty() && !theirs.is_empty() && ours.is_disjoint(&theirs);
-    (differ && ours.union(&theirs).any(decides)).then(|| {
-        let list = |codes: &BTreeSet<i32>| codes.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
+    let codes = |of: &VariantTrials<'_>| of.trials.iter().filter_map(|trial| code(trial)).collect::<Vec<i32>>();
+    let [ours, theirs] = [baseline, variant].map(codes);
+    if ours.is_empty() || theirs.is_empty() {
+        return None;
+    }
+    let apart = |one: &[i32]| {
+        let share = |of: &[i32]| of.iter().filter(|code| one.contains(code)).count() as f64 / of.len() as f64;
+        (share(&ours) - share(&theirs)).abs() > ENDED
+    };
+    (ours.iter().chain(&theirs).any(|code| apart(&[*code])) || apart(&NOT_EXECUTED)).then(|| {
         format!(
             "`{}` ended with exit code {}, and `{}` with {}: they did not do the same work",
             baseline.name,
-            list(&ours),
+            listed(&ours),
             variant.name,
-            list(&theirs)
+            listed(&theirs)
         )
     })
+}
+
+/// Exit codes, the most frequent first; with the number of trials of each where there are several.
+fn listed(codes: &[i32]) -> String {
+    let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
+    codes.iter().for_each(|code| *counts.entry(*code).or_default() += 1);
+    let mut counts: Vec<(i32, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    if let [(only, _)] = counts[..] {
+        return only.to_string();
+    }
+    let all = number::count(codes.len() as u64, "trial");
+    let named = counts.iter().take(NAMED).map(|(code, count)| format!("{code} in {count}"));
+    format!("{} of {all}", named.collect::<Vec<_>>().join(" and "))
 }
 
 /// Why a metric is not compared.
@@ -77,7 +101,7 @@ fn repeated(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &s
 fn left_behind(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
     let left = |trial: &TrialRecord| f64::from(trial.program().is_some_and(|program| program.left_behind > 0));
     let [ours, theirs] = [baseline, variant].map(|all| mean(all, left));
-    ((ours - theirs).abs() > LEFT_BEHIND).then(|| {
+    ((ours - theirs).abs() > ENDED).then(|| {
         format!(
             "processes went on when the program had ended in {} of the trials of `{}`, and in {} of those of `{}`: the work of \
              these was not over",
@@ -100,7 +124,7 @@ fn unfinished(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: 
         }
         let left = |trial: &TrialRecord| work_left(trial).get(&(kind, since)).copied().unwrap_or(0.0);
         let [ours, theirs] = [baseline, variant].map(|all| mean(all, left));
-        let apart = (ours - theirs).abs() > LEFT_BEHIND;
+        let apart = (ours - theirs).abs() > ENDED;
         apart.then(|| {
             format!(
                 "{} in `{since}` ({} in a trial of `{}`, {} in one of `{}`): the work of these was not over",
@@ -175,7 +199,7 @@ fn ended_by_prony(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, nam
         replicas.is_some_and(|replicas| replicas.copies.iter().any(is_cut))
     };
     let share = |all: &&VariantTrials<'_>| mean(all, |trial| f64::from(copies(trial)));
-    let with = [baseline, variant].into_iter().find(|all| share(all) > LEFT_BEHIND)?;
+    let with = [baseline, variant].into_iter().find(|all| share(all) > ENDED)?;
     Some(format!(
         "replicas of `{}` were still running when the program had ended, and prony killed them: `{name}` is that of work which was \
          not over",
