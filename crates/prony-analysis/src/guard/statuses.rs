@@ -41,10 +41,12 @@ pub(super) fn differ(
     let (ours, theirs) = (expected(a, baseline)?, expected(b, variant)?);
     let all = |counts: &Counts| counts.values().sum::<f64>();
     let (x, y) = (all(&ours), all(&theirs));
-    let mut classes = ours.keys().chain(theirs.keys()).map(|status| class(*status));
+    let only_reads = only_reads(a) && only_reads(b);
+    let class = |status: &u16| class(*status, only_reads);
+    let mut classes = ours.keys().chain(theirs.keys()).map(class);
     let differs = classes.any(|one| {
         let of = |counts: &Counts| {
-            counts.iter().filter(|(status, _)| class(**status) == one).map(|(_, count)| count).sum::<f64>()
+            counts.iter().filter(|(status, _)| class(status) == one).map(|(_, count)| count).sum::<f64>()
         };
         let share = (of(&ours) + of(&theirs)) / (x + y);
         // A share spreads less than the mean that `noise` is for: by this part of it.
@@ -76,9 +78,21 @@ pub(super) fn same_mix(a: &PhaseSpec, b: &PhaseSpec) -> bool {
 
 type Counts = BTreeMap<u16, f64>;
 
-/// What a status says (RFC 9110, section 15): servers that do the same may answer 200 or 201, and a redirection is something else.
-const fn class(status: u16) -> u16 {
-    status / 100
+/// What a status says (RFC 9110, section 15). Servers that do the same may answer 200 or 201, or redirect by 302 or 303. But 202 says that
+/// nothing is done yet, 206 that a part was sent, and 304 that nothing was. 204 has no content: after a write that is as good as 200, since
+/// a PUT or a DELETE may answer with either, but a read that is answered so read nothing.
+const fn class(status: u16, only_reads: bool) -> u16 {
+    match status {
+        202 | 206 | 304 => status,
+        204 if only_reads => status,
+        _ => status / 100,
+    }
+}
+
+/// Whether no request of a phase may write. Statuses are counted for the whole phase: of a mix that has writes too it is not known which
+/// requests were answered with 204, and those of the writes must not refuse a comparison.
+fn only_reads(phase: &PhaseSpec) -> bool {
+    phase.action.http().is_some_and(|http| !http.may_write())
 }
 
 /// How many answers of each status that requests of the phase expect came in all trials that completed it; `None` where none came.

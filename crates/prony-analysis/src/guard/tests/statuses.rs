@@ -56,6 +56,42 @@ fn statuses_that_differ_by_chance_are_compared() {
     assert!(!compared(of(50.0, 50.0), of(90.0, 10.0)));
 }
 
+/// A server that queued requests, or sent a part of a page, was compared with one that did all of the work.
+#[test]
+fn statuses_that_say_something_else_are_classes_of_their_own() {
+    let unequal = |method: &str, x: u16, y: u16| {
+        let (x, y) = (answered(&[(x, 500.0)]), answered(&[(y, 500.0)]));
+        unequal(&served(method, "requests = 500"), "insert.rate", &x, &y).is_some()
+    };
+    for (method, x, y) in
+        [("POST", 201, 202), ("GET", 200, 206), ("GET", 302, 304), ("GET", 200, 204), ("HEAD", 200, 204)]
+    {
+        assert!(unequal(method, x, y), "{method} {x} {y}");
+    }
+    for (method, x, y) in [("PUT", 200, 204), ("PUT", 201, 204), ("DELETE", 200, 204), ("POST", 302, 303)] {
+        assert!(!unequal(method, x, y), "{method} {x} {y}");
+    }
+}
+
+/// Of such a phase it is not known which requests were answered with 204.
+#[test]
+fn answers_without_content_are_compared_where_some_requests_write() {
+    let with = |method: &str| {
+        let mut spec = served("GET", "requests = 500");
+        let Action::Http(http) = &mut spec.phases[0].action else { panic!("requests") };
+        let kind = |method: &str| RequestKind {
+            name: Some(method.to_owned()),
+            method: method.to_owned(),
+            ..http.kinds[0].clone()
+        };
+        http.kinds = vec![kind("GET"), kind(method)];
+        spec
+    };
+    let (full, without) = (answered(&[(200, 500.0)]), answered(&[(200, 250.0), (204, 250.0)]));
+    assert_eq!(unequal(&with("DELETE"), "insert.rate", &full, &without), None);
+    assert!(unequal(&with("HEAD"), "insert.rate", &full, &without).is_some());
+}
+
 #[test]
 fn nothing_is_compared_after_writes_whose_answers_had_other_statuses() {
     let (stored, redirected) = (answered(STORED), answered(REDIRECTED));
