@@ -123,7 +123,7 @@ impl Counters {
     }
 
     /// The part that no parent inherits when it waits for a process.
-    fn never_inherited(&self) -> Self {
+    pub(crate) fn never_inherited(&self) -> Self {
         Self {
             cpu_wait: self.cpu_wait.clone(),
             switches_voluntary: self.switches_voluntary,
@@ -138,18 +138,15 @@ impl Counters {
 pub(crate) struct Round {
     /// Sum over live processes, each with its waited-for children.
     pub(crate) live: Counters,
-    /// Processes that ended since the last round, with their last counters.
-    pub(crate) ended: Vec<Counters>,
-    /// Minor faults that live processes inherited from children since the last round. Every process that ever ran has
-    /// dozens, so they show whether a parent inherited it.
-    pub(crate) inherited_faults: u64,
+    /// Of processes that ended since the last round, by their last counters, what no live process of the scope has inherited.
+    pub(crate) ended: Counters,
 }
 
 /// Totals of a scope since the sampler began, ended processes included.
 ///
-/// A process that ends and is waited for stays in its parent's counters. One whose parent ignores SIGCHLD does not: its
-/// last known counters are added here, and what it did between its last sample and its end is lost, as is a process
-/// that began and ended between two samples. Time waiting for a CPU and context switches are never inherited, so they
+/// A process that ends and is waited for stays in its parent's counters (see `heirs`). Of one that nobody of the scope
+/// inherits, the last known counters are added here, and what it did between its last sample and its end is lost, as is a
+/// process that began and ended between two samples. Time waiting for a CPU and context switches are never inherited, so they
 /// are banked always.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
@@ -159,18 +156,8 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Adds a round and returns the totals.
-    pub(crate) fn take(&mut self, mut round: Round) -> &Counters {
-        round.ended.sort_by_key(|counters| counters.minor_faults);
-        let mut inherited = round.inherited_faults;
-        for ended in &round.ended {
-            let remainder = if ended.minor_faults <= inherited {
-                inherited -= ended.minor_faults;
-                ended.never_inherited()
-            } else {
-                ended.clone()
-            };
-            self.banked = self.banked.plus(&remainder);
-        }
+    pub(crate) fn take(&mut self, round: Round) -> &Counters {
+        self.banked = self.banked.plus(&round.ended);
         self.total = round.live.plus(&self.banked).at_least(&self.total);
         &self.total
     }
@@ -206,9 +193,8 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.take(live_only(counters(100, 1000, 50, 3).plus(&counters(400, 5000, 70, 9))));
         // The parent now has its own 110 ms, the child's 400 and 20 that no sample observed.
-        let round =
-            Round { live: counters(530, 6500, 130, 4), ended: vec![counters(400, 5000, 70, 9)], inherited_faults: 75 };
-        let total = ledger.take(round);
+        let ended = counters(400, 5000, 70, 9).never_inherited();
+        let total = ledger.take(Round { live: counters(530, 6500, 130, 4), ended });
         assert_eq!(*total, counters(530, 6500, 130, 13));
     }
 
@@ -216,8 +202,7 @@ mod tests {
     fn unreaped_child_is_counted_with_its_last_counters() {
         let mut ledger = Ledger::default();
         ledger.take(live_only(counters(500, 6000, 120, 12)));
-        let round =
-            Round { live: counters(110, 1100, 52, 4), ended: vec![counters(400, 5000, 70, 9)], inherited_faults: 0 };
+        let round = Round { live: counters(110, 1100, 52, 4), ended: counters(400, 5000, 70, 9) };
         assert_eq!(*ledger.take(round), counters(510, 6100, 122, 13));
         assert_eq!(*ledger.take(live_only(counters(120, 1100, 52, 4))), counters(520, 6100, 122, 13));
     }
@@ -226,16 +211,16 @@ mod tests {
     fn counters_are_incomplete_where_children_may_have_used_more() {
         let lost = |unread| Counters { unread: Nanos::from_millis(unread), ..counters(400, 0, 70, 0) };
         let mut ledger = Ledger::default();
-        ledger.take(Round { live: counters(1000, 0, 50, 0), ended: vec![lost(20)], inherited_faults: 0 });
+        ledger.take(Round { live: counters(1000, 0, 50, 0), ended: lost(20) });
         let before = ledger.total().clone();
         assert_eq!(
             (before.unread, before.are_incomplete(None)),
             (Nanos::from_millis(20), None),
             "1.4 % of what was counted"
         );
-        ledger.take(Round { live: counters(1000, 0, 120, 0), ended: vec![lost(20)], inherited_faults: 70 });
+        ledger.take(Round { live: counters(1000, 0, 120, 0), ended: lost(20).never_inherited() });
         assert_eq!(ledger.total().unread, before.unread, "the parent inherited it");
-        ledger.take(Round { live: counters(1000, 0, 120, 0), ended: vec![lost(20)], inherited_faults: 0 });
+        ledger.take(Round { live: counters(1000, 0, 120, 0), ended: lost(20) });
         assert_eq!(ledger.total().are_incomplete(None), None);
         let phase = ledger.total().since(&before);
         assert!(phase.are_incomplete(None).unwrap().to_string().contains("up to 20"), "of 400 ms in the phase");
@@ -244,14 +229,6 @@ mod tests {
         ledger.take(live_only(counters(600, 0, 50, 0)));
         let why = ledger.total().since(&before).are_incomplete(None).unwrap().to_string();
         assert!(why.contains("ignores SIGCHLD"), "{why}");
-    }
-
-    #[test]
-    fn of_two_that_end_only_the_one_inherited_is_left_out() {
-        let mut ledger = Ledger::default();
-        let ended = vec![counters(30, 0, 900, 0), counters(20, 0, 60, 0)];
-        let round = Round { live: counters(25, 0, 65, 0), ended, inherited_faults: 60 };
-        assert_eq!(ledger.take(round).cpu_user, Nanos::from_millis(55));
     }
 
     #[test]
@@ -284,25 +261,6 @@ mod tests {
             prop_assert_eq!(a.plus(&b).since(&b), a.clone());
             prop_assert_eq!(a.plus(&b), b.plus(&a));
             prop_assert_eq!(a.plus(&Counters::default()), a);
-        }
-
-        /// Whatever is inherited or not, no amount that was sampled is lost.
-        #[test]
-        fn ends_lose_nothing(parent in any_counters(), ends in prop::collection::vec((any_counters(), any::<bool>()), 0..6)) {
-            let mut ledger = Ledger::default();
-            let all = ends.iter().fold(parent.clone(), |sum, (child, _)| sum.plus(child));
-            ledger.take(live_only(all.clone()));
-            // Waited-for children pass on everything except waits and switches.
-            let inherited = ends.iter().filter(|(_, waited)| *waited);
-            let live = inherited.clone().fold(parent, |sum, (child, _)| {
-                sum.plus(&Counters { switches_voluntary: 0, ..child.clone() })
-            });
-            let inherited_faults = inherited.map(|(child, _)| child.minor_faults).sum();
-            let ended = ends.iter().map(|(child, _)| child.clone()).collect();
-            let total = ledger.take(Round { live, ended, inherited_faults }).clone();
-            prop_assert!(total.cpu_user >= all.cpu_user);
-            prop_assert_eq!(total.switches_voluntary, all.switches_voluntary);
-            prop_assert!(total.minor_faults >= all.minor_faults);
         }
     }
 }

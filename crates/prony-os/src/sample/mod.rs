@@ -6,6 +6,7 @@
 
 pub mod counters;
 pub mod device;
+mod heirs;
 pub mod parse;
 mod proc_file;
 mod process;

@@ -10,6 +10,7 @@ use prony_model::record::ProcessSample;
 use prony_model::units::{Bytes, Nanos};
 
 use super::counters::Counters;
+use super::heirs::Amounts;
 use super::parse::{self, Memory, Stat};
 use super::proc_file::{ProcFile, ended, read_once};
 use super::snapshot::ProcessSnapshot;
@@ -119,8 +120,8 @@ pub(crate) struct Process {
     pub(crate) observed_at: Nanos,
     /// Its parent when its counters were last read.
     pub(crate) parent: u32,
-    /// The minor faults that it inherited, as far as a ledger has them.
-    banked_faults: Option<u64>,
+    /// What it had inherited by the last round, or when it was found.
+    inherited_before: Amounts,
     /// Its address space when `statm` was last read.
     vsz: Bytes,
     /// File-backed and shared pages when `status` was last read.
@@ -152,7 +153,7 @@ impl Process {
             found_at: Nanos::ZERO,
             observed_at: Nanos::ZERO,
             parent: 0,
-            banked_faults: None,
+            inherited_before: Amounts::default(),
             vsz: Bytes::default(),
             file_and_shared: 0,
             status_at: Nanos::ZERO,
@@ -187,7 +188,7 @@ impl Process {
         let mut counters = self.own(&stat, clock, ask.tick, buffer)?.plus(&inherited);
         counters.ignores_children = memory.is_some_and(|memory| memory.ignores_children);
         if self.last.is_none() {
-            self.found_at = ask.at;
+            (self.found_at, self.inherited_before) = (ask.at, Amounts::of(&inherited));
         }
         (self.observed_at, self.parent, self.command) = (ask.at, stat.parent, stat.command);
         Ok(self.last.insert(Observation { counters, inherited, memory, vsz: self.vsz, threads: stat.threads }))
@@ -215,11 +216,11 @@ impl Process {
         self.counters_at = None;
     }
 
-    /// Minor faults that it has inherited since the last call, or since it was found.
-    pub(crate) fn newly_inherited_faults(&mut self) -> u64 {
-        let Some(now) = self.last.as_ref().map(|last| last.inherited.minor_faults) else { return 0 };
-        let before = self.banked_faults.replace(now);
-        before.map_or(0, |before| now.saturating_sub(before))
+    /// What it has inherited since the last call, or since it was found.
+    pub(crate) fn newly_inherited(&mut self) -> Amounts {
+        let Some(last) = &self.last else { return Amounts::default() };
+        let now = Amounts::of(&last.inherited);
+        now.since(std::mem::replace(&mut self.inherited_before, now))
     }
 
     /// Counters without the waited-for children, but for bytes read and written, which the kernel adds up.

@@ -10,6 +10,7 @@ use prony_model::units::{Bytes, Nanos};
 
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
+use super::heirs::{Kin, bank};
 use super::parse::{GroupCpu, listed};
 use super::proc_file::{ended, read_once};
 use super::process::{Ask, Detail, Observation, Process};
@@ -220,20 +221,28 @@ impl State {
         let all = self.processes.keys().copied().collect();
         let vanished = self.observe(all, ask);
         let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
-        for process in self.processes.values_mut().filter(|process| !vanished.contains(&process.pid)) {
-            let inherited = process.newly_inherited_faults();
+        let mut kin = BTreeMap::new();
+        for (pid, process) in &mut self.processes {
+            let gained = process.newly_inherited();
             // A process that changed while it was read keeps its last reading; the next round reads it in full.
             let Some(observation) = &process.last else { continue };
-            add_live(&mut rounds, process, observation, inherited);
+            let has_vanished = vanished.contains(pid);
+            if !vanished.is_empty() {
+                let (role, runs) = (process.role.clone(), !has_vanished && observation.memory.is_some());
+                kin.insert(*pid, Kin { role, parent: process.parent, runs, gained });
+            }
+            if has_vanished {
+                continue;
+            }
+            add_live(&mut rounds, process, observation);
             let stored = matches!(kind, RoundKind::Round(_) | RoundKind::Snapshot);
             if stored && process.observed_at == at {
                 keep(&mut self.store, process, observation, kind, at);
             }
         }
-        for pid in vanished {
-            self.bury(pid, at, &mut rounds);
-        }
         add_roles(&mut rounds);
+        let ended = vanished.into_iter().filter_map(|pid| Some((pid, self.bury(pid, at)?)));
+        bank(&mut rounds, &ended.collect(), &kin);
         for (scope, round) in rounds {
             self.ledgers.entry(scope).or_default().take(round);
         }
@@ -245,11 +254,12 @@ impl State {
     fn observe(&mut self, mut due: BTreeSet<u32>, ask: Ask) -> BTreeSet<u32> {
         let mut vanished = BTreeSet::new();
         while !due.is_empty() {
-            let mut parents = Vec::new();
+            let (mut parents, mut gone) = (Vec::new(), BTreeSet::new());
             for pid in due {
                 let Some(process) = self.processes.get_mut(&pid) else { continue };
                 if process.observe(ask, &mut self.buffer).is_err_and(|error| ended(&error)) {
                     vanished.insert(pid);
+                    gone.insert(pid);
                     parents.extend(process.last.is_some().then_some(process.parent));
                 }
             }
@@ -262,8 +272,12 @@ impl State {
                 true => parents.into_iter().collect(),
                 false => self.processes.keys().copied().filter(|pid| !vanished.contains(pid)).collect(),
             };
-            // A child is read after its parent: what the parent inherits meanwhile is not counted as the child's too.
-            let read = |process: &&mut Process| heirs.contains(&process.pid) || heirs.contains(&process.parent);
+            // A child is read after its parent: what the parent inherits meanwhile is not counted as the child's too. One whose
+            // parent has ended has another one now, who will inherit.
+            let read = |process: &&mut Process| {
+                let [is_heir, is_child] = [process.pid, process.parent].map(|pid| heirs.contains(&pid));
+                is_heir || is_child || gone.contains(&process.parent)
+            };
             let again = self.processes.values_mut().filter(|process| !vanished.contains(&process.pid)).filter(read);
             let again = again.map(|process| {
                 process.must_be_read();
@@ -294,11 +308,11 @@ impl State {
         }
     }
 
-    /// Hands the last counters of a process that had ended at this instant to its ledger.
-    fn bury(&mut self, pid: u32, at: Nanos, rounds: &mut BTreeMap<String, Round>) {
+    /// Forgets a process that had ended at this instant; its last counters, if it was ever read.
+    fn bury(&mut self, pid: u32, at: Nanos) -> Option<Counters> {
         self.store.ended(pid);
-        let Some(process) = self.processes.remove(&pid) else { return };
-        let Some(mut last) = process.last else { return };
+        let process = self.processes.remove(&pid)?;
+        let mut last = process.last?;
         // Those of a zombie are its last, and what prony starts it waits for itself.
         let is_waited_for = self.roots.iter().any(|root| root.own && root.role == process.role);
         if last.memory.is_some() && !is_waited_for {
@@ -306,7 +320,7 @@ impl State {
             let since = at.since(process.observed_at).as_nanos();
             last.counters.unread = Nanos::from_nanos(since.saturating_mul(threads));
         }
-        rounds.entry(process.role).or_default().ended.push(last.counters);
+        Some(last.counters)
     }
 
     /// A round, and all that is read at snapshots only. Counters come first, the expensive values after them, and the
@@ -504,14 +518,13 @@ fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
 }
 
 /// Adds a live process to its role.
-fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation: &Observation, inherited: u64) {
+fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation: &Observation) {
     // Not `entry`, which needs a copy of the name each time.
     if !rounds.contains_key(&process.role) {
         rounds.insert(process.role.clone(), Round::default());
     }
     let Some(round) = rounds.get_mut(&process.role) else { return };
     round.live = round.live.plus(&observation.counters);
-    round.inherited_faults += inherited;
 }
 
 /// Adds all roles to the tree.
@@ -519,16 +532,14 @@ fn add_roles(rounds: &mut BTreeMap<String, Round>) {
     let mut tree = rounds.remove("").unwrap_or_default();
     for role in rounds.values() {
         tree.live = tree.live.plus(&role.live);
-        tree.ended.extend_from_slice(&role.ended);
-        tree.inherited_faults += role.inherited_faults;
     }
     rounds.insert(String::new(), tree);
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Write};
-    use std::process::{Command, Stdio};
+    use std::io::{BufRead, BufReader, Lines, Write};
+    use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
     use super::*;
     use crate::sample::parse;
@@ -551,14 +562,50 @@ mod tests {
         assert!(lacks("echo; exec sleep 1000") < 200);
     }
 
+    /// A shell with its input and the lines that it prints.
+    fn shell(script: &str) -> (Child, ChildStdin, Lines<BufReader<ChildStdout>>) {
+        let mut shell =
+            Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
+        (shell, input, BufReader::new(output).lines())
+    }
+
+    fn wait_for_sleep(pid: u32) {
+        while !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S ") {
+            std::thread::yield_now();
+        }
+    }
+
+    /// An orphan ends, for which a process outside of the tree waits, and so do children of a shell that no sample showed.
+    #[test]
+    fn counters_of_an_orphan_are_not_taken_for_those_of_other_children() {
+        let waits = "read line; for n in 1 2 3 4 5 6 7 8 9 10; do ls / >/dev/null; done; echo waited; read line";
+        let (mut shell, mut input, mut lines) = shell(waits);
+        let (mut orphan, orphans_input, _) = self::shell("read line");
+        let root = |pid| Root { own: false, ..Root::subject(pid, "worker") };
+        let mut state = State::new(vec![root(shell.id()), root(orphan.id())], Settings::default());
+        [shell.id(), orphan.id()].into_iter().for_each(wait_for_sleep);
+        state.round(RoundKind::Snapshot);
+        let of_orphan = state.processes[&orphan.id()].last.as_ref().unwrap().counters.minor_faults;
+        input.write_all(b"go\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "waited");
+        drop(orphans_input);
+        orphan.wait().unwrap();
+        wait_for_sleep(shell.id());
+        state.round(RoundKind::Snapshot);
+        let stat = parse::stat(&std::fs::read(format!("/proc/{}/stat", shell.id())).unwrap()).unwrap();
+        assert!(stat.minor_faults_children > of_orphan, "{stat:?}, {of_orphan}");
+        let all = stat.minor_faults + stat.minor_faults_children + of_orphan;
+        assert_eq!(state.totals()[""].minor_faults, all);
+        assert!(state.totals()[""].unread > Nanos::ZERO, "nor is it known what it used at last");
+        drop(input);
+        shell.wait().unwrap();
+    }
+
     /// A shell whose counters a round need not read, as it uses little CPU time, has inherited those of a child.
     #[test]
     fn counters_of_a_child_are_in_its_parent_or_on_their_own() {
-        let script = "sh -c 'echo child; read line'; echo reaped; read line";
-        let mut shell =
-            Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (mut input, mut lines) =
-            (shell.stdin.take().unwrap(), BufReader::new(shell.stdout.take().unwrap()).lines());
+        let (mut shell, mut input, mut lines) = shell("sh -c 'echo child; read line'; echo reaped; read line");
         let mut state = State::new(vec![Root::subject(shell.id(), "worker")], Settings::default());
         assert_eq!(lines.next().unwrap().unwrap(), "child");
         state.round(RoundKind::Snapshot);
