@@ -77,14 +77,15 @@ pub(crate) fn watch(
     if matches!(stopped, None | Some(Stopped::Asked)) {
         turn.replicas.wind_up(&mut turn.buffer)?;
     }
-    let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
+    let sampler = observation.sampler;
+    let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer, sampler)?;
     observation.finish(ended.at, replicas.ended);
     let Observation { tracker, snapshots, begin, end, threads, suspensions, settling, polls_took, cut, .. } =
         observation;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
     let (suspensions, settled) = (suspensions.all, settling.over);
-    let worker = turn.worker.map(|worker| worker.ended(ended.status)).transpose()?;
+    let worker = turn.worker.map(|worker| worker.ended(ended.status, sampler)).transpose()?;
     let failed = |phase: &PhaseState| phase.report.as_ref().is_some_and(|report| report.errors > 0);
     let failed = ended.status != Status::Exited(0) || tracker.phases.iter().any(failed);
     let services = turn.services.stop(failed)?;

@@ -142,6 +142,13 @@ impl Sampler {
         self.shared.lock().watch(root);
     }
 
+    /// Removes the root of this number, whose process has ended or is about to be: before it is finished, since its supervisor
+    /// then serves another process, whose tree is none of this sampler's. What is known of its tree is sampled to its end;
+    /// orphans that were not found yet are none any more.
+    pub fn unwatch(&self, pid: u32) {
+        self.shared.lock().unwatch(pid);
+    }
+
     /// Adds counters of sync calls to what snapshots read, under a role.
     pub fn count_syncs(&self, role: impl Into<String>, counters: SyncCounters) {
         self.shared.lock().count_syncs(role.into(), counters);

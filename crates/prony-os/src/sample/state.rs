@@ -137,6 +137,8 @@ pub(crate) struct State {
     /// CPU time that snapshots cost their callers.
     pub(crate) snapshots_cpu: Nanos,
     roots: Vec<Root>,
+    /// Roles of processes that prony started, whose roots may have been removed.
+    own: BTreeSet<String>,
     processes: BTreeMap<u32, Process>,
     finder: Finder,
     ledgers: BTreeMap<String, Ledger>,
@@ -179,6 +181,7 @@ impl State {
             ran: Ran::default(),
             settings,
             snapshots_cpu: Nanos::ZERO,
+            own: roots.iter().filter(|root| root.own).map(|root| root.role.clone()).collect(),
             roots,
             processes: BTreeMap::new(),
             finder: Finder::default(),
@@ -197,8 +200,13 @@ impl State {
     }
 
     pub(crate) fn watch(&mut self, root: Root) {
+        self.own.extend(root.own.then(|| root.role.clone()));
         self.roots.push(root);
         self.finder = Finder::default();
+    }
+
+    pub(crate) fn unwatch(&mut self, pid: u32) {
+        self.roots.retain(|root| root.pid != pid);
     }
 
     pub(crate) fn count_syncs(&mut self, role: String, counters: SyncCounters) {
@@ -314,8 +322,7 @@ impl State {
         let process = self.processes.remove(&pid)?;
         let mut last = process.last?;
         // Those of a zombie are its last, and what prony starts it waits for itself.
-        let is_waited_for = self.roots.iter().any(|root| root.own && root.role == process.role);
-        if last.memory.is_some() && !is_waited_for {
+        if last.memory.is_some() && !self.own.contains(&process.role) {
             let threads = u64::from(last.threads).min(self.processors);
             let since = at.since(process.observed_at).as_nanos();
             last.counters.unread = Nanos::from_nanos(since.saturating_mul(threads));

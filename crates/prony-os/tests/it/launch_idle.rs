@@ -7,8 +7,10 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use prony_model::spec::Limits;
+use prony_model::units::Nanos;
 use prony_os::launch::{End, Launch, LaunchSpec, Launcher, Scratch, Status};
 use prony_os::limits::Group;
+use prony_os::sample::{Root, Sampler, Settings};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::launch_roles::{Running, command, eventually, launcher, left, left_pid, parent_of, release, runs, subject};
@@ -109,6 +111,28 @@ fn supervisor_that_ended_a_daemon_serves_the_next() {
     assert!(!runs(daemon));
     let (end, same) = whole(&launcher, "code", dir.path());
     assert_eq!((end.status, end.killed, end.leftover, same), (Status::Exited(3), None, 0, supervisor));
+}
+
+/// Its orphans are children of its supervisor, and so are the processes that this serves next.
+#[test]
+fn next_process_of_a_supervisor_is_none_of_those_sampled_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let launcher = launcher();
+    let sampler = Sampler::idle(Vec::new(), Settings::default());
+    let pids = || sampler.snapshot().processes.iter().map(|process| process.pid).collect::<Vec<_>>();
+    let (mut running, supervisor) = start(&launcher, subject("daemon", dir.path()));
+    let pid = running.started.pid;
+    sampler.watch(Root { supervisor: running.supervisor(), ..Root::subject(pid, "load.command") });
+    running.wait(None).unwrap().unwrap();
+    assert_eq!(pids(), [left_pid(dir.path(), "daemon")], "an orphan is found after the end of its root");
+    sampler.unwatch(pid);
+    running.finish().unwrap();
+    let (mut next, same) = start(&launcher, subject("sleep", dir.path()));
+    left(dir.path(), "sleep");
+    assert_eq!((pids(), same), (vec![], supervisor));
+    assert_eq!(sampler.glance()["load.command"].unread, Nanos::ZERO, "prony itself has waited for the orphan");
+    next.kill_tree().unwrap();
+    next.finish().unwrap();
 }
 
 /// What a role prints of its own state, by kind.

@@ -12,6 +12,8 @@ use prony_os::sample::{Root, Sampler, Tracepoints};
 pub(crate) struct Beside {
     pub(super) role: String,
     pub(super) process: Box<dyn Process>,
+    /// Its number, once it is sampled.
+    pub(super) sampled: Option<u32>,
 }
 
 impl Beside {
@@ -33,7 +35,7 @@ impl Beside {
         if let Some(pid) = process.suspended() {
             sampler.count_syncs(&role, tracepoints.follow(pid));
         }
-        Ok(Self { role, process })
+        Ok(Self { role, process, sampled: None })
     }
 
     /// What is known of it once it was released; it is sampled from here on.
@@ -47,6 +49,7 @@ impl Beside {
         if self.process.wait(Some(Duration::ZERO))?.is_none() {
             let supervisor = self.process.supervisor();
             sampler.watch(Root { supervisor, ..Root::subject(started.pid, &self.role) });
+            self.sampled = Some(started.pid);
         }
         Ok(started)
     }
@@ -55,7 +58,9 @@ impl Beside {
     ///
     /// # Errors
     /// Where its supervisor cannot be understood.
-    pub(crate) fn finish(self, finished: &mut Finished) -> Result<(), Error> {
+    pub(crate) fn finish(self, finished: &mut Finished, sampler: &Sampler) -> Result<(), Error> {
+        // Before its supervisor can serve others.
+        self.sampled.into_iter().for_each(|pid| sampler.unwatch(pid));
         let (Finished { killed, problems }, _) = self.process.finish()?;
         finished.killed += killed;
         finished.problems.extend(problems.into_iter().map(|problem| format!("`{}`: {problem}", self.role)));

@@ -245,7 +245,7 @@ impl Replicas {
     ///
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
-    pub(crate) fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
+    pub(crate) fn finish(self, buffer: &mut [u8], sampler: &Sampler) -> Result<Replicated, Error> {
         let MemoryReadings { read: memory, pss, .. } = self.memory;
         let mut replicated = Replicated { phase: self.phase, memory, pss, ..Replicated::default() };
         let mut begun = self.begun;
@@ -257,7 +257,7 @@ impl Replicas {
         replicated.ended = last_end(ends).filter(|_| !self.over);
         for mut replica in begun {
             if let Some(beside) = replica.process.take() {
-                beside.finish(&mut replicated.finished)?;
+                beside.finish(&mut replicated.finished, sampler)?;
             }
             replicated.all.extend(replica.ran()?);
         }

@@ -220,11 +220,11 @@ impl<'a> Workers<'a> {
             }
         }
         self.report.commands.insert(index, ran);
-        self.end_command();
+        self.end_command(observation.sampler);
     }
 
-    fn end_command(&mut self) {
-        self.command.take().into_iter().for_each(|command| command.finish(&mut self.report.finished));
+    fn end_command(&mut self, sampler: &Sampler) {
+        self.command.take().into_iter().for_each(|command| command.finish(&mut self.report.finished, sampler));
     }
 
     /// A worker has failed and may still run, or all of them have together: what they do from here on is not part of the
@@ -246,20 +246,20 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     /// Where a supervisor cannot be understood.
-    pub(crate) fn ended(mut self, status: Status) -> Result<Report, Error> {
+    pub(crate) fn ended(mut self, status: Status, sampler: &Sampler) -> Result<Report, Error> {
         if let (ToWorker::Plan { dir, .. }, None | Some(Fault::Closed)) = (&self.plan, &self.report.fault) {
             self.report.fault = disk_full(status, Path::new(dir)).or(self.report.fault);
         }
-        self.end_command();
-        self.end_further(1)?;
+        self.end_command(sampler);
+        self.end_further(1, sampler)?;
         Ok(self.report)
     }
 
     /// Ends the workers from this one on, which may have ended by themselves.
-    fn end_further(&mut self, from: usize) -> Result<(), Error> {
+    fn end_further(&mut self, from: usize, sampler: &Sampler) -> Result<(), Error> {
         for process in self.processes.split_off(from) {
             let number = process.number();
-            let end = process.finish(&mut self.report.finished)?;
+            let end = process.finish(&mut self.report.finished, sampler)?;
             if self.report.failed_replica == Some(number) {
                 self.report.end = end;
             }
@@ -430,7 +430,7 @@ impl<'a> Workers<'a> {
         let first_only =
             next.is_none_or(|next| next.changes_data() || matches!(next.action, Action::Reopen | Action::Evict));
         if first_only && self.processes.len() > 1 {
-            return self.dismiss();
+            return self.dismiss(observation.sampler);
         }
         let wanted = next.map_or(1, |next| next.action.replicas());
         while self.processes.len() < wanted {
@@ -457,7 +457,7 @@ impl<'a> Workers<'a> {
     }
 
     /// Has the further workers close the store and end; whether they have.
-    fn dismiss(&mut self) -> bool {
+    fn dismiss(&mut self, sampler: &Sampler) -> bool {
         let until = match self.dismissed {
             Some(until) => until,
             None => {
@@ -486,7 +486,7 @@ impl<'a> Workers<'a> {
                 }
             }
         }
-        if let Err(error) = self.end_further(1) {
+        if let Err(error) = self.end_further(1, sampler) {
             self.report.finished.problems.push(format!("a further worker: {}", chain(&error)));
         }
         (self.dismissed, self.changed) = (None, true);

@@ -24,6 +24,8 @@ pub(super) struct Command {
     process: Box<dyn Process>,
     group: Group,
     started: Started,
+    /// Its number, once it is sampled.
+    sampled: Option<u32>,
     /// Whether its words may be recorded.
     recorded: bool,
 }
@@ -68,7 +70,7 @@ impl Command {
             sampler.count_syncs(COMMAND, tracepoints.follow(pid));
         }
         counting(&group).into_iter().for_each(|directory| sampler.count_group(COMMAND, directory));
-        Ok(Self { process, group, started: Started::default(), recorded })
+        Ok(Self { process, group, started: Started::default(), sampled: None, recorded })
     }
 
     /// Lets it begin: when it did, or why it did not.
@@ -91,6 +93,7 @@ impl Command {
             let group = self.group.directories().first().map(|directory| directory.to_path_buf());
             let supervisor = self.process.supervisor();
             sampler.watch(Root { group, supervisor, ..Root::subject(self.started.pid, COMMAND) });
+            self.sampled = Some(self.started.pid);
         }
         Ok(self.started.released)
     }
@@ -111,7 +114,9 @@ impl Command {
     }
 
     /// Ends what is left of its tree: it would go on in the phases after this one, and be in none of their metrics.
-    pub(super) fn finish(self, finished: &mut Finished) {
+    pub(super) fn finish(self, finished: &mut Finished, sampler: &Sampler) {
+        // Before its supervisor can serve others.
+        self.sampled.into_iter().for_each(|pid| sampler.unwatch(pid));
         let problems = match self.process.finish() {
             Ok((Finished { killed, problems }, _)) => {
                 finished.killed += killed;

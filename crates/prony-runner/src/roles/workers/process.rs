@@ -130,10 +130,10 @@ impl WorkerProcess {
     ///
     /// # Errors
     /// Where its supervisor cannot be understood.
-    pub(super) fn finish(self, finished: &mut Finished) -> Result<Option<End>, Error> {
+    pub(super) fn finish(self, finished: &mut Finished, sampler: &Sampler) -> Result<Option<End>, Error> {
         let Some(mut beside) = self.process else { return Ok(None) };
         let end = beside.process.kill_tree()?;
-        beside.finish(finished)?;
+        beside.finish(finished, sampler)?;
         Ok(Some(end))
     }
 }
