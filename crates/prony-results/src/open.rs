@@ -1,5 +1,6 @@
 //! Opens or creates the database file and checks its schema.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::{Metadata, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_os::file_modes::file_mode;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior};
 
 use super::names::Names;
 use super::run::RunId;
@@ -41,10 +42,13 @@ impl Identity {
 #[derive(Debug)]
 pub struct Database {
     path: PathBuf,
-    /// The path when it was opened, absolute, and the file that was there then.
+    /// The path when it was opened, absolute, and the file that was there then, by the number that it was last known by.
     file: PathBuf,
-    identity: Option<Identity>,
+    pub(super) identity: Cell<Option<Identity>>,
     connection: Connection,
+    /// Connections that have read the file under other numbers. They are closed after the one above: to close a file takes away
+    /// all locks that this process has on it, unless SQLite knows it by its number.
+    pub(super) readers: RefCell<Vec<Connection>>,
     /// Commits wait for the disk only if the last one that did is so long ago; zero makes each wait.
     patience: Duration,
     synced: Instant,
@@ -89,11 +93,7 @@ impl Database {
         log.push("-wal");
         let logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = if logged {
-            Connection::open_with_flags(file, flags)
-        } else {
-            Connection::open_with_flags(immutable(&file), flags | OpenFlags::SQLITE_OPEN_URI)
-        };
+        let opened = if logged { Connection::open_with_flags(file, flags) } else { read_alone(&file) };
         opened
             .map_err(Fault::Sql)
             .and_then(|connection| {
@@ -116,18 +116,14 @@ impl Database {
         &self.file
     }
 
-    /// The file that was opened.
-    pub(super) fn identity(&self) -> Option<Identity> {
-        self.identity
-    }
-
     fn of(path: &Path, connection: Connection) -> Self {
         let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Self {
             path: path.to_owned(),
-            identity: Identity::of(&file),
+            identity: Cell::new(Identity::of(&file)),
             file,
             connection,
+            readers: RefCell::default(),
             patience: Duration::ZERO,
             synced: Instant::now(),
             unsynced: false,
@@ -211,6 +207,14 @@ impl Database {
         vacuum().map_err(|source| self.failed("return free space to the file system", source))
     }
 
+    /// Writes all of the log into the file that was opened, and waits for the disk; whether that was possible: somebody may be
+    /// reading a state before that.
+    pub(super) fn empties_log(&self) -> bool {
+        let row = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+        let written = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], row);
+        written.is_ok_and(|(busy, in_log, done)| busy == 0 && in_log == done)
+    }
+
     /// Writes with the closure, in one transaction: all of it or nothing.
     pub(super) fn write<T>(
         &mut self,
@@ -256,6 +260,12 @@ fn located(path: &Path) -> Result<PathBuf, Error> {
 
 fn cannot_write(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen))
+}
+
+/// Reads the file itself at the path, without its log, and as if no process changed it.
+pub(super) fn read_alone(file: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(immutable(file), flags)
 }
 
 /// The path as SQLite's URI for a file that no process changes.
