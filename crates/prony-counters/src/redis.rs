@@ -5,7 +5,7 @@
 //!
 //! `CONFIG RESETSTAT` sets all totals to 0 and leaves no trace of that. Where a phase does more than was done before it, its totals are
 //! larger all the same; so all numbers that only grow are looked at in each reading, among them those of each command
-//! (`cmdstat_info`, of which each reading is one): if one went back, all totals have begun anew.
+//! (`cmdstat_info`, of which each reading is one, and one more before the first): if one went back, all totals have begun anew.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -54,6 +54,9 @@ impl Redis {
                 if !address.login.is_empty() {
                     open.ask("AUTH", &address.login, simple)?;
                 }
+                // A command is not counted in its own answer: without one before the first reading, that would have no count
+                // that a reset takes away.
+                open.ask("INFO", &["server".to_owned()], bulk)?;
                 open
             }
         };

@@ -12,13 +12,20 @@ use super::*;
 
 /// A server that answers each connection with the next of these bytes, and closes it; its address.
 fn answering(answers: Vec<Vec<u8>>) -> String {
+    conversing(answers.into_iter().map(|answer| vec![answer]).collect())
+}
+
+/// A server that answers the requests of each connection with the next of these, one after another, and closes it; its address.
+fn conversing(connections: Vec<Vec<Vec<u8>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
-        for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
+        for (answers, stream) in connections.into_iter().zip(listener.incoming()) {
             let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 1_000]);
-            let _ = stream.write_all(&answer);
+            for answer in answers {
+                let _ = stream.read(&mut [0; 1_000]);
+                let _ = stream.write_all(&answer);
+            }
         }
     });
     address
@@ -78,7 +85,8 @@ fn info(commands: u64) -> Vec<u8> {
 
 #[test]
 fn counts_by_another_connection_are_distinguished() {
-    let address = answering(vec![info(10), b"+OK\r\n".to_vec(), info(20)]);
+    // A reading has another before it where it is the first of a connection.
+    let address = conversing(vec![vec![info(10), info(11)], vec![b"+OK\r\n".to_vec()], vec![info(20), info(21)]]);
     let mut source = redis(&address, &["total_commands_processed", "connected_clients"]);
     let first = source.read().unwrap();
     assert_eq!((value(&first, "total_commands_processed"), value(&first, "connected_clients")), (Ok(10.0), Ok(2.0)));
@@ -86,7 +94,7 @@ fn counts_by_another_connection_are_distinguished() {
     let refused = source.read().unwrap_err();
     assert!(refused.to_string().contains("is no text"), "{refused}");
     let again = source.read().unwrap();
-    assert_eq!(value(&again, "total_commands_processed"), Ok(20.0), "no command was sent on this connection before");
+    assert_eq!(value(&again, "total_commands_processed"), Ok(20.0), "one command was sent on this connection before");
     assert_ne!(first.values["connected_clients"], again.values["connected_clients"]);
 }
 
@@ -130,7 +138,7 @@ fn reasons_have_no_parameters_of_a_source() {
 fn operations_and_connections_of_mongodb_are_those_of_its_clients() {
     use crate::mongodb::tests::{answer, status};
     // Of each kind one more at each reading, which is a command too.
-    let address = conversing((0..3).map(|number| answer(status(10 + number, 4))).collect());
+    let address = conversing(vec![(0..3).map(|number| answer(status(10 + number, 4))).collect()]);
     let names = ["opcounters", "commands", "connections", "write_conflicts"].map(str::to_owned).to_vec();
     let mut source = source(&CounterSource::Mongodb(String::new()), &address, names).unwrap();
     for number in 0..3 {
@@ -146,20 +154,6 @@ fn operations_and_connections_of_mongodb_are_those_of_its_clients() {
         assert_eq!(number.since, "process 5 by connection 1");
     }
     assert!(source.read().is_err(), "the server has ended");
-}
-
-/// A server that answers each request of its only connection with the next of these bytes, and closes it; its address.
-fn conversing(answers: Vec<Vec<u8>>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        for answer in answers {
-            let _ = stream.read(&mut [0; 1_000]);
-            let _ = stream.write_all(&answer);
-        }
-    });
-    address
 }
 
 #[test]
