@@ -8,6 +8,8 @@
 //!
 //! The session that reads is one of another database, in which its own statements are counted.
 
+mod settings;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
 
+use self::settings::{COUNTS, Given, STATEMENTS, not_counted};
 use crate::{DEADLINE, Late, Lost, Number, Numbers, Source};
 
 /// The first version whose idle sessions report what is left.
@@ -27,9 +30,6 @@ const IDLE: Duration = Duration::from_millis(10_500);
 
 /// Why numbers of sessions are missing that show neither what they do nor whether they are idle.
 const HIDDEN: &str = "the role may not see sessions of other roles: GRANT pg_read_all_stats";
-
-/// Why numbers are missing that the server does not count.
-const NOT_TRACKED: &str = "the server does not count it: set `track_counts = on`";
 
 /// Entries of statements that were removed took their counts with them.
 const EVICTED: &str =
@@ -80,9 +80,18 @@ impl Postgresql {
             let missing = || Reading::failed(format!("`{name}` is `{}`", text(name)));
             numbers.values.insert(name.clone(), value.map_or_else(|_| missing(), Reading::Measured));
         }
-        if text("counts") == "off" {
-            for name in self.names.iter().filter(|name| postgresql_tracks(name)) {
-                numbers.values.insert(name.clone(), Reading::not_supported(NOT_TRACKED));
+        let tracked: Vec<&String> = self.names.iter().filter(|name| postgresql_tracks(name)).collect();
+        let settings = match !tracked.is_empty() || self.wants(POSTGRESQL_STATEMENTS) {
+            true => open.settings(&text("oid")),
+            false => Ok(Vec::new()),
+        };
+        for name in tracked {
+            let missing = match &settings {
+                Ok(given) => not_counted(&COUNTS, given).map(Reading::not_supported),
+                Err(why) => Some(Reading::failed(why.clone())),
+            };
+            if let Some(missing) = missing {
+                numbers.values.insert(name.clone(), missing);
             }
         }
         if text("hidden") == "t" {
@@ -102,7 +111,8 @@ impl Postgresql {
             }
         }
         if self.wants(POSTGRESQL_STATEMENTS) {
-            let statements = open.statements(&text("oid"), &since).unwrap_or_else(Reading::failed);
+            let statements = settings.and_then(|given| open.statements(&text("oid"), &given, &since));
+            let statements = statements.unwrap_or_else(Reading::failed);
             numbers.values.insert(POSTGRESQL_STATEMENTS.to_owned(), statements);
         }
         self.open = Some(open);
@@ -147,9 +157,21 @@ impl Open {
         Ok(rows.collect())
     }
 
+    /// The settings that sessions of the database with this number may get.
+    fn settings(&self, oid: &str) -> Result<Vec<Given>, String> {
+        let rows = self.row(&settings::query(oid))?;
+        let given = |row: &SimpleQueryRow| Given::of(&|column| row.try_get(column).ok()?.map(str::to_owned));
+        rows.iter().map(given).collect::<Option<_>>().ok_or_else(|| "its settings cannot be read".to_owned())
+    }
+
     /// The statements of the database with this number, where the extension counts them; `false` spares it to read their texts
     /// from a file.
-    fn statements(&self, oid: &str, since: &dyn Fn(&str) -> String) -> Result<Reading<Number>, String> {
+    fn statements(
+        &self,
+        oid: &str,
+        given: &[Given],
+        since: &dyn Fn(&str) -> String,
+    ) -> Result<Reading<Number>, String> {
         let installed = self.row("SELECT 1 FROM pg_extension WHERE extname = 'pg_stat_statements'")?;
         if installed.is_empty() {
             let apart = APART.into_iter().find(|apart| *apart != self.database).unwrap_or(APART[0]);
@@ -162,28 +184,17 @@ impl Open {
         }
         let query = format!(
             "SELECT coalesce(sum(calls), 0) AS calls, (SELECT dealloc FROM pg_stat_statements_info) AS evicted, \
-             (SELECT stats_reset FROM pg_stat_statements_info) AS since, current_setting('pg_stat_statements.track', true) AS track, \
-             current_setting('pg_stat_statements.track_utility', true) AS utility FROM pg_stat_statements(false) WHERE dbid = {oid}"
+             (SELECT stats_reset FROM pg_stat_statements_info) AS since FROM pg_stat_statements(false) WHERE dbid = {oid}"
         );
         let row = self.row(&query)?;
-        let text = |column: &str| row.first()?.try_get(column).ok()?.map(str::to_owned);
-        if let Some(why) = not_counted(text("track").as_deref(), text("utility").as_deref()) {
+        // After the function, which says why where its library was not loaded.
+        if let Some(why) = not_counted(&STATEMENTS, given) {
             return Ok(Reading::not_supported(why));
         }
+        let text = |column: &str| row.first()?.try_get(column).ok()?.map(str::to_owned);
         let value = text("calls").and_then(|calls| calls.parse().ok()).ok_or("`pg_stat_statements` has no sum")?;
         let lost = Some(Lost { amount: text("evicted").unwrap_or_default(), why: EVICTED });
         Ok(Reading::Measured(Number { value, since: since(&text("since").unwrap_or_default()), lost }))
-    }
-}
-
-/// Why `pg_stat_statements` does not count all statements of clients, by its settings.
-fn not_counted(track: Option<&str>, utility: Option<&str>) -> Option<&'static str> {
-    match (track, utility) {
-        (Some("none"), _) => Some("the server does not count statements: set `pg_stat_statements.track = top`"),
-        (_, Some("off")) => Some(
-            "the server does not count statements such as `BEGIN` and `COMMIT`: set `pg_stat_statements.track_utility = on`",
-        ),
-        _ => None,
     }
 }
 
@@ -207,7 +218,7 @@ fn query(database: &str, names: &[String]) -> String {
         "SELECT d.datid AS oid, concat(pg_postmaster_start_time(), ' ', d.stats_reset, ' ', w.stats_reset) AS since, \
          (SELECT coalesce(bool_and(coalesce(state, '') = 'idle' AND state_change < now() - interval '{} ms'), true) \
          FROM pg_stat_activity WHERE datid = d.datid) AS idle, (SELECT bool_or(backend_type IS NULL) \
-         FROM pg_stat_activity WHERE datid = d.datid) AS hidden, current_setting('track_counts') AS counts{columns} \
+         FROM pg_stat_activity WHERE datid = d.datid) AS hidden{columns} \
          FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = '{database}'",
         IDLE.as_millis()
     )
@@ -254,18 +265,10 @@ mod tests {
         let query = query("it's", &["xact_commit".to_owned(), "wal_bytes".to_owned(), "statements".to_owned()]);
         assert!(
             query.ends_with(
-                "AS counts, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
+                "AS hidden, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
             ),
             "{query}"
         );
-    }
-
-    #[test]
-    fn statements_that_settings_leave_out_are_no_zero() {
-        let counted = |track, utility| not_counted(track, utility).is_none();
-        assert!(counted(Some("top"), Some("on")) && counted(Some("all"), Some("on")));
-        assert!(counted(None, None), "an older version has no such setting");
-        assert!(!counted(Some("none"), Some("on")) && !counted(Some("top"), Some("off")));
     }
 
     #[test]

@@ -1,0 +1,145 @@
+//! Tests of PostgreSQL.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use prony_counters::{Numbers, source};
+use prony_model::service::CounterSource;
+
+use crate::server::{Server, are_there};
+use crate::{read, value};
+
+/// Starts a server in `$1` at port `$2`, as user `nobody` where root runs this, which PostgreSQL refuses; ends it with the test.
+const SERVER: &str = r#"
+[ "$(id -u)" = 0 ] && as="setpriv --reuid=65534 --regid=65534 --clear-groups" && chown 65534:65534 "$1"
+cd "$1" || exit 1
+$as initdb -D "$1/data" -U postgres -A trust --no-sync --locale=C -E UTF8 </dev/null >"$1/initdb" 2>&1 || { cat "$1/initdb"; exit 1; }
+$as postgres -D "$1/data" -p "$2" -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off -c autovacuum=off \
+    -c shared_preload_libraries=pg_stat_statements </dev/null >"$1/log" 2>&1 &
+cat >/dev/null
+kill -QUIT $!
+wait
+rm -rf "$1"
+"#;
+
+const NAMES: [&str; 4] = ["xact_commit", "tup_inserted", "temp_files", "statements"];
+
+/// A server with databases `bench` and `other`, and roles `app`, which works in `bench`, and `group`, which begins no sessions.
+struct Postgresql(Server);
+
+impl Postgresql {
+    fn start() -> Self {
+        let address = |port| format!("postgresql://postgres@127.0.0.1:{port}/postgres");
+        let is_ready = |port| psql(&address(port), "SELECT 1").is_some();
+        let server = Self(Server::start("postgresql", SERVER, is_ready));
+        for sql in [
+            "CREATE DATABASE bench",
+            "CREATE DATABASE other",
+            "CREATE ROLE app LOGIN",
+            "CREATE ROLE \"group\"",
+            "CREATE EXTENSION pg_stat_statements",
+        ] {
+            server.sql("postgres", "postgres", sql);
+        }
+        server.sql("bench", "postgres", "CREATE TABLE t (n int); GRANT ALL ON t TO app");
+        server
+    }
+
+    /// Carries out a statement in a session of its own, which reports all that it counted when it ends.
+    fn sql(&self, database: &str, role: &str, sql: &str) -> String {
+        let address = format!("postgresql://{role}@127.0.0.1:{}/{database}", self.0.port);
+        psql(&address, sql).unwrap_or_else(|| panic!("{sql}"))
+    }
+
+    /// What a new session of a role reads of `bench`, once all others have ended.
+    fn numbers_by(&self, role: &str) -> Numbers {
+        let at = format!("host=127.0.0.1 port={} user={role} dbname=bench", self.0.port);
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let names = NAMES.map(str::to_owned).to_vec();
+            let numbers = read(&mut *source(&CounterSource::Postgresql(String::new()), &at, names).unwrap());
+            if numbers.late.is_none() {
+                return numbers;
+            }
+            assert!(Instant::now() < until, "a session never ended");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What is counted while `app` inserts three rows.
+    fn of_three_rows(&self) -> [Result<f64, String>; 4] {
+        let before = self.numbers_by("postgres");
+        self.sql("bench", "app", "INSERT INTO t VALUES (1), (2), (3)");
+        let after = self.numbers_by("postgres");
+        NAMES.map(|name| Ok(value(&after, name)? - value(&before, name)?))
+    }
+}
+
+fn psql(address: &str, sql: &str) -> Option<String> {
+    let output = Command::new("psql").args(["-X", "-q", "-A", "-t", "-d", address, "-c", sql]).output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+}
+
+/// Prony's own session is one of another database and role, and had these settings as the server has them: none of the rows that
+/// `app` inserted was a measured zero.
+#[test]
+fn what_sessions_of_the_database_do_not_count_is_missing() {
+    if !are_there(&["postgres", "initdb", "psql"]) {
+        return;
+    }
+    let server = Postgresql::start();
+    let [transactions, rows, files, statements] = server.of_three_rows();
+    assert!(transactions.unwrap() >= 1.0 && statements.unwrap() >= 1.0);
+    assert_eq!((rows, files), (Ok(3.0), Ok(0.0)));
+    let inserted =
+        || server.sql("bench", "postgres", "SELECT tup_inserted FROM pg_stat_database WHERE datname = 'bench'");
+    let before = inserted();
+    for (whose, setting, by) in [
+        ("DATABASE bench", "track_counts = off", "`track_counts = on` by `ALTER DATABASE`"),
+        ("ROLE app", "track_counts = 'f'", "`track_counts = on` by `ALTER ROLE`"),
+        ("ROLE app IN DATABASE bench", "TRACK_COUNTS = No", "`track_counts = on` by `ALTER ROLE`"),
+        ("ROLE ALL", "track_counts = 0", "`track_counts = on` by `ALTER ROLE ALL`"),
+        ("DATABASE bench", "pg_stat_statements.track = none", "`pg_stat_statements.track = top` by `ALTER DATABASE`"),
+        (
+            "ROLE app",
+            "pg_stat_statements.track_utility = off",
+            "`pg_stat_statements.track_utility = on` by `ALTER ROLE`",
+        ),
+        ("ROLE app", "compute_query_id = off", "`compute_query_id = auto` by `ALTER ROLE`"),
+    ] {
+        server.sql("postgres", "postgres", &format!("ALTER {whose} SET {setting}"));
+        let [transactions, rows, files, statements] = server.of_three_rows();
+        assert!(transactions.unwrap() >= 1.0, "{whose} {setting}");
+        let of_rows = setting.to_lowercase().starts_with("track_counts");
+        for (missing, number) in [(of_rows, rows), (of_rows, files), (!of_rows, statements)] {
+            assert_eq!(number.is_err(), missing, "{whose} {setting}: {number:?}");
+            assert!(number.as_ref().err().is_none_or(|why| why.contains(by)), "{whose} {setting}: {number:?}");
+        }
+        if of_rows {
+            assert_eq!(inserted(), before, "the server itself shows that nothing was inserted");
+        } else {
+            server.sql("bench", "postgres", "SELECT pg_stat_reset()");
+        }
+        server.sql("postgres", "postgres", &format!("ALTER {whose} RESET ALL"));
+    }
+}
+
+#[test]
+fn what_sessions_of_the_database_count_is_read_whatever_another_has() {
+    if !are_there(&["postgres", "initdb", "psql"]) {
+        return;
+    }
+    let server = Postgresql::start();
+    for whose in ["DATABASE other", "ROLE app IN DATABASE other", "ROLE \"group\""] {
+        server.sql("postgres", "postgres", &format!("ALTER {whose} SET track_counts = off"));
+    }
+    assert_eq!(server.of_three_rows()[1], Ok(3.0));
+    let by_another_role = value(&server.numbers_by("app"), "tup_inserted");
+    assert_eq!(by_another_role, value(&server.numbers_by("postgres"), "tup_inserted"), "settings are no secret");
+    // Of the database in which prony's session is.
+    server.sql("postgres", "postgres", "ALTER DATABASE postgres SET track_counts = on");
+    let why = server.of_three_rows()[1].clone().unwrap_err();
+    assert!(why.contains("is not known, since prony's own session has a `track_counts` of its own"), "{why}");
+    server.sql("postgres", "postgres", "ALTER DATABASE bench SET track_counts = on");
+    assert_eq!(server.of_three_rows()[1], Ok(3.0));
+}
