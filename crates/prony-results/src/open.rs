@@ -93,7 +93,7 @@ impl Database {
         log.push("-wal");
         let logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = if logged { Connection::open_with_flags(file, flags) } else { read_alone(&file) };
+        let opened = if logged { Connection::open_with_flags(file, flags) } else { read_without_log(&file) };
         opened
             .map_err(Fault::Sql)
             .and_then(|connection| {
@@ -263,7 +263,7 @@ fn cannot_write(error: &rusqlite::Error) -> bool {
 }
 
 /// Reads the file itself at the path, without its log, and as if no process changed it.
-pub(super) fn read_alone(file: &Path) -> rusqlite::Result<Connection> {
+pub(super) fn read_without_log(file: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     Connection::open_with_flags(immutable(file), flags)
 }

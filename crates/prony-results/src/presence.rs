@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::open::{Database, Identity, read_alone};
+use super::open::{Database, Identity, read_without_log};
 use super::run::RunId;
 use crate::Error;
 
@@ -98,7 +98,7 @@ impl Database {
         if !self.empties_log() {
             return None;
         }
-        let reader = read_alone(self.file()).ok()?;
+        let reader = read_without_log(self.file()).ok()?;
         let found = state(&reader, run);
         self.readers.borrow_mut().push(reader);
         match found {
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn database_that_is_no_longer_at_its_path_is_lost() {
-        let gone = "the file was deleted or moved during the run";
-        assert!(lost(|path| fs::remove_file(path).unwrap()).ends_with(gone));
-        assert!(lost(|path| fs::rename(path, path.with_extension("moved")).unwrap()).ends_with(gone));
+        let deleted = "the file was deleted or moved during the run";
+        assert!(lost(|path| fs::remove_file(path).unwrap()).ends_with(deleted));
+        assert!(lost(|path| fs::rename(path, path.with_extension("moved")).unwrap()).ends_with(deleted));
         assert!(lost(|path| fs::write(path, "").unwrap()).ends_with("the file was truncated during the run"));
         let replaced = |make: &dyn Fn(&Path, &Path)| {
             lost(|path| {

@@ -67,6 +67,17 @@ pub(super) fn named<'s>(spec: &'s TrialSpec, phase: &str) -> Option<&'s PhaseSpe
     spec.phases.iter().find(|each| each.name == phase)
 }
 
+/// Whether two phases send the same kinds of requests, each as often.
+pub(super) fn same_mix(a: &PhaseSpec, b: &PhaseSpec) -> bool {
+    let mix = |phase: &PhaseSpec| -> (bool, Vec<(Option<String>, f64)>) {
+        let Some(http) = phase.action.http() else { return (false, Vec::new()) };
+        let all: f64 = http.kinds.iter().map(|kind| kind.weight).sum();
+        (http.session, http.kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect())
+    };
+    let ((one, a), (other, b)) = (mix(a), mix(b));
+    one == other && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
+}
+
 /// The collections on which depends what a phase does: those of its operations and queries, and where references are checked
 /// those to which their documents refer, and those that refer to them. All of them, where it has no operations.
 pub(super) fn used<'s>(spec: &'s TrialSpec, phase: &PhaseSpec) -> Vec<&'s CollectionSpec> {

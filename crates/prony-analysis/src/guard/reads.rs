@@ -1,7 +1,7 @@
 //! Whether operations found as much in two variants.
 
 use super::variant_trials::VariantTrials;
-use super::{percent, questions, statuses};
+use super::{percent, questions};
 use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
@@ -45,7 +45,7 @@ fn unequal_lengths(
         let mut kinds = phase.action.http()?.kinds.iter();
         kinds.any(|kind| kind.answer.is_none() && !kind.method.eq_ignore_ascii_case("HEAD")).then_some(())
     };
-    unchecked(a).or_else(|| unchecked(b)).filter(|()| is_timed(name) && statuses::same_mix(a, b))?;
+    unchecked(a).or_else(|| unchecked(b)).filter(|()| is_timed(name) && questions::same_mix(a, b))?;
     let of = |all| per_operation(all, (&name.phase, None), Metric::UserBytes);
     let ((ours, x), (theirs, y)) = (of(baseline)?, of(variant)?);
     let difference = (ours - theirs).abs();

@@ -92,14 +92,14 @@ fn carried_over(
     let places = |of: &VariantTrials<'_>| of.trials.iter().copied().map(place).collect::<BTreeSet<Place>>();
     let [of_ours, of_theirs] = [baseline, variant].map(places);
     let kinds = [(baseline, ours, &of_ours, variant, &of_theirs), (variant, theirs, &of_theirs, baseline, &of_ours)];
-    kinds.into_iter().find_map(|(of, values, own, other, others)| {
+    kinds.into_iter().find_map(|(of, values, own, other, of_other)| {
         let after = |before: &BTreeSet<Place>| {
             let follows = |(session, position): &Place| {
                 position.checked_sub(1).is_some_and(|earlier| before.contains(&(*session, earlier)))
             };
             values.iter().filter(|(place, _)| follows(place)).map(|(_, value)| *value).collect::<Vec<f64>>()
         };
-        let (own, foreign) = (after(own), after(others));
+        let (own, foreign) = (after(own), after(of_other));
         let chance = if own.len().min(foreign.len()) < MANY { CHANCE_OF_FEW } else { CHANCE };
         let p = rank_sum_p(&own, &foreign).filter(|p| *p <= chance)?;
         let (typical, after_other) = (median(&own)?, median(&foreign)?);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::questions;
 use super::reads::{WORK, complete, noise};
 use super::variant_trials::VariantTrials;
 use prony_model::metric::{Metric, MetricName};
@@ -35,7 +36,7 @@ pub(super) fn differ(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
     (b, variant): (&PhaseSpec, &VariantTrials<'_>),
 ) -> Option<String> {
-    if !same_mix(a, b) {
+    if !questions::same_mix(a, b) {
         return None;
     }
     let (ours, theirs) = (expected(a, baseline)?, expected(b, variant)?);
@@ -63,17 +64,6 @@ pub(super) fn differ(
             variant.name
         )
     })
-}
-
-/// Whether two phases send the same kinds of requests, each as often.
-pub(super) fn same_mix(a: &PhaseSpec, b: &PhaseSpec) -> bool {
-    let mix = |phase: &PhaseSpec| -> (bool, Vec<(Option<String>, f64)>) {
-        let Some(http) = phase.action.http() else { return (false, Vec::new()) };
-        let all: f64 = http.kinds.iter().map(|kind| kind.weight).sum();
-        (http.session, http.kinds.iter().map(|kind| (kind.name.clone(), kind.weight / all)).collect())
-    };
-    let ((one, a), (other, b)) = (mix(a), mix(b));
-    one == other && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-9)
 }
 
 type Counts = BTreeMap<u16, f64>;

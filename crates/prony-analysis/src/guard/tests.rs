@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use self::answers::{answered, answers};
-use super::disturbances::{Disturbances, disturbed, disturbed_trials};
+use super::disturbances::{Disturbances, STALLED, disturbed, disturbed_trials};
 use super::variants::{self, VariantTrials};
 use super::{Finding, Severity, percent, trial};
 use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
@@ -551,7 +551,6 @@ fn disturbed_trials_are_marked_with_their_signs() {
     assert_eq!(disturbed(&trials.iter().collect::<Vec<_>>()), BTreeSet::from([9]));
     let few: Vec<&TrialRecord> = trials[6..].iter().collect();
     assert_eq!(disturbed_trials(&few).unwrap().severity, Severity::Warning, "1 of 4");
-    let stalled = Finding::of(super::disturbances::STALLED, Severity::Warning, String::new(), "").in_phase("load");
-    trials[2].findings.push(stalled);
+    trials[2].findings.push(Finding::of(STALLED, Severity::Warning, String::new(), ""));
     assert_eq!(disturbed(&trials.iter().collect::<Vec<_>>()), BTreeSet::from([2, 9]));
 }

@@ -290,7 +290,7 @@ fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String
     let unit = name.key.metric.unit();
     let is_of_mix =
         unit == Unit::PerSecond || unit == Unit::Nanos && name.instance.as_deref().and_then(kind_of).is_none();
-    (is_of_mix && !statuses::same_mix(a, b)).then(|| {
+    (is_of_mix && !questions::same_mix(a, b)).then(|| {
         format!(
             "in `{}` they send other mixes of requests: compare the latencies of one kind, such as `{}.kind.NAME.latency.p50`",
             a.name, a.name

@@ -262,12 +262,12 @@ impl State {
     fn observe(&mut self, mut due: BTreeSet<u32>, ask: Ask) -> BTreeSet<u32> {
         let mut vanished = BTreeSet::new();
         while !due.is_empty() {
-            let (mut parents, mut gone) = (Vec::new(), BTreeSet::new());
+            let (mut parents, mut vanished_now) = (Vec::new(), BTreeSet::new());
             for pid in due {
                 let Some(process) = self.processes.get_mut(&pid) else { continue };
                 if process.observe(ask, &mut self.buffer).is_err_and(|error| ended(&error)) {
                     vanished.insert(pid);
-                    gone.insert(pid);
+                    vanished_now.insert(pid);
                     parents.extend(process.last.is_some().then_some(process.parent));
                 }
             }
@@ -284,7 +284,7 @@ impl State {
             // parent has ended has another one now, who will inherit.
             let read = |process: &&mut Process| {
                 let [is_heir, is_child] = [process.pid, process.parent].map(|pid| heirs.contains(&pid));
-                is_heir || is_child || gone.contains(&process.parent)
+                is_heir || is_child || vanished_now.contains(&process.parent)
             };
             let again = self.processes.values_mut().filter(|process| !vanished.contains(&process.pid)).filter(read);
             let again = again.map(|process| {

@@ -147,7 +147,7 @@ struct Kernel {
     is_orderly: bool,
     all: BTreeMap<u32, Modelled>,
     /// Those for which somebody has waited since the last round.
-    gone: BTreeMap<u32, Modelled>,
+    reaped: BTreeMap<u32, Modelled>,
     forked: u32,
     /// What all together have used.
     truth: Counters,
@@ -227,7 +227,7 @@ impl Kernel {
         if let Some(parent) = self.all.get_mut(&one.parent).filter(|parent| parent.waits) {
             parent.inherited = parent.inherited.plus(&one.own).plus(&one.inherited);
         }
-        self.gone.insert(pid, one);
+        self.reaped.insert(pid, one);
     }
 
     /// Reads all processes, or again those that were read before.
@@ -248,16 +248,16 @@ impl Kernel {
         meanwhile.iter().for_each(|step| self.step(step));
         self.read(true);
         let (mut kin, mut ended, mut live) = (BTreeMap::new(), BTreeMap::new(), Counters::default());
-        let gone = std::mem::take(&mut self.gone);
-        for (pid, one, is_gone) in
-            gone.iter().map(|(pid, one)| (pid, one, true)).chain(self.all.iter().map(|(pid, one)| (pid, one, false)))
+        let reaped = std::mem::take(&mut self.reaped);
+        for (pid, one, was_reaped) in
+            reaped.iter().map(|(pid, one)| (pid, one, true)).chain(self.all.iter().map(|(pid, one)| (pid, one, false)))
         {
             let Some(read) = &one.read else { continue };
             let gained = Amounts::of(&read.inherited).since(one.before);
-            let (role, runs) = ("worker".to_owned(), read.runs && !is_gone);
+            let (role, runs) = ("worker".to_owned(), read.runs && !was_reaped);
             kin.insert(*pid, Kin { role, parent: read.parent, runs, gained });
             let last = read.own.plus(&read.inherited);
-            if is_gone {
+            if was_reaped {
                 ended.insert(*pid, last);
             } else {
                 live = live.plus(&last);
