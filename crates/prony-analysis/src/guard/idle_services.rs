@@ -19,6 +19,9 @@ pub(super) fn unequal(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>,
         return None;
     }
     let [ours, theirs] = [baseline, variant].map(|all| (all.name.as_str(), Used::of(all.spec, &name.phase)));
+    if ours.1.says_as(&theirs.1) {
+        return None;
+    }
     let either = [(&ours, &theirs), (&theirs, &ours)];
     let idle = || either.into_iter().find_map(|(of, other)| idle(of, other, name));
     let unknown = || either.into_iter().find_map(|(of, _)| unknown(of, name));

@@ -28,6 +28,8 @@ pub(super) struct Used<'s> {
     /// The services that any service names, whether itself used or not, and those of `reached`. A client that sends operations by
     /// itself may be a service.
     named: BTreeSet<&'s str>,
+    /// All texts that may name services: of what works in the phases, and of services.
+    texts: Vec<String>,
     /// What works in the phases and names no service, for a message.
     pub(super) silent: Vec<String>,
     /// The addresses of servers to which operations go, and which are not known to be services.
@@ -42,12 +44,14 @@ impl<'s> Used<'s> {
             .iter()
             .filter(|user| !user.texts.iter().any(|text| services.iter().any(|service| names(text, service))))
             .partition(|user| user.address.is_none());
-        let texts = users.iter().flat_map(|user| user.texts.iter().cloned());
+        let own: Vec<String> = users.iter().flat_map(|user| user.texts.iter().cloned()).collect();
         let of_services = services.iter().flat_map(|service| service.texts().into_iter().chain(after(service)));
+        let texts: Vec<String> = own.iter().cloned().chain(of_services).collect();
         Self {
             services,
-            reached: closure(services, texts.clone().collect()),
-            named: closure(services, texts.chain(of_services).collect()),
+            reached: closure(services, own),
+            named: closure(services, texts.clone()),
+            texts,
             elsewhere: elsewhere.iter().filter_map(|user| user.address.clone()).collect(),
             silent: silent.iter().chain(&elsewhere).map(|user| user.what.clone()).collect(),
         }
@@ -56,6 +60,11 @@ impl<'s> Used<'s> {
     /// The services that run.
     pub(super) const fn services(&self) -> &'s [ServiceSpec] {
         self.services
+    }
+
+    /// Whether the other variant says the same: whatever the one uses, the other one does.
+    pub(super) fn says_as(&self, other: &Self) -> bool {
+        self.texts == other.texts
     }
 
     /// Whether something works in the phases that may use services, known ones or not.

@@ -121,13 +121,15 @@ fn sums_are_not_compared_where_a_client_that_is_a_service_names_another_server()
 #[test]
 fn sums_over_several_services_are_not_compared_where_it_is_not_known_which_are_used() {
     let command = "run = [\"sysbench\", \"--port=3306\"]";
-    let unknown = with(&SERVERS, command);
-    let why = unequal(&unknown, &unknown, "read.anon.max").unwrap();
+    let (unknown, other) = (with(&SERVERS, command), with(&SERVERS, "run = [\"sysbench\", \"--port=5432\"]"));
+    let why = unequal(&unknown, &other, "read.anon.max").unwrap();
     let expected = "`read.anon.max` of `x` adds up `pg`, `mysql`, and which of them it uses is not known: none is named, as by \
                     `{service.pg.port}`, in `run` of phase `read`. The metrics of each service, such as `read.pg.anon.max`, are in the tables";
     assert_eq!(why, expected);
-    let one = with(&SERVERS[..1], command);
-    assert_eq!(unequal(&one, &one, "read.anon.max"), None, "there is no other one");
+    assert_eq!(unequal(&unknown, &unknown, "read.anon.max"), None, "whichever it is, both use it");
+    let [one, other] =
+        [&unknown, &other].map(|spec| TrialSpec { services: spec.services[..1].to_vec(), ..spec.clone() });
+    assert_eq!(unequal(&one, &other, "read.anon.max"), None, "there is no other one");
     let paused = with(&SERVERS, "pause = \"1 s\"");
     assert_eq!(unequal(&paused, &paused, "read.anon.max"), None, "nothing works in the phase");
     let at_port = "name = \"mysql\"\ncommand = [\"my\"]\nready = { tcp = \"127.0.0.1:3306\" }";
@@ -148,11 +150,9 @@ fn sums_of_programs_are_compared_where_they_name_the_same_services() {
     let (pg, mysql, unknown) = (of("{service.pg.url}"), of("{service.mysql.url}"), of("127.0.0.1:3306"));
     assert!(unequal(&pg, &mysql, "run.all.anon.max").unwrap().contains("only `y` uses: `mysql`"));
     assert!(unequal(&pg, &unknown, "run.all.cpu").unwrap().contains("only `y` may use: `mysql`"));
-    assert!(
-        unequal(&unknown, &unknown, "run.all.cpu")
-            .unwrap()
-            .contains("none is named, as by `{service.pg.port}`, in program `app`")
-    );
+    let why = unequal(&of("127.0.0.1:5432"), &unknown, "run.all.cpu").unwrap();
+    assert!(why.contains("none is named, as by `{service.pg.port}`, in program `app`"), "{why}");
+    assert_eq!(unequal(&unknown, &unknown, "run.all.cpu"), None);
     assert_eq!(unequal(&pg, &pg, "run.all.anon.max"), None);
     assert_eq!(unequal(&pg, &mysql, "run.anon.max"), None, "of the program alone");
 }
@@ -190,7 +190,8 @@ fn sums_are_not_compared_of_stores_at_addresses_that_are_not_known_to_be_of_serv
     );
     assert_eq!(unequal(&one, &one, "write.anon.max"), None);
     let several = |url| storing(&SERVERS, Some(url));
-    let same = several("redis://127.0.0.1:6379");
-    let why = unequal(&same, &same, "write.anon.max").unwrap();
+    let [one, other] = ["redis://127.0.0.1:6379", "redis://127.0.0.1:6380"].map(several);
+    assert_eq!(unequal(&one, &one, "write.anon.max"), None);
+    let why = unequal(&one, &other, "write.anon.max").unwrap();
     assert!(why.contains("in `url` of the store. The metrics"), "{why}");
 }
