@@ -67,10 +67,13 @@ impl Redis {
 
     /// Notices whether totals began anew since the last reading.
     fn compare(&mut self, text: &str) {
-        let now = growing(text);
-        let least = |name: &str, last: f64| if name == OWN { last + 1.0 } else { last };
-        let went_back = |(name, last): (&String, &f64)| now.get(name).copied().unwrap_or(0.0) < least(name, *last);
+        let mut now = growing(text);
+        let went_back = |(name, last): (&String, &f64)| now.get(name).copied().unwrap_or(0.0) < *last;
         self.resets += u64::from(self.known.iter().any(went_back));
+        // This answer is counted in the next one, if commands are: also where a reset has left no count.
+        if now.keys().any(|name| name.starts_with(COMMAND)) {
+            *now.entry(OWN.to_owned()).or_default() += 1.0;
+        }
         self.known = now;
     }
 }
@@ -133,6 +136,9 @@ const GROWING: [&str; 9] = [
     "uptime_in_seconds",
 ];
 
+/// The begin of the names of numbers of calls.
+const COMMAND: &str = "cmdstat_";
+
 /// The number of calls of the command that reads.
 const OWN: &str = "cmdstat_info";
 
@@ -140,7 +146,7 @@ const OWN: &str = "cmdstat_info";
 fn growing(text: &str) -> BTreeMap<String, f64> {
     let pairs = text.lines().filter_map(|line| line.trim_end().split_once(':'));
     let number = |(name, value): (&str, &str)| {
-        let calls = value.strip_prefix("calls=").filter(|_| name.starts_with("cmdstat_"));
+        let calls = value.strip_prefix("calls=").filter(|_| name.starts_with(COMMAND));
         let value = match calls {
             Some(calls) => calls.split(',').next()?,
             None if GROWING.contains(&name) => value,

@@ -8,6 +8,7 @@ const VALUES: &[(&str, &str)] = &[
     ("after", r#"["db"]"#),
     ("also", r#"["log"]"#),
     ("answer", r#"{ rows = '"total":(\d+)' }"#),
+    ("answer.any", "true"),
     ("answer.digest", "true"),
     ("answer.match", r#"'"ok":true'"#),
     ("answer.rows", r#"'<node '"#),

@@ -129,7 +129,7 @@ impl fmt::Display for Remark {
             Self::Stalled { longest, total } => {
                 write!(f, "a thread of the load generator did not run for at least {total}")?;
                 if longest < total {
-                    write!(f, " in all, {longest} at a time,")?;
+                    write!(f, " in all, the longest time at least {longest},")?;
                 }
                 f.write_str(
                     " although it had something to do (it was stopped, had no processor, or waited for a disk): ",
@@ -190,8 +190,7 @@ mod tests {
         assert!(
             said(1_004, 1_004).starts_with("a thread of the load generator did not run for at least 1.004 s although")
         );
-        let several =
-            "a thread of the load generator did not run for at least 1.500 s in all, 900.00 ms at a time, although";
+        let several = "a thread of the load generator did not run for at least 1.500 s in all, the longest time at least 900.00 ms, although";
         assert!(said(900, 1_500).starts_with(several), "{}", said(900, 1_500));
     }
 

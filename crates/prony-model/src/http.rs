@@ -101,6 +101,12 @@ impl HttpSpec {
 }
 
 impl RequestKind {
+    /// Whether another kind sends the same requests, whatever it expects of the answers.
+    pub fn sends_as(&self, other: &Self) -> bool {
+        (&self.method, &self.path, &self.headers, &self.body)
+            == (&other.method, &other.path, &other.headers, &other.body)
+    }
+
     /// All its texts.
     pub fn texts(&self) -> impl Iterator<Item = &Template> {
         let of_body: Vec<&Template> = match &self.body {

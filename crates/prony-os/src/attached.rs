@@ -54,8 +54,8 @@ impl Attached {
                 Self { pid, group: Some(PathBuf::from(path)) }
             }
             Observed::Container(name) => {
-                let pid = of_container(&CONTAINERS, name)?;
-                Self { pid, group: group_with(pid) }
+                let (pid, id) = of_container(&CONTAINERS, name)?;
+                Self { pid, group: Some(group_of(pid, &id, counting_cpu(pid))?) }
             }
         };
         if !Path::new(&format!("/proc/{}", found.pid)).exists() {
@@ -122,25 +122,39 @@ impl Attached {
 /// Programs that know containers, the first of which is asked that this machine has.
 const CONTAINERS: [&str; 2] = ["docker", "podman"];
 
-/// The first process of a container, of these programs.
-fn of_container(programs: &[&str], name: &str) -> Result<u32, String> {
-    let mut found = Err(format!("none of the programs that know containers is installed: {}", programs.join(", ")));
+/// The first process of a container and its identifier, of the first of these programs that knows it.
+fn of_container(programs: &[&str], name: &str) -> Result<(u32, String), String> {
+    let mut why = Vec::new();
     for program in programs {
-        let words = ["inspect", "--type", "container", "--format", "{{.State.Pid}}", "--", name];
+        let words = ["inspect", "--type", "container", "--format", "{{.State.Pid}} {{.Id}}", "--", name];
         let Ok(output) = Command::new(program).args(words).stdin(Stdio::null()).output() else { continue };
         let said = String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr });
-        found = match said.trim().parse() {
-            Ok(0) => Err(format!("the container `{name}` does not run")),
-            Ok(pid) => return Ok(pid),
-            Err(_) => Err(format!("`{program} inspect` knows no container `{name}`: {}", said.trim())),
-        };
+        match said.trim().split_once(' ').map(|(pid, id)| (pid.parse(), id)) {
+            Some((Ok(0), _)) => return Err(format!("the container `{name}` does not run")),
+            Some((Ok(pid), id)) if !id.contains(' ') => return Ok((pid, id.to_owned())),
+            _ => why.push(format!("`{program} inspect` knows no container `{name}`: {}", said.trim())),
+        }
     }
-    found
+    if why.is_empty() {
+        return Err(format!("none of the programs that know containers is installed: {}", programs.join(", ")));
+    }
+    Err(why.join("; "))
 }
 
-/// The directory of the control group of a process that counts CPU time, where it is seen from here.
-fn group_with(pid: u32) -> Option<PathBuf> {
-    counting_cpu(pid).find(|group| members(group).is_ok_and(|all| all.contains(&pid)))
+/// The directory of the control group of a container that counts CPU time: the one that is named after it, since its first process
+/// may have put itself into one below that.
+///
+/// # Errors
+/// In words, where the process is in no such group: it is another one, as of a container on another machine.
+fn group_of(pid: u32, id: &str, groups: impl Iterator<Item = PathBuf>) -> Result<PathBuf, String> {
+    let is_named = |group: &Path| group.file_name().is_some_and(|name| name.to_string_lossy().contains(id));
+    let of = |group: PathBuf| Some(group.ancestors().find(|group| is_named(group))?.to_owned());
+    groups.into_iter().find_map(of).ok_or_else(|| {
+        format!(
+            "process {pid} is in no control group that is named after the container {id}, so that it may be another one: is the \
+             container on another machine, or without a group of its own? Observe it by `pid`"
+        )
+    })
 }
 
 /// The begin of a word that names a control group, where another is the number of a process.
@@ -248,17 +262,25 @@ mod tests {
     fn containers_are_found_by_their_names() {
         let directory = tempfile::tempdir().unwrap();
         let docker = directory.path().join("docker");
-        let script = "#!/bin/sh\ncase \"$7\" in up) echo 4711;; down) echo 0;; *) echo \"No such container: $7\" >&2; exit 1;; esac\n";
+        let script = "#!/bin/sh\ncase \"$7\" in up) echo 4711 abc12;; down) echo 0 abc13;; *) echo \"No such container: $7\" >&2; exit 1;; esac\n";
         fs::write(&docker, script).unwrap();
         fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let find = |name| of_container(&["/none/podman", docker.to_str().unwrap()], name);
-        assert_eq!(find("up"), Ok(4711));
+        assert_eq!(find("up"), Ok((4711, "abc12".to_owned())));
         assert_eq!(find("down"), Err("the container `down` does not run".to_owned()));
         assert!(find("x").unwrap_err().ends_with("knows no container `x`: No such container: x"));
         let none = of_container(&["/none/docker"], "up").unwrap_err();
         assert!(none.starts_with("none of the programs that know containers is installed"), "{none}");
-        let own = std::process::id();
-        assert!(group_with(own).is_none_or(|group| members(&group).unwrap().contains(&own)));
+        let group = |path: &str| group_of(4711, "abc12", [PathBuf::from("/other"), PathBuf::from(path)].into_iter());
+        assert_eq!(group("/c/docker/abc12"), Ok(PathBuf::from("/c/docker/abc12")));
+        let scope = "/c/system.slice/docker-abc12.scope";
+        assert_eq!(
+            group(&format!("{scope}/init.scope")),
+            Ok(PathBuf::from(scope)),
+            "its service manager is in one below"
+        );
+        let why = group("/c/user.slice/session-1.scope").unwrap_err();
+        assert!(why.contains("4711 is in no control group that is named after the container abc12"), "{why}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::variant_trials::VariantTrials;
 use super::{percent, questions};
-use prony_model::http::kind_of;
+use prony_model::http::{HttpSpec, kind_of};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Completion, PhaseRecord};
@@ -22,8 +22,15 @@ const MISSES: f64 = 0.01;
 /// where other requests were sent, by as much more than [`WORK`] at most.
 const ROWS: f64 = 0.10;
 
-/// By how many bytes for each request its bodies may differ, whatever share of them that is: an identifier has other digits.
-const FEW_BYTES: f64 = 16.0;
+/// By how many bytes answers may differ in the mean, whatever share of them that is: an identifier has other digits. Those to requests
+/// with bodies, whose lengths are counted together, may say more of the same.
+const FEW_BYTES: [f64; 2] = [16.0, 64.0];
+
+/// From so many bytes on an answer of less than half of them is no other way to say the same.
+const SOME_BYTES: f64 = 8.0;
+
+/// From this share of errors on, whose answers are counted too, lengths say nothing of those that were expected.
+const MANY_ERRORS: f64 = 0.01;
 
 /// Why times of operations are not compared that did other work.
 pub(super) fn unequal(
@@ -34,26 +41,40 @@ pub(super) fn unequal(
     unequal_rows(ours, theirs, name).or_else(|| unequal_lengths(ours, theirs, name))
 }
 
-/// The bodies of answers to the same requests had other lengths, and the file does not say what a right answer is: one of the servers may
-/// answer with a part, with nothing or with an error's text.
+/// The answers to the same requests had other lengths, and the file does not say what a right answer is: one of the servers may answer
+/// with a part, with nothing or with an error's text.
 fn unequal_lengths(
     (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
     (b, variant): (&PhaseSpec, &VariantTrials<'_>),
     name: &MetricName,
 ) -> Option<String> {
-    let unchecked = |phase: &PhaseSpec| {
-        let mut kinds = phase.action.http()?.kinds.iter();
-        kinds.any(|kind| kind.answer.is_none() && !kind.method.eq_ignore_ascii_case("HEAD")).then_some(())
+    let (asked, other) = (a.action.http()?, b.action.http()?);
+    let unchecked = |http: &HttpSpec| {
+        http.kinds.iter().any(|kind| kind.answer.is_none() && !kind.method.eq_ignore_ascii_case("HEAD"))
     };
-    unchecked(a).or_else(|| unchecked(b)).filter(|()| is_timed(name) && questions::same_mix(a, b))?;
-    let of = |all| per_operation(all, (&name.phase, None), Metric::UserBytes);
-    let ((ours, x), (theirs, y)) = (of(baseline)?, of(variant)?);
-    let difference = (ours - theirs).abs();
-    (difference > FEW_BYTES.max((ROWS + noise(x, y)) * ours.max(theirs))).then(|| {
+    let same = questions::same_mix(a, b)
+        && baseline.spec.data == variant.spec.data
+        && asked.kinds.iter().zip(&other.kinds).all(|(x, y)| x.sends_as(y));
+    if !same || !is_timed(name) || !(unchecked(asked) || unchecked(other)) {
+        return None;
+    }
+    let of = |all, metric| per_operation(all, (&name.phase, None), metric);
+    let fails = |all| of(all, Metric::Errors).is_some_and(|(errors, _)| errors > MANY_ERRORS);
+    if fails(baseline) || fails(variant) {
+        return None;
+    }
+    let ((ours, x), (theirs, y)) = (of(baseline, Metric::UserBytes)?, of(variant, Metric::UserBytes)?);
+    let (difference, longer, by_chance) = ((ours - theirs).abs(), ours.max(theirs), noise(x, y));
+    let sends = asked.kinds.iter().any(|kind| kind.body.is_some());
+    // Both sent the same bodies, so that what differs is what they received.
+    let least = if sends { 0.0 } else { ROWS };
+    let is_part = !sends && longer >= SOME_BYTES && difference > (0.5 + by_chance) * longer;
+    (is_part || difference > FEW_BYTES[usize::from(sends)].max((least + by_chance) * longer)).then(|| {
         let shown = |bytes: f64| number::quantity(bytes, Unit::Bytes);
+        let what = if sends { "the bodies of a request and its answer have" } else { "the body of an answer has" };
         format!(
-            "the bodies of a request and its answer have {} in `{}`, but {} in `{}`, and nothing says what a right answer is: check it \
-             with `answer = {{ match = \"...\" }}`, or `--match` of `load`, and they are compared",
+            "{what} {} in `{}`, but {} in `{}`, and the file does not say what a right answer is: check it with `answer = {{ match = \
+             \"...\" }}`, or say that any is with `answer = {{ any = true }}`, and they are compared",
             shown(ours),
             baseline.name,
             shown(theirs),

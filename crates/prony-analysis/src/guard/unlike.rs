@@ -17,6 +17,10 @@ const REPEATED: f64 = 0.1;
 /// By how much the shares of trials may differ that ended in a certain way: that left processes behind, or with an exit code.
 const ENDED: f64 = 0.5;
 
+/// By how much the shares of trials may differ that succeeded, or in which a shell executed nothing, though exit codes are ignored: the
+/// work of the others is another.
+const SUCCEEDED: f64 = 0.1;
+
 /// How many exit codes of a variant a reason names, the most frequent first.
 const NAMED: usize = 4;
 
@@ -41,11 +45,20 @@ fn other_exits(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Opt
     if ours.is_empty() || theirs.is_empty() {
         return None;
     }
-    let apart = |one: &[i32]| {
-        let share = |of: &[i32]| of.iter().filter(|code| one.contains(code)).count() as f64 / of.len() as f64;
-        (share(&ours) - share(&theirs)).abs() > ENDED
+    let apart = |one: &[i32], most: f64| {
+        let count = |of: &[i32]| of.iter().filter(|code| one.contains(code)).count() as f64;
+        let (x, y, n, m) = (count(&ours), count(&theirs), ours.len() as f64, theirs.len() as f64);
+        let all = (x + y) / (n + m);
+        // Shares differ by chance: by less than this in 95 of 100 cases.
+        let by_chance = 2.0 * (all * (1.0 - all) * (1.0 / n + 1.0 / m)).sqrt();
+        (x / n - y / m).abs() > most.max(by_chance.min(ENDED))
     };
-    (ours.iter().chain(&theirs).any(|code| apart(&[*code])) || apart(&NOT_EXECUTED)).then(|| {
+    let other_work = || apart(&[0], SUCCEEDED) || apart(&NOT_EXECUTED, SUCCEEDED);
+    // Of codes that the file lists as success it says what they mean.
+    let are_listed =
+        [baseline, variant].iter().all(|all| all.spec.subject.program().is_some_and(|p| !p.success.is_empty()));
+    let other_code = || !are_listed && ours.iter().chain(&theirs).any(|code| apart(&[*code], ENDED));
+    (other_work() || other_code()).then(|| {
         format!(
             "`{}` ended with exit code {}, and `{}` with {}: they did not do the same work",
             baseline.name,

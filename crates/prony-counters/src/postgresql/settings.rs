@@ -8,14 +8,14 @@
 //! What a session sets itself is not seen. For these settings it has to be one of a superuser.
 
 /// What reads the values that sessions of the database with this number may get. `server` is whether prony's own session has the
-/// value from the server itself, and `role` the number of a role or 0.
+/// value from the server itself, and `role` the name of a role or nothing.
 pub(super) fn query(database: &str) -> String {
     let names: Vec<String> = COUNTS.iter().chain(&STATEMENTS).map(|needed| format!("'{}'", needed.name)).collect();
     let names = names.join(", ");
     format!(
         "SELECT name, setting AS value, source IN ('default', 'environment variable', 'configuration file', 'command line', \
          'override') AS server, NULL AS here, NULL AS role FROM pg_settings WHERE name IN ({names}) UNION ALL \
-         SELECT lower(split_part(given, '=', 1)), substr(given, strpos(given, '=') + 1), NULL, setdatabase <> 0, setrole \
+         SELECT lower(split_part(given, '=', 1)), substr(given, strpos(given, '=') + 1), NULL, setdatabase <> 0, CASE setrole WHEN 0 THEN '' ELSE setrole::regrole::text END \
          FROM pg_db_role_setting, unnest(setconfig) AS given WHERE setdatabase IN (0, {database}) \
          AND lower(split_part(given, '=', 1)) IN ({names}) \
          AND (setrole = 0 OR EXISTS (SELECT FROM pg_roles WHERE oid = setrole AND rolcanlogin))"
@@ -63,7 +63,7 @@ fn is_off(value: &str) -> bool {
     value == "0" || begins("off", 2) || begins("false", 1) || begins("no", 1)
 }
 
-/// Where a value is given; of roles by their numbers.
+/// Where a value is given; of roles by their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
     Server,
@@ -89,8 +89,8 @@ impl Given {
         let scope = match (column("server").as_deref(), column("here").as_deref(), column("role")) {
             (Some("t"), ..) => Scope::Server,
             (Some(_), ..) => Scope::Own,
-            (None, Some("t"), Some(role)) if role == "0" => Scope::Database,
-            (None, Some(_), Some(role)) if role == "0" => Scope::Everybody,
+            (None, Some("t"), Some(role)) if role.is_empty() => Scope::Database,
+            (None, Some(_), Some(role)) if role.is_empty() => Scope::Everybody,
             (None, Some("t"), Some(role)) => Scope::RoleHere(role),
             (None, _, role) => Scope::Role(role?),
         };
@@ -127,11 +127,12 @@ impl Needed {
             }
         }
         let of_role = |given: &Given| match &given.scope {
-            Scope::RoleHere(_) => !(self.counts)(&given.value),
-            Scope::Role(role) => in_scope(&Scope::RoleHere(role.clone())).is_none() && !(self.counts)(&given.value),
-            _ => false,
+            Scope::RoleHere(role) => Some(role.clone()),
+            Scope::Role(role) => Some(role.clone()).filter(|role| in_scope(&Scope::RoleHere(role.clone())).is_none()),
+            _ => None,
         };
-        own().any(of_role).then(|| why(" in sessions of a role", " by `ALTER ROLE`"))
+        let role = own().filter(|given| !(self.counts)(&given.value)).find_map(of_role)?;
+        Some(why(&format!(" in sessions of role `{role}`"), " by `ALTER ROLE`"))
     }
 }
 
@@ -166,7 +167,7 @@ mod tests {
     fn a_role_that_does_not_count_is_a_reason() {
         let [role, here] = [Scope::Role("5".to_owned()), Scope::RoleHere("5".to_owned())];
         let server = ("on", Scope::Server);
-        let why = "the server does not count it in sessions of a role: set `track_counts = on` by `ALTER ROLE`";
+        let why = "the server does not count it in sessions of role `5`: set `track_counts = on` by `ALTER ROLE`";
         assert_eq!(lacks([server.clone(), ("off", role.clone())]), why);
         assert_eq!(lacks([server.clone(), ("off", here.clone())]), why);
         assert_eq!(lacks([server.clone(), ("on", role.clone()), ("off", here.clone())]), why);

@@ -382,9 +382,15 @@ fn answer(view: &View<'_>, problems: &mut Problems<'_>) -> Option<AnswerSpec> {
         let problem = Problem::new(entry.key_span.clone(), "`without` changes nothing, since bodies are not digested");
         problems.add(problem.hint("add `digest = true`, or remove `without`"));
     }
-    if !digest && table.get("match").is_none() && table.get("rows").is_none() {
+    let reads = digest || table.get("match").is_some() || table.get("rows").is_some();
+    let any = table.flag("any").unwrap_or(false);
+    if let Some(entry) = node.entry("any").filter(|_| any && reads) {
+        let problem = Problem::new(entry.key_span.clone(), "any body is right, and `answer` says what one has");
+        problems.add(problem.hint("remove `any`, or the other keys of `answer`"));
+    }
+    if !reads && !any {
         let problem = Problem::new(node.span.clone(), "`answer` reads nothing");
-        problems.add(via(node, problem.hint("give it `match`, `rows` or `digest = true`")));
+        problems.add(via(node, problem.hint("give it `match`, `rows`, `digest = true` or `any = true`")));
     }
     Some(AnswerSpec { matches, rows: rows.map(|(text, _)| text), digest, without })
 }

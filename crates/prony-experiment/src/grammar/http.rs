@@ -288,5 +288,12 @@ pub(crate) static ANSWER: TableShape = table(
             "nothing",
             "What these regular expressions match is removed from bodies before they are digested, such as random ids.",
         ),
+        optional(
+            "any",
+            Shape::Flag,
+            "false",
+            "`true` says that any body is right: variants whose answers have other lengths are compared, such as \
+             compressed ones and others.",
+        ),
     ]],
 );

@@ -1,6 +1,7 @@
 //! Cumulative counters of processes, which include processes that have ended.
 
 use prony_model::reading::{Reading, Why};
+use prony_model::record::TICK;
 use prony_model::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +35,10 @@ pub struct Counters {
     /// those whose counters nobody inherited.
     #[serde(default)]
     pub unread: Nanos,
-    /// Whether a process ignored SIGCHLD: what its children used that no sample showed is in none of these, however much.
+    /// In how many rounds of sampling a process ignored SIGCHLD: what its children used that no sample showed is in none of these,
+    /// however much.
     #[serde(default)]
-    pub ignores_children: bool,
+    pub ignores_children: u64,
 }
 
 impl Default for Counters {
@@ -55,7 +57,7 @@ impl Default for Counters {
             switches_forced: 0,
             child_faults: 0,
             unread: Nanos::ZERO,
-            ignores_children: false,
+            ignores_children: 0,
         }
     }
 }
@@ -80,7 +82,7 @@ impl Counters {
             switches_forced: f(self.switches_forced, other.switches_forced),
             child_faults: f(self.child_faults, other.child_faults),
             unread: nanos(self.unread, other.unread),
-            ignores_children: self.ignores_children || other.ignores_children,
+            ignores_children: f(self.ignores_children, other.ignores_children),
         }
     }
 
@@ -88,7 +90,9 @@ impl Counters {
     /// counted, which lacks nothing.
     pub fn are_incomplete(&self, group: Option<Nanos>) -> Option<Why> {
         let (counted, unread) = (self.cpu_user + self.cpu_system, self.unread);
-        let (ignores, most) = (self.ignores_children, UNREAD * counted.as_nanos() as f64);
+        // User and system time are each a tick too low at most.
+        let most = (UNREAD * counted.as_nanos() as f64).max(2.0 * TICK.as_nanos() as f64);
+        let ignores = self.ignores_children > 0;
         let why = match group {
             Some(used) if !ignores || used.since(counted).as_nanos() as f64 <= most => return None,
             None if !ignores && unread.as_nanos() as f64 <= most => return None,
@@ -152,13 +156,17 @@ pub(crate) struct Round {
 pub(crate) struct Ledger {
     banked: Counters,
     total: Counters,
+    /// In how many rounds a process ignored SIGCHLD.
+    ignores_children: u64,
 }
 
 impl Ledger {
     /// Adds a round and returns the totals.
     pub(crate) fn take(&mut self, round: Round) -> &Counters {
+        self.ignores_children += (round.live.ignores_children + round.ended.ignores_children).min(1);
         self.banked = self.banked.plus(&round.ended);
         self.total = round.live.plus(&self.banked).at_least(&self.total);
+        self.total.ignores_children = self.ignores_children;
         &self.total
     }
 
@@ -211,24 +219,27 @@ mod tests {
     fn counters_are_incomplete_where_children_may_have_used_more() {
         let lost = |unread| Counters { unread: Nanos::from_millis(unread), ..counters(400, 0, 70, 0) };
         let mut ledger = Ledger::default();
-        ledger.take(Round { live: counters(1000, 0, 50, 0), ended: lost(20) });
+        ledger.take(Round { live: counters(2000, 0, 50, 0), ended: lost(30) });
         let before = ledger.total().clone();
         assert_eq!(
             (before.unread, before.are_incomplete(None)),
-            (Nanos::from_millis(20), None),
-            "1.4 % of what was counted"
+            (Nanos::from_millis(30), None),
+            "1.3 % of what was counted"
         );
-        ledger.take(Round { live: counters(1000, 0, 120, 0), ended: lost(20).never_inherited() });
+        ledger.take(Round { live: counters(2000, 0, 120, 0), ended: lost(30).never_inherited() });
         assert_eq!(ledger.total().unread, before.unread, "the parent inherited it");
-        ledger.take(Round { live: counters(1000, 0, 120, 0), ended: lost(20) });
+        ledger.take(Round { live: counters(2000, 0, 120, 0), ended: lost(30) });
         assert_eq!(ledger.total().are_incomplete(None), None);
         let phase = ledger.total().since(&before);
-        assert!(phase.are_incomplete(None).unwrap().to_string().contains("up to 20"), "of 400 ms in the phase");
-        let ignores = Counters { ignores_children: true, ..counters(600, 0, 50, 0) };
+        assert!(phase.are_incomplete(None).unwrap().to_string().contains("up to 30"), "of 400 ms in the phase");
+        let ignores = Counters { ignores_children: 1, ..counters(600, 0, 50, 0) };
         ledger.take(live_only(ignores));
         ledger.take(live_only(counters(600, 0, 50, 0)));
-        let why = ledger.total().since(&before).are_incomplete(None).unwrap().to_string();
+        let after = ledger.total().clone();
+        let why = after.since(&before).are_incomplete(None).unwrap().to_string();
         assert!(why.contains("ignores SIGCHLD"), "{why}");
+        ledger.take(live_only(counters(600, 0, 50, 0)));
+        assert_eq!(ledger.total().since(&after).are_incomplete(None), None, "none does in the next phase");
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl Process {
         let clock = clock.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
         let inherited = inherited(&stat, ask.tick);
         let mut counters = self.own(&stat, clock, ask.tick, buffer)?.plus(&inherited);
-        counters.ignores_children = memory.is_some_and(|memory| memory.ignores_children);
+        counters.ignores_children = u64::from(memory.is_some_and(|memory| memory.ignores_children));
         if self.last.is_none() {
             (self.found_at, self.inherited_before) = (ask.at, Amounts::of(&inherited));
         }

@@ -569,7 +569,7 @@ mod tests {
     #[test]
     fn what_children_used_that_nobody_waits_for_is_counted_by_a_group_only() {
         let (begin, mut end) = (snapshot(100, 10, vec![]), snapshot(300, 40, vec![]));
-        end.totals.get_mut("worker").unwrap().ignores_children = true;
+        end.totals.get_mut("worker").unwrap().ignores_children = 1;
         for key in ["cpu", "cpu.user", "cpu.system", "cpu.on", "cpu.wait", "read", "written", "faults.minor"] {
             let readings = phase_readings(&begin, &end, &[], "worker");
             assert!(matches!(get(&readings, key), Reading::Missing(Why::NotSupported(_))), "{key}");

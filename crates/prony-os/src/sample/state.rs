@@ -323,7 +323,7 @@ impl State {
         let mut last = process.last?;
         // Those of a zombie are its last, and what prony starts it waits for itself.
         if last.memory.is_some() && !self.own.contains(&process.role) {
-            let threads = u64::from(last.threads).min(self.processors);
+            let threads = process.threads.were_runnable().max(1).min(self.processors);
             let since = at.since(process.observed_at).as_nanos();
             last.counters.unread = Nanos::from_nanos(since.saturating_mul(threads));
         }

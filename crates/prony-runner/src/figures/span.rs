@@ -226,8 +226,10 @@ impl Span<'_> {
         set_counted(readings, &COUNTED[3..], &spent);
         self.cpu(before, readings);
         // Nor does it include children whose parent ignores SIGCHLD.
-        let all = self.watched.snapshots[self.until].totals.get("").filter(|all| all.ignores_children);
-        if let Some(why) = all.filter(|_| !self.grouped()).and_then(|all| all.are_incomplete(None)) {
+        let total = |snapshot: usize| self.watched.snapshots[snapshot].totals.get("");
+        let used = total(self.until).map(|all| total(self.first).map_or_else(|| all.clone(), |first| all.since(first)));
+        let ignores = used.filter(|used| used.ignores_children > 0 && !self.grouped());
+        if let Some(why) = ignores.and_then(|used| used.are_incomplete(None)) {
             take_away(readings, of_processes(), &why);
         }
     }

@@ -328,22 +328,36 @@ fn processes_that_do_not_listen_are_not_the_server() {
 /// A server that answers with half of the document was called faster, and a gate passed.
 #[test]
 fn rates_of_answers_with_other_lengths_are_compared_where_the_file_says_what_is_right() {
-    let ran = |operations: f64, bytes: f64| {
+    let ran = |operations: f64, bytes: f64, errors: f64| {
         let counts = [(Metric::Time, 1e9), (Metric::Operations, operations), (Metric::UserBytes, bytes * operations)];
+        let counts = counts.into_iter().chain([(Metric::Errors, errors)]).collect::<Vec<_>>();
         record(vec![phase("insert", &counts), phase("read", &counts)])
     };
-    let spec = |method: &str, answer: &str| served(method, &format!("duration = \"5 s\"{answer}"));
-    let (unchecked, whole, half) = (spec("GET", ""), ran(10_000.0, 2_000.0), ran(20_000.0, 1_000.0));
+    let spec = |method: &str, more: &str| served(method, &format!("duration = \"5 s\"{more}"));
+    let (unchecked, whole, half) = (spec("GET", ""), ran(10_000.0, 2_000.0, 0.0), ran(20_000.0, 1_000.0, 0.0));
     for name in ["read.rate", "read.operations", "read.latency.p50", "read.kind.a.latency.p50"] {
         let why = unequal(&unchecked, name, &whole, &half).unwrap_or_default();
-        assert!(why.contains("have 2.00 kB in `x`, but 1.00 kB in `y`"), "{name}: {why}");
-        assert_eq!(unequal(&unchecked, name, &whole, &ran(20_000.0, 1_900.0)), None, "{name}: nearly as long");
-        assert_eq!(unequal(&unchecked, name, &ran(10_000.0, 8.0), &ran(20_000.0, 20.0)), None, "{name}: few bytes");
-        assert_eq!(unequal(&unchecked, name, &ran(9.0, 2_000.0), &ran(9.0, 1_500.0)), None, "{name}: chance");
-        let checked = spec("GET", ", answer = { match = \"name\" }");
-        assert_eq!(unequal(&checked, name, &whole, &half), None, "{name}: both are right");
+        assert!(why.contains("the body of an answer has 2.00 kB in `x`, but 1.00 kB in `y`"), "{name}: {why}");
+        let is_none = |x: (f64, f64, f64), y: (f64, f64, f64), what: &str| {
+            assert_eq!(unequal(&unchecked, name, &ran(x.0, x.1, x.2), &ran(y.0, y.1, y.2)), None, "{name}: {what}");
+        };
+        is_none((10_000.0, 2_000.0, 0.0), (20_000.0, 1_900.0, 0.0), "nearly as long");
+        is_none((10_000.0, 20.0, 0.0), (20_000.0, 30.0, 0.0), "few bytes");
+        is_none((9.0, 2_000.0, 0.0), (9.0, 1_500.0, 0.0), "chance");
+        is_none((10_000.0, 2_000.0, 200.0), (20_000.0, 1_000.0, 0.0), "answers to errors are counted too");
+        assert!(unequal(&unchecked, name, &ran(10_000.0, 15.0, 0.0), &ran(20_000.0, 0.0, 0.0)).is_some(), "{name}");
+        for answer in ["match = \"name\"", "any = true"] {
+            let checked = spec("GET", &format!(", answer = {{ {answer} }}"));
+            assert_eq!(unequal(&checked, name, &whole, &half), None, "{name}: both are right");
+        }
     }
-    assert!(unequal(&spec("POST", ""), "insert.rate", &whole, &half).is_some());
+    let posted = spec("POST", ", body = \"x\"");
+    let (longer, shorter) = (ran(10_000.0, 4_300.0, 0.0), ran(20_000.0, 4_000.0, 0.0));
+    let why = unequal(&posted, "insert.rate", &longer, &shorter).unwrap_or_default();
+    assert!(why.contains("the bodies of a request and its answer have 4.30 kB"), "what was sent is the same: {why}");
     assert_eq!(unequal(&spec("HEAD", ""), "insert.rate", &whole, &half), None, "an answer has no body");
     assert_eq!(unequal(&unchecked, "read.rss.max", &whole, &half), None, "no time");
+    let elsewhere = spec("GET", ", headers = { accept-encoding = \"gzip\" }");
+    let [x, y] = [variant_trials("x", &unchecked, &whole), variant_trials("y", &elsewhere, &half)];
+    assert_eq!(variants::unequal_offer(&x, &y, &"read.rate".parse().unwrap()), None, "they ask for other answers");
 }
