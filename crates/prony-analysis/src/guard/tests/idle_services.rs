@@ -130,8 +130,9 @@ fn sums_over_several_services_are_not_compared_where_it_is_not_known_which_are_u
     let [one, other] =
         [&unknown, &other].map(|spec| TrialSpec { services: spec.services[..1].to_vec(), ..spec.clone() });
     assert_eq!(unequal(&one, &other, "read.anon.max"), None, "there is no other one");
-    let paused = with(&SERVERS, "pause = \"1 s\"");
-    assert_eq!(unequal(&paused, &paused, "read.anon.max"), None, "nothing works in the phase");
+    let verbose = "name = \"mysql\"\ncommand = [\"my\", \"-v\"]";
+    let [paused, other] = [SERVERS[1], verbose].map(|mysql| with(&[SERVERS[0], mysql], "pause = \"1 s\""));
+    assert_eq!(unequal(&paused, &other, "read.anon.max"), None, "nothing works in the phase");
     let at_port = "name = \"mysql\"\ncommand = [\"my\"]\nready = { tcp = \"127.0.0.1:3306\" }";
     let known = with(&[SERVERS[0], at_port], command);
     assert_eq!(unequal(&known, &known, "read.anon.max"), None, "the port is that of a service");
