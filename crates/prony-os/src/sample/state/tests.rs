@@ -1,0 +1,84 @@
+//! Tests of rounds of sampling, on processes of this machine.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::*;
+use crate::sample::parse;
+
+#[test]
+fn cpu_time_of_threads_that_run_lacks_up_to_a_tick() {
+    let lacks = |script: &str| {
+        let mut shell = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        lines.next().unwrap().unwrap();
+        let mut state = State::new(vec![Root::subject(shell.id(), "worker")], Settings::default());
+        // The shell may take a moment until it sleeps, and a busy machine may delay the reading of its clock.
+        let ticks = (0..200).map(|_| state.snapshot().cpu_lacks).take_while(|lacks| *lacks >= scheduler_tick()).count();
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        ticks
+    };
+    assert_eq!(lacks("echo; while :; do :; done"), 200);
+    assert!(lacks("echo; exec sleep 1000") < 200);
+}
+
+/// A shell with its input and the lines that it prints.
+fn shell(script: &str) -> (Child, ChildStdin, Lines<BufReader<ChildStdout>>) {
+    let mut shell =
+        Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (input, output) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
+    (shell, input, BufReader::new(output).lines())
+}
+
+fn wait_for_sleep(pid: u32) {
+    while !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S ") {
+        std::thread::yield_now();
+    }
+}
+
+/// An orphan ends, for which a process outside of the tree waits, and so do children of a shell that no sample showed.
+#[test]
+fn counters_of_an_orphan_are_not_taken_for_those_of_other_children() {
+    let waits = "read line; for n in 1 2 3 4 5 6 7 8 9 10; do ls / >/dev/null; done; echo waited; read line";
+    let (mut shell, mut input, mut lines) = shell(waits);
+    let (mut orphan, orphans_input, _) = self::shell("read line");
+    let root = |pid| Root { own: false, ..Root::subject(pid, "worker") };
+    let mut state = State::new(vec![root(shell.id()), root(orphan.id())], Settings::default());
+    [shell.id(), orphan.id()].into_iter().for_each(wait_for_sleep);
+    state.round(RoundKind::Snapshot);
+    let of_orphan = state.processes[&orphan.id()].last.as_ref().unwrap().counters.minor_faults;
+    input.write_all(b"go\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "waited");
+    drop(orphans_input);
+    orphan.wait().unwrap();
+    wait_for_sleep(shell.id());
+    state.round(RoundKind::Snapshot);
+    let stat = parse::stat(&std::fs::read(format!("/proc/{}/stat", shell.id())).unwrap()).unwrap();
+    assert!(stat.minor_faults_children > of_orphan, "{stat:?}, {of_orphan}");
+    let all = stat.minor_faults + stat.minor_faults_children + of_orphan;
+    assert_eq!(state.totals()[""].minor_faults, all);
+    assert!(state.totals()[""].unread > Nanos::ZERO, "nor is it known what it used at last");
+    drop(input);
+    shell.wait().unwrap();
+}
+
+/// A shell whose counters a round need not read, as it uses little CPU time, has inherited those of a child.
+#[test]
+fn counters_of_a_child_are_in_its_parent_or_on_their_own() {
+    let (mut shell, mut input, mut lines) = shell("sh -c 'echo child; read line'; echo reaped; read line");
+    let mut state = State::new(vec![Root::subject(shell.id(), "worker")], Settings::default());
+    assert_eq!(lines.next().unwrap().unwrap(), "child");
+    state.round(RoundKind::Snapshot);
+    assert_eq!(state.processes.len(), 2);
+    input.write_all(b"go\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "reaped");
+    state.round(RoundKind::Round(1));
+    assert_eq!(state.processes.len(), 1);
+    state.round(RoundKind::Snapshot);
+    let stat = parse::stat(&std::fs::read(format!("/proc/{}/stat", shell.id())).unwrap()).unwrap();
+    assert!(stat.minor_faults_children > 0);
+    assert_eq!(state.totals()[""].minor_faults, stat.minor_faults + stat.minor_faults_children);
+    drop(input);
+    shell.wait().unwrap();
+}
