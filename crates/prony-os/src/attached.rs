@@ -1,11 +1,12 @@
 //! The processes of a server that runs already: which they are, and the wait for their end.
 
 use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use prony_model::service::Observed;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -122,12 +123,37 @@ impl Attached {
 /// Programs that know containers, the first of which is asked that this machine has.
 const CONTAINERS: [&str; 2] = ["docker", "podman"];
 
+/// So long such a program may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// What a command prints, which is little; it is killed where that takes too long.
+fn output_within(deadline: Duration, command: &mut Command) -> io::Result<Output> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let until = Instant::now() + deadline;
+    while child.try_wait()?.is_none() {
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::other(format!("no answer after {deadline:?}")));
+        }
+        std::thread::sleep(AGAIN);
+    }
+    child.wait_with_output()
+}
+
 /// The first process of a container and its identifier, of the first of these programs that knows it.
 fn of_container(programs: &[&str], name: &str) -> Result<(u32, String), String> {
     let mut why = Vec::new();
     for program in programs {
         let words = ["inspect", "--type", "container", "--format", "{{.State.Pid}} {{.Id}}", "--", name];
-        let Ok(output) = Command::new(program).args(words).stdin(Stdio::null()).output() else { continue };
+        let output = match output_within(DEADLINE, Command::new(program).args(words)) {
+            Ok(output) => output,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                why.push(format!("`{program} inspect`: {error}"));
+                continue;
+            }
+        };
         let said = String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr });
         match said.trim().split_once(' ').map(|(pid, id)| (pid.parse(), id)) {
             Some((Ok(0), _)) => return Err(format!("the container `{name}` does not run")),
@@ -271,6 +297,8 @@ mod tests {
         assert!(find("x").unwrap_err().ends_with("knows no container `x`: No such container: x"));
         let none = of_container(&["/none/docker"], "up").unwrap_err();
         assert!(none.starts_with("none of the programs that know containers is installed"), "{none}");
+        let late = output_within(Duration::ZERO, Command::new("sleep").arg("60")).unwrap_err();
+        assert!(late.to_string().starts_with("no answer after"), "{late}");
         let group = |path: &str| group_of(4711, "abc12", [PathBuf::from("/other"), PathBuf::from(path)].into_iter());
         assert_eq!(group("/c/docker/abc12"), Ok(PathBuf::from("/c/docker/abc12")));
         let scope = "/c/system.slice/docker-abc12.scope";

@@ -96,7 +96,7 @@ fn quoted<'s>(names: impl Iterator<Item = &'s str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Which metrics have one service alone.
+/// Where the metrics of a single service are.
 fn instead(service: &str, name: &MetricName) -> String {
     let own = MetricName { instance: Some(service.to_owned()), ..name.clone() };
     format!("The metrics of each service, such as `{own}`, are in the tables")

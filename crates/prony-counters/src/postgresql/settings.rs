@@ -5,7 +5,7 @@
 //! is one of another database, and mostly of another role. So all values are read that sessions of the observed database may get.
 //! Of whose role they are is not known: a role that may begin sessions and does not count is enough to know nothing.
 //!
-//! What a session sets itself is not seen. For these settings it has to be one of a superuser.
+//! What a session sets itself cannot be read. For these settings it has to be one of a superuser.
 
 /// What reads the values that sessions of the database with this number may get. `server` is whether prony's own session has the
 /// value from the server itself, and `role` the name of a role or nothing.
@@ -15,8 +15,8 @@ pub(super) fn query(database: &str) -> String {
     format!(
         "SELECT name, setting AS value, source IN ('default', 'environment variable', 'configuration file', 'command line', \
          'override') AS server, NULL AS here, NULL AS role FROM pg_settings WHERE name IN ({names}) UNION ALL \
-         SELECT lower(split_part(given, '=', 1)), substr(given, strpos(given, '=') + 1), NULL, setdatabase <> 0, CASE setrole WHEN 0 THEN '' ELSE setrole::regrole::text END \
-         FROM pg_db_role_setting, unnest(setconfig) AS given WHERE setdatabase IN (0, {database}) \
+         SELECT lower(split_part(given, '=', 1)), substr(given, strpos(given, '=') + 1), NULL, setdatabase <> 0, \
+         CASE setrole WHEN 0 THEN '' ELSE setrole::regrole::text END FROM pg_db_role_setting, unnest(setconfig) AS given WHERE setdatabase IN (0, {database}) \
          AND lower(split_part(given, '=', 1)) IN ({names}) \
          AND (setrole = 0 OR EXISTS (SELECT FROM pg_roles WHERE oid = setrole AND rolcanlogin))"
     )

@@ -17,7 +17,7 @@ fn value(numbers: &Numbers, name: &str) -> Result<f64, String> {
     }
 }
 
-/// By what a number is told from one that began anew.
+/// What distinguishes a number from one that began anew.
 fn since(numbers: &Numbers, name: &str) -> String {
     match &numbers.values[name] {
         Reading::Measured(number) => number.since.clone(),

@@ -6,9 +6,9 @@
 //! parent ended first gets another one, the next ancestor that adopts orphans: mostly prony's supervisor or init, which are not
 //! in the tree.
 //!
-//! So two things must hold. Only the parent can have inherited; if that has ended too, it may have done so before, and what was
+//! So two conditions are necessary. Only the parent can have inherited; if that has ended too, it may have done so before, and what was
 //! inherited from it contains the child's counters then, or one of its ancestors has adopted the child. And who inherited has
-//! inherited no less than was last read of the child, of each amount. By page faults of the whole tree alone, 5 s of a daemon
+//! inherited no less than was last read of the child, of each amount. By nothing but page faults of the whole tree, 5 s of a daemon
 //! were lost that ended while a shell waited for ten short processes.
 //!
 //! Where several could have been inherited and not all were, it is not known which. Those with the largest amounts are taken

@@ -1,4 +1,4 @@
-//! Tests of who inherits, on trees that are told and against a model of the kernel.
+//! Tests of who inherits, on trees that are written down and against a model of the kernel.
 
 use prony_model::units::Nanos;
 use proptest::prelude::*;
