@@ -1,4 +1,6 @@
-//! `--fail-if`: conditions on verdicts that decide a command's exit code.
+//! `--fail-if` and `--summary`: conditions on verdicts that decide a command's exit code, and a file for both.
+
+use std::path::PathBuf;
 
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
@@ -6,12 +8,15 @@ use prony_experiment::design::Experiment;
 use prony_model::metric::MetricName;
 use prony_model::number::count;
 use prony_place::startable::Written;
+use prony_report::Report;
+use prony_report::render::summary::summary;
 use prony_results::RunData;
 
 use super::Answer;
 use crate::error::Error;
+use crate::output_file::{OutputFile, OutputFiles, Present};
 
-/// The conditions that fail a command.
+/// The conditions that fail a command, and the file to which their answers are written.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GateArguments {
     /// Exit with code 1 if a verdict meets this condition, such as 'write.time slower 5%' (with `exec`, 'run.time slower
@@ -22,6 +27,32 @@ pub(crate) struct GateArguments {
     /// Exit with code 1 also if a condition of --fail-if cannot be decided
     #[arg(long, requires = "fail_if")]
     fail_unsure: bool,
+    /// Append the verdicts, the answers of --fail-if and, folded, the whole report in Markdown to this file, such as
+    /// "$GITHUB_STEP_SUMMARY" or the text of a comment
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+}
+
+/// How a run ended, as far as its verdicts do not say it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// Before all trials had run.
+    pub interrupted: bool,
+    /// What is wrong whatever was to be compared.
+    pub wrong: Option<&'static str>,
+    /// Trials that failed.
+    pub failed: u32,
+    /// Whether each `cleanup` succeeded.
+    pub cleaned: bool,
+}
+
+/// What a run means for the command that made it.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// What the command answers.
+    pub answer: Answer,
+    /// The answers of the conditions, each with its reasons, and why the command ends with its exit code.
+    pub texts: Vec<String>,
 }
 
 impl GateArguments {
@@ -30,8 +61,24 @@ impl GateArguments {
         &self.fail_if
     }
 
+    /// Opens the file for the verdicts, where one is named.
+    ///
+    /// # Errors
+    /// As [`OutputFiles::open`].
+    pub(crate) fn open_summary(&self, files: &mut OutputFiles) -> Result<Option<OutputFile>, Error> {
+        self.summary.as_ref().map(|path| files.open(path, Present::Continued)).transpose()
+    }
+
+    /// Judges a run that has ended.
+    pub(crate) fn judge(&self, data: &RunData, ended: Ended) -> Judged {
+        let (gates, mut texts) = self.of_run(data);
+        let (answer, why) = self.answer(ended, &gates);
+        texts.extend((ended.wrong.is_some() || !gates.is_empty()).then(|| ending(answer, &why, ended.cleaned)));
+        Judged { answer, texts }
+    }
+
     /// The answers of the conditions for the run, and their texts.
-    pub(crate) fn of_run(&self, data: &RunData) -> (Vec<Verdicted>, Vec<String>) {
+    fn of_run(&self, data: &RunData) -> (Vec<Verdicted>, Vec<String>) {
         if self.fail_if.is_empty() {
             return Default::default();
         }
@@ -46,12 +93,8 @@ impl GateArguments {
 
     /// What the command ends with, and why: "no" before "cannot judge", since one failure of the change is enough. A
     /// failed trial that no gate speaks of counts as without gates.
-    pub(crate) fn answer(
-        &self,
-        (interrupted, wrong): (bool, Option<&'static str>),
-        failed: u32,
-        gates: &[Verdicted],
-    ) -> (Answer, String) {
+    fn answer(&self, ended: Ended, gates: &[Verdicted]) -> (Answer, String) {
+        let Ended { interrupted, wrong, failed, .. } = ended;
         let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
         let unsure = any(gate::Answer::Unsure);
         let (answer, why) = match (any(gate::Answer::Fails), wrong) {
@@ -90,6 +133,19 @@ impl GateArguments {
     }
 }
 
+impl Judged {
+    /// Appends the run's verdicts, with these answers and its report, to a file.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub(crate) fn append(&self, data: &RunData, report: &Report, file: &OutputFile) -> Result<(), Error> {
+        let mut text = Vec::new();
+        let unwritten = |source| Error::Write { what: "the report".to_owned(), source };
+        summary(data, report, &self.texts, &mut text).map_err(unwritten)?;
+        file.write_bytes(&text)
+    }
+}
+
 /// A gate's answer, and on how many of the run's variants it is where some are compared with nothing, or in too few blocks.
 fn text(gate: &Verdicted, judged: usize, variants: usize) -> String {
     let part = if judged < variants {
@@ -103,7 +159,7 @@ fn text(gate: &Verdicted, judged: usize, variants: usize) -> String {
 /// What to write so that a metric is compared.
 fn to_compare(written: Written, declared: &[MetricName], metric: &MetricName) -> String {
     if let (Written::AsOptions, Some(compared)) = (written, declared.first()) {
-        return format!("commands are compared in `{compared}`: `--fail-if '{compared} slower 5%'`");
+        return format!("commands are compared in `{compared}`; `--metric {metric}` compares them in this metric too");
     }
     if declared.is_empty() {
         return format!("in `[compare]`, set `baseline`, and `metric = \"{metric}\"`");
@@ -113,7 +169,7 @@ fn to_compare(written: Written, declared: &[MetricName], metric: &MetricName) ->
 }
 
 /// The last line of a command with conditions.
-pub(crate) fn ending(answer: Answer, why: &str, cleaned: bool) -> String {
+fn ending(answer: Answer, why: &str, cleaned: bool) -> String {
     if !cleaned && answer != Answer::No {
         return "exit code 2: a `cleanup` failed\n".to_owned();
     }

@@ -12,13 +12,13 @@ use prony_model::trial::PlannedTrial;
 use prony_model::units::{Nanos, parse_span};
 use prony_os::interrupt::Interrupt;
 
-use super::gates::{GateArguments, ending};
+use super::gates::{Ended, GateArguments};
 use super::run_selection::{DatabaseArg, SharedArg};
 use super::show;
 use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
 use crate::json_lines::JsonLines;
-use crate::output_file::{OutputFile, OutputFiles, Present};
+use crate::output_file::OutputFiles;
 use crate::progress::{Manner, Terminal};
 use crate::search::journal::{self, Asked};
 use prony_analysis::crash;
@@ -26,7 +26,6 @@ use prony_analysis::guard::findings;
 use prony_place::output_targets::Protected;
 use prony_place::startable::Written;
 use prony_report::Options;
-use prony_report::render::summary::summary;
 use prony_report::screen::{self, Data, Screen};
 use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
 use prony_runner::preflight::Here;
@@ -67,10 +66,6 @@ pub struct Arguments {
     budget: Option<Nanos>,
     #[command(flatten)]
     gates: GateArguments,
-    /// Append the verdicts, the answers of --fail-if and, folded, the whole report in Markdown to this file, such as
-    /// "$GITHUB_STEP_SUMMARY" or the text of a comment
-    #[arg(long, value_name = "FILE")]
-    summary: Option<PathBuf>,
 }
 
 /// What the command line changes in an experiment.
@@ -166,7 +161,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.shared.apply();
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.file);
-    let summary = arguments.summary.as_ref().map(|path| files.open(path, Present::Continued)).transpose()?;
+    let summary = arguments.gates.open_summary(&mut files)?;
     let mut observer: Box<dyn Observer> =
         if arguments.json { Box::new(JsonLines::new(Data::stdout())) } else { observer(arguments.quiet) };
     let (run, ended) = match arguments.resume {
@@ -178,21 +173,25 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         show::show(&shown, output)?;
     }
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
-    let (gates, mut texts) = arguments.gates.of_run(&data);
     // A resumed run's trials of earlier sessions count as those of this one.
     let head = Database::open(&arguments.database.database)?.run(run)?;
-    let failed = head.finished.saturating_sub(head.ok);
-    let wrong = wrong(&data);
-    let (answer, why) = arguments.gates.answer((ended.interrupted, wrong), failed, &gates);
     let cleaned = ended.cleaned();
-    texts.extend((wrong.is_some() || !gates.is_empty()).then(|| ending(answer, &why, cleaned.is_ok())));
+    let judged = arguments.gates.judge(
+        &data,
+        Ended {
+            interrupted: ended.interrupted,
+            wrong: wrong(&data),
+            failed: head.finished.saturating_sub(head.ok),
+            cleaned: cleaned.is_ok(),
+        },
+    );
     if !arguments.json {
-        texts.iter().try_for_each(|text| output.print(text))?;
+        judged.texts.iter().try_for_each(|text| output.print(text))?;
     }
     if let Some(file) = &summary {
-        append_summary(&data, &texts, file)?;
+        judged.append(&data, &prony_report::build(&data, &Options::default()), file)?;
     }
-    after_cleanup(answer, cleaned)
+    after_cleanup(judged.answer, cleaned)
 }
 
 /// What is wrong whatever was to be compared: variants that were to give the same answers gave other ones, or a crash trial
@@ -203,13 +202,6 @@ fn wrong(data: &RunData) -> Option<&'static str> {
     let broken = crash::broken_promises(&data.experiment, &data.cuts).is_some();
     let broken = broken.then_some("a crash trial broke what the store promises");
     differ.then_some("the answers of variants differ").or(broken)
-}
-
-fn append_summary(data: &RunData, gates: &[String], file: &OutputFile) -> Result<(), Error> {
-    let mut text = Vec::new();
-    let unwritten = |source| Error::Write { what: "the report".to_owned(), source };
-    summary(data, &prony_report::build(data, &Options::default()), gates, &mut text).map_err(unwritten)?;
-    file.write_bytes(&text)
 }
 
 /// Reports to people, on the standard error stream.

@@ -515,11 +515,33 @@ fn failed_runs_are_in_the_export_and_come_back() {
 fn a_condition_decides_the_exit_code() {
     let bench = Bench::new();
     let gated = |commands: [&str; 2]| {
-        let output = bench.prony(&[&["exec", "-q", "--fail-if", "run.time slower 5%", "--"][..], &commands].concat());
+        let output = bench.judged(&[&["exec", "-q", "--fail-if", "run.time slower 5%", "--"][..], &commands].concat());
         (output.status.code(), out(&output).lines().last().unwrap_or_default().to_owned())
     };
     assert_eq!(gated(["sleep 0.001", "sleep 0.1"]), (Some(1), "exit code 1: a gate fails".to_owned()));
     assert_eq!(gated(["sleep 0.1", "sleep 0.001"]), (Some(0), "exit code 0: every gate passes".to_owned()));
+}
+
+/// The condition is on a metric that only `--metric` compares, and a pull request is told the same as the terminal.
+#[test]
+fn further_metrics_are_compared_and_verdicts_are_appended_to_a_file() {
+    let bench = Bench::new();
+    bench.write("s.md", "before\n");
+    let metric =
+        ["--metric", "run.cpu", "--fail-if", "run.cpu more CPU time 5%", "--summary", "s.md", "--save", "e.toml"];
+    let [few, many] = ["20000", "400000"].map(|n| format!("i=0; while [ $i -lt {n} ]; do i=$((i+1)); done"));
+    let output = bench.judged(&[&["exec", "-q", "-S", "sh"][..], &metric, &["--force", &few, &many]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let summary = std::fs::read_to_string(bench.path("s.md")).unwrap();
+    assert!(summary.starts_with("before\n## "), "{summary}");
+    for said in
+        ["| run.time |", "| run.cpu |", "**gate `run.cpu more CPU time 5 %`: fails", "**exit code 1: a gate fails**"]
+    {
+        assert!(summary.contains(said), "{said}: {summary}");
+    }
+    assert!(std::fs::read_to_string(bench.path("e.toml")).unwrap().contains("metrics = [\"run.cpu\"]"));
+    let unknown = refused(&Bench::new(), &["--metric", "walk.time", "true x", "true y"]);
+    assert!(unknown.contains("`--metric`: `walk.time`: unknown phase `walk`"), "{unknown}");
 }
 
 #[test]
@@ -528,7 +550,7 @@ fn conditions_that_nothing_could_decide_are_refused_with_what_to_write() {
     for (args, hint) in [
         (
             &["run.wall slower 5%", "true x", "true y"][..],
-            "hint: commands are compared in `run.time`: `--fail-if 'run.time",
+            "hint: commands are compared in `run.time`; `--metric run.wall` compares them",
         ),
         (&["run.time slower 5%", "true x"], "hint: a condition needs a second command: `A --vs B`\n"),
         (&["run.time faster 5%", "true x", "true y"], "hint: write `run.time slower 5%`\n"),

@@ -613,7 +613,7 @@ fn exit_code_that_follows_from_gates_is_said_with_its_reason() {
                  [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"sleep\", \"{{s}}\"]\n"
             ),
         );
-        let output = bench.prony(&["run", "x.toml", "-q", "--fail-if", "run.time slower 1%"]);
+        let output = bench.judged(&["run", "x.toml", "-q", "--fail-if", "run.time slower 1%"]);
         let text = String::from_utf8(output.stdout).unwrap();
         (output.status.code(), text.lines().last().unwrap_or_default().to_owned())
     };

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use prony_model::metric::MetricName;
 use prony_model::program::Runtime;
 
 use crate::cli::gates::GateArguments;
@@ -46,6 +47,10 @@ pub struct Arguments {
     /// decided
     #[arg(long, value_name = "TIME", conflicts_with_all = ["runs", "min_runs", "max_runs"], help_heading = "Runs")]
     pub budget: Option<String>,
+    /// Further metric in which the commands are compared, such as `run.cpu`, `run.rss.peak` or `run.written`; may be given
+    /// several times. All verdicts hold together: each metric more makes each interval wider
+    #[arg(long, value_name = "PHASE.METRIC", help_heading = "Runs")]
+    pub metric: Vec<MetricName>,
     /// Number of unmeasured executions of each command before its first trial
     #[arg(long, short, value_name = "N", default_value_t = 0, help_heading = "Runs")]
     pub warmup: u32,

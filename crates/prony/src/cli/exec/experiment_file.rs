@@ -21,6 +21,8 @@ pub struct Typed {
     pub runs: Option<(u32, u32)>,
     /// The time that the run has, as typed: as many trials as it holds.
     pub budget: Option<String>,
+    /// Metrics in which the commands are compared beside their time.
+    pub metrics: Vec<String>,
     /// Runs before the first trial of each.
     pub warmup: u32,
     /// Limits, as typed.
@@ -191,7 +193,13 @@ impl Typed {
             baseline.extend(self.parameters.iter().filter_map(first));
         }
         let baseline = (!baseline.is_empty()).then(|| baseline.into());
-        table([("budget", self.budget.clone().map(Value::from)), ("blocks", blocks), ("baseline", baseline)])
+        let metrics = (!self.metrics.is_empty()).then(|| self.metrics.clone().into());
+        table([
+            ("budget", self.budget.clone().map(Value::from)),
+            ("blocks", blocks),
+            ("metrics", metrics),
+            ("baseline", baseline),
+        ])
     }
 
     fn observe(&self) -> Table {

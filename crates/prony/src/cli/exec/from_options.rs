@@ -42,6 +42,7 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
         commands,
         parameters,
         budget: arguments.budget.clone(),
+        metrics: arguments.metric.iter().map(ToString::to_string).collect(),
         warmup: arguments.warmup,
         memory: arguments.memory.clone(),
         cpus: arguments.cpus,

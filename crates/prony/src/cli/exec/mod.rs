@@ -22,7 +22,7 @@ use prony_model::program::BASE_ENV;
 use prony_model::record::TrialRecord;
 use prony_os::interrupt::Interrupt;
 
-use super::gates::ending;
+use super::gates::Ended;
 use super::{Answer, Output, after_cleanup, print_report};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
@@ -62,6 +62,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     files.claim_of_programs(experiment.variants())?;
     let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
     let exports = exports::open(&arguments.exports, &mut files)?;
+    let verdicts = arguments.gates.open_summary(&mut files)?;
     saved.map_or(Ok(()), |saved| saved.write_bytes(experiment.source().as_bytes()))?;
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments, &typed);
@@ -80,23 +81,25 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let (id, summary) = ran.map_err(|error| wording::of_options(error, &typed))?;
     drop(observer);
     let data = database.load_run(id)?;
+    let cleaned = summary.cleaned().map_err(|error| wording::of_options(error, &typed));
+    let (interrupted, failed) = (summary.interrupted, summary.failed);
+    let judged = arguments.gates.judge(&data, Ended { interrupted, wrong: None, failed, cleaned: cleaned.is_ok() });
     arguments.style.colour().into_iter().for_each(|colour| output.set_colour(colour));
+    let file = arguments.save.as_ref().map(|path| path.display().to_string());
+    let resume = print_report::resume(&database, &data, &arguments.database.option(), file.as_deref())?;
+    let options = Options { resume, warnings, ..options(arguments, &experiment) };
     if arguments.style != Style::None {
         output.print(&said(&database, &data, arguments)?)?;
-        let file = arguments.save.as_ref().map(|path| path.display().to_string());
-        let resume = print_report::resume(&database, &data, &arguments.database.option(), file.as_deref())?;
-        let options = Options { resume, warnings, ..options(arguments, &experiment) };
         print_report::print(&database, &data, &options, None, output)?;
     }
     exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
-    let (gates, mut texts) = arguments.gates.of_run(&data);
-    let (answer, why) = arguments.gates.answer((summary.interrupted, None), summary.failed, &gates);
-    let cleaned = summary.cleaned().map_err(|error| wording::of_options(error, &typed));
-    texts.extend((!gates.is_empty()).then(|| ending(answer, &why, cleaned.is_ok())));
     if arguments.style != Style::None {
-        texts.iter().try_for_each(|text| output.print(text))?;
+        judged.texts.iter().try_for_each(|text| output.print(text))?;
     }
-    after_cleanup(answer, cleaned)
+    if let Some(file) = &verdicts {
+        judged.append(&data, &prony_report::build(&data, &Options { brief: false, ..options }), file)?;
+    }
+    after_cleanup(judged.answer, cleaned)
 }
 
 /// What was typed, and the experiment that repeats it; `words` are all that were typed.

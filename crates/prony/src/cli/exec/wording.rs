@@ -67,6 +67,7 @@ fn option(key: &str) -> String {
     match key {
         "build" => "--setup".to_owned(),
         "blocks" => "--runs".to_owned(),
+        "metrics" => "--metric".to_owned(),
         "success" => "--ignore-failure".to_owned(),
         "inherit" => "--env".to_owned(),
         key => format!("--{key}"),
