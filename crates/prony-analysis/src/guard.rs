@@ -15,6 +15,7 @@ mod clients;
 pub mod copies;
 pub mod disturbances;
 pub mod findings;
+mod fitted;
 mod heap;
 mod idle_services;
 pub mod phases_not_observed;

@@ -114,10 +114,23 @@ impl Metric {
     /// Whether it is an amount that the operating system counts while the operations of a process run, from the begin of a phase
     /// to its end: CPU time, bytes, system calls, faults. Levels, such as memory and the size of a store, are not.
     pub const fn is_of_process(self) -> bool {
+        !self.is_of_operations() && !self.is_level()
+    }
+
+    /// Whether it is a number of events or bytes that grows with the operations of a phase, and of which fewer are better.
+    pub const fn grows_with_operations(self) -> bool {
+        let is_of_schedule = matches!(self, Self::Skipped | Self::Unfinished | Self::OperationsPerOk);
+        matches!(self.unit(), Unit::Count | Unit::Bytes)
+            && matches!(self.better(), Better::Lower)
+            && !self.is_level()
+            && !is_of_schedule
+    }
+
+    /// Whether it is a level, at an instant or on average, and no amount over the phase.
+    const fn is_level(self) -> bool {
         use Metric::{Cached, CachedBytes, Disk, DiskLength, PressureCpu, PressureIo, PressureMemory};
-        let level =
-            matches!(self, Disk | DiskLength | Cached | CachedBytes | PressureCpu | PressureIo | PressureMemory);
-        !self.is_of_operations() && !self.is_gauge() && !level
+        self.is_gauge()
+            || matches!(self, Disk | DiskLength | Cached | CachedBytes | PressureCpu | PressureIo | PressureMemory)
     }
 
     /// Whether only writes count in it: bytes written, and system calls and requests that make data durable.
@@ -146,7 +159,8 @@ metrics! {
         and what was used while counters were read late at its end; verdicts take it into account";
     CpuUnder "cpu.under" Nanos Neither false "By how much `cpu` may be too small: as `cpu.over`, with begin and end exchanged";
     CpuWait "cpu.wait" Nanos Lower false "Time runnable but waiting for a CPU (schedstat run delay)";
-    Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`";
+    Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`; of a closed loop of requests, or an open one that is not sustained, one that \
+        spans the begin or end of the time counts by its share that lies in it";
     Operations "operations" Count Neither false "Operations that succeeded";
     Errors "errors" Count Lower false "Operations that failed";
     Refused "refused" Count Neither false "Operations that changed nothing because of references: a document to which \
@@ -219,7 +233,8 @@ metrics! {
     SwitchesForced "switches.forced" Count Lower false "Context switches by preemption";
     Disk "disk" Bytes Lower false "Blocks allocated to the store's files at the phase's end";
     DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
-    UserBytes "user.bytes" Bytes Neither false "Bytes of the keys and values of records handed to or taken from the engine, without entries of indexes";
+    UserBytes "user.bytes" Bytes Neither false "Bytes of the keys and values of records handed to or taken from the engine, without entries of indexes; \
+        of requests that were answered as expected, of their bodies and those of the answers";
     Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin";
     CachedBytes "cached.bytes" Bytes Lower false "Pages of the store's files in the page cache at the phase's end, mapped or not, \
         whichever process uses them; the kernel can reclaim them";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use prony_model::http::HttpSpec;
+use prony_model::http::{HttpAmount, HttpSpec};
 use prony_model::spec::{
     Action, Amount, CollectionSpec, DocumentSpec, Encoding, Ops, Order, PhaseSpec, Sharing, TrialSpec, ValueSpec,
 };
@@ -31,7 +31,11 @@ fn alike(a: &TrialSpec, b: &TrialSpec, x: &PhaseSpec, y: &PhaseSpec) -> bool {
     let by_speed = is_stored_by_speed(a, x) || is_stored_by_speed(b, y);
     let queries = matches!(x.action, Action::Find(_));
     let same_data = if queries { same_documents(&used(a, x), &used(b, y)) } else { used(a, x) == used(b, y) };
-    same_data && !by_speed && stored_alike(a, b, x, y) && same_draws(&x.action, &y.action)
+    let drawn = match x.action.http().zip(y.action.http()) {
+        Some((m, n)) => same_requests(a, m, n),
+        None => same_draws(&x.action, &y.action),
+    };
+    same_data && !by_speed && stored_alike(a, b, x, y) && drawn
 }
 
 /// Whether earlier phases leave the same in the collections that a phase uses: each that writes there does so to the same
@@ -173,17 +177,21 @@ fn same_kind(a: &Action, b: &Action) -> bool {
     }
 }
 
-/// Whether as many requests go over the same records: each thread of the load generator draws for itself.
-fn same_requests(x: &HttpSpec, y: &HttpSpec) -> bool {
-    let once = matches!(x.order, Order::Record | Order::Key | Order::Shuffled);
+/// Whether as many requests go over the same records or saved values: each thread of the load generator draws for itself, and begins
+/// anew with its own share of an order.
+fn same_requests(spec: &TrialSpec, x: &HttpSpec, y: &HttpSpec) -> bool {
+    let records = spec.data.iter().find(|collection| collection.name == x.collection).map(|found| found.records);
+    let is_one_pass = match x.amount {
+        HttpAmount::Records => true,
+        HttpAmount::Requests(count) => !x.uses_saved() && records.is_none_or(|records| count <= records),
+        HttpAmount::Duration(_) => false,
+    };
+    let once = matches!(x.order, Order::Record | Order::Key | Order::Shuffled) && is_one_pass;
     let drawn = x.order == y.order && (once || x.threads == y.threads);
     drawn && x.collection == y.collection && x.amount == y.amount && x.session == y.session
 }
 
 fn same_draws(a: &Action, b: &Action) -> bool {
-    if let (Some(x), Some(y)) = (a.http(), b.http()) {
-        return same_requests(x, y);
-    }
     let (Some(x), Some(y)) = (a.ops(), b.ops()) else { return true };
     // A pass over all records reads them all, in whatever order and by however many clients. Else each client draws
     // for itself, and other clients draw other records.

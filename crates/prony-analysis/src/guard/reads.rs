@@ -29,9 +29,6 @@ const FEW_BYTES: [f64; 2] = [16.0, 64.0];
 /// From so many bytes on an answer of less than half of them is no other way to say the same.
 const SOME_BYTES: f64 = 8.0;
 
-/// From this share of errors on, whose answers are counted too, lengths say nothing of those that were expected.
-const MANY_ERRORS: f64 = 0.01;
-
 /// Why times of operations are not compared that did other work.
 pub(super) fn unequal(
     ours: (&PhaseSpec, &VariantTrials<'_>),
@@ -59,10 +56,6 @@ fn unequal_lengths(
         return None;
     }
     let of = |all, metric| per_operation(all, (&name.phase, None), metric);
-    let fails = |all| of(all, Metric::Errors).is_some_and(|(errors, _)| errors > MANY_ERRORS);
-    if fails(baseline) || fails(variant) {
-        return None;
-    }
     let ((ours, x), (theirs, y)) = (of(baseline, Metric::UserBytes)?, of(variant, Metric::UserBytes)?);
     let (difference, longer, by_chance) = ((ours - theirs).abs(), ours.max(theirs), noise(x, y));
     let sends = asked.kinds.iter().any(|kind| kind.body.is_some());

@@ -8,7 +8,7 @@ use super::reads::{WORK, noise};
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::{same_work, typical};
 use super::{Finding, NOT_COLD, STILL_CACHED, Severity};
-use super::{idle_services, percent, questions, reads, refusals, requests, statuses, stored};
+use super::{fitted, idle_services, percent, questions, reads, refusals, requests, statuses, stored};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
@@ -245,6 +245,9 @@ pub(crate) fn unequal_offer(
         return Some(reason);
     }
     if let Some(reason) = stored::unequal(&a, baseline, variant, metric).or_else(|| unequal_mix(&a, &b, name)) {
+        return Some(reason);
+    }
+    if let Some(reason) = fitted::unequal([&a, &b], baseline, variant, name) {
         return Some(reason);
     }
     let records = |of: &VariantTrials<'_>, ops| of.spec.collection(ops).map(|collection| collection.records);

@@ -38,6 +38,42 @@ fn nothing_is_compared_after_writes_for_a_given_time_that_stored_other_amounts()
     assert_eq!(why(&updated, "b.time", 30.0), None, "no record more");
 }
 
+/// A store that did half as many updates in the same time "wrote 30 % less".
+#[test]
+fn amounts_of_a_given_time_are_compared_only_over_as_many_operations() {
+    let with = |amount| TrialSpec { phases: vec![phase_spec("u", Action::Update(ops(amount)))], ..spec("lmdb") };
+    let (timed, counted) = (with(Amount::Duration(Nanos::from_secs(1))), with(Amount::Count(10)));
+    let ran = |(done, failed, written): (f64, f64, f64)| {
+        let counts =
+            [(Metric::Operations, done), (Metric::Errors, failed), (Metric::Written, written), (Metric::Time, 1e9)];
+        record(vec![phase("u", &counts)])
+    };
+    let why = |spec: &TrialSpec, name: &str, x, y| {
+        let (x, y) = (ran(x), ran(y));
+        variants::unequal_offer(&variant_trials("x", spec, &x), &variant_trials("y", spec, &y), &name.parse().unwrap())
+    };
+    let (ours, half) = ((1e5, 0.0, 1e9), (5e4, 0.0, 0.7e9));
+    let expected = "`u` lasts a given time, in which `x` did 100000 operations but `y` 50000, and more operations are more of \
+                    `written`: bound it by `count` or `requests`";
+    assert_eq!(why(&timed, "u.written", ours, half).as_deref(), Some(expected));
+    assert_eq!(why(&counted, "u.written", ours, half), None, "as many as the file says");
+    assert_eq!(why(&timed, "u.rate", ours, half), None, "a rate is for each second");
+    assert_eq!(why(&timed, "u.written", ours, (0.98e5, 0.0, 1e9)), None, "as many but for noise");
+    assert_eq!(
+        why(&timed, "u.written", ours, (0.8e5, 0.0, 0.2e9)),
+        None,
+        "most of the difference is of each operation"
+    );
+    assert!(why(&timed, "u.written", ours, (0.8e5, 0.0, 1e9)).is_some(), "no difference would be of each operation");
+    assert_eq!(why(&timed, "u.written", ours, (0.5e5, 0.5e5, 0.7e9)), None, "operations that failed were attempted");
+    assert_eq!(why(&timed, "u.errors", (1e5, 10.0, 0.0), (2e4, 1e3, 0.0)), None, "many more failed");
+    assert!(why(&timed, "u.errors", (1e5, 10.0, 0.0), (2e4, 3.0, 0.0)).is_some(), "fewer failed of fewer");
+    assert!(why(&timed, "u.errors", (1e5, 1e3, 0.0), (2e4, 200.0, 0.0)).is_some(), "the same share failed");
+    assert_eq!(why(&timed, "u.errors", ours, half), None, "none failed");
+    assert_eq!(why(&timed, "u.written", (1e5, 0.0, 1e9), (2e5, 0.0, 0.5e9)), None, "less in spite of more operations");
+    assert_eq!(why(&timed, "u.errors", (1e5, 10.0, 0.0), (2e4, 30.0, 0.0)), None, "more failed of fewer");
+}
+
 /// Removals that found nothing were 3.9 times faster.
 #[test]
 fn removals_of_nothing_are_named_and_not_compared() {
