@@ -30,10 +30,12 @@ pub(super) enum Label {
     Insert,
     ReadModifyWrite,
     Commit,
+    /// Operations of a mix in an open loop that were due and never started: which they would have been was not drawn.
+    NotStarted,
 }
 
 impl Label {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Put,
         Self::Read,
         Self::Update,
@@ -44,6 +46,7 @@ impl Label {
         Self::Insert,
         Self::ReadModifyWrite,
         Self::Commit,
+        Self::NotStarted,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -58,6 +61,7 @@ impl Label {
             Self::Insert => "insert",
             Self::ReadModifyWrite => "read_modify_write",
             Self::Commit => COMMIT,
+            Self::NotStarted => "not_started",
         }
     }
 }

@@ -10,7 +10,7 @@ use prony_model::spec::PauseEvery;
 use prony_model::throughput::Series;
 use prony_workload::{Distinct, Schedule};
 
-use super::chunk::{Chunk, MOST_OPERATIONS};
+use super::chunk::{Chunk, Label, MOST_OPERATIONS};
 use super::record_set::RecordSet;
 use super::sampling::Sampler;
 use super::source::Source;
@@ -422,15 +422,18 @@ impl<'a> Client<'a> {
         near && due
     }
 
-    /// Counts the operations that were due but will not be started.
+    /// Counts the operations that were due but will not be started, once.
     fn skip_rest(&mut self) {
         let stopped = self.shared.stopped().filter(|_| self.is_background);
         let end = self.duration.or(stopped.map(|at| at.saturating_sub(self.sections.began)));
         let (Some(pace), Some(end)) = (&mut self.pace, end) else { return };
+        let before = self.skipped;
         while pace.next < end {
             pace.take();
             self.skipped += 1;
         }
+        let label = self.source.label().unwrap_or(Label::NotStarted);
+        self.samples.not_started(label, self.skipped - before);
     }
 
     /// A declared pause, inside the timed section.

@@ -139,6 +139,16 @@ impl<'r> Source<'r> {
         checked.then(|| RecordSet::none_of(self.collection.records.count()))
     }
 
+    /// What all operations are; `None` where they are drawn from several.
+    pub(super) fn label(&self) -> Option<Label> {
+        match &self.draw {
+            Draw::Same(_, label, _) => Some(*label),
+            Draw::Find { .. } => Some(Label::Find),
+            Draw::Whole => Some(Label::Scan),
+            Draw::Mix(_) => None,
+        }
+    }
+
     /// Whether the operations are queries.
     pub(super) fn is_queries(&self) -> bool {
         matches!(self.draw, Draw::Find { .. })

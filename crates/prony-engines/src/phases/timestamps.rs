@@ -42,6 +42,14 @@ impl Samples {
         }
     }
 
+    /// Counts operations that were due and never started: infinitely slow, or an engine that stalls until the end of its phase
+    /// would have the latencies of the time before (METHOD 1.4).
+    pub(super) fn not_started(&mut self, label: Label, count: u64) {
+        if count > 0 {
+            self.recorder(label, LatencyKind::Intended).record_many_failed(count);
+        }
+    }
+
     pub(super) fn merge(&mut self, other: Self) {
         for (label, kind, recorder) in other.recorders {
             self.recorder(label, kind).merge(&recorder);

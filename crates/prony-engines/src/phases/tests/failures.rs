@@ -6,7 +6,7 @@ use prony_model::record::LatencyKind;
 use prony_model::spec::{
     Action, Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, Sampling, ScanLength,
 };
-use prony_model::units::PerSecond;
+use prony_model::units::{Nanos, PerSecond};
 
 use super::fake::{ops, option, plan, reports, run};
 
@@ -89,6 +89,17 @@ fn in_an_open_loop_both_latencies_know_of_failures() {
         assert_eq!(counted(&put, "put", kind), (800, 200));
     }
     assert_eq!(counted(&put, "commit", LatencyKind::Actual), (40, 10));
+}
+
+/// An engine that stalls until the end of its phase had the latencies of the time before.
+#[test]
+fn what_an_open_loop_never_started_is_infinitely_slow() {
+    let rate = PerSecond::new(1e9).map(|rate| Arrivals { rate, poisson: false });
+    let with = Ops { rate, amount: Amount::Duration(Nanos::from_millis(10)), ..ops(Order::Record) };
+    let [put] = reports(&plan(1000, [Action::Put(with)])).try_into().unwrap();
+    assert_eq!((put.saturated, put.operations + put.skipped), (true, 10_000_000));
+    assert_eq!(counted(&put, "put", LatencyKind::Intended), (put.operations, put.skipped));
+    assert_eq!(counted(&put, "put", LatencyKind::Actual), (put.operations, 0), "they have no real start");
 }
 
 #[test]
