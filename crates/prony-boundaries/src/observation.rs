@@ -126,6 +126,12 @@ impl<'a> Observation<'a> {
         self.note(&change);
     }
 
+    /// The requests that a phase begins with and does not measure were sent: its counters are those from now on.
+    pub fn warmed_up(&mut self, index: usize) {
+        self.snapshots.push(self.sampler.cheap_snapshot());
+        self.begin[index] = self.snapshots.len().checked_sub(1);
+    }
+
     /// A phase ended at an instant, with what the worker measured from inside.
     pub fn reported(&mut self, index: usize, at: Nanos, report: Box<PhaseReport>) {
         self.tracker.phases[index].report = Some(report);

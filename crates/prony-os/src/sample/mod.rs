@@ -170,6 +170,11 @@ impl Sampler {
         self.shared.lock().snapshot()
     }
 
+    /// Reads everything now but PSS and the store's files: for the boundary of a phase at which the subject works.
+    pub fn cheap_snapshot(&self) -> Snapshot {
+        self.shared.lock().cheap_snapshot()
+    }
+
     /// Reads processes of these roles now, PSS included, but not the store: for readings inside a phase. It adds no
     /// sample to the series.
     pub fn partial_snapshot(&self, roles: &[String]) -> Snapshot {

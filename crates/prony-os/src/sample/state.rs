@@ -333,16 +333,21 @@ impl State {
     /// A round, and all that is read at snapshots only. Counters come first, the expensive values after them, and the
     /// peaks are reset last.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
-        self.take_snapshot(None)
+        self.take_snapshot(None, false)
+    }
+
+    /// A snapshot without PSS and the store, for which the kernel would hold locks of processes that work meanwhile.
+    pub(crate) fn cheap_snapshot(&mut self) -> Snapshot {
+        self.take_snapshot(None, true)
     }
 
     /// A snapshot with only the processes of these roles, without the store: while they run, expensive values of the
     /// other roles are not read. It adds no sample to the series, and resets no peak.
     pub(crate) fn partial_snapshot(&mut self, roles: &[String]) -> Snapshot {
-        self.take_snapshot(Some(roles))
+        self.take_snapshot(Some(roles), false)
     }
 
-    fn take_snapshot(&mut self, roles: Option<&[String]>) -> Snapshot {
+    fn take_snapshot(&mut self, roles: Option<&[String]>, is_cheap: bool) -> Snapshot {
         let cpu = thread_cpu();
         let at = match roles {
             Some(_) => self.round(RoundKind::Closely),
@@ -357,10 +362,11 @@ impl State {
             Reading::Measured(device) => device.read(),
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
-        let processes = self.snapshot_processes(at, roles);
-        let unread = StoreReading::missing(&Why::NotApplicable);
+        let processes = self.snapshot_processes(at, roles, is_cheap);
+        let unread = StoreReading::missing(&if is_cheap { not_read() } else { Why::NotApplicable });
         let began_store = monotonic();
-        let StoreReading { disk, cached, unwritten } = if roles.is_some() { unread } else { self.read_store() };
+        let StoreReading { disk, cached, unwritten } =
+            if roles.is_some() || is_cheap { unread } else { self.read_store() };
         let store_took = monotonic().since(began_store);
         let totals = self.totals();
         let (most_running, cpu_lacks) = self.unsettled(group_read.since(at), group.measured().is_some());
@@ -470,7 +476,7 @@ impl State {
         self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect()
     }
 
-    fn snapshot_processes(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<ProcessSnapshot> {
+    fn snapshot_processes(&mut self, at: Nanos, roles: Option<&[String]>, is_cheap: bool) -> Vec<ProcessSnapshot> {
         let reset = self.settings.reset_peaks && roles.is_none();
         let not_started: Vec<&str> =
             self.roots.iter().filter(|root| !root.own).map(|root| root.role.as_str()).collect();
@@ -480,7 +486,7 @@ impl State {
             .filter_map(|process| {
                 let last = process.last.as_ref()?;
                 let (sample, peak) = (last.sample(at)?, last.memory?.peak);
-                let pss = process.pss();
+                let pss = if is_cheap { Reading::Missing(not_read()) } else { process.pss() };
                 let peak_reset = reset && !not_started.contains(&process.role.as_str()) && process.reset_peak();
                 Some(ProcessSnapshot { pid: process.pid, role: process.role.clone(), sample, pss, peak, peak_reset })
             })
@@ -518,6 +524,10 @@ fn keep(store: &mut Store, process: &Process, observation: &Observation, kind: R
     if let Some(sample) = observation.sample(at) {
         store.push((process.pid, &process.role, &process.command), number, sample);
     }
+}
+
+fn not_read() -> Why {
+    Why::NotSupported("it is not read while the server is under load".into())
 }
 
 fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {

@@ -24,6 +24,7 @@ use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::suspending::{MOST_SUSPENSIONS, Suspension};
 use prony_boundaries::suspensions::Suspensions;
 use prony_boundaries::{functions, settling};
+use prony_model::http::HttpSpec;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
@@ -107,7 +108,7 @@ impl Trial<'_> {
         let unread = if asked && complete { uncollected(suspension, ended.since(began)) } else { None };
         let at_end = suspension.filter(|_| unread.is_none());
         let (from_the_start, to_the_end) = (first == 0, until == last || self.outlived(spec, until, ended));
-        let late = self.late(tracked, (first, until), (began, ended));
+        let late = self.late((spec, tracked), (first, until), (began, ended));
         let span = Span { watched, suspended: self.suspended, first, until, at_end, to_the_end, from_the_start, late };
         let took = ended.since(began).since(self.suspended.between(began, ended));
         let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (tracked, took, late), index);
@@ -190,6 +191,16 @@ impl Trial<'_> {
         if services.are_measured {
             let (from, to) = (&self.watched.snapshots[span.first], &self.watched.snapshots[span.until]);
             let mut instances = services::instances(services, from, to, self.sampled);
+            let mut all = services::all(services, from, to, self.sampled);
+            if late > Nanos::ZERO {
+                // What was used until the counters were read after the warm-up is in none.
+                let more = Nanos::from_nanos(from.most_running * late.as_nanos());
+                set(&mut all, Metric::CpuUnder, nanos(to.cpu_lacks + more));
+            }
+            if took < late {
+                let read = instances.values_mut().chain([&mut all]);
+                read.for_each(|found| without(found, |_| false, &shorter(took, late)));
+            }
             let command = self.watched.worker.as_ref().and_then(|worker| worker.commands.get(&index));
             if let Some(command) = command {
                 // The load generator itself waits meanwhile.
@@ -205,7 +216,7 @@ impl Trial<'_> {
                 report,
             );
             counted.into_iter().for_each(|(role, own)| instances.entry(role).or_default().extend(own));
-            return (services::all(services, from, to, self.sampled), instances);
+            return (all, instances);
         }
         let mut readings = span.readings(self.series);
         unread.iter().for_each(|why| only_before(&mut readings, why));
@@ -253,11 +264,12 @@ impl Trial<'_> {
 
     /// How late after its begin or its end the counters of a phase were read, at most; for calls that come often the
     /// last reading may be as much before the end.
-    fn late(&self, tracked: &PhaseState, snapshots: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
+    fn late(&self, (spec, tracked): (&PhaseSpec, &PhaseState), snapshots: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
         let apart = |snapshot: usize, at: Nanos| self.watched.snapshots[snapshot].at.as_nanos().abs_diff(at.as_nanos());
-        // A worker does nothing between the phases that the runner leads.
+        // A worker does nothing between the phases that the runner leads; after a warm-up it goes on while counters are read.
         if tracked.led {
-            return Nanos::ZERO;
+            let warms_up = spec.action.http().is_some_and(HttpSpec::warms_up);
+            return if warms_up { Nanos::from_nanos(apart(snapshots.0, at.0)) } else { Nanos::ZERO };
         }
         // A phase that begins or ends with the program is read up to its first or last instruction.
         let begin = if snapshots.0 == 0 { 0 } else { apart(snapshots.0, at.0) };

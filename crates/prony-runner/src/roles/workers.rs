@@ -15,6 +15,7 @@ use prony_boundaries::observation::Observation;
 use prony_boundaries::phase_state::WorkerPart;
 use prony_engines::phases::Queue;
 use prony_engines::timed_loop::chain;
+use prony_model::http::HttpSpec;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_model::spec::{Action, PhaseSpec, Sharing, TrialSpec};
 use prony_model::trial::PlannedTrial;
@@ -310,6 +311,9 @@ impl<'a> Workers<'a> {
                 self.processes[at].part.began = Some(began);
                 let first = self.processes.iter().filter_map(|process| process.part.began).min();
                 observation.tracker.phases[index].note_begin(first.unwrap_or(began), Nanos::ZERO);
+                if self.spec.phases[index].action.http().is_some_and(HttpSpec::warms_up) {
+                    observation.warmed_up(index);
+                }
             }
             FromWorker::Ended { index, at: ended, report }
                 if asked == Some(index) && self.may(at, index, Step::End) =>

@@ -176,6 +176,17 @@ fn each_service_has_metrics_of_its_own_without_the_load_generator() {
     assert_eq!(trial.effective.as_ref().unwrap().services().len(), 2);
 }
 
+/// A thread that was busy all the time had used three times the wall time of its phase.
+#[test]
+fn what_services_use_for_the_warm_up_is_not_of_the_phase() {
+    let Some(bench) = bench() else { return };
+    let phase = requests("burn", "service = \"api\", path = \"/burn\", warm_up = \"800 ms\", duration = \"400 ms\"");
+    let trial = bench.trial(&format!("{}{phase}", service("api", "", "")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let [cpu, wall] = [of(&trial, "burn", "api", Metric::Cpu), amount(&trial, "burn", Metric::Wall)];
+    assert!(cpu > 0.0 && cpu < 1.6 * wall, "{cpu} in {wall}");
+}
+
 /// A loader of somebody else's: what it and its children use is the load's, what the server does for it the server's.
 #[test]
 fn command_beside_services_is_a_phase_whose_end_is_its_exit() {

@@ -11,7 +11,7 @@ use prony_place::launch_setting::Setting;
 const ATTEMPT: Duration = Duration::from_secs(1);
 
 /// The longest begin of an answer that is read for its status.
-const STATUS_LINE: usize = 64;
+const STATUS_LINE: usize = 12;
 
 /// Whether the sign is there now; commands and lines of output are observed elsewhere.
 pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
@@ -58,6 +58,7 @@ fn answers(address: SocketAddr, path: &str) -> bool {
         // In one piece: a server may read only once.
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
         let mut begin = Vec::new();
+        // No more than is needed: the connection may stay open all the same.
         stream.take(STATUS_LINE as u64).read_to_end(&mut begin)?;
         Ok(status(&begin).is_some_and(|status| (200..400).contains(&status)))
     };
@@ -66,7 +67,7 @@ fn answers(address: SocketAddr, path: &str) -> bool {
 
 /// The status of an answer that begins with these bytes.
 fn status(begin: &[u8]) -> Option<u16> {
-    let text = std::str::from_utf8(begin.get(..12)?).ok()?;
+    let text = std::str::from_utf8(begin.get(..STATUS_LINE)?).ok()?;
     text.strip_prefix("HTTP/1.")?.get(2..)?.parse().ok()
 }
 
@@ -86,6 +87,20 @@ mod tests {
         assert!(!is_of_two(own, peer), "{own} {peer}");
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         assert!(connected(listener.local_addr().unwrap()).is_some());
+    }
+
+    /// A server whose whole answer has 40 bytes and which does not close the connection was never ready.
+    #[test]
+    fn short_answer_on_a_connection_that_stays_open_is_an_answer() {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+            stream
+        });
+        assert!(answers(address, "/"));
+        server.join().unwrap();
     }
 
     #[test]
