@@ -132,6 +132,11 @@ impl Connection {
         self.state != State::Idle
     }
 
+    /// Whether there is a connection, or one is being opened.
+    pub(crate) fn is_open(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// Whether the connection is not open yet for the request that it has.
     pub(crate) fn is_opening(&self) -> bool {
         matches!(self.state, State::Opening { .. })
@@ -353,7 +358,10 @@ impl Connection {
                 Ok(Received::More) => {}
                 Ok(Received::All) => return self.broken.take().map(|cause| End::Failed(Failure::Reset, cause)),
                 Ok(Received::End) if self.answer.close() => return Some(End::Answered(self.answer.status())),
-                Ok(Received::End) => return Some(End::Failed(Failure::Closed, self.progress().to_owned())),
+                // Of a body with a length the rest is missing, and of one without it that may be.
+                Ok(Received::End | Received::Cut) => {
+                    return Some(End::Failed(Failure::Closed, self.progress().to_owned()));
+                }
                 Err(Broken::Tls(error)) => return Some(End::Failed(Failure::Tls, error.to_string())),
                 Err(Broken::Io(error)) if error.kind() == ErrorKind::ConnectionAborted => {
                     return Some(End::Failed(Failure::Closed, self.progress().to_owned()));

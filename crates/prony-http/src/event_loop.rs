@@ -68,6 +68,9 @@ pub(crate) struct Done {
     pub(crate) stopped: Option<Nanos>,
 }
 
+/// How many connections are opened at most before the loop looks at those that are open.
+const MOST_OPENED: usize = 16;
+
 /// How many requests are given up at most before the loop goes on.
 const MOST_GIVEN_UP: usize = 4_096;
 
@@ -88,6 +91,8 @@ pub(crate) struct EventLoop<'a> {
     buffer: Vec<u8>,
     progress: Progress,
     next_scan: Nanos,
+    /// Connections that this turn of the loop has opened.
+    opened: usize,
     watch: Watch,
     stopped: Option<Nanos>,
 }
@@ -123,6 +128,7 @@ impl<'a> EventLoop<'a> {
             buffer: vec![0; BUFFER],
             progress: Progress::default(),
             next_scan: Nanos::ZERO,
+            opened: 0,
             stopped: None,
             job,
         })
@@ -143,6 +149,7 @@ impl<'a> EventLoop<'a> {
                 measured_since = Some(Clocks::read());
             }
             self.obey(now);
+            self.opened = 0;
             self.dispatch(now);
             self.scan(now);
             self.publish();
@@ -185,7 +192,7 @@ impl<'a> EventLoop<'a> {
 
     /// Starts requests that are due, as long as there are connections for them.
     #[inline]
-    fn dispatch(&mut self, now: Nanos) {
+    fn dispatch(&mut self, mut now: Nanos) {
         while let Some((slot, ended)) = self.waiting.next(Some(now)) {
             self.repeat(slot, &ended, now);
         }
@@ -198,14 +205,18 @@ impl<'a> EventLoop<'a> {
             if self.pace.next(now).is_none_or(|next| next > now) {
                 return;
             }
-            let Some(slot) = self.free.pop() else { return };
+            let Some(slot) =
+                self.free.pop_if(|slot| self.opened < MOST_OPENED || self.connections[*slot as usize].is_open())
+            else {
+                return;
+            };
             let next = self.connections[slot as usize].session.next.map(|at| at.request);
             if next.is_none() && !self.pace.may_begin() {
                 // The last sessions are those of other connections.
                 continue;
             }
             // In a closed loop the request starts when it was made; in an open one that is late, which counts.
-            let now = self.make(now, Some(slot));
+            now = self.make(now, Some(slot));
             let Some(request) = self.pace.take(now, next) else {
                 self.free.push(slot);
                 return;
@@ -214,7 +225,14 @@ impl<'a> EventLoop<'a> {
             let wire = wire(&self.job, &self.epoll);
             let connection = &mut self.connections[slot as usize];
             let ended = connection.begin(wire, slot, (request, &mut self.source), &mut self.buffer);
+            let opens = connection.is_opening();
             self.account(slot, ended);
+            if opens {
+                // To open one takes tens of microseconds, which are no time of the server's: neither of the next request nor
+                // of the connections that are open meanwhile.
+                now = monotonic();
+                self.opened += 1;
+            }
         }
     }
 
@@ -227,16 +245,18 @@ impl<'a> EventLoop<'a> {
             return now;
         }
         let then = monotonic();
-        self.delayed(0, then.since(now));
+        self.delayed(0, now, then);
         then
     }
 
     /// Accounts for a time in which requests were made or answers read: those that more than `most` other requests may have got
     /// are read later, and in a closed loop the next request starts later.
     #[inline]
-    fn delayed(&mut self, most: u64, time: Nanos) {
-        if self.progress.running > most || !self.job.load.is_open() {
-            self.tally.making += time;
+    fn delayed(&mut self, most: u64, from: Nanos, to: Nanos) {
+        // Of the time between the warm-up and the last start, of which the CPU time is counted too.
+        let counts = from >= self.pace.warm_up_end() && self.pace.next(from).is_some();
+        if counts && (self.progress.running > most || !self.job.load.is_open()) {
+            self.tally.making += to.since(from);
         }
     }
 
@@ -390,7 +410,7 @@ impl<'a> EventLoop<'a> {
         {
             let read = self.read(slot, now);
             free_at = monotonic();
-            self.delayed(1, free_at.since(now));
+            self.delayed(1, now, free_at);
             if let Err((failure, why)) = read {
                 self.tally.answered_in_vain(&request, status);
                 ended = End::Failed(failure, why);

@@ -6,7 +6,6 @@ use prony_model::http::{kind_instance, step_instance};
 use prony_model::latency::LatencyError;
 use prony_model::number::percent_with;
 use prony_model::protocol::{PhaseReport, RequestsPart, RequestsReport};
-use prony_model::reading::Reading;
 use prony_model::record::LatencyKind;
 use prony_model::throughput::Series;
 use prony_model::units::Nanos;
@@ -18,7 +17,7 @@ use crate::kinds::Kind;
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
-use crate::report::{Errors, Report, StepReport};
+use crate::report::{Errors, Report, StepReport, rate};
 use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
 use crate::variety::Variety;
@@ -53,7 +52,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         .chain(unequal(load))
         .collect();
     Ok(PhaseReport {
-        time: time(load, ran),
+        time: ran.window,
         gap: Some(Nanos::ZERO),
         operations: tally.ok,
         errors: tally.failed_requests() - skipped,
@@ -68,6 +67,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         user_bytes: tally.body_bytes,
         error_texts: error_texts(tally),
         requests: Some(RequestsReport {
+            rate: report.rate,
             statuses: report.statuses,
             timeouts: report.errors.timeout,
             unfinished: report.errors.unfinished,
@@ -108,18 +108,14 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
     let kinds = &load.content().kinds;
     let counts_rows = |kind: &Kind| kind.answer_check.as_ref().is_some_and(AnswerCheck::counts_rows);
     let part = |((name, kind), of): ((&str, &Kind), &Part)| {
-        // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
-        let rate = match time(load, ran).as_secs_f64() {
-            time if time > 0.0 => Reading::Measured(of.ok as f64 / time),
-            _ => Reading::failed("the clock did not advance"),
-        };
         Ok(RequestsPart {
             name: kind_instance(name),
             ok: of.ok,
             errors: of.failed - of.not_started,
             skipped: of.not_started,
             rows: counts_rows(kind).then_some(of.rows),
-            rate,
+            // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
+            rate: rate(load, ran, of.ok, of.answers),
             latency: of.latency.to_record(REQUEST, latency)?,
         })
     };
@@ -133,18 +129,6 @@ const fn is_noted(remark: &&Remark) -> bool {
 
 const fn is_stalled(remark: &Remark) -> bool {
     matches!(remark, Remark::Stalled { .. })
-}
-
-/// The time of the operations, from the end of the warm-up on. Expected answers after the end of the window are operations too:
-/// in a closed loop they would make the rate too large if the time did not reach to the last of them. An open loop that
-/// keeps up has a rate by its schedule.
-fn time(load: &Load, ran: &Ran) -> Nanos {
-    let schedules = load.is_open() && !ran.is_saturated();
-    if matches!(load.asked().bound, Bound::Requests(_)) || schedules {
-        return ran.window;
-    }
-    let since = ran.begin + load.asked().warm_up;
-    ran.window.max(ran.tally.last_ok.map_or(Nanos::ZERO, |last| last.since(since)))
 }
 
 /// Errors by kind, with their cause where it is known; all of them are in it, and no request that was never started.

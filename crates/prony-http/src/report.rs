@@ -60,7 +60,8 @@ pub struct Report {
     pub causes: BTreeMap<String, u64>,
     /// Whole answers by status, those to attempts that were repeated included.
     pub statuses: BTreeMap<u16, u64>,
-    /// Expected answers a second, of those that came within the window.
+    /// Expected answers a second. In a closed loop, and in an open one that is not sustained, each counts by the share of its time
+    /// that lies in the window.
     pub rate: Reading<f64>,
     /// Closed loop: from the start of a request. Open loop: from its intended start.
     pub latency: Latency,
@@ -221,7 +222,7 @@ impl StepReport {
             let time = asked.time.min(left);
             let rate = match time {
                 Nanos::ZERO => Reading::Missing(Why::NotReached),
-                time => Reading::Measured(of.answers as f64 / time.as_secs_f64()),
+                time => Reading::Measured(of.answers / time.as_secs_f64()),
             };
             Self {
                 from: asked.from,
@@ -279,13 +280,8 @@ impl Report {
         let errors = Errors::of(&tally.failures);
         let requests = tally.ok + tally.failed_requests();
         let is_saturated = ran.is_saturated();
-        // The schedule sets how many requests there are in an open loop that keeps up; otherwise the drain would add to it.
-        let answers = if arrivals.is_some() && !is_saturated { tally.ok } else { tally.ok_in_window };
-        let rate = if ran.window > Nanos::ZERO && requests > 0 {
-            Reading::Measured(answers as f64 / ran.window.as_secs_f64())
-        } else {
-            Reading::Missing(Why::NotReached)
-        };
+        let rate =
+            if requests > 0 { rate(load, ran, tally.ok, tally.answers) } else { Reading::Missing(Why::NotReached) };
         let outcome = match (is_saturated, errors.total()) {
             (true, _) => Outcome::Saturated,
             (false, 0) if requests > 0 && tally.surplus == 0 => Outcome::Ok,
@@ -358,6 +354,16 @@ impl Report {
         .into_iter()
         .flatten()
         .collect()
+    }
+}
+
+/// Expected answers a second, of all requests or of a kind. The schedule sets how many requests there are in an open loop that
+/// keeps up; otherwise the drain would add to it.
+pub(crate) fn rate(load: &Load, ran: &Ran, ok: u64, answers: f64) -> Reading<f64> {
+    let answers = if load.is_open() && !ran.is_saturated() { ok as f64 } else { answers };
+    match ran.window.as_secs_f64() {
+        time if time > 0.0 => Reading::Measured(answers / time),
+        _ => Reading::Missing(Why::NotReached),
     }
 }
 

@@ -152,7 +152,9 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
         (None, Bound::Duration(duration)) => measured_since + duration,
         (None, Bound::Requests(_)) => tally.last_end.unwrap_or_else(monotonic),
     };
-    let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let available = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let own = load.asked().processors.len();
+    let processors = if own == 0 { available } else { available.min(own) };
     let window = end.since(measured_since);
     Ran { tally, found, usage, stalls, window, interrupted: stopped.is_some(), begin, processors }
 }

@@ -39,6 +39,8 @@ pub(crate) enum Received {
     All,
     /// The server closed the connection.
     End,
+    /// It did without TLS's closing message, so that nobody knows whether that was the end of what it sent (RFC 9112, 9.8).
+    Cut,
 }
 
 /// Why no connection was begun.
@@ -142,18 +144,17 @@ impl Socket {
         };
         let processed = tls.process_new_packets().map_err(Broken::Tls);
         // Bytes before a fault are valid.
-        let is_closed = loop {
+        let end = loop {
             match tls.reader().read(buffer) {
-                Ok(0) => break true,
+                Ok(0) => break Received::End,
                 Ok(count) => take(&buffer[..count]),
-                Err(error) if waits(&error) => break false,
-                // Closed without TLS's closing message, as many servers do; the length of the body says whether it is whole.
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break true,
+                Err(error) if waits(&error) => break if read == 0 { Received::End } else { Received::More },
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break Received::Cut,
                 Err(error) => return Err(error.into()),
             }
         };
         processed?;
-        Ok(if read == 0 || is_closed { Received::End } else { Received::More })
+        Ok(end)
     }
 }
 

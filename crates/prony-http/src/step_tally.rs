@@ -15,8 +15,9 @@ pub(crate) struct Part {
     pub(crate) failed: u64,
     /// Of those that failed.
     pub(crate) not_started: u64,
-    /// Of a step: expected answers that came within its time, also to requests that were due before it.
-    pub(crate) answers: u64,
+    /// Expected answers: of a step those that came within its time, also to requests that were due before it; of a kind each by
+    /// the share of its time that lies in the window.
+    pub(crate) answers: f64,
     /// Of a kind: the rows of its answers.
     pub(crate) rows: u64,
     /// From the intended start.
@@ -54,7 +55,7 @@ impl Steps {
         if now >= self.begin
             && let Some(step) = self.all.get_mut(step)
         {
-            step.answers += 1;
+            step.answers += 1.0;
         }
     }
 
@@ -148,8 +149,8 @@ mod tests {
             let Part { ok, failed, not_started, answers, latency, .. } = &all.all[step];
             (*ok, *failed, *not_started, *answers, latency.succeeded(), latency.failed())
         };
-        assert_eq!(of(0), (1, 1, 1, 0, 1, 1));
-        assert_eq!(of(1), (1, 0, 0, 1, 1, 0));
+        assert_eq!(of(0), (1, 1, 1, 0.0, 1, 1));
+        assert_eq!(of(1), (1, 0, 0, 1.0, 1, 0));
         assert_eq!((all.begin(0), all.begin(1)), (BEGIN, at(1_000)));
         assert_eq!((all.is_saturated(0), all.is_saturated(1)), (true, false));
     }

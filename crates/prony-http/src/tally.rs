@@ -154,8 +154,8 @@ pub(crate) struct Shape {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) ok: u64,
-    /// Successes whose answer came within the window, of requests of the warm-up too.
-    pub(crate) ok_in_window: u64,
+    /// Expected answers, to requests of the warm-up too, each by the share of its time that lies in the window.
+    pub(crate) answers: f64,
     pub(crate) failures: BTreeMap<Failure, u64>,
     /// Whole answers that requests ended with, by status.
     pub(crate) statuses: Vec<u64>,
@@ -179,7 +179,7 @@ pub(crate) struct Tally {
     pub(crate) sent_requests: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
-    /// Bytes of bodies that were sent and received.
+    /// Bytes of bodies that were sent and received, of requests that were answered as expected.
     pub(crate) body_bytes: u64,
     /// Different paths that were sent.
     pub(crate) paths: Variety,
@@ -202,8 +202,6 @@ pub(crate) struct Tally {
     pub(crate) warm_up: WarmUp,
     /// When the last measured request ended, whatever it ended in.
     pub(crate) last_end: Option<Nanos>,
-    /// When the last of them got an expected answer.
-    pub(crate) last_ok: Option<Nanos>,
 }
 
 impl Tally {
@@ -212,7 +210,7 @@ impl Tally {
         let variety = |variation| Variety::new(variation, !shape.has_places);
         Self {
             ok: 0,
-            ok_in_window: 0,
+            answers: 0.0,
             failures: BTreeMap::new(),
             statuses: vec![0; STATUSES],
             unexpected: BTreeMap::new(),
@@ -240,7 +238,6 @@ impl Tally {
             since,
             warm_up: WarmUp::default(),
             last_end: None,
-            last_ok: None,
         }
     }
 
@@ -262,10 +259,12 @@ impl Tally {
         is_expected: bool,
         (now, window): (Nanos, (Nanos, Nanos)),
     ) {
-        self.ok_in_window += u64::from(is_expected && (window.0..=window.1).contains(&now));
         self.connections += u64::from(exchange.opened_in.is_some());
-        if let Some(steps) = self.steps.as_mut().filter(|_| is_expected) {
-            steps.answered(now);
+        if is_expected {
+            let share = share_within(window, (request.started, now));
+            self.answers += share;
+            self.kinds.get_mut(request.kind as usize).into_iter().for_each(|kind| kind.answers += share);
+            self.steps.iter_mut().for_each(|steps| steps.answered(now));
         }
         if !request.measured {
             self.warm_up.ok += u64::from(is_expected);
@@ -280,7 +279,7 @@ impl Tally {
             return self.count(request, Failure::Status);
         }
         self.ok += 1;
-        self.last_ok = self.last_ok.max(Some(now));
+        self.body_bytes += exchange.bodies;
         if let Some(series) = &mut self.series {
             let at = now.since(self.since).as_nanos();
             series.add(at, at, 1);
@@ -336,8 +335,7 @@ impl Tally {
         if !request.measured {
             return;
         }
-        // Bytes of bodies are those of requests, which are counted once.
-        self.exchanged(&Exchange { bodies: 0, ..*exchange });
+        self.exchanged(exchange);
         let failure = end.err().unwrap_or(Failure::Status);
         if let Ok(status) = end {
             *self.repeated_statuses.entry(status).or_default() += 1;
@@ -375,7 +373,6 @@ impl Tally {
         }
         self.sent_bytes += exchange.sent;
         self.received_bytes += exchange.received;
-        self.body_bytes += exchange.bodies;
         if let Some(time) = exchange.opened_in {
             self.connect.record(time);
         } else if exchange.is_opening {
@@ -432,7 +429,7 @@ impl Tally {
     /// Adds the account of another thread.
     pub(crate) fn merge(&mut self, other: Self) {
         self.ok += other.ok;
-        self.ok_in_window += other.ok_in_window;
+        self.answers += other.answers;
         other.failures.into_iter().for_each(|(failure, count)| *self.failures.entry(failure).or_default() += count);
         self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
         other.unexpected.into_iter().for_each(|(status, count)| *self.unexpected.entry(status).or_default() += count);
@@ -474,13 +471,24 @@ impl Tally {
         self.warm_up.ok += other.warm_up.ok;
         self.warm_up.failed += other.warm_up.failed;
         self.last_end = self.last_end.max(other.last_end);
-        self.last_ok = self.last_ok.max(other.last_ok);
     }
 
     /// Requests that failed.
     pub(crate) fn failed_requests(&self) -> u64 {
         self.failures.values().sum()
     }
+}
+
+/// The share of a request's time that lies in the window. A count of the answers that come within it would leave out what
+/// was done of the others, and one of all answers would not know how much time to divide by: where one request is slow at the
+/// end, the others are not.
+#[inline]
+fn share_within((begin, end): (Nanos, Nanos), (started, answered): (Nanos, Nanos)) -> f64 {
+    if begin <= started && answered <= end {
+        return 1.0;
+    }
+    let within = answered.min(end).since(started.max(begin));
+    within.as_secs_f64() / answered.since(started).as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 #[cfg(test)]
@@ -532,7 +540,8 @@ mod tests {
             tally.failed(&request(false, 4), &Exchange::default(), Failure::Reset, "reset".to_owned());
         }
         one.merge(other);
-        assert_eq!((one.ok, one.ok_in_window, one.failed_requests()), (2, 1, 3));
+        assert_eq!((one.ok, one.failed_requests()), (2, 3));
+        assert!(one.answers > 1.0 && (one.answers - both.answers).abs() < 1e-9, "{} {}", one.answers, both.answers);
         assert_eq!(one.warm_up, WarmUp { ok: 0, failed: 1 });
         assert_eq!((one.ok, &one.failures, &one.statuses), (both.ok, &both.failures, &both.statuses));
         assert_eq!((&one.latency, &one.causes, one.last_end), (&both.latency, &both.causes, both.last_end));

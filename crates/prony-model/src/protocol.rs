@@ -256,6 +256,8 @@ pub struct PhaseReport {
 /// failed, or was never started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestsReport {
+    /// Expected answers a second.
+    pub rate: Reading<f64>,
     /// Answers by status, expected or not.
     #[serde(deserialize_with = "by_number")]
     pub statuses: BTreeMap<u16, u64>,

@@ -129,7 +129,12 @@ pub(crate) static HTTP: TableShape = table(
             "Closed loop: how long a connection waits on average between an answer and its next request, as a user does who reads. The \
              times are exponential, so that connections do not send in step.",
         ),
-        optional("warm_up", Shape::Span, "none", "Requests that start so soon after the begin are in no result."),
+        optional(
+            "warm_up",
+            Shape::Span,
+            "none",
+            "Requests that start so soon after the begin are in no result, but the rate counts the part of an answer that comes after it.",
+        ),
         optional(
             "timeout",
             Shape::Span,

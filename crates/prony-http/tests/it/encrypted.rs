@@ -22,6 +22,10 @@ fn file(name: &str) -> PathBuf {
 
 /// Answers each request with a body of so many bytes, until the test's process ends.
 fn server(body: usize) -> SocketAddr {
+    serving(move |stream| serve(stream, body))
+}
+
+fn serving(serve: impl Fn(StreamOwned<ServerConnection, TcpStream>) + Clone + Send + 'static) -> SocketAddr {
     let certificate = CertificateDer::from_pem_file(file("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(file("server.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -33,7 +37,8 @@ fn server(body: usize) -> SocketAddr {
         for stream in listener.incoming() {
             let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
             let stream = StreamOwned::new(connection, stream.unwrap());
-            thread::spawn(move || serve(stream, body));
+            let serve = serve.clone();
+            thread::spawn(move || serve(stream));
         }
     });
     address
@@ -52,6 +57,27 @@ fn serve(mut stream: StreamOwned<ServerConnection, TcpStream>, body: usize) {
 
 fn asked(url: &str, trust: Trust) -> Asked {
     Asked { bound: Bound::Requests(50), connections: 4, threads: 2, trust, ..Asked::of(url) }
+}
+
+/// A worker of the server that dies in the middle of a body without a length (RFC 9112, 9.8).
+#[test]
+fn body_without_a_length_is_whole_only_with_the_closing_message() {
+    for is_closed in [true, false] {
+        let port = serving(move |mut stream| {
+            if next(&mut stream, &mut Vec::new()).is_some() {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nsome").and_then(|()| stream.flush());
+            }
+            if is_closed {
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            }
+        })
+        .port();
+        let trust = Trust::File(file("authority.pem"));
+        let report = run(Asked { bound: Bound::Requests(8), ..asked(&format!("https://localhost:{port}/"), trust) });
+        assert_whole(&report, 8);
+        assert_eq!((report.ok, report.errors.closed), if is_closed { (8, 0) } else { (0, 8) }, "{:?}", report.errors);
+    }
 }
 
 #[test]

@@ -334,7 +334,32 @@ fn answers_that_no_request_asked_for_are_never_expected_ones() {
     assert!(report.notes.iter().any(|note| note.contains("after the last answer")) || report.notes.is_empty());
 }
 
-/// Answers after the end of the window count, and so does the time until the last of them.
+/// The rate of a load's expected answers.
+pub(crate) fn rate_of(report: &PhaseReport) -> f64 {
+    *report.requests.as_ref().unwrap().rate.measured().unwrap()
+}
+
+/// One slow request had all others of its phase divided by its time.
+#[test]
+fn one_slow_answer_after_the_end_lengthens_no_other() {
+    let asked = std::sync::atomic::AtomicU64::new(0);
+    let server = Server::new(move |_| {
+        if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1_500));
+        }
+        Act::text(OK)
+    });
+    let duration = Nanos::from_millis(300);
+    let spec = HttpSpec { amount: HttpAmount::Duration(duration), connections: 2, ..requests(&server, text("/"), 0) };
+    let report = only(spec);
+    assert_whole(&report, report.operations);
+    assert_eq!(report.time, duration);
+    // Of the slow one a fifth counts, and of another one that spans the end a part, or nothing.
+    let counted = rate_of(&report) * duration.as_secs_f64();
+    assert!((0.75..2.0).contains(&(report.operations as f64 - counted)), "{counted} of {}", report.operations);
+}
+
+/// Answers that come after the end of the window count by the share of their time that lies in it.
 #[test]
 fn rate_of_a_given_time_is_not_above_what_the_server_does() {
     let server = Server::new(|_| {
@@ -344,7 +369,7 @@ fn rate_of_a_given_time_is_not_above_what_the_server_does() {
     let duration = Nanos::from_millis(100);
     let report = only(HttpSpec { amount: HttpAmount::Duration(duration), ..requests(&server, text("/"), 0) });
     assert_whole(&report, report.operations);
-    assert!(report.operations >= 4 && report.time >= duration, "{} {}", report.operations, report.time);
-    let rate = report.operations as f64 / report.time.as_secs_f64();
+    assert!(report.operations >= 4 && report.time == duration, "{} {}", report.operations, report.time);
+    let rate = rate_of(&report);
     assert!(rate <= 4.0 / 0.04, "{rate}");
 }

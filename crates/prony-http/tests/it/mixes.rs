@@ -8,7 +8,7 @@ use prony_model::reading::Reading;
 use prony_model::spec::Arrivals;
 use prony_model::units::{Nanos, PerSecond};
 
-use crate::host::{Runner, assert_whole, http, requests, text, trial};
+use crate::host::{Runner, assert_whole, http, rate_of, requests, text, trial};
 use crate::server::{Act, OK, Server};
 use crate::values::{drain, plain, recording, template};
 
@@ -134,7 +134,7 @@ fn rates_of_the_kinds_add_up_to_that_of_the_phase() {
         runner.stop().unwrap();
         let parts = &report.requests.as_ref().unwrap().parts;
         let sum: f64 = parts.iter().map(|part| part.rate.measured().unwrap()).sum();
-        let of_all = report.operations as f64 / report.time.as_secs_f64();
+        let of_all = rate_of(&report);
         assert!(parts.len() == 2 && report.operations > 0 && (sum / of_all - 1.0).abs() < 1e-9, "{sum} {of_all}");
     }
 }

@@ -1,5 +1,7 @@
 //! `prony load --find-max`: the largest rate with which a server keeps bounds on its latencies and errors, by the search of `prony grow`.
 
+use std::time::Duration;
+
 use prony_analysis::search::{Ask, End, Grow, GrowSettings, Growth, TrialEnd, Tried};
 use prony_http::{Asked, Bound, Destination, Load, Loop, Remark, Report};
 use prony_model::http::RequestRate;
@@ -12,6 +14,7 @@ use prony_os::interrupt::Interrupt;
 use serde::Serialize;
 
 use super::slo::{Judged, Slo};
+use super::table::remark_lines;
 use super::{faults, observed};
 use crate::cli::{Answer, Output};
 use crate::error::Error;
@@ -26,6 +29,10 @@ const PROBE: u64 = 20;
 const AT_REST: f64 = 2.0;
 /// ... or in this much more time, which is not seen in a step.
 const MARGIN: f64 = 1e6;
+/// The share of its time for which the generator makes requests or reads bodies from which on a violation may be its own.
+const MAKING: f64 = 0.25;
+/// The time from one probe to the next.
+const BETWEEN_PROBES: Duration = Duration::from_millis(20);
 /// How long the search waits for that.
 const LONGEST_REST: Nanos = Nanos::from_secs(60);
 
@@ -67,8 +74,9 @@ struct Found<'f> {
     largest_met: Option<f64>,
     /// The smallest rate that did not; absent where the search did not find one.
     smallest_violated: Option<f64>,
-    /// Where the search ended because the load generator, not the server, may have been the limit: the rate.
-    generator_limit: Option<f64>,
+    /// Where the search ended because the load generator, not the server, may have been the limit, or the server still worked on
+    /// an earlier step: the rate.
+    given_up: Option<f64>,
     /// Rates above the smallest that violated the bounds, which kept them.
     met_above: &'f [f64],
     steps: &'f [Step],
@@ -91,7 +99,7 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
     }
     let mut grow = wanted.search();
     let mut steps: Vec<Step> = Vec::new();
-    let mut sender = Sender { wanted, interrupt, first: 0 };
+    let mut sender = Sender { wanted, interrupt, first: 0, destination: None };
     let rest = sender.probe()?;
     if !wanted.json {
         output.print(&format!("{} {}: the largest rate with {}\n", wanted.method(), wanted.asked.url, wanted.slo))?;
@@ -109,7 +117,7 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
             }
             return Ok(Answer::No);
         }
-        let (end, words, why) = judged(&wanted.slo, &report);
+        let (end, words, why) = judged(&wanted.slo, &report, settled.is_some());
         grow.record(rate, end);
         let step = Step { rate, end: words, why, settled, report };
         if !wanted.json {
@@ -120,11 +128,16 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
     wanted.conclude(&growth, &steps, output)
 }
 
-/// What a step says of its rate. Where the generator may have been the limit, a violation is none of the server's.
-fn judged(slo: &Slo, report: &Report) -> (TrialEnd, &'static str, Vec<String>) {
+/// What a step says of its rate. Where the generator may have been the limit, or the server still worked on what an earlier step
+/// had left, a violation says nothing of this rate.
+fn judged(slo: &Slo, report: &Report, was_at_rest: bool) -> (TrialEnd, &'static str, Vec<String>) {
     let has = |is_meant: fn(&Remark) -> bool| report.remarks.iter().any(is_meant);
     let has_stalled = has(|remark| matches!(remark, Remark::Stalled { .. }));
-    let is_busy = has(|remark| matches!(remark, Remark::GeneratorBusy { .. })) || report.errors.no_socket > 0;
+    let is_busy = has(|remark| match remark {
+        Remark::GeneratorBusy { .. } => true,
+        Remark::Making { share } => *share > MAKING,
+        _ => false,
+    }) || report.errors.no_socket > 0;
     let is_generator = is_busy || has_stalled;
     let saturated = report.remarks.iter().find(|remark| matches!(remark, Remark::Saturated { .. }));
     let (mut why, is_unknown) = match slo.judge(report) {
@@ -132,30 +145,38 @@ fn judged(slo: &Slo, report: &Report) -> (TrialEnd, &'static str, Vec<String>) {
         Judged::Violated(why) => (why, false),
         Judged::Unknown(why) => (why, true),
     };
+    let surplus = report.remarks.iter().find(|remark| matches!(remark, Remark::Surplus { .. }));
+    why.extend(surplus.map(ToString::to_string));
     if saturated.is_some() {
         let reached = report.rate.measured().map_or_else(|| "-".to_owned(), |rate| quantity(*rate, Unit::PerSecond));
         why.insert(0, format!("not sustained: {reached} were answered"));
     }
-    match (why.is_empty(), is_generator, is_unknown && saturated.is_none()) {
+    let is_sure = saturated.or(surplus).is_some();
+    match (why.is_empty(), is_generator || !was_at_rest, is_unknown && !is_sure) {
         (true, ..) => (TrialEnd::Succeeded, "met", why),
         (false, false, false) => (TrialEnd::Failed, "violated", why),
         (false, ..) => {
             why.extend(is_busy.then(|| "the load generator, not the server, may be the limit".to_owned()));
             why.extend(has_stalled.then(|| "the load generator did not run for a while".to_owned()));
+            why.extend((!was_at_rest).then(|| "the server was not at rest before".to_owned()));
             (TrialEnd::Disturbed, "unknown", why)
         }
     }
 }
 
+/// Whether the line of a step says it, and not of all steps.
+const fn is_of_step(remark: &Remark) -> bool {
+    matches!(remark, Remark::Saturated { .. } | Remark::Stalled { .. } | Remark::Interrupted | Remark::Surplus { .. })
+}
+
 /// A step in one line.
-fn line(Step { rate, end, why, settled, report }: &Step) -> String {
+fn line(Step { rate, end, why, report, .. }: &Step) -> String {
     let cell =
         |reading: &Reading<f64>| reading.measured().map_or_else(|| "-".to_owned(), |ns| quantity(*ns, Unit::Nanos));
     let share = percent_up_to(report.errors.total() as f64 / report.requests.max(1) as f64, 2);
     let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
-    let rest = if settled.is_none() { "; the server was not at rest before" } else { "" };
     format!(
-        "{rate}/s: {end}{why}; p50 {}, p99 {}, errors {share}, {}{rest}\n",
+        "{rate}/s: {end}{why}; p50 {}, p99 {}, errors {share}, {}\n",
         cell(&report.latency.p50),
         cell(&report.latency.p99),
         count(report.requests, "request")
@@ -168,6 +189,8 @@ struct Sender<'w> {
     interrupt: &'w Interrupt,
     /// The number of the next request.
     first: u64,
+    /// Where the server was found.
+    destination: Option<Destination>,
 }
 
 impl Sender<'_> {
@@ -190,7 +213,11 @@ impl Sender<'_> {
 
     fn run(&mut self, asked: Asked, quiet: bool) -> Result<Report, Error> {
         let load = Load::check(Asked { first: self.first, ..asked }).map_err(faults)?;
-        let destination = Destination::find(&load)?;
+        // A server that is away later has refused requests, which are counted.
+        let destination = match self.destination {
+            Some(destination) => destination,
+            None => *self.destination.insert(Destination::find(&load)?),
+        };
         let report = observed(&load, destination, self.interrupt, quiet)?;
         self.first += report.requests + report.warm_up_ok + report.warm_up_failed;
         Ok(report)
@@ -225,6 +252,8 @@ impl Sender<'_> {
             if passed > LONGEST_REST {
                 return Ok(None);
             }
+            // Where it refuses connections, each probe would end at once.
+            std::thread::sleep(BETWEEN_PROBES);
         }
     }
 }
@@ -248,19 +277,27 @@ impl Wanted {
     fn conclude(&self, growth: &Growth, steps: &[Step], output: &mut Output<'_>) -> Result<Answer, Error> {
         let (met, violated) =
             (growth.largest_success.map(|one| one.value), growth.smallest_failure.map(|one| one.value));
-        let generator_limit = growth.given_up.filter(|_| growth.end == End::Disturbed);
+        let given_up = growth.given_up.filter(|_| growth.end == End::Disturbed);
         if self.json {
             let met_above = &growth.succeeds_above;
             let slo = self.slo.to_string();
-            let found = Found { slo, largest_met: met, smallest_violated: violated, generator_limit, met_above, steps };
+            let found = Found { slo, largest_met: met, smallest_violated: violated, given_up, met_above, steps };
             let text = serde_json::to_string_pretty(&found);
             let text = text.map_err(|source| Error::Json { what: "the result of the search", source })?;
             output.print_data(&format!("{text}\n"))?;
         } else {
             output.print(&self.said(growth))?;
+            let mut said = Vec::new();
+            for (step, remark) in steps.iter().flat_map(|step| step.report.remarks.iter().map(move |one| (step, one))) {
+                let kind = std::mem::discriminant(remark);
+                if !is_of_step(remark) && !said.contains(&kind) {
+                    said.push(kind);
+                    output.print(&remark_lines(&format!("at {}/s: ", step.rate), remark))?;
+                }
+            }
         }
         // A rate that is at least reached is an answer; that it is the largest is not, where the generator was the limit.
-        Ok(if met.is_some() && generator_limit.is_none() { Answer::Yes } else { Answer::No })
+        Ok(if met.is_some() && given_up.is_none() { Answer::Yes } else { Answer::No })
     }
 
     /// The result in words.
@@ -274,13 +311,14 @@ impl Wanted {
         let violated = growth.smallest_failure.map(|one| (one.value, of("violated", one.failed, &one)));
         let mut text = match (growth.end, &met, &violated) {
             (End::Disturbed, Some((met, trials)), _) => format!(
-                "at least {met}/s with {slo} ({trials}); at {}/s the load generator may be the limit, or did not run for a \
-                 while, so that the largest rate is not known\nhint: use more threads (`--threads`), or run the server on other processors\n",
+                "at least {met}/s with {slo} ({trials}); at {}/s nothing is known of the server (the lines of the steps say why), so that \
+                 the largest rate is not known\nhint: where the load generator may be the limit, use more threads (`--threads`), or run the server \
+                 on other processors\n",
                 growth.given_up.unwrap_or(*met)
             ),
             (End::Disturbed, None, _) => format!(
-                "nothing is known of the largest rate with {slo}: at {}/s the load generator may be the limit or did not run for \
-                 a while, or there were too few requests\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n",
+                "nothing is known of the largest rate with {slo}: at {}/s nothing is known of the server (the lines of \
+                 the steps say why)\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n",
                 growth.given_up.unwrap_or(self.settings.range.low)
             ),
             (_, Some((met, steps)), Some((violated, failed))) => format!(
@@ -362,13 +400,23 @@ mod tests {
     fn step_is_judged_by_the_bounds_and_never_where_the_generator_may_be_the_limit() {
         let report = report();
         let of = |slo: &str, report: &Report| {
-            let (end, words, _) = judged(&slo.parse().unwrap(), report);
+            let (end, words, _) = judged(&slo.parse().unwrap(), report, true);
             (end, words)
         };
         assert_eq!(of("p50 < 1 h, errors < 50%", &report), (TrialEnd::Succeeded, "met"));
         assert_eq!(of("p50 < 1 ns", &report), (TrialEnd::Failed, "violated"));
         assert_eq!(of("p99 < 1 h", &report), (TrialEnd::Disturbed, "unknown"), "too few requests");
         assert_eq!(of("errors < 0.1%", &report), (TrialEnd::Disturbed, "unknown"), "too few requests");
+        let slo = "p50 < 1 ns, errors < 50%".parse().unwrap();
+        let (end, words, why) = judged(&slo, &report, false);
+        assert_eq!((end, words), (TrialEnd::Disturbed, "unknown"), "what an earlier step left behind was in it");
+        assert!(why.last().is_some_and(|why| why == "the server was not at rest before"), "{why:?}");
+        assert_eq!(judged(&"p50 < 1 h".parse().unwrap(), &report, false).0, TrialEnd::Succeeded);
+        let making = |share| Report { remarks: vec![Remark::Making { share }], ..report.clone() };
+        assert_eq!(of("p50 < 1 ns", &making(0.3)), (TrialEnd::Disturbed, "unknown"));
+        assert_eq!(of("p50 < 1 ns", &making(0.1)), (TrialEnd::Failed, "violated"));
+        let surplus = Report { remarks: vec![Remark::Surplus { connections: 1 }], ..report.clone() };
+        assert_eq!(of("p50 < 1 h", &surplus), (TrialEnd::Failed, "violated"), "it sends more than answers");
         let busy = Report { remarks: vec![Remark::GeneratorBusy { used: 0.9, waited: 0.0 }], ..report.clone() };
         assert_eq!(of("p50 < 1 h", &busy), (TrialEnd::Succeeded, "met"), "it kept the bounds all the same");
         assert_eq!(of("p50 < 1 ns", &busy), (TrialEnd::Disturbed, "unknown"));
@@ -401,7 +449,10 @@ mod tests {
         });
         assert!(mixed.contains(" is too much (violated in 1 of 3 steps)"), "{mixed}");
         let said = searched(&open, |rate| if rate < 1_600.0 { TrialEnd::Succeeded } else { TrialEnd::Disturbed });
-        assert!(said.starts_with("at least 800/s") && said.contains("at 1600/s the load generator may be"), "{said}");
+        assert!(
+            said.starts_with("at least 800/s") && said.contains("at 1600/s nothing is known of the server"),
+            "{said}"
+        );
         let said = searched(&wanted(100.0, Some(150.0)), below);
         assert!(said.starts_with("at least 150/s") && said.contains("the end of the range"), "{said}");
         let said = searched(&open, |_| TrialEnd::Failed);

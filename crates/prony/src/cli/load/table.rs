@@ -91,7 +91,7 @@ fn counts(report: &Report) -> Vec<Vec<String>> {
     }
     if report.warm_up_ok + report.warm_up_failed > 0 {
         let errors = count(report.warm_up_failed, "error");
-        rows.push(row("warm-up", format!("{} ok, {errors}, in no other figure", report.warm_up_ok)));
+        rows.push(row("warm-up", format!("{} ok, {errors}, in no other count", report.warm_up_ok)));
     }
     rows.push(row("rate of ok answers", rate(report)));
     let sent = &report.sent;
@@ -103,16 +103,13 @@ fn counts(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// `1298/s`; `1298/s (3894 came within 3.000 s, 14 later)` where not all came in the window.
+/// `1298/s`; `1298/s (within 3.000 s, with a part of each answer that spans its begin or end)` where it is not that of all ok answers.
 fn rate(report: &Report) -> String {
     let rate = shown(&report.rate, |rate| quantity(*rate, Unit::PerSecond));
     let within = report.rate.measured().map(|rate| (rate * report.window.as_secs_f64()).round() as u64);
     match within.filter(|answers| *answers != report.ok) {
         // Of 14940 ok answers a rate of 5589 in the window was taken for an error.
-        Some(answers) if answers < report.ok => {
-            format!("{rate} ({answers} came within {}, {} later)", report.window, report.ok - answers)
-        }
-        Some(answers) => format!("{rate} ({answers} came within {}, those of the warm-up included)", report.window),
+        Some(_) => format!("{rate} (within {}, with a part of each answer that spans its begin or end)", report.window),
         None => rate,
     }
 }
@@ -241,11 +238,13 @@ fn missing(name: &str, Latency { p50, p90, p99, p999, max, .. }: &Latency) -> Ve
 
 /// The remarks with their hints.
 pub(super) fn remarks(report: &Report) -> String {
-    let line = |remark: &prony_http::Remark| {
-        let hint = remark.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
-        format!("warning: {remark}\n{hint}")
-    };
-    report.remarks.iter().map(line).collect()
+    report.remarks.iter().map(|remark| remark_lines("", remark)).collect()
+}
+
+/// A remark as a warning, which begins with what it is of.
+pub(super) fn remark_lines(of: &str, remark: &prony_http::Remark) -> String {
+    let hint = remark.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+    format!("warning: {of}{remark}\n{hint}")
 }
 
 #[cfg(test)]
