@@ -76,7 +76,8 @@ pub struct Arguments {
     /// Stop after this time, such as '30 s' [default: 10 s, unless --requests is given]
     #[arg(short, long, value_name = "TIME", value_parser = span)]
     duration: Option<Nanos>,
-    /// Send requests for this time before, such as '5 s': they are in no figure, but the rate counts the part of an answer that comes after it [default: 0 s; with --find-max 1 s]
+    /// Send requests for this time before, such as '5 s': they are in no figure, but the rate counts the part of an answer
+    /// that comes after it [default: 0 s; with --find-max 1 s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     warmup: Option<Nanos>,
     /// Method [default: GET; with --body POST]
