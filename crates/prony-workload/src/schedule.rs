@@ -7,10 +7,10 @@ use prony_model::units::{Nanos, PerSecond};
 
 /// Intended starts of one client's operations, from the phase's begin, without end and never decreasing.
 ///
-/// At a constant rate, client c of N takes the starts c, c + N, c + 2N ... of the whole schedule. With Poisson
-/// arrivals each client has gaps of its own at its share of the rate: together they are Poisson at the whole rate. Where the rate
-/// changes, both are the same on a clock that counts due operations instead of seconds: the nth start is where the integral of the
-/// rate reaches n (the inverse method of Lewis and Shedler, 1976).
+/// Client c of N takes the starts c, c + N, c + 2N ... of the whole schedule, whose gaps are equal or, with Poisson arrivals,
+/// exponential. So the whole is the same for any number of clients, and a given number of operations keeps its rate to the last. Where
+/// the rate changes, it is the same on a clock that counts due operations instead of seconds: the nth start is where the integral of
+/// the rate reaches n (the inverse method of Lewis and Shedler, 1976).
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// In order; the last has no end.
@@ -19,6 +19,7 @@ pub struct Schedule {
     piece: usize,
     share: Share,
     nth: u64,
+    /// The gaps of all clients, and how many operations are due before the last start.
     poisson: Option<(Stream, f64)>,
 }
 
@@ -81,7 +82,7 @@ impl Schedule {
     }
 
     fn over(pieces: Vec<Piece>, poisson: bool, seed: u64, share: Share) -> Self {
-        let stream = Stream::new(derive(seed, Purpose::Arrival, u64::from(share.index)));
+        let stream = Stream::new(derive(seed, Purpose::Arrival, 0));
         Self { pieces, piece: 0, share, nth: 0, poisson: poisson.then_some((stream, 0.0)) }
     }
 
@@ -95,7 +96,8 @@ impl Schedule {
         let due = match &mut self.poisson {
             None => self.share.nth(self.nth) as f64,
             Some((stream, due)) => {
-                *due -= (1.0 - stream.unit()).ln() * f64::from(self.share.of.max(1));
+                let gaps = if self.nth == 0 { self.share.index + 1 } else { self.share.of.max(1) };
+                (0..gaps).for_each(|_| *due -= (1.0 - stream.unit()).ln());
                 *due
             }
         };
@@ -139,32 +141,26 @@ mod tests {
     }
 
     #[test]
-    fn clients_share_a_constant_rate() {
-        let whole = starts(1_000.0, false, Share::WHOLE, 300);
-        let mut shared: Vec<u64> =
-            (0..3).flat_map(|index| starts(1_000.0, false, Share { index, of: 3 }, 100)).collect();
-        shared.sort_unstable();
-        assert_eq!(shared, whole);
+    fn clients_share_one_schedule() {
+        for poisson in [false, true] {
+            let whole = starts(1_000.0, poisson, Share::WHOLE, 300);
+            let mut shared: Vec<u64> =
+                (0..3).flat_map(|index| starts(1_000.0, poisson, Share { index, of: 3 }, 100)).collect();
+            shared.sort_unstable();
+            assert_eq!(shared, whole);
+        }
     }
 
-    /// Gaps of all clients together fall into ten equally likely classes of the exponential distribution.
+    /// Gaps fall into ten equally likely classes of the exponential distribution.
     #[test]
-    fn poisson_gaps_are_exponential_over_all_clients() {
-        for of in [1, 4] {
-            let n = 40_000 / of as usize;
-            let clients: Vec<Vec<u64>> = (0..of).map(|index| starts(1_000.0, true, Share { index, of }, n)).collect();
-            // Up to the end of the first client's starts, all clients are still sending.
-            let end = clients.iter().filter_map(|starts| starts.last()).min().copied().unwrap();
-            let mut all: Vec<u64> = clients.concat().into_iter().filter(|at| *at <= end).collect();
-            all.sort_unstable();
-            let mut classes = [0u64; 10];
-            for pair in all.windows(2) {
-                let below = 1.0 - (-((pair[1] - pair[0]) as f64) / 1e6).exp();
-                classes[((below * 10.0) as usize).min(9)] += 1;
-            }
-            let off = deviation(&classes, &[0.1; 10]);
-            assert!(off.abs() < 4.0, "{of} clients: {off}");
+    fn poisson_gaps_are_exponential() {
+        let mut classes = [0u64; 10];
+        for pair in starts(1_000.0, true, Share::WHOLE, 40_000).windows(2) {
+            let below = 1.0 - (-((pair[1] - pair[0]) as f64) / 1e6).exp();
+            classes[((below * 10.0) as usize).min(9)] += 1;
         }
+        let off = deviation(&classes, &[0.1; 10]);
+        assert!(off.abs() < 4.0, "{off}");
     }
 
     fn step(from: f64, to: f64, millis: u64) -> RateStep {
@@ -217,19 +213,15 @@ mod tests {
     #[test]
     fn poisson_arrivals_follow_the_steps() {
         let steps = [step(1_000.0, 1_000.0, 10_000), step(1_000.0, 5_000.0, 10_000), step(100.0, 100.0, 10_000)];
-        for of in [1, 3] {
-            let mut counts = [0f64; 3];
-            for index in 0..of {
-                for at in starts_of(&steps, 0, true, Share { index, of }, 60_000) {
-                    if let Some(count) = counts.get_mut((at / 10_000_000_000) as usize) {
-                        *count += 1.0;
-                    }
-                }
+        let mut counts = [0f64; 3];
+        for at in starts_of(&steps, 0, true, Share::WHOLE, 60_000) {
+            if let Some(count) = counts.get_mut((at / 10_000_000_000) as usize) {
+                *count += 1.0;
             }
-            for (count, step) in counts.iter().zip(&steps) {
-                let off = (count - step.operations()) / step.operations().sqrt();
-                assert!(off.abs() < 4.0, "{of} clients: {counts:?}");
-            }
+        }
+        for (count, step) in counts.iter().zip(&steps) {
+            let off = (count - step.operations()) / step.operations().sqrt();
+            assert!(off.abs() < 4.0, "{counts:?}");
         }
     }
 
