@@ -40,7 +40,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
     let parts = [steps(&report, tally)?, kinds(load, ran, kind)?].concat();
     // Other requests are measured where a time bounds the load, or begins the figures, and others are answered where some fail.
     let bound = matches!(load.asked().bound, Bound::Requests(_)) && load.asked().warm_up == Nanos::ZERO;
-    let comparable = bound && !ran.interrupted && tally.failed_requests() == 0;
+    let comparable = bound && !ran.interrupted && tally.failed_requests() + tally.surplus == 0;
     let checks = load.content().kinds.all().iter().filter_map(|kind| kind.answer_check.as_ref());
     let answer = tally.read.answer(checks, comparable);
     let notes = report
@@ -51,6 +51,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         .chain(estimates(tally))
         .chain(unequal(load))
         .collect();
+    let remark = |is: fn(&Remark) -> bool| report.remarks.iter().find(|remark| is(remark)).map(ToString::to_string);
     Ok(PhaseReport {
         time: ran.window,
         gap: Some(Nanos::ZERO),
@@ -78,7 +79,8 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
             connect: Some(tally.connect.to_record(REQUEST, LatencyKind::Actual)?),
             first_byte: Some(tally.first_byte.to_record(REQUEST, LatencyKind::Actual)?),
             retries: report.retried.as_ref().map(Errors::total),
-            stalled: report.remarks.iter().find(|remark| is_stalled(remark)).map(ToString::to_string),
+            stalled: remark(is_stalled),
+            surplus: remark(is_surplus),
             parts,
         }),
         notes,
@@ -122,13 +124,18 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
     kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(part).collect()
 }
 
-/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; stalls are a warning.
+/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; stalls are a warning, and
+/// more than answers is a refusal.
 const fn is_noted(remark: &&Remark) -> bool {
-    !matches!(remark, Remark::SameBody { .. }) && !is_stalled(remark)
+    !matches!(remark, Remark::SameBody { .. }) && !is_stalled(remark) && !is_surplus(remark)
 }
 
 const fn is_stalled(remark: &Remark) -> bool {
     matches!(remark, Remark::Stalled { .. })
+}
+
+const fn is_surplus(remark: &Remark) -> bool {
+    matches!(remark, Remark::Surplus { .. })
 }
 
 /// Errors by kind, with their cause where it is known; all of them are in it, and no request that was never started.

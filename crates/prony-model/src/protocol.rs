@@ -283,6 +283,9 @@ pub struct RequestsReport {
     /// That the load generator did not run for a while, which is in latencies; `None` where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled: Option<String>,
+    /// That more came on connections after their last answers; `None` where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surplus: Option<String>,
     /// What was counted of parts of the requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<RequestsPart>,

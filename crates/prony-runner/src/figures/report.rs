@@ -44,6 +44,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         .chain(plan)
         .chain(dangling)
         .chain(stalled(phase, report))
+        .chain(surplus(phase, report))
         .chain(query_found_nothing(phase, report));
     let beside = report.background.iter().flat_map(|background| {
         let theirs = notes(phase, background).into_iter();
@@ -58,6 +59,13 @@ fn stalled(phase: &str, report: &PhaseReport) -> Option<Finding> {
     let hint = "do not quote the latencies and rates of this trial; repeat it without stopping prony (Ctrl-Z) or its machine, and with \
                 fewer other programs on the processors of the load (`processors`)";
     Some(Finding::of(STALLED, Severity::Warning, message, hint).in_phase(phase))
+}
+
+/// More came than answers: which answer is that of which request is not known.
+fn surplus(phase: &str, report: &PhaseReport) -> Option<Finding> {
+    let message = report.requests.as_ref()?.surplus.clone()?;
+    let hint = "see what the server sends to one request";
+    Some(Finding::of("more_than_answers", Severity::Refusal, message, hint).in_phase(phase))
 }
 
 /// Some queries of a phase found nothing in any operation, while others did: the rows of all together hide that.
@@ -298,13 +306,17 @@ mod tests {
     }
 
     #[test]
-    fn load_generator_that_did_not_run_is_a_warning() {
+    fn what_makes_a_load_doubtful_is_found() {
         let stalled = Some("the load generator did not run for 1.0 s".to_owned());
-        let requests = RequestsReport { stalled: stalled.clone(), ..RequestsReport::default() };
+        let surplus = Some("more came on 1 connection".to_owned());
+        let requests =
+            RequestsReport { stalled: stalled.clone(), surplus: surplus.clone(), ..RequestsReport::default() };
         let found = notes("load", &PhaseReport { requests: Some(requests), ..PhaseReport::default() });
         let of = |finding: &Finding| (finding.guard.to_string(), finding.severity, Some(finding.message.clone()));
         let all: Vec<_> = found.iter().map(of).collect();
-        assert_eq!(all, [("generator_stalled".to_owned(), Severity::Warning, stalled)]);
+        let expected =
+            [("generator_stalled", Severity::Warning, stalled), ("more_than_answers", Severity::Refusal, surplus)];
+        assert_eq!(all, expected.map(|(guard, severity, text)| (guard.to_owned(), severity, text)));
         let runs = PhaseReport { requests: Some(RequestsReport::default()), ..PhaseReport::default() };
         assert_eq!(notes("load", &runs), []);
     }
