@@ -12,7 +12,7 @@ use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::sample::{Sampler, Snapshot};
-use prony_os::settle::TreeProbe;
+use prony_os::settle::{Activity, Probe, TreeProbe};
 use prony_runtime::{Because, ProbeEvent, ProbeLine, Source, parse};
 
 use crate::functions::{Functions, Part, observed};
@@ -68,6 +68,8 @@ pub struct Observation<'a> {
     /// Ends of invocations at which a suspension will follow: phase, instant, snapshot.
     returned: BTreeMap<Source, (usize, Nanos, usize)>,
     stop_at: Option<Instant>,
+    /// The first poll of the phase of this index, which waits for quiet, from the end of the phase before it.
+    first_poll: Option<(usize, Nanos, Activity)>,
 }
 
 impl<'a> Observation<'a> {
@@ -102,6 +104,7 @@ impl<'a> Observation<'a> {
             deadlines: Deadlines::new(phases),
             returned: BTreeMap::new(),
             stop_at: None,
+            first_poll: None,
         }
     }
 
@@ -116,14 +119,32 @@ impl<'a> Observation<'a> {
     /// The runner begins a phase: everything is read before the worker gets its command. `changed` says whether workers
     /// began or ended since the phase before.
     pub fn lead(&mut self, index: usize, changed: bool) {
-        // The worker waits between the end of one phase and the begin of the next: one snapshot serves both.
+        // The worker waits between the end of one phase and the begin of the next: what is expensive to read is read once for both.
         let fresh = !changed && index > 0 && self.end[index - 1] == self.snapshots.len().checked_sub(1);
         if !fresh {
             self.sampler.wait_for_sleep();
             self.snapshot();
         }
+        // Servers, and threads of the engine, may have worked meanwhile: that is of no phase, but of one that waits for its end.
+        if !(fresh && self.settles(index)) {
+            self.counters_again();
+        }
         let change = self.tracker.lead(index, monotonic());
         self.note(&change);
+    }
+
+    /// Whether the phase of this index waits for quiet.
+    fn settles(&self, index: usize) -> bool {
+        self.spec.phases.get(index).is_some_and(|phase| phase.action.settle().is_some())
+    }
+
+    /// A snapshot with what is expensive to read of the last one.
+    fn counters_again(&mut self) {
+        let mut counters = self.sampler.cheap_snapshot();
+        if let Some(expensive) = self.snapshots.last() {
+            counters = counters.with_expensive_of(expensive);
+        }
+        self.snapshots.push(counters);
     }
 
     /// The requests that a phase begins with and does not measure were sent: its counters are those from now on.
@@ -136,6 +157,10 @@ impl<'a> Observation<'a> {
     pub fn reported(&mut self, index: usize, at: Nanos, report: Box<PhaseReport>) {
         self.tracker.phases[index].report = Some(report);
         let change = self.tracker.ended(index, at);
+        // Reading everything takes long where there are many processes, which may become quiet meanwhile. The store is read with it.
+        if self.settles(index + 1) {
+            self.first_poll = Some((index + 1, monotonic(), TreeProbe::new(self.sampler, None).poll()));
+        }
         self.sampler.wait_for_sleep();
         self.apply(&change);
     }
@@ -201,7 +226,9 @@ impl<'a> Observation<'a> {
             self.deadlines.begin(*index, limit, self.suspensions.running(monotonic()));
             if let Some(settle) = phase.action.settle() {
                 let mut tree = self.tree();
-                self.settling.begin(*index, *settle, &mut tree);
+                let first = self.first_poll.take_if(|(of, ..)| of == index).map(|(_, at, poll)| (at, poll));
+                let first = first.unwrap_or_else(|| (monotonic(), tree.poll()));
+                self.settling.begin(*index, *settle, first);
                 self.polls_took += tree.store_took;
             }
             self.observer.event(&Event::PhaseBegan { position: self.position, phase: phase.name.clone() });

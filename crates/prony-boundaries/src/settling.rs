@@ -8,7 +8,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::spec::SettleSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
-use prony_os::settle::{Probe, SettleResult, Watch};
+use prony_os::settle::{Activity, Probe, SettleResult, Watch};
 
 use crate::suspensions::Suspensions;
 
@@ -18,7 +18,7 @@ const POLLS_SHARE: u32 = 10;
 /// The result of the watch of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
-    /// When the watch began: not before the phase.
+    /// When the watch began: with the phase, or with the end of the one before it.
     pub began: Nanos,
     /// What it found.
     pub result: SettleResult,
@@ -45,10 +45,9 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// A phase begins that ends when the tree is quiet.
-    pub fn begin(&mut self, phase: usize, spec: SettleSpec, probe: &mut impl Probe) {
-        let began = monotonic();
-        let watch = Watch::begin(spec, began, probe.poll());
+    /// A phase begins that ends when the tree is quiet. Its first poll may be older: what happened since then counts.
+    pub fn begin(&mut self, phase: usize, spec: SettleSpec, (began, first): (Nanos, Activity)) {
+        let watch = Watch::begin(spec, began, first);
         let next = Instant::now() + watch.interval().to_duration();
         self.active.push(Active { phase, began, watch, next, pause: None, paused: Vec::new() });
     }
@@ -114,10 +113,8 @@ pub fn ended_first(spec: &SettleSpec) -> Why {
 
 #[cfg(test)]
 mod tests {
-    use prony_model::units::{Bytes, Fraction};
-    use prony_os::settle::Activity;
-
     use super::*;
+    use prony_model::units::{Bytes, Fraction};
 
     /// A tree that has used so much CPU time.
     struct Tree(Nanos);
@@ -149,12 +146,12 @@ mod tests {
     fn a_quiet_tree_ends_its_phase_and_a_busy_one_at_the_cap() {
         let mut settling = Settling::default();
         let mut tree = Tree(Nanos::ZERO);
-        settling.begin(3, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), &mut tree);
+        settling.begin(3, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), (monotonic(), tree.poll()));
         assert_eq!(settling.due(false, &mut tree), [0; 0], "no poll is due yet");
         wait(&settling);
         assert_eq!(settling.due(false, &mut tree), [3]);
         assert!(settling.over[&3].result.settled && settling.next().is_none());
-        settling.begin(1, spec(Nanos::from_secs(600), Nanos::from_nanos(1)), &mut tree);
+        settling.begin(1, spec(Nanos::from_secs(600), Nanos::from_nanos(1)), (monotonic(), tree.poll()));
         wait(&settling);
         tree.0 = Nanos::from_secs(1);
         assert_eq!(settling.due(false, &mut tree), [1]);
@@ -166,7 +163,7 @@ mod tests {
     fn settling_pauses_during_suspensions() {
         let mut settling = Settling::default();
         let mut tree = Tree(Nanos::ZERO);
-        settling.begin(0, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), &mut tree);
+        settling.begin(0, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), (monotonic(), tree.poll()));
         wait(&settling);
         assert_eq!(settling.due(true, &mut tree), [0; 0]);
         assert_eq!((settling.next(), settling.due(true, &mut tree)), (None, vec![]));

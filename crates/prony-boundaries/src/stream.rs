@@ -105,6 +105,12 @@ impl Stream {
         }
     }
 
+    /// Hands over a line without an end: nothing more is read, though another process may have the stream open.
+    pub fn cut_off(&mut self, line: &mut dyn FnMut(&str, Nanos)) {
+        let at = monotonic();
+        self.end(&mut |text| line(text, at));
+    }
+
     /// The stored bytes.
     pub fn captured(&self) -> Captured {
         Captured { too_long: self.too_long, ..self.capture.captured() }
@@ -151,6 +157,20 @@ mod tests {
         let (lines, captured) = read(&pieces);
         assert_eq!(lines, ["first line that is long", "second", "", "third"]);
         assert_eq!(captured.total, pieces.concat().len() as u64);
+    }
+
+    #[test]
+    fn last_line_is_whole_though_another_process_has_the_stream_open() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        let mut stream = Stream::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), true);
+        writer.write_all(b"took 3.0\ntook 1.5").unwrap();
+        let mut lines = Vec::new();
+        let line = &mut |line: &str, _| lines.push(line.to_owned());
+        assert_eq!(stream.take(&mut [0; 64], line), Taken::Empty);
+        stream.cut_off(line);
+        stream.cut_off(line);
+        assert_eq!(lines, ["took 3.0", "took 1.5"]);
     }
 
     #[test]

@@ -88,19 +88,28 @@ impl TrialRecord {
     /// How far the true value may lie below and above [`figure`](Self::figure), in its unit; 0 where nothing else is known.
     ///
     /// The largest sample of memory is a lower bound; the kernel's own peak of resident memory, mapped files included,
-    /// shows how much the samples of the phase missed. The CPU time of threads that ran at a boundary is known to a
-    /// scheduler tick ([`Metric::CpuOver`]), of a part of the tree no better than of the whole; its division, and what ended
-    /// children used, are counted in ticks of procfs. For `anon.max` the missed resident memory is an estimate: pages of files
-    /// may have gone while anonymous memory came.
+    /// shows how much the samples of the phase missed, or that a child was larger than any that they show. The CPU time of
+    /// threads that ran at a boundary is known to a scheduler tick ([`Metric::CpuOver`]), of a part of the tree no better than
+    /// of the whole; its division, and what ended children used, are counted in ticks of procfs. For `anon.max` the missed
+    /// resident memory is an estimate: pages of files may have gone while anonymous memory came. Begin and end of a phase of a
+    /// program may have been noticed [`Metric::TimeLag`] late; and the last activity may have been at any time between two polls.
     pub fn uncertainty(&self, name: &MetricName) -> (f64, f64) {
         let of = |key| self.figure(&MetricName { key, ..name.clone() });
         let of_phase = |metric| MetricName { instance: None, key: MetricKey::amount(metric), ..name.clone() };
         let error = |metric| self.figure(&of_phase(metric)).measured().copied().unwrap_or(0.0);
+        let settled = self.conditions.settled.get(&name.phase).and_then(|settled| settled.result.as_ref());
+        let is_of_settling = |metric| {
+            matches!(metric, Metric::SettleTime | Metric::Time) || Sign::ALL.map(Sign::metric).contains(&metric)
+        };
+        if let Some(settled) = settled.filter(|_| is_of_settling(name.key.metric)) {
+            return (settled.step.as_nanos() as f64, 0.0);
+        }
         match (name.key.metric, name.key.stat) {
             (Metric::Anon | Metric::Rss, Some(Stat::Max)) => {
                 let rss = |stat| of(MetricKey::gauge(Metric::Rss, stat));
                 let missed = || Some(rss(Stat::Peak).measured()? - rss(Stat::Max).measured()?);
-                (0.0, missed().map_or(0.0, |missed| missed.max(0.0)))
+                let unseen = of(MetricKey::amount(Metric::RssUnseen));
+                (0.0, missed().unwrap_or(0.0).max(unseen.measured().copied().unwrap_or(0.0)))
             }
             (Metric::Cpu | Metric::OnCpu | Metric::CpuUser | Metric::CpuSystem, _) => {
                 let all =
@@ -113,6 +122,13 @@ impl TrialRecord {
                     _ => 2.0 * processes * TICK.as_nanos() as f64,
                 };
                 (error(Metric::CpuOver) + in_ticks, error(Metric::CpuUnder) + in_ticks)
+            }
+            (Metric::Time | Metric::Wall, _) if name.instance.is_none() => {
+                let of = |metric| self.figure(&of_phase(metric));
+                // What the program reports itself differs.
+                let is_of_boundaries = of(name.key.metric) == of(Metric::Wall);
+                let late = if is_of_boundaries { error(Metric::TimeLag) } else { 0.0 };
+                (late, late)
             }
             _ => (0.0, 0.0),
         }
@@ -361,7 +377,8 @@ pub struct Groups {
     pub operations: u64,
     /// Wall nanoseconds of each group.
     pub wall: Vec<u64>,
-    /// CPU nanoseconds of each group: of the whole process where there is one client, else of the client's thread.
+    /// CPU nanoseconds of each group: of the whole process where there is one client, else of the client's thread; empty where the
+    /// engine is a server.
     pub cpu: Vec<u64>,
 }
 

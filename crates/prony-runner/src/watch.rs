@@ -66,7 +66,7 @@ pub(crate) fn watch(
     worker.iter_mut().for_each(Workers::plan);
     let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
-    let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
+    let deadline = Deadline { at: limit.map(|limit| Instant::now() + limit.to_duration()), waits_since: None };
     let buffer = vec![0; 64 << 10];
     let mut turn = Turn { process, replicas, worker, services, streams, buffer, deadline, noticed: executed, reads };
     let (ended, stopped) = turn.until_the_end(&mut observation, interrupt)?;
@@ -121,11 +121,29 @@ struct Turn<'a> {
     /// Output, messages, marks.
     streams: [Stream; 3],
     buffer: Vec<u8>,
-    deadline: Option<Instant>,
+    deadline: Deadline,
     /// When the last wait was over: what arrived later is not older.
     noticed: Nanos,
     /// What is read begins or ends a phase, so that its lateness matters.
     reads: bool,
+}
+
+/// Until when the trial may last.
+struct Deadline {
+    at: Option<Instant>,
+    /// While the next phase waits for services, since when it has not been moved.
+    waits_since: Option<Instant>,
+}
+
+impl Deadline {
+    /// While the next phase `waits` until services have counted, the deadline waits too.
+    fn wait(&mut self, waits: bool) {
+        let now = Instant::now();
+        if let (Some(since), Some(at)) = (self.waits_since, &mut self.at) {
+            *at += now.duration_since(since);
+        }
+        self.waits_since = waits.then_some(now);
+    }
 }
 
 /// A line, and when it had been read.
@@ -159,8 +177,14 @@ impl Turn<'_> {
                 return Ok((end, (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked)));
             }
             observation.due();
-            let mut may_begin = |index: usize, phase: Option<&PhaseSpec>| self.services.may_begin(index, phase);
+            let mut waits = false;
+            let mut may_begin = |index: usize, phase: Option<&PhaseSpec>| {
+                let may = self.services.may_begin(index, phase);
+                waits = may.is_none();
+                may
+            };
             self.worker.iter_mut().for_each(|worker| worker.lead(observation, &mut may_begin));
+            self.deadline.wait(waits);
             if observation.stop && grace.is_none() {
                 self.process.signal(rustix::process::Signal::TERM.as_raw())?;
                 grace = Some(Instant::now() + GRACE);
@@ -200,7 +224,7 @@ impl Turn<'_> {
     /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault,
     /// belongs to no phase and has only its own limit.
     fn limits(&self, observation: &Observation<'_>) -> Option<Instant> {
-        self.ending().or_else(|| [observation.deadline(), self.deadline].into_iter().flatten().min())
+        self.ending().or_else(|| [observation.deadline(), self.deadline.at].into_iter().flatten().min())
     }
 
     /// Waits for anything; returns an instant before which nothing of what is there now had come.
@@ -272,13 +296,17 @@ impl Turn<'_> {
         (begins, rest, more)
     }
 
-    /// Reads what remains after the end.
+    /// Reads what remains after the end. A last line without an end is whole then, though a process that was left behind may have the
+    /// stream open.
     fn rest(&mut self, observation: &mut Observation<'_>) {
-        for _ in 0..LAST_TURNS {
-            if !self.read(observation, self.noticed) {
-                return;
-            }
+        if (0..LAST_TURNS).all(|_| self.read(observation, self.noticed)) {
+            return;
         }
+        let mut lines = Vec::new();
+        for stream in &mut self.streams[..2] {
+            stream.cut_off(&mut |line: &str, at| lines.push((line.to_owned(), at)));
+        }
+        lines.iter().for_each(|(line, at)| observation.line(line, self.noticed, *at));
     }
 }
 
@@ -287,4 +315,24 @@ fn awake() -> Option<Nanos> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let waited = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(thread_cpu() + Nanos::from_nanos(waited))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trial_has_the_time_in_which_its_next_phase_waited_for_services() {
+        let at = Instant::now() + Duration::from_secs(60);
+        let mut deadline = Deadline { at: Some(at), waits_since: None };
+        deadline.wait(false);
+        assert_eq!(deadline.at, Some(at));
+        deadline.wait(true);
+        std::thread::sleep(Duration::from_millis(20));
+        deadline.wait(false);
+        let waited = deadline.at.unwrap() - at;
+        assert!(waited >= Duration::from_millis(20), "{waited:?}");
+        deadline.wait(false);
+        assert_eq!(deadline.at.unwrap() - at, waited);
+    }
 }

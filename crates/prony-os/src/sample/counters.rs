@@ -65,6 +65,9 @@ impl Default for Counters {
 /// Of more CPU time than this part of what was counted it is not known whether it was used: the margin of verdicts.
 const UNREAD: f64 = 0.03;
 
+/// By which part of it CPU time of processes may exceed that of their control group.
+const APART: f64 = 0.1;
+
 impl Counters {
     fn combine(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
         let nanos = |a: Nanos, b: Nanos| Nanos::from_nanos(f(a.as_nanos(), b.as_nanos()));
@@ -87,17 +90,20 @@ impl Counters {
     }
 
     /// Why a considerable part of what was used may be in none of these, if so. `group` is the CPU time that a control group
-    /// counted, which lacks nothing.
-    pub fn are_incomplete(&self, group: Option<Nanos>) -> Option<Why> {
+    /// counted, which lacks nothing, and how much these may lack of it by rounding.
+    pub fn are_incomplete(&self, group: Option<(Nanos, Nanos)>) -> Option<Why> {
         let (counted, unread) = (self.cpu_user + self.cpu_system, self.unread);
         // User and system time are each a tick too low at most.
         let most = (UNREAD * counted.as_nanos() as f64).max(2.0 * TICK.as_nanos() as f64);
         let ignores = self.ignores_children > 0;
         let why = match group {
-            Some(used) if !ignores || used.since(counted).as_nanos() as f64 <= most => return None,
+            Some((used, rounded)) if used.since(counted + rounded).as_nanos() as f64 <= most => return None,
             None if !ignores && unread.as_nanos() as f64 <= most => return None,
-            Some(used) => format!(
+            Some((used, _)) if ignores => format!(
                 "{counted} of {used} of CPU time were counted: a process ignores SIGCHLD, and nobody inherits the counters of its children"
+            ),
+            Some((used, _)) => format!(
+                "{counted} of {used} of CPU time were counted: the rest is that of processes for which none of the tree waited"
             ),
             None if ignores => {
                 "a process ignores SIGCHLD: nobody inherits the counters of its children; a control group would count all"
@@ -109,6 +115,13 @@ impl Counters {
             ),
         };
         Some(Why::NotSupported(why.into()))
+    }
+
+    /// Whether processes used considerably more CPU time than a control group counted, so that some of them were not in it. Clocks of
+    /// processes and of the group are read one after the other.
+    pub(crate) fn are_more_than(&self, group: Nanos) -> bool {
+        let most = |on_cpu: Nanos| (APART * on_cpu.as_nanos() as f64).max(2.0 * TICK.as_nanos() as f64);
+        self.on_cpu.measured().is_some_and(|on_cpu| on_cpu.since(group).as_nanos() as f64 > most(*on_cpu))
     }
 
     /// Both together; a reading missing in one is missing in the sum.

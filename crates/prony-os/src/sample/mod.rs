@@ -159,6 +159,11 @@ impl Sampler {
         self.shared.lock().count_group(role.into(), directory);
     }
 
+    /// Stops reading the CPU time of a role's control group, which is about to be removed.
+    pub fn discount_group(&self, role: &str) {
+        self.shared.lock().discount_group(role);
+    }
+
     /// Waits until all threads that the last round found sleep, for a millisecond at most: their CPU time is exact then. For
     /// boundaries at which the subject waits for prony.
     pub fn wait_for_sleep(&self) {

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
+use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries, TICK};
 use prony_model::units::{Bytes, Nanos};
 
+use super::counters::Counters;
 use super::parse::GroupCpu;
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
@@ -110,9 +111,20 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
         None => Reading::Missing(Why::NotApplicable),
     };
     let group = own(end).and(own(begin), GroupCpu::since);
+    // A process that left the group of its service is counted by itself alone.
+    let is_of_role = end.groups.contains_key(role);
+    let group = group.measured().filter(|group| !(is_of_role && used.are_more_than(group.total)));
     // The group also counts what no sample observed: children of a parent that ignores SIGCHLD.
-    let of_group = group.measured().map(|group| [group.total, group.user, group.system].map(Reading::Measured));
-    let incomplete = used.are_incomplete(group.measured().map(|group| group.total));
+    let of_group = group.map(|group| [group.total, group.user, group.system].map(Reading::Measured));
+    let incomplete = match group {
+        Some(_) if leaves_roles_out(end, role) && used.ignores_children == 0 => None,
+        group => {
+            let alive = end.processes.iter().filter(|process| role.is_empty() || process.role == role).count() as u64;
+            // Of each process ticks are cut off, of user and system time; and clocks are read one after the other.
+            let rounded = Nanos::from_nanos(2 * alive * TICK.as_nanos()) + begin.cpu_lacks + end.cpu_lacks;
+            used.are_incomplete(group.map(|group| (group.total, rounded)))
+        }
+    };
     let by_sum = [used.on_cpu.clone(), Reading::Measured(used.cpu_user), Reading::Measured(used.cpu_system)];
     let cpu = of_group.unwrap_or_else(|| by_sum.map(|time| incomplete.clone().map_or(time, Reading::Missing)));
     for (metric, time) in [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem].into_iter().zip(cpu) {
@@ -134,6 +146,14 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
     ] {
         put(readings, metric, Reading::Measured(count as f64));
     }
+}
+
+/// Whether counters of the whole tree are without those of some roles, which its group counts: of replicas of a program.
+fn leaves_roles_out(snapshot: &Snapshot, role: &str) -> bool {
+    let cpu = |total: &Counters| (total.cpu_user + total.cpu_system).as_nanos();
+    let roles = snapshot.totals.iter().filter(|(of, _)| !of.is_empty());
+    let all = snapshot.totals.get(role).map_or(0, cpu);
+    role.is_empty() && roles.map(|(_, total)| cpu(total)).sum::<u64>() > all + TICK.as_nanos()
 }
 
 fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {

@@ -82,6 +82,18 @@ impl Snapshot {
         }
     }
 
+    /// The same with what is expensive to read as an earlier snapshot has it.
+    #[must_use]
+    pub fn with_expensive_of(mut self, earlier: &Self) -> Self {
+        for process in &mut self.processes {
+            if let Some(before) = earlier.processes.iter().find(|before| before.pid == process.pid) {
+                process.pss = before.pss.clone();
+            }
+        }
+        let Self { disk, cached, unwritten, .. } = earlier.clone();
+        Self { disk, cached, unwritten, ..self }
+    }
+
     /// Adds what was used between two other snapshots to this one, so that later differences exclude it. Values of the
     /// device, the store and the machine do not change.
     pub fn credit(&mut self, from: &Self, to: &Self) {

@@ -137,8 +137,8 @@ pub(crate) struct State {
     /// CPU time that snapshots cost their callers.
     pub(crate) snapshots_cpu: Nanos,
     roots: Vec<Root>,
-    /// Roles of processes that prony started, whose roots may have been removed.
-    own: BTreeSet<String>,
+    /// Processes that prony started and waits for, whose roots may have been removed.
+    own: BTreeSet<u32>,
     processes: BTreeMap<u32, Process>,
     finder: Finder,
     ledgers: BTreeMap<String, Ledger>,
@@ -181,7 +181,7 @@ impl State {
             ran: Ran::default(),
             settings,
             snapshots_cpu: Nanos::ZERO,
-            own: roots.iter().filter(|root| root.own).map(|root| root.role.clone()).collect(),
+            own: roots.iter().filter(|root| root.own).map(|root| root.pid).collect(),
             roots,
             processes: BTreeMap::new(),
             finder: Finder::default(),
@@ -200,7 +200,7 @@ impl State {
     }
 
     pub(crate) fn watch(&mut self, root: Root) {
-        self.own.extend(root.own.then(|| root.role.clone()));
+        self.own.extend(root.own.then_some(root.pid));
         self.roots.push(root);
         self.finder = Finder::default();
     }
@@ -215,6 +215,10 @@ impl State {
 
     pub(crate) fn count_group(&mut self, role: String, directory: PathBuf) {
         self.groups.insert(role, directory);
+    }
+
+    pub(crate) fn discount_group(&mut self, role: &str) {
+        self.groups.remove(role);
     }
 
     fn groups(&self) -> BTreeMap<String, Reading<GroupCpu>> {
@@ -321,8 +325,9 @@ impl State {
         self.store.ended(pid);
         let process = self.processes.remove(&pid)?;
         let mut last = process.last?;
-        // Those of a zombie are its last, and what prony starts it waits for itself.
-        if last.memory.is_some() && !self.own.contains(&process.role) {
+        // Those of a zombie are its last. Prony waits for what it starts, and for what is left of a tree that it ends.
+        let is_waited_for = self.own.contains(&pid) || !self.roots.iter().any(|root| root.role == process.role);
+        if last.memory.is_some() && !is_waited_for {
             let threads = process.threads.were_runnable().max(1).min(self.processors);
             let since = at.since(process.observed_at).as_nanos();
             last.counters.unread = Nanos::from_nanos(since.saturating_mul(threads));
@@ -427,7 +432,8 @@ impl State {
             for (role, group) in self.groups() {
                 totals.entry(role).or_default().on_cpu = group.map(|group| group.total);
             }
-            let is_service = |role: &str| !role.is_empty() && role != LOAD;
+            // A command of a phase is `load.command`.
+            let is_service = |role: &str| !role.is_empty() && role.split('.').next() != Some(LOAD);
             let roles = totals.iter().filter(|(role, _)| is_service(role)).map(|(_, total)| total.on_cpu.clone());
             let sum = roles.reduce(|sum, one| sum.and(one, |sum, one| sum + one));
             sum.into_iter().for_each(|sum| totals.entry(String::new()).or_default().on_cpu = sum);

@@ -192,11 +192,10 @@ impl Trial<'_> {
             let (from, to) = (&self.watched.snapshots[span.first], &self.watched.snapshots[span.until]);
             let mut instances = services::instances(services, from, to, self.sampled);
             let mut all = services::all(services, from, to, self.sampled);
-            if late > Nanos::ZERO {
-                // What was used until the counters were read after the warm-up is in none.
-                let more = Nanos::from_nanos(from.most_running * late.as_nanos());
-                set(&mut all, Metric::CpuUnder, nanos(to.cpu_lacks + more));
-            }
+            let ended = tracked.ended.unwrap_or(self.watched.over().0);
+            let errors = services::cpu_error((from, to), (tracked.began.unwrap_or_default(), ended));
+            let errors = errors.into_iter().filter(|_| !services.roles.is_empty());
+            errors.for_each(|(metric, error)| set(&mut all, metric, nanos(error)));
             if took < late {
                 let read = instances.values_mut().chain([&mut all]);
                 read.for_each(|found| without(found, |_| false, &shorter(took, late)));
@@ -207,7 +206,6 @@ impl Trial<'_> {
                 let inside = &self.watched.snapshots[span.first..=span.until];
                 instances.insert(services.client.clone(), commands::readings(command, inside, self.sampled));
             }
-            let ended = tracked.ended.unwrap_or(self.watched.over().0);
             let report = tracked.report.as_deref();
             let counted = services::counted(
                 services,
@@ -297,6 +295,9 @@ impl Trial<'_> {
         if !tracked.led {
             set(readings, Metric::Time, wall);
             set(readings, Metric::Lag, nanos(late));
+            if tracked.lag > Nanos::ZERO {
+                set(readings, Metric::TimeLag, nanos(tracked.lag));
+            }
         }
         let mut of_roles = BTreeMap::new();
         match (spec.action.settle(), self.watched.settled.get(&index)) {
@@ -320,7 +321,7 @@ impl Trial<'_> {
 
 /// What is known of a phase's boundaries themselves, whatever happened inside.
 const fn is_of_boundaries(key: MetricKey) -> bool {
-    matches!(key.metric, Metric::Lag | Metric::Suspended)
+    matches!(key.metric, Metric::Lag | Metric::TimeLag | Metric::Suspended)
 }
 
 /// Adds what the program's lines report of a phase, and the replicas that started with it. A metric that the phase's

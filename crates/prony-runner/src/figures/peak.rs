@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{PEAK_SLACK, ProcessSeries};
-use prony_model::units::Nanos;
+use prony_model::units::{Bytes, Nanos};
 use prony_os::sample::Snapshot;
 
 use crate::figures::readings::hidden;
@@ -34,10 +34,26 @@ impl Span<'_> {
 
     /// Why the kernel's peak may be that of a child which began and ended between two samples: a child was waited for.
     fn peak_of_the_unseen(&self) -> Option<Why> {
-        let waited_for = self.watched.snapshots[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
         let why = "the kernel reports a single peak: the largest of all processes that the program waited for, and \
                    some of these ended before they were sampled; see `rss.max`";
-        (self.to_the_end && waited_for).then(|| Why::NotSupported(why.into()))
+        self.waited_for_children().then(|| Why::NotSupported(why.into()))
+    }
+
+    /// Whether a process waited for a child inside the span; up to its end where the program ended with it.
+    fn waited_for_children(&self) -> bool {
+        let faults =
+            |snapshot: usize| self.watched.snapshots[snapshot].totals.get("").map_or(0, |total| total.child_faults);
+        faults(self.until) > if self.to_the_end { 0 } else { faults(self.first) }
+    }
+
+    /// The peak of a process that no sample shows, where it may have been a child in the span: of all processes that were waited for,
+    /// the kernel reports the largest peak.
+    pub(super) fn unseen(&self, series: &[ProcessSeries]) -> Option<Bytes> {
+        let samples = series.iter().flat_map(|process| &process.samples).map(|sample| sample.rss());
+        let snapshots = self.watched.snapshots.iter().flat_map(|snapshot| &snapshot.processes);
+        let largest = samples.chain(snapshots.map(|process| process.peak)).max()?;
+        let peak = self.watched.ended.usage.measured()?.peak;
+        (self.waited_for_children() && peak > largest + PEAK_SLACK).then_some(peak)
     }
 
     /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at snapshots before.

@@ -14,7 +14,7 @@ use prony_model::spec::{PhaseSpec, WORKER};
 use prony_model::units::Nanos;
 use prony_os::sample::{Ends, Snapshot, phase_readings, readings_of_roles};
 
-use crate::figures::readings::{Readings, nanos, set};
+use crate::figures::readings::Readings;
 use crate::figures::{counted_by_services, heaps};
 use crate::watched::Watched;
 use crate::watched::services::{Counts, Served};
@@ -69,16 +69,22 @@ pub(crate) fn beside(served: &Served, series: &[ProcessSeries], phase: &Beside<'
 /// The metrics of the processes of all services, which are those of the phase. The load generator's are not in them.
 pub(crate) fn all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> Readings {
     if served.roles.is_empty() {
-        let why = "prony did not start the server, so its processes are not measured";
+        let why = "the server is no service of the file, so its processes are not measured";
         let keys = phase_readings(begin, end, series, "").into_keys();
         return keys.map(|key| (key, Reading::not_supported(why))).collect();
     }
     let roles = served.roles.values().flatten().cloned().collect();
-    let mut readings = joined(&roles, "", begin, end, series);
-    let errors = [(Metric::CpuOver, begin.cpu_lacks), (Metric::CpuUnder, end.cpu_lacks)];
-    let errors = errors.into_iter().filter(|(_, error)| *error > Nanos::ZERO);
-    errors.for_each(|(metric, error)| set(&mut readings, metric, nanos(error)));
-    readings
+    joined(&roles, "", begin, end, series)
+}
+
+/// By how much the CPU time of services may be too large and too small: what its snapshots lack, and what servers used between the
+/// boundaries of the phase and the snapshots.
+pub(crate) fn cpu_error((begin, end): (&Snapshot, &Snapshot), (began, ended): (Nanos, Nanos)) -> [(Metric, Nanos); 2] {
+    let used = |snapshot: &Snapshot, time: Nanos| Nanos::from_nanos(snapshot.most_running * time.as_nanos());
+    let over = begin.cpu_lacks + used(begin, began.since(begin.at)) + used(end, end.at.since(ended));
+    // After a warm-up counters are read when the phase has begun.
+    let under = end.cpu_lacks + used(begin, begin.at.since(began)) + used(end, ended.since(end.at));
+    [(Metric::CpuOver, over), (Metric::CpuUnder, under)]
 }
 
 /// The metrics of what services counted themselves in the phase of this index, which lasted from and to these instants, of each
@@ -252,18 +258,25 @@ mod tests {
 
     #[test]
     fn phase_has_the_sum_of_all_services_without_the_load_generator() {
-        let (mut begin, mut end, series) = phase();
+        let (begin, end, series) = phase();
         let readings = all(&served(), &begin, &end, &series);
         is(&readings, "cpu", 60e6);
         is(&readings, "anon.end", 5_100.0);
         is(&readings, "anon.max", 7_100.0);
-        for key in ["cpu.over", "cpu.under"] {
-            assert_eq!(readings.get(&MetricKeyText(key.parse().unwrap())), None, "all clocks were exact");
-        }
+    }
+
+    /// A server that worked between a phase and the one before it had used more CPU time than there was.
+    #[test]
+    fn cpu_time_between_the_phase_and_its_snapshots_is_an_error() {
+        let (mut begin, mut end, _) = phase();
+        let error = |begin: &Snapshot, end: &Snapshot, began, ended| {
+            cpu_error((begin, end), (ms(began), ms(ended))).map(|(_, error)| error)
+        };
+        (begin.most_running, end.most_running) = (2, 3);
+        assert_eq!(error(&begin, &end, 100, 200), [ms(0), ms(0)], "all clocks were exact");
         (begin.cpu_lacks, end.cpu_lacks) = (ms(3), ms(4));
-        let readings = all(&served(), &begin, &end, &series);
-        is(&readings, "cpu.over", 3e6);
-        is(&readings, "cpu.under", 4e6);
+        assert_eq!(error(&begin, &end, 105, 199), [ms(3 + 2 * 5 + 3), ms(4)]);
+        assert_eq!(error(&begin, &end, 90, 200), [ms(3), ms(4 + 2 * 10)], "a warm-up ended before");
     }
 
     #[test]
@@ -271,7 +284,7 @@ mod tests {
         let (begin, end, series) = phase();
         let readings = all(&Served { are_measured: true, ..Served::default() }, &begin, &end, &series);
         assert!(readings.contains_key(&MetricKeyText("cpu".parse().unwrap())));
-        let not_started = |why: &Why| why.to_string().contains("prony did not start the server");
+        let not_started = |why: &Why| why.to_string().contains("the server is no service of the file");
         assert!(
             readings.values().all(|reading| matches!(reading, Reading::Missing(why) if not_started(why))),
             "{readings:?}"

@@ -79,6 +79,8 @@ impl Span<'_> {
             None => {}
         }
         readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
+        let unseen = self.unseen(series);
+        unseen.into_iter().for_each(|amount| set(&mut readings, Metric::RssUnseen, Reading::Measured(bytes(amount))));
         let errors = self.cpu_error().into_iter().filter(|(_, error)| *error > Nanos::ZERO);
         errors.for_each(|(metric, error)| set(&mut readings, metric, Reading::Measured(nanos(error))));
         readings
@@ -162,7 +164,10 @@ impl Span<'_> {
     /// A group's counters remain when its processes have ended; all other counters are lost with them.
     fn without_counters(&self, readings: &mut Readings, why: &Why) {
         let remains = |metric: &Metric| self.grouped() && (*metric == Metric::Cpu || of_group(*metric));
-        take_away(readings, of_processes().filter(|metric| !remains(metric)), why);
+        for metric in of_processes().filter(|metric| !remains(metric)) {
+            let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
+            reading.into_iter().for_each(|reading| *reading = Reading::Missing(why.clone()));
+        }
     }
 
     /// Whether a control group counted CPU time at both snapshots.
@@ -251,8 +256,13 @@ impl Span<'_> {
             return;
         }
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu))).and_then(|cpu| cpu.measured().copied());
-        if let Some((all, [user, system])) = cpu.zip(used.measured()) {
-            without_unwaited(readings, all, user + system);
+        let Watched { replicas, snapshots, .. } = self.watched;
+        let of_replicas = replicas.all.iter().filter_map(|ran| ran.between(snapshots, self.first, self.until));
+        let of_replicas = of_replicas.fold(Reading::Measured(0.0), |sum, one| {
+            sum.and(one, |sum, one| sum + nanos(one.cpu_user + one.cpu_system))
+        });
+        if let Some(((all, [user, system]), of_replicas)) = cpu.zip(used.measured()).zip(of_replicas.measured()) {
+            without_unwaited(readings, all - of_replicas, user + system);
         }
     }
 

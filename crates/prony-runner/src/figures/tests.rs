@@ -163,7 +163,7 @@ fn phase_shorter_than_its_lag_has_only_reported_figures() {
     let short = begun_by_a_line(139);
     let measured = |(key, reading): (&MetricKeyText, &Reading<f64>)| reading.measured().map(|_| key.0.to_string());
     let left: Vec<String> = short.readings[""].iter().filter_map(measured).collect();
-    assert_eq!(left, ["operations", "lag"], "its own account, and how late it was read");
+    assert_eq!(left, ["operations", "lag", "time.lag"], "its own account, and how late it was read");
     for metric in [Metric::Wall, Metric::Time, Metric::Cpu] {
         assert!(matches!(of(&short, metric), Reading::Missing(why) if why.to_string().contains("late")));
     }

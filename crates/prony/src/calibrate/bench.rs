@@ -12,11 +12,12 @@ use prony_boundaries::settling::Settling;
 use prony_model::record::ProcessSeries;
 use prony_model::spec::{Limits, SettleSpec};
 use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
 use prony_os::fixture::{Done, Said, Step};
 use prony_os::launch::{Input, Launch, LaunchSpec, Launcher, Output, Process, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, Settings, Snapshot, Tracepoints};
-use prony_os::settle::{SettleResult, TreeProbe};
+use prony_os::settle::{Probe, SettleResult, TreeProbe};
 
 use crate::error::Error;
 
@@ -192,7 +193,7 @@ impl Observed {
         };
         let mut tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
         let mut settling = Settling::default();
-        settling.begin(0, *spec, &mut tree);
+        settling.begin(0, *spec, (monotonic(), tree.poll()));
         child.send(step)?;
         while let Some(next) = settling.next() {
             std::thread::sleep(next.saturating_duration_since(Instant::now()));

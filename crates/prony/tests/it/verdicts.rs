@@ -7,9 +7,10 @@ use prony_experiment::design::Experiment;
 use prony_model::metric::MetricName;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Answer, Change, Completion, Conditions, Machine, TrialRecord};
+use prony_model::record::{Answer, Change, Completion, Conditions, Machine, SettleResult, Settled, TrialRecord};
 use prony_model::spec::Durability;
 use prony_model::trial::Label;
+use prony_model::units::Nanos;
 use prony_results::{RunData, RunStatus};
 use prony_stats::Verdict;
 use serde_json::json;
@@ -74,11 +75,52 @@ fn maximum_that_samples_missed_by_the_kernels_account_is_no_difference() {
     });
     let small = &only(&small).comparison.verdict;
     assert!(matches!(small, Verdict::CantTell { .. }), "half a megabyte is much of two: {small:?}");
+    let unseen = judged(&memory, 12, |t| {
+        let (most, unseen) = if t.trial.variant == 1 { (20e6, 60e6) } else { (43e6, 0.0) };
+        t.phases = vec![phase("write", &[("anon.max", most), ("rss.max", most), ("rss.unseen", unseen)])];
+    });
+    let unseen = &only(&unseen).comparison.verdict;
+    assert!(matches!(unseen, Verdict::CantTell { .. }), "a child was larger than all samples: {unseen:?}");
     let less = judged(&memory, 12, |t| {
         let used = if t.trial.variant == 1 { 20e6 } else { 43e6 };
         t.phases = vec![phase("write", &[("anon.max", used), ("rss.max", used), ("rss.peak", used + 1e6)])];
     });
     assert_eq!(only(&less).comparison.verdict, Verdict::Better, "more than what the samples missed");
+}
+
+/// Of a phase of 60 ms, an end that was noticed 5 ms late was called time that the variant takes.
+#[test]
+fn time_between_boundaries_that_were_noticed_late_may_be_shorter() {
+    let verdict = |lag: f64, reported: bool| {
+        let verdicts = judged(&two_stores(12), 12, |t| {
+            let noise = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
+            let time = noise * if t.trial.variant == 1 { 65e6 } else { 60e6 };
+            let wall = if reported { 1.5 * time } else { time };
+            t.phases = vec![phase("write", &[("time", time), ("wall", wall), ("time.lag", lag)])];
+        });
+        only(&verdicts).comparison.verdict.clone()
+    };
+    assert!(matches!(verdict(5e6, false), Verdict::CantTell { .. }), "{:?}", verdict(5e6, false));
+    assert_eq!(verdict(0.1e6, false), Verdict::Worse);
+    assert_eq!(verdict(5e6, true), Verdict::Worse, "the program reported it itself");
+}
+
+/// Between two polls 200 processes were read, and a time that is the same was called twice as long.
+#[test]
+fn last_activity_may_have_been_at_any_time_between_two_polls() {
+    let verdict = |step: u64| {
+        let verdicts = judged(&two_stores(12), 12, |t| {
+            let noise = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
+            let (time, step) = if t.trial.variant == 1 { (3e9, step) } else { (1.5e9, 10) };
+            t.phases = vec![phase("write", &[("time", noise * time)])];
+            let result = SettleResult { step: Nanos::from_millis(step), ..SettleResult::default() };
+            let settled = Settled { quiet: Nanos::from_secs(1), result: Some(result) };
+            t.conditions.settled = [("write".to_owned(), settled)].into();
+        });
+        only(&verdicts).comparison.verdict.clone()
+    };
+    assert!(matches!(verdict(1_600), Verdict::CantTell { .. }), "{:?}", verdict(1_600));
+    assert_eq!(verdict(50), Verdict::Worse);
 }
 
 #[test]

@@ -225,11 +225,26 @@ fn group_cpu_takes_precedence_over_process_cpu() {
     let group = |total| GroupCpu { total: ms(total), user: ms(total / 2), system: ms(total / 4) };
     let (mut begin, mut end) = (snapshot(100, 10, vec![]), snapshot(300, 40, vec![]));
     begin.group = Reading::Measured(group(100));
+    end.group = Reading::Measured(group(176));
+    let tree = phase_readings(&begin, &end, &[], "");
+    is(&tree, "cpu", 76e6);
+    is(&tree, "cpu.system", 19e6);
+    is(&tree, "cpu.on", 60e6);
+    is(&phase_readings(&begin, &end, &[], "worker"), "cpu", 30e6);
+    // Eight orphans had ended; only half of the page faults were counted, and the verdict was "fewer".
     end.group = Reading::Measured(group(300));
+    end.cpu_lacks = ms(120);
+    is(&phase_readings(&begin, &end, &[], ""), "cpu.on", 60e6);
+    end.cpu_lacks = Nanos::ZERO;
     let tree = phase_readings(&begin, &end, &[], "");
     is(&tree, "cpu", 200e6);
-    is(&tree, "cpu.system", 50e6);
-    is(&tree, "cpu.on", 60e6);
+    let Reading::Missing(why) = get(&tree, "faults.minor") else { panic!("{tree:?}") };
+    assert!(why.to_string().contains("none of the tree waited"), "{why}");
+    assert!(get(&tree, "cpu.on").measured().is_none());
+    // A service that moved itself into another group had a CPU time of 0.
+    for (snapshot, total) in [(&mut begin, 0), (&mut end, 5)] {
+        snapshot.groups.insert("worker".to_owned(), Reading::Measured(group(total)));
+    }
     is(&phase_readings(&begin, &end, &[], "worker"), "cpu", 30e6);
 }
 

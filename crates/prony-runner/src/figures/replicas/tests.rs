@@ -5,9 +5,11 @@ use prony_model::record::ProcessSample;
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Bytes;
 use prony_os::launch::{Captured, CpuTime, Usage};
+use prony_os::sample::parse::GroupCpu;
 use prony_os::sample::snapshot::ProcessSnapshot;
 
 use super::*;
+use crate::figures::span;
 use crate::figures::span::tests::{ms, snapshot, watched};
 use crate::figures::tests::lines::{heap, hello, line, threads};
 use crate::watched::replicas::last_end;
@@ -383,4 +385,20 @@ fn observations_of_replicas_join_those_of_the_program() {
     };
     assert_eq!(taken_in(&[hello(7, 0, 10)]), (2, vec![abort.clone()], ms(200), 9));
     assert_eq!(taken_in(&[]).0, 0, "a sum over the replicas would look like that of all");
+}
+
+/// Two replicas that used 1.4 s were called children that nobody waited for.
+#[test]
+fn what_replicas_used_is_that_of_no_child_of_the_program() {
+    let of = |replicas: Vec<Ran>| {
+        let mut all = watched(vec![snapshot(0, 0, &[7]), snapshot(2_000, 0, &[])], vec![]);
+        for (snapshot, total) in all.snapshots.iter_mut().zip([0, 2_000]) {
+            snapshot.group = Reading::Measured(GroupCpu { total: ms(total), user: ms(total), system: Nanos::ZERO });
+        }
+        all.replicas.all = replicas;
+        span::tests::between(&all, 0, 1, &[])
+    };
+    assert!(span::tests::why(&of(Vec::new()), &["faults.minor"]).contains("nobody waited for"));
+    let with = of(vec![ran(1, (10, 1_900), 1_000, &[])]);
+    assert!(get(&with, "faults.minor").measured().is_some());
 }

@@ -114,7 +114,7 @@ pub(crate) fn suspension(pid: u32, thread: u32, snapshots: (usize, usize), at: (
 }
 
 /// The figures from one snapshot to another.
-fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSeries]) -> Readings {
+pub(crate) fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSeries]) -> Readings {
     let suspended = Suspensions::new(
         watched.suspensions.iter().map(|suspension| (suspension.from, watched.suspension_ended(suspension))).collect(),
     );
@@ -160,7 +160,7 @@ fn get(readings: &Readings, name: &str) -> Reading<f64> {
 
 /// Why each of these is missing, all alike.
 #[track_caller]
-fn why(readings: &Readings, names: &[&str]) -> String {
+pub(crate) fn why(readings: &Readings, names: &[&str]) -> String {
     let reasons: BTreeSet<String> = (names.iter())
         .map(|name| match get(readings, name) {
             Reading::Missing(why) => why.to_string(),
@@ -379,4 +379,20 @@ fn cpu_time_of_processes_that_left_the_control_group_is_missing() {
         "processes left the control group of the trial, in which 5.00 ms of their 1.000 s of CPU time were counted";
     assert!(why(&left, &["cpu"]).contains(expected), "{}", why(&left, &["cpu"]));
     assert_eq!(get(&left, "cpu.user"), Reading::Measured(1e9));
+}
+
+/// 29 % less memory was measured of children that no sample showed.
+#[test]
+fn memory_of_a_child_that_no_sample_shows_is_known_by_its_peak() {
+    let of = |peak: u64, faults: u64| {
+        let mut all = watched(
+            vec![snapshot(0, 0, &[7]), snapshot(100, 0, &[7]), snapshot(200, 0, &[7]), snapshot(300, 0, &[])],
+            vec![],
+        );
+        all.snapshots[2].totals.get_mut("").unwrap().child_faults = faults;
+        all.ended.usage = all.ended.usage.map(|usage| Usage { peak: Bytes::from_mib(peak), ..usage });
+        between(&all, 1, 2, &[]).get(&MetricKeyText("rss.unseen".parse().unwrap())).cloned()
+    };
+    assert_eq!(of(90, 20_000), Some(Reading::Measured(90.0 * 1_048_576.0)));
+    assert_eq!((of(90, 0), of(3, 20_000)), (None, None), "no child, and none larger than the samples show");
 }

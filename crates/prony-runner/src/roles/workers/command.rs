@@ -117,6 +117,7 @@ impl Command {
     pub(super) fn finish(self, finished: &mut Finished, sampler: &Sampler) {
         // Before its supervisor can serve others.
         self.sampled.into_iter().for_each(|pid| sampler.unwatch(pid));
+        sampler.discount_group(COMMAND);
         let problems = match self.process.finish() {
             Ok((Finished { killed, problems }, _)) => {
                 finished.killed += killed;
