@@ -4,7 +4,8 @@
 //! idle, but at most once a second; what is left then they report after they have been idle for 10 s (`PGSTAT_MIN_INTERVAL`,
 //! `PGSTAT_IDLE_INTERVAL` in `pgstat.c`, since version 15). So these totals are complete when every session of the database has
 //! been idle for that long, or has ended, which reports all of it. Before version 15 there was no such time: sessions reported
-//! what was left with their next command. `pg_stat_statements` counts each statement at once, before it is answered.
+//! what was left with their next command. Numbers of the log (WAL) are of all databases, and complete when the sessions of all are.
+//! `pg_stat_statements` counts each statement at once, before it is answered.
 //!
 //! The session that reads is one of another database, in which its own statements are counted.
 
@@ -28,8 +29,14 @@ const REPORTING: u32 = 150_000;
 /// How long a session has been idle when it has reported everything: its own 10 s, and some time to do it.
 const IDLE: Duration = Duration::from_millis(10_500);
 
-/// Why numbers of sessions are missing that show neither what they do nor whether they are idle.
-const HIDDEN: &str = "the role may not see sessions of other roles: GRANT pg_read_all_stats";
+/// Why numbers of sessions are missing that show neither what they do nor whether they are idle, by what the query says of them.
+const HIDDEN: [(&str, &str); 2] = [
+    ("role", "the role may not see sessions of other roles: GRANT pg_read_all_stats"),
+    ("setting", "sessions do not show whether they are idle: they need `track_activities = on`"),
+];
+
+/// How sessions that only read counters call themselves.
+const READER: &str = "prony counters";
 
 /// Entries of statements that were removed took their counts with them.
 const EVICTED: &str =
@@ -94,21 +101,23 @@ impl Postgresql {
                 numbers.values.insert(name.clone(), missing);
             }
         }
-        if text("hidden") == "t" {
-            for name in names_of_sessions(&self.names) {
-                numbers.values.insert(name.clone(), Reading::not_supported(HIDDEN));
-            }
-        } else if !reported.is_empty() {
-            let names = || reported.iter().map(|name| (*name).clone()).collect();
-            if open.version < REPORTING {
+        let mut late = Vec::new();
+        for [of_all, hidden, idle] in [["", "hidden", "idle"], ["wal_", "hidden_wal", "idle_wal"]] {
+            let of_these = |name: &&String| name.starts_with("wal_") != of_all.is_empty();
+            let reported = reported.iter().copied().filter(of_these);
+            if let Some((_, why)) = HIDDEN.iter().find(|(cause, _)| *cause == text(hidden)) {
+                let names = names_of_sessions(&self.names).filter(of_these);
+                numbers.values.extend(names.map(|name| (name.clone(), Reading::not_supported(*why))));
+            } else if open.version < REPORTING {
                 let why = "sessions of PostgreSQL before version 15 report what they counted with their next command";
-                let missing = |name: &String| (name.clone(), Reading::not_supported(why));
-                numbers.values.extend(reported.iter().map(|name| missing(name)));
-            } else if text("idle") != "t" {
-                let why =
-                    "sessions of PostgreSQL report what they counted when they have been idle for 10 s".to_owned();
-                numbers.late = Some(Late { names: names(), why });
+                numbers.values.extend(reported.map(|name| (name.clone(), Reading::not_supported(why))));
+            } else if text(idle) != "t" {
+                late.extend(reported.cloned());
             }
+        }
+        if !late.is_empty() {
+            let why = "sessions of PostgreSQL report what they counted when they have been idle for 10 s".to_owned();
+            numbers.late = Some(Late { names: late, why });
         }
         if self.wants(POSTGRESQL_STATEMENTS) {
             let statements = settings.and_then(|given| open.statements(&text("oid"), &given, &since));
@@ -131,7 +140,7 @@ impl Open {
         let mut config: Config = parameters.parse().map_err(|_| "the parameters of the connection are faulty")?;
         let observed = config.get_dbname().or(config.get_user()).unwrap_or_default().to_owned();
         let apart = APART.into_iter().find(|apart| *apart != observed).unwrap_or(APART[0]);
-        config.dbname(apart).application_name("prony").connect_timeout(DEADLINE);
+        config.dbname(apart).application_name(READER).connect_timeout(DEADLINE);
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
         let connected = runtime.block_on(async { timeout(DEADLINE, config.connect(NoTls)).await });
         let (client, connection) = connected.map_err(|_| too_long())?.map_err(|error| reason(&error))?;
@@ -198,8 +207,9 @@ impl Open {
     }
 }
 
-/// What reads the numbers of these names in one row: the columns have their names. `idle` is whether every session has been
-/// idle long enough, `hidden` whether one shows nothing to this role, `since` when the server was started and its statistics were reset.
+/// What reads the numbers of these names in one row: the columns have their names. `idle` is whether every session of the database
+/// has been idle long enough, `hidden` why that is not known, `idle_wal` and `hidden_wal` the same of all sessions but those that
+/// only read counters, `since` which database it is, when the server was started, and when its statistics were reset.
 fn query(database: &str, names: &[String]) -> String {
     let database = database.replace('\'', "''");
     let mut columns = String::new();
@@ -214,13 +224,20 @@ fn query(database: &str, names: &[String]) -> String {
             _ => write!(columns, ", d.{name}"),
         };
     }
+    let of_sessions = |which: &str, suffix: &str| {
+        let idle =
+            format!("coalesce(state, '') = 'idle' AND state_change < now() - interval '{} ms'", IDLE.as_millis());
+        let hidden = "CASE WHEN backend_type IS NULL THEN 'role' WHEN state = 'disabled' THEN 'setting' END";
+        let from = format!("FROM pg_stat_activity WHERE {which}");
+        format!(
+            "(SELECT coalesce(bool_and({idle}), true) {from}) AS idle{suffix}, (SELECT min({hidden}) {from}) AS hidden{suffix}"
+        )
+    };
+    let own = of_sessions("datid = d.datid", "");
+    let all = of_sessions(&format!("datid IS NOT NULL AND application_name IS DISTINCT FROM '{READER}'"), "_wal");
     format!(
-        "SELECT d.datid AS oid, concat(pg_postmaster_start_time(), ' ', d.stats_reset, ' ', w.stats_reset) AS since, \
-         (SELECT coalesce(bool_and(coalesce(state, '') = 'idle' AND state_change < now() - interval '{} ms'), true) \
-         FROM pg_stat_activity WHERE datid = d.datid) AS idle, (SELECT bool_or(backend_type IS NULL) \
-         FROM pg_stat_activity WHERE datid = d.datid) AS hidden{columns} \
-         FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = '{database}'",
-        IDLE.as_millis()
+        "SELECT d.datid AS oid, concat(pg_postmaster_start_time(), ' ', d.datid, ' ', d.stats_reset, ' ', w.stats_reset) AS since, \
+         {own}, {all}{columns} FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = '{database}'"
     )
 }
 
@@ -265,7 +282,7 @@ mod tests {
         let query = query("it's", &["xact_commit".to_owned(), "wal_bytes".to_owned(), "statements".to_owned()]);
         assert!(
             query.ends_with(
-                "AS hidden, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
+                "AS hidden_wal, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
             ),
             "{query}"
         );

@@ -15,8 +15,8 @@ use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part};
-use prony_model::program::ProgramSpec;
-use prony_model::service::{DATA, PORT, ServiceSpec, SetUp, holes};
+use prony_model::program::{INSTANCE, ProgramSpec};
+use prony_model::service::{CounterSource, CountersSpec, DATA, OfService, PORT, ServiceSpec, SetUp, hole, holes};
 use prony_model::spec::{Action, CollectionSpec, FieldPath, PhaseSpec, RunSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Nanos;
 
@@ -62,11 +62,36 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
             set_up_once(service, node, services, problems);
         }
     }
+    counted_twice(services, nodes, problems);
     if let Err(circle) = started_in_order(services) {
         let node = &nodes[circle];
         let place = node.get("after").unwrap_or(node);
         let message = format!("service `{}` is to start after itself", services[circle].name());
         problems.add(via(place, Problem::new(place.span.clone(), message).hint("remove one of the names in `after`")));
+    }
+}
+
+/// Faults where the counters of one server are read for two instances: they would count all that it does as the work of each.
+fn counted_twice(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_>) {
+    let mut servers = BTreeSet::new();
+    for (service, node) in services.iter().zip(nodes) {
+        // A command has the environment and the directory of its instance.
+        let is_command = |counters: &&CountersSpec| matches!(counters.source, CounterSource::Command(_));
+        let Some(counters) = service.counters.as_ref().filter(|counters| !is_command(counters)) else { continue };
+        let filled = |number: u32| {
+            let text = counters.source.texts().concat();
+            let own = |value| hole(service.name(), number, value);
+            let text = text.replace(PORT, &own(OfService::Port)).replace(DATA, &own(OfService::Data));
+            text.replace(INSTANCE, &number.to_string())
+        };
+        let names = || counters.totals.iter().chain(&counters.gauges);
+        let mut all = (1..=service.count).flat_map(|number| names().map(move |name| (filled(number), name.clone())));
+        if all.any(|(text, name)| !servers.insert((counters.source.name(), text, name))) {
+            let place = node.get("counters").unwrap_or(node);
+            let message = format!("the counters of service `{}` are read more than once", service.name());
+            let hint = "give `counters` to the service that counts, with its own `{port}`, and to one service only";
+            problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+        }
     }
 }
 

@@ -143,3 +143,76 @@ fn what_sessions_of_the_database_count_is_read_whatever_another_has() {
     server.sql("postgres", "postgres", "ALTER DATABASE bench SET track_counts = on");
     assert_eq!(server.of_three_rows()[1], Ok(3.0));
 }
+
+/// A database that was made anew has counts of its own, which may be the larger ones.
+#[test]
+fn another_database_of_the_same_name_is_another_count() {
+    if !are_there(&["postgres", "initdb", "psql"]) {
+        return;
+    }
+    let server = Postgresql::start();
+    let before = server.numbers_by("postgres");
+    server.sql("postgres", "postgres", "DROP DATABASE bench");
+    server.sql("postgres", "postgres", "CREATE DATABASE bench");
+    let since = |numbers: &Numbers, name: &str| numbers.values[name].measured().unwrap().since.clone();
+    let after = server.numbers_by("postgres");
+    for name in NAMES {
+        assert_ne!(since(&before, name), since(&after, name), "{name}");
+    }
+}
+
+/// What sessions wrote to the log of all databases is complete once all of them have reported it.
+#[test]
+fn log_is_complete_once_sessions_of_all_databases_are_idle() {
+    if !are_there(&["postgres", "initdb", "psql"]) {
+        return;
+    }
+    let server = Postgresql::start();
+    let address = format!("postgresql://postgres@127.0.0.1:{}/other", server.0.port);
+    let mut other =
+        Command::new("psql").args(["-X", "-q", "-d", &address]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let at = format!("host=127.0.0.1 port={} user=postgres dbname=bench", server.0.port);
+    let names = || ["xact_commit", "wal_bytes", "connections"].map(str::to_owned).to_vec();
+    let late = || {
+        let numbers = read(&mut *source(&CounterSource::Postgresql(String::new()), &at, names()).unwrap());
+        numbers.late.map(|late| late.names).unwrap_or_default()
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while late() != ["wal_bytes"] {
+        assert!(Instant::now() < until, "{:?}", late());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    while !late().is_empty() {
+        assert!(Instant::now() < until, "{:?}", late());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Their state is no longer `idle`, whatever they do.
+#[test]
+fn sessions_that_do_not_show_their_state_are_not_counted_as_active() {
+    if !are_there(&["postgres", "initdb", "psql"]) {
+        return;
+    }
+    let server = Postgresql::start();
+    let address = format!("postgresql://postgres@127.0.0.1:{}/bench", server.0.port);
+    let mut silent = Command::new("psql");
+    silent.env("PGOPTIONS", "-c track_activities=off").args(["-X", "-q", "-d", &address]);
+    let mut silent = silent.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let at = format!("host=127.0.0.1 port={} user=postgres dbname=bench", server.0.port);
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let names = ["connections_active".to_owned()].to_vec();
+        let numbers = read(&mut *source(&CounterSource::Postgresql(String::new()), &at, names).unwrap());
+        let why = value(&numbers, "connections_active").err();
+        if why.as_deref().is_some_and(|why| why.contains("track_activities")) {
+            break;
+        }
+        assert!(Instant::now() < until, "{why:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(silent.stdin.take());
+    silent.wait().unwrap();
+}

@@ -278,6 +278,27 @@ fn counters_of_services_are_read() {
     );
 }
 
+/// Three instances that read one server's count had three times its operations.
+#[test]
+fn counters_of_one_server_are_read_once() {
+    let of = |counted: &str| {
+        let counters = |name: &str| format!("name = \"{name}\"\ncounters = {{ {counted} }}\n");
+        let text = SERVICES.replace("name = \"db\"\n", &counters("db"));
+        [faults(&text), faults(&text.replace("name = \"api\"\n", &counters("api")))]
+    };
+    let twice = |service: &str| format!("the counters of service `{service}` are read more than once");
+    let shared = of("redis = \"127.0.0.1:{service.db.1.port}\"");
+    assert!(shared[0].contains(&twice("db")), "both instances: {}", shared[0]);
+    assert!(shared[1].contains(&twice("db")) && !shared[1].contains(&twice("api")), "{}", shared[1]);
+    for own in [
+        "redis = \"127.0.0.1:{port}\"",
+        "prometheus = \"http://127.0.0.1:{port}/{instance}\", totals = [\"a\"]",
+        "command = \"count\", totals = [\"a\"]",
+    ] {
+        assert!(of(own).iter().all(|found| !found.contains("more than once")), "{own}: {:?}", of(own));
+    }
+}
+
 /// A program beside a service, with further keys of both, and phases.
 fn beside(service: &str, program: &str, phases: &str) -> String {
     format!(

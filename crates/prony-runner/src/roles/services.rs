@@ -42,7 +42,7 @@ use crate::error::Error;
 use crate::roles::declared::declared;
 use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
-use crate::watched::services::{Fault, Served};
+use crate::watched::services::{Fault, Served, incomplete, is_group_there};
 use allotted::{Allotted, Share, beside_data, data_of};
 use counting::Counting;
 
@@ -481,13 +481,23 @@ impl<'a> Services<'a> {
             if instance.end.is_none() {
                 process.signal(Signal::TERM.as_raw())?;
                 let until = Instant::now() + grace;
-                while process.wait(Some(POLL_INTERVAL))?.is_none() && Instant::now() < until {
+                // The signal went to the process group, of which a server may need longer than the shell that started it.
+                while Instant::now() < until {
+                    if process.wait(Some(POLL_INTERVAL))?.is_some() {
+                        if grace < SET_UP_GRACE || !is_group_there(instance.started.pid) {
+                            break;
+                        }
+                        std::thread::sleep(POLL_INTERVAL);
+                    }
                     instance.read(&mut buffer);
                     for other in &mut self.instances {
                         other.read(&mut buffer);
                     }
                 }
-                let end = process.kill_tree()?;
+                let end = match process.wait(Some(Duration::ZERO))? {
+                    Some(end) => end,
+                    None => process.kill_tree()?,
+                };
                 let was_killed = end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until;
                 if was_killed {
                     let role = &instance.share.role;
@@ -508,6 +518,7 @@ impl<'a> Services<'a> {
             instance.threads.finish(ended, &instance.probing.heap_aborts()?, &BTreeMap::new());
             let (finished, _) = process.finish()?;
             served.finished.killed += finished.killed;
+            served.incomplete.extend(incomplete(&instance.share.role, instance.end.as_ref(), finished.killed));
             let problems = finished.problems.into_iter();
             served.finished.problems.extend(problems.map(|problem| format!("`{}`: {problem}", instance.share.role)));
             served.add(&instance.share.service, &instance.share.role, instance.threads, instance.probing.silent());
@@ -541,7 +552,7 @@ fn set_up_once(
     if let Some(fault) = served.fault.take() {
         return Ok(Err(fault));
     }
-    if let Some(message) = served.finished.problems.into_iter().next() {
+    if let Some(message) = served.finished.problems.into_iter().chain(served.incomplete).next() {
         let program = spec.services[0].name().to_owned();
         return Err(prony_place::Error::Step { program, step: "data", message }.into());
     }

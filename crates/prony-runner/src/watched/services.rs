@@ -11,8 +11,10 @@ use prony_model::service::CountersSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::classify::{Evidence, classify};
-use prony_os::launch::{Captured, End, Finished, last_lines};
+use prony_os::launch::{Captured, End, Finished, Status, last_lines};
 use prony_os::sample::Snapshot;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, test_kill_process_group};
 
 /// The services of a trial, as observed; nothing where there are none.
 #[derive(Debug, Default)]
@@ -36,6 +38,8 @@ pub struct Served {
     pub fault: Option<Fault>,
     /// What ending what was left of them took.
     pub finished: Finished,
+    /// Why what instances stored may be incomplete: they did not end by themselves when they were asked to.
+    pub(crate) incomplete: Vec<String>,
 }
 
 impl Served {
@@ -49,6 +53,27 @@ impl Served {
         self.probes.insert(role.to_owned(), (threads, silent));
         self.roles.entry(service.to_owned()).or_default().push(role.to_owned());
     }
+}
+
+/// Whether a process group has a process that has not ended.
+pub(crate) fn is_group_there(group: u32) -> bool {
+    let group = i32::try_from(group).ok().and_then(Pid::from_raw);
+    // Of another user's processes it is not permitted, and they are there.
+    group.is_some_and(|group| test_kill_process_group(group) != Err(Errno::SRCH))
+}
+
+/// Why what an instance stored may be incomplete, after it was asked to end, and so many of its processes were killed then.
+pub(crate) fn incomplete(role: &str, end: Option<&End>, killed: u64) -> Option<String> {
+    // As shells and Java's runtime say that they ended by the signal.
+    const BY_TERM: i32 = 128 + Signal::TERM.as_raw();
+    let how = match end?.status {
+        _ if killed > 0 => "left processes behind when it ended, which prony killed".to_owned(),
+        Status::Exited(0 | BY_TERM) => return None,
+        Status::Signalled(signal) if signal == Signal::TERM.as_raw() => return None,
+        Status::Exited(code) => format!("ended with exit code {code} after SIGTERM"),
+        Status::Signalled(signal) => format!("ended by signal {signal} after SIGTERM"),
+    };
+    Some(format!("service `{role}` {how}: what it stored may be incomplete"))
 }
 
 /// Why services made a trial fail.

@@ -150,6 +150,50 @@ fn setup_that_fails_is_the_result_of_every_trial_and_nothing_is_copied() {
     }
 }
 
+/// The shell ends at once, and the server that it started was killed while it stored its data.
+#[test]
+fn data_of_a_server_under_a_shell_are_copied_when_it_has_ended_too() {
+    let Some(bench) = bench() else { return };
+    bench.write(
+        "server/slow.js",
+        "const [port, data, log] = process.argv.slice(2), fs = require('fs');\n\
+         fs.appendFileSync(log, fs.readdirSync(data).length + ' ');\n\
+         require('http').createServer((_, response) => response.end()).listen(+port, '127.0.0.1');\n\
+         process.on('SIGTERM', () => setTimeout(() => { fs.writeFileSync(data + '/stored', 'all'); process.exit(0); }, 300));",
+    );
+    let log = bench.path("log").display().to_string();
+    let service = format!(
+        "[[service]]\nname = \"api\"\ndirectory = \"server\"\ncopy = \"none\"\ndata = {{ setup = \"once\" }}\nsetup = \"true\"\n\
+         command = [\"sh\", \"-c\", \"node slow.js {{port}} {{data}} {log}; true\"]\n"
+    );
+    let trial = bench.trial(&format!("{service}{}", requests("get", "service = \"api\", path = \"/\"")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert_eq!(std::fs::read_to_string(bench.path("log")).unwrap(), "0 1 ");
+}
+
+/// A server in another process group does not get the signal, and has not stored what it would.
+#[test]
+fn data_of_a_server_that_did_not_end_by_itself_are_no_beginning_of_trials() {
+    let Some(bench) = bench() else { return };
+    bench.write(
+        "server/fails.js",
+        "require('http').createServer().listen(+process.argv[2], '127.0.0.1'); process.on('SIGTERM', () => process.exit(7));",
+    );
+    for (command, why) in [
+        ("setsid node server.js {port} {data} & wait", "left processes behind when it ended, which prony killed"),
+        ("exec node fails.js {port} {data}", "ended with exit code 7 after SIGTERM"),
+    ] {
+        let service = format!(
+            "[[service]]\nname = \"api\"\ndirectory = \"server\"\ncopy = \"none\"\ndata = {{ setup = \"once\" }}\nsetup = \"true\"\n\
+             command = [\"sh\", \"-c\", \"{command}\"]\n"
+        );
+        bench.write("a.toml", format!("{service}{}", requests("get", "service = \"api\", path = \"/\"")));
+        let output = bench.prony(&["run", "a.toml", "--blocks", "1"]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(why) && text.contains("may be incomplete"), "{text}");
+    }
+}
+
 #[test]
 fn each_service_has_metrics_of_its_own_without_the_load_generator() {
     let Some(bench) = bench() else { return };

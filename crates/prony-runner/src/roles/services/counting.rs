@@ -5,6 +5,7 @@
 //! phase that follows has to begin at once, the thread waits until they have, and what is not complete in time is missing.
 //! Gauges are read once a second inside phases too.
 
+use std::collections::BTreeSet;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -196,19 +197,21 @@ impl Reader {
             return Between { end: first.values.clone(), begin: first.values, samples };
         };
         let (mut last, until) = (first.clone(), Instant::now() + COMPLETE);
-        let mut complete = false;
-        while waits && !complete && Instant::now() < until && !self.ends.load(Ordering::Relaxed) {
+        let mut complete = BTreeSet::new();
+        while waits && complete.len() < late.names.len() && Instant::now() < until && !self.ends.load(Ordering::Relaxed)
+        {
             std::thread::sleep(AGAIN);
             let now = self.read();
             // Twice the same, since a session may be slower than it should be.
-            complete =
-                now.late.is_none() && late.names.iter().all(|name| now.values.get(name) == last.values.get(name));
+            let is_late = |name: &String| now.late.iter().any(|late| late.names.contains(name));
+            let is_same = |name: &String| now.values.get(name) == last.values.get(name);
+            complete = late.names.iter().filter(|name| !is_late(name) && is_same(name)).cloned().collect();
             last = now;
         }
         let why = incomplete(&late, waits);
         let mut between = Between { end: first.values, begin: last.values, samples };
         for name in &late.names {
-            let reading = between.begin.get(name).filter(|_| complete).cloned();
+            let reading = between.begin.get(name).filter(|_| complete.contains(name)).cloned();
             let reading = reading.unwrap_or_else(|| Reading::Missing(why.clone()));
             for values in [&mut between.end, &mut between.begin] {
                 values.insert(name.clone(), reading.clone());
