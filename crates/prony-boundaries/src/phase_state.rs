@@ -201,7 +201,7 @@ impl PhaseState {
     pub(super) fn returned(&mut self, line: &ProbeLine) -> bool {
         match line.event {
             ProbeEvent::Begin { .. } => self.ending.called = true,
-            ProbeEvent::Calls(_) => self.ending.counted = true,
+            ProbeEvent::Calls(ref tallied) => self.ending.counted |= tallied.count > 0,
             ProbeEvent::End { open, .. } => {
                 let inside = self.is_open() && line.at >= self.not_before;
                 self.ending.early |= self.ended.is_none() && !inside;
@@ -306,10 +306,14 @@ impl PhaseState {
                 if calls.is_open() { Called::Nothing } else { Called::Ended }
             }
             ProbeEvent::Calls(_) => {
-                // Such a line comes at an end, or later: not more than since the line before it.
+                let idle = !calls.is_open();
                 self.lag = self.lag.max(calls.counted(line));
                 self.ended = self.ended.max(Some(line.at));
-                if calls.is_open() { Called::Nothing } else { Called::Ended }
+                match (idle, calls.is_open()) {
+                    (_, false) => Called::Ended,
+                    (true, true) => Called::Again,
+                    (false, true) => Called::Nothing,
+                }
             }
             _ => Called::Nothing,
         }
@@ -350,4 +354,40 @@ pub enum Called {
     Ended,
     /// Nothing.
     Nothing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe_reports::tests::line;
+
+    fn counted(at: u64, count: u64, open: u64) -> ProbeLine {
+        let rest = format!(
+            r#""probe":"calls","call":"p","open":{open},"overlapped":true,"count":{count},"failed":0,"total":9,"min":1,"max":5,"sub":1,"classes":[]"#
+        );
+        line(1, 0, at, &rest)
+    }
+
+    #[test]
+    fn counted_invocations_end_the_phase_and_reopen_it() {
+        let mut phase = PhaseState { calls: Some(Calls::default()), ..PhaseState::default() };
+        let begin = line(1, 0, 5, r#""probe":"begin","call":"p","n":1,"open":0"#);
+        let end = line(1, 0, 9, r#""probe":"end","call":"p","n":1,"open":2,"ok":true,"took":5"#);
+        let lines = [begin, end, counted(10, 1, 1), counted(20, 2, 0), counted(40, 2, 1), counted(50, 3, 0)];
+        let changes: Vec<Called> = lines.iter().map(|line| phase.called(line)).collect();
+        use Called::{Again, Ended, First, Nothing};
+        assert_eq!(changes, [First, Nothing, Nothing, Ended, Again, Ended]);
+        assert_eq!((phase.ended, phase.is_complete()), (Some(Nanos::from_millis(50)), true));
+        phase.called(&counted(60, 3, 1));
+        assert!(!phase.is_complete(), "one had not returned when the program ended");
+    }
+
+    /// Where the end of an invocation was counted, that is why none ended the phase; where it never came, it is not.
+    #[test]
+    fn counted_invocation_that_has_not_ended_is_no_counted_end() {
+        let mut phase = PhaseState::default();
+        assert!(!phase.returned(&counted(10, 0, 1)) && !phase.ending.counted);
+        assert!(!phase.returned(&counted(20, 1, 0)) && phase.ending.counted);
+        assert!(!phase.returned(&counted(30, 0, 1)) && phase.ending.counted, "of another thread");
+    }
 }

@@ -82,7 +82,8 @@ pub enum ProbeEvent {
         returned: String,
     },
     /// All invocations of a hot function that were not reported one by one, since the thread's start; each such line
-    /// replaces the one before. They come at most once a second, and at an orderly end.
+    /// replaces the one before. One comes at an end of an invocation at most once a second; when the last running one
+    /// ends, if the line before reported running ones; and at an orderly end, if any has begun or ended since the line before.
     Calls(Tallied),
     /// The thread waits for a [`super::SuspendedThread`].
     Suspended {
@@ -179,6 +180,11 @@ pub struct Unsupported {
 pub struct Tallied {
     /// The call.
     pub call: String,
+    /// How many are still running, those reported one by one included.
+    pub open: u64,
+    /// Whether any of them began while another was running, including those reported one by one and those that have not
+    /// ended.
+    pub overlapped: bool,
     /// Invocations that ended.
     pub count: u64,
     /// Those that threw or rejected.
@@ -272,9 +278,11 @@ mod tests {
         let line = probe(r#"{"probe":"heap","at":1,"pid":7,"thread":0,"why":"sample","heap":{"used":1}}"#);
         assert!(matches!(line.event, ProbeEvent::Heap { why: Occasion::Sample, loop_delay_max: None, .. }));
         let line = probe(
-            r#"{"probe":"calls","at":1,"pid":7,"thread":0,"call":"a","count":3,"failed":0,"total":9,"min":1,"max":5,"sub":16,"classes":[[0,1],[20,2]]}"#,
+            r#"{"probe":"calls","at":1,"pid":7,"thread":0,"call":"a","open":1,"overlapped":true,"count":3,"failed":0,"total":9,"min":1,"max":5,"sub":16,"classes":[[0,1],[20,2]]}"#,
         );
-        assert!(matches!(line.event, ProbeEvent::Calls(Tallied { classes, .. }) if classes == [(0, 1), (20, 2)]));
+        assert!(
+            matches!(line.event, ProbeEvent::Calls(Tallied { open: 1, overlapped: true, classes, .. }) if classes == [(0, 1), (20, 2)])
+        );
         let line = probe(r#"{"probe":"resumed","at":1,"pid":7,"thread":0,"because":"unanswered"}"#);
         assert_eq!(line.event, ProbeEvent::Resumed { because: Because::Unanswered });
     }

@@ -20,6 +20,10 @@ const clock = () => monotonic() * 1e6 - suspended();
 
 const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, due, reported: 0, changed: false, classes: new Float64Array(CLASSES) });
 
+/** A timed function of which nothing has been called. `open` calls are running, `reportedOpen` were at its last report;
+ * `overlapped` says whether another was running during any that is not reported one by one. */
+const newCall = (id, suspends) => ({ id, suspend: suspends, n: 0, open: 0, reportedOpen: 0, overlapped: false, tally: null, deferred: false });
+
 function tallied(call, took, ok) {
   const tally = call.tally || (call.tally = newTally(0));
   tally.count += 1;
@@ -32,22 +36,25 @@ function tallied(call, took, ok) {
 }
 
 function tell(call) {
-  const { tally } = call;
+  const tally = call.tally || (call.tally = newTally(0));
   tally.changed = false;
+  call.reportedOpen = call.open;
   if (perCall === null) perCall = calibrate();
   spend((tally.count - tally.reported) * perCall);
   tally.reported = tally.count;
   const ns = (n) => Math.round(n);
-  line('calls', now(), `,"call":${call.id},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(tally.min)},"max":${ns(tally.max)},${histogram(tally.classes)}`);
+  const min = Math.min(tally.min, tally.max); // where none has ended, it is infinite
+  line('calls', now(), `,"call":${call.id},"open":${call.open},"overlapped":${call.overlapped},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(min)},"max":${ns(tally.max)},${histogram(tally.classes)}`);
 }
 
-/** Reports every hot function that was called since its last report. */
+/** Reports every hot function of which calls have begun or ended since its last report. */
 function report() {
-  for (const call of calls) if (call.tally && call.tally.changed) tell(call);
+  for (const call of calls) if (call.open !== call.reportedOpen || (call.tally && call.tally.changed)) tell(call);
 }
 
 function begin(call, n) {
   const at = now();
+  call.reportedOpen = call.open;
   line('begin', at, `,"call":${call.id},"n":${n},"open":${call.open - 1}`);
   due(at);
 }
@@ -78,13 +85,15 @@ function end(call, n, began, ok, value) {
   if (!call.deferred && isIterator(value)) defer(call, value);
   if (n > spec.detail) {
     tallied(call, took, ok);
-    if (ended >= call.tally.due) {
+    // At most once a second; but the runner must not wait for the end of calls of which the last one has ended.
+    if (ended >= call.tally.due || (call.open === 0 && call.reportedOpen > 0)) {
       call.tally.due = ended + EVERY;
       tell(call);
     }
     return;
   }
   const at = now();
+  call.reportedOpen = call.open;
   line('end', at, `,"call":${call.id},"n":${n},"open":${call.open},"ok":${ok},"took":${Math.round(took)}`);
   due(at);
   if (call.suspend && call.open === 0) call.suspend = suspend(call, n);
@@ -142,6 +151,7 @@ function timed(call, body, a, b, c) {
   const n = (call.n += 1);
   call.open += 1;
   if (n <= spec.detail) begin(call, n);
+  else if (call.open > 1) call.overlapped = true;
   const began = clock();
   let result;
   try {
@@ -155,7 +165,7 @@ function timed(call, body, a, b, c) {
 
 /** The cost of timing one call, at most, in nanoseconds: that of a function that does nothing. */
 function calibrate() {
-  const probe = { id: '""', suspend: false, n: spec.detail, open: 0, tally: newTally(Infinity), deferred: false };
+  const probe = { ...newCall('""', false), n: spec.detail, tally: newTally(Infinity) };
   const empty = wrap(() => undefined, probe);
   const began = now();
   for (let i = 0; i < 2000; i += 1) empty();
@@ -172,7 +182,7 @@ function wrap(fn, call) {
 
 /** The timed function for a call of the spec. */
 function watch(fn, { id, suspend: suspends }) {
-  const call = { id: JSON.stringify(id), suspend: suspends, n: 0, open: 0, tally: null, deferred: false };
+  const call = newCall(JSON.stringify(id), suspends);
   calls.push(call);
   return wrap(fn, call);
 }

@@ -165,6 +165,17 @@ impl Environment {
         Totals { single, aggregated: of(|tallied| tallied.count), failed: of(|tallied| tallied.failed), counted }
     }
 
+    /// The counts of a call, in the order of their instants, each with it.
+    pub(crate) fn counted(&self, call: &str) -> Vec<(Nanos, Tallied)> {
+        let of_call = |line: ProbeLine| match line.event {
+            ProbeEvent::Calls(tallied) if tallied.call == call => Some((line.at, tallied)),
+            _ => None,
+        };
+        let mut counted: Vec<_> = self.lines().into_iter().filter_map(of_call).collect();
+        counted.sort_by_key(|(at, _)| *at);
+        counted
+    }
+
     /// Waits for the `n`-th event that is wanted.
     pub(crate) fn wait<T>(&self, n: usize, what: &str, wanted: impl Fn(&ProbeLine) -> Option<T>) -> T {
         let mut found = None;

@@ -237,6 +237,41 @@ fn frequent_function_is_counted_without_single_calls() {
     assert!(cost.is_some_and(|(time, lost)| time.as_nanos() > 0 && lost == 0));
 }
 
+/// The ends that are reported singly have counted calls among `open`, so that only the counts themselves can lower it; and only
+/// the probe knows whether counted calls ran at once.
+#[test]
+fn counted_calls_report_how_many_are_running_and_whether_they_overlap() {
+    let lib = "
+        exports.one = async () => new Promise((done) => setTimeout(done, 2));
+        exports.pool = async () => new Promise((done) => setTimeout(done, 2));
+        exports.never = (n) => n < 4 ? n : new Promise(() => {});
+        exports.nested = (n) => n && exports.nested(n - 1);
+    ";
+    let main = "
+        const lib = require('./lib');
+        const several = async (f) => { for (let i = 0; i < 10; i += 1) await f(); };
+        (async () => {
+            await several(lib.one);
+            await Promise.all([several(lib.pool), several(lib.pool)]);
+            for (let i = 0; i < 5; i += 1) lib.never(i);
+            lib.nested(3);
+            setTimeout(() => console.log('done'), 500);
+        })();
+    ";
+    let calls = ["one", "pool", "never", "nested"].map(|name| call(&format!("lib.js#{name}")));
+    let files = [("lib.js", lib), ("main.js", main)];
+    let Some(environment) = Environment::with(Runtime::Node, &calls, &files, BTreeMap::new(), 2) else { return };
+    assert_eq!(environment.succeed(&["main.js"]), "done");
+    let counted = |name: &str| environment.counted(&format!("lib.js#{name}"));
+    let last = |name: &str| counted(name).last().map(|(_, last)| (last.count, last.open, last.overlapped));
+    assert_eq!(last("one"), Some((8, 0, false)));
+    assert_eq!(last("pool"), Some((18, 0, true)));
+    assert_eq!(last("never"), Some((2, 1, false)), "the probe reports it at the end of the program");
+    assert_eq!(last("nested"), Some((2, 0, true)));
+    let (ended, bye) = (counted("pool").last().unwrap().0, environment.lines().last().unwrap().at);
+    assert!(bye.since(ended) >= Nanos::from_millis(400), "the end of the last of several is reported at once");
+}
+
 #[test]
 fn heap_is_reported_at_start_periodically_and_at_exit() {
     let main = "let keep = []; const i = setInterval(() => { keep.push(Buffer.alloc(1e5), Array.from({ length: 2e4 }, (_, i) => ({ i }))); if (keep.length > 50) clearInterval(i); }, 10);";

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_model::units::Nanos;
 use prony_runtime::{CallSpec, Occasion, ProbeEvent, Runtime, SuspensionCommand};
 
 use crate::environment::{Environment, all_said_bye, call, ends, found, hellos, suspended_at};
@@ -194,6 +195,55 @@ print(n)
     assert!(heap.gc.measured().is_some_and(|gc| gc.count > 0 && gc.time.as_nanos() > 0));
     assert!(heap.blocks.measured().is_some_and(|blocks| *blocks > 20_000));
     assert_eq!(heap.used.measured(), None, "CPython does not report bytes");
+}
+
+/// As in Node; threads of a process count as one.
+#[test]
+fn counted_calls_report_how_many_are_running_and_whether_they_overlap() {
+    let lib = "
+import asyncio, threading
+together = threading.Barrier(5)
+async def one():
+    await asyncio.sleep(0.002)
+async def pool():
+    await asyncio.sleep(0.002)
+def threads():
+    together.wait()
+def never(event):
+    event.wait()
+";
+    let main = "
+import asyncio, threading, time
+import lib
+async def several(function):
+    for _ in range(10):
+        await function()
+async def main():
+    await several(lib.one)
+    await asyncio.gather(several(lib.pool), several(lib.pool))
+asyncio.run(main())
+all = [threading.Thread(target=lib.threads) for _ in range(5)]
+for thread in all: thread.start()
+for thread in all: thread.join()
+done = threading.Event()
+done.set()
+for _ in range(4): lib.never(done)
+threading.Thread(target=lib.never, args=(threading.Event(),), daemon=True).start()
+time.sleep(0.5)
+print('done')
+";
+    let calls = ["one", "pool", "threads", "never"].map(|name| call(&format!("lib:{name}")));
+    let files = [("lib.py", lib), ("main.py", main)];
+    let Some(environment) = Environment::with(Runtime::Python, &calls, &files, BTreeMap::new(), 2) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "done");
+    let counted = |name: &str| environment.counted(&format!("lib:{name}"));
+    let last = |name: &str| counted(name).last().map(|(_, last)| (last.count, last.open, last.overlapped));
+    assert_eq!(last("one"), Some((8, 0, false)));
+    assert_eq!(last("pool"), Some((18, 0, true)));
+    assert_eq!(last("threads"), Some((3, 0, true)));
+    assert_eq!(last("never"), Some((2, 1, false)), "the probe reports it at the end of the program");
+    let (ended, bye) = (counted("pool").last().unwrap().0, environment.lines().last().unwrap().at);
+    assert!(bye.since(ended) >= Nanos::from_millis(400), "the end of the last of several is reported at once");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 """Functions timed without editing them. The first calls are reported singly, later ones counted."""
 
-from _thread import allocate_lock
+from _thread import RLock
 from math import frexp
 
 from .channel import line, now, quoted, spend
@@ -31,19 +31,21 @@ def clock():
 class Call:
     """One timed function."""
 
-    __slots__ = ("id", "suspend", "n", "open", "count", "failed", "total", "least", "most", "classes", "due", "reported", "lock", "deferred")
+    __slots__ = ("id", "suspend", "n", "open", "reported_open", "overlapped", "count", "failed", "total", "least", "most", "classes", "due", "reported", "lock", "deferred")
 
     def __init__(self, target):
         self.id = quoted(target["id"])
         self.suspend = bool(target["suspend"])
-        self.lock = allocate_lock()
-        self.open = self.n = self.due = 0
-        self.deferred = False
+        self.lock = RLock()  # a signal handler may call the function too
+        self.due = 0
         self.clear()
         _calls.append(self)
 
     def clear(self):
-        """Nothing counted yet."""
+        """Nothing called yet. `open` calls are running, `reported_open` were at its last report; `overlapped` says whether
+        another was running during any that is not reported one by one."""
+        self.n = self.open = self.reported_open = 0
+        self.overlapped = self.deferred = False
         self.count = self.failed = self.total = self.most = self.reported = 0
         self.least = None
         self.classes = {}
@@ -54,9 +56,12 @@ class Call:
             self.n += 1
             self.open += 1
             n, is_open = self.n, self.open
-        if n <= SPEC["detail"]:
-            boundary()
-            at = now()
+            single = n <= SPEC["detail"]
+            if single:
+                at = self._boundary()
+            elif is_open > 1:
+                self.overlapped = True
+        if single:
             line("begin", at, f',"call":{self.id},"n":{n},"open":{is_open - 1}')
             due(at)
         return n, clock()
@@ -68,20 +73,30 @@ class Call:
         if result is not None and not self.deferred:
             self._defer(type(result))
         with self.lock:
-            self.open -= 1
-            is_open = self.open
-        if n > SPEC["detail"]:
-            self._count(ended - began, ok)
-            if ended >= self.due:
+            self.open = max(self.open - 1, 0)  # that of a call which a forked child goes on with is 0
+            is_open, reported_open = self.open, self.reported_open
+            single = n <= SPEC["detail"]
+            if single:
+                at = self._boundary()
+            else:
+                self._count(ended - began, ok)
+        if not single:
+            # At most once a second; but the runner must not wait for the end of calls of which the last one has ended.
+            if ended >= self.due or (is_open == 0 and reported_open > 0):
                 self.due = ended + _EVERY
                 self.tell()
             return
-        boundary()
-        at = now()
         line("end", at, f',"call":{self.id},"n":{n},"open":{is_open},"ok":{"true" if ok else "false"},"took":{ended - began}')
         due(at)
         if self.suspend and is_open == 0:
             self.suspend = suspend(self.id, n)
+
+    def _boundary(self):
+        """The instant of a begin or an end that is reported. Read inside the lock, since threads may write their lines in
+        another order than that of the events."""
+        self.reported_open = self.open
+        boundary()
+        return now()
 
     def _defer(self, kind):
         """Reports once that the work of a call is done after it, if its result is of such a kind."""
@@ -91,25 +106,26 @@ class Call:
             line("deferred", now(), f',"call":{self.id},"returned":"{returned}"')
 
     def _count(self, took, ok):
-        with self.lock:
-            self.count += 1
-            self.failed += not ok
-            self.total += took
-            self.least = took if self.least is None else min(self.least, took)
-            self.most = max(self.most, took)
-            at = _class_of(took)
-            self.classes[at] = self.classes.get(at, 0) + 1
+        self.count += 1
+        self.failed += not ok
+        self.total += took
+        self.least = took if self.least is None else min(self.least, took)
+        self.most = max(self.most, took)
+        at = _class_of(took)
+        self.classes[at] = self.classes.get(at, 0) + 1
 
     def tell(self):
-        """Reports what was counted."""
-        if self.count == self.reported:
+        """Reports what was counted, if calls have begun or ended since the last report."""
+        if self.count == self.reported and self.open == self.reported_open:
             return
         with self.lock:
             spend((self.count - self.reported) * _per_call())
             self.reported = self.count
-            figures = f'"count":{self.count},"failed":{self.failed},"total":{self.total},"min":{self.least},"max":{self.most}'
+            self.reported_open, at = self.open, now()
+            running = f'"open":{self.open},"overlapped":{"true" if self.overlapped else "false"}'
+            figures = f'"count":{self.count},"failed":{self.failed},"total":{self.total},"min":{self.least or 0},"max":{self.most}'
             classes = dict(self.classes)
-        line("calls", now(), f',"call":{self.id},{figures},{_histogram(classes)}')
+        line("calls", at, f',"call":{self.id},{running},{figures},{_histogram(classes)}')
 
 
 def _histogram(classes):
@@ -140,7 +156,7 @@ def _per_call():
 
 
 def report():
-    """Reports every hot function that was called since its last report."""
+    """Reports every hot function of which calls have begun or ended since its last report."""
     for call in _calls:
         call.tell()
 
@@ -148,9 +164,7 @@ def report():
 def forked():
     """A child begins its own counts; locks held by other threads of the parent are replaced."""
     for call in _calls:
-        call.lock = allocate_lock()
-        call.n = call.open = 0
-        call.deferred = False
+        call.lock = RLock()
         call.clear()
 
 
