@@ -118,11 +118,11 @@ pub trait Store: Sync + Sized {
         Ok(())
     }
 
-    /// What the engine says of the way in which it runs a query in its own language.
+    /// What the engine says of the way in which it runs a query in its own language, with what it binds.
     ///
     /// # Errors
     /// Whatever the engine says.
-    fn explain(&self, _own_query: &str) -> Result<String, EngineError> {
+    fn explain(&self, _own_query: &str, _bound: &[FieldValue]) -> Result<String, EngineError> {
         Ok(String::new())
     }
 

@@ -1,4 +1,10 @@
 //! Bytes to and from a server: what is to be sent is collected, and what was received is read where it was received.
+//!
+//! A machine that loses power answers nothing, also no packet that ends its connections. So connecting has a deadline, and the
+//! kernel asks a machine that is silent whether it is still there ("SO_KEEPALIVE" in socket(7), "TCP_KEEPIDLE" in tcp(7)). What it
+//! has not acknowledged when it is lost is sent again for about 15 minutes before it is an error (`tcp_retries2`).
+//! Reading has no deadline: an operation that takes long is a result and no error. The kernel of a machine acknowledges what a
+//! server there does not answer for a while.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -7,9 +13,21 @@ use std::ops::Range;
 use std::os::unix::net::UnixStream;
 #[cfg(feature = "postgres")]
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::sockopt;
 
 /// Room for what is received at once.
 const ROOM: usize = 64 << 10;
+
+/// How long a machine may take to accept a connection, for each of its addresses.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// After how long a silence the kernel asks, and how long it waits before it asks again.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// How often it asks before the connection ends.
+const ASKED: u32 = 6;
 
 enum Stream {
     Tcp(TcpStream),
@@ -29,6 +47,27 @@ pub(crate) struct Wire {
     is_broken: bool,
 }
 
+/// Connects to the first address that accepts it.
+fn connect(address: impl ToSocketAddrs, deadline: Duration) -> io::Result<TcpStream> {
+    let mut refused = io::ErrorKind::NotFound.into();
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, deadline) {
+            Ok(stream) => return set_up(stream),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+fn set_up(stream: TcpStream) -> io::Result<TcpStream> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(&stream, true)?;
+    sockopt::set_tcp_keepidle(&stream, SILENCE)?;
+    sockopt::set_tcp_keepintvl(&stream, SILENCE)?;
+    sockopt::set_tcp_keepcnt(&stream, ASKED)?;
+    Ok(stream)
+}
+
 impl Wire {
     fn of(stream: Stream) -> Self {
         Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0, is_broken: false }
@@ -37,11 +76,9 @@ impl Wire {
     /// Connects to a host and port.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system, and that no address of the host accepts the connection in time.
     pub(crate) fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        Ok(Self::of(Stream::Tcp(stream)))
+        Ok(Self::of(Stream::Tcp(connect(address, DEADLINE)?)))
     }
 
     /// Connects to a socket of the file system.
@@ -131,5 +168,34 @@ impl Wire {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn machine_that_is_silent_is_asked_whether_it_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = connect(listener.local_addr().unwrap(), DEADLINE).unwrap();
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), SILENCE);
+        assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), SILENCE);
+        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), ASKED);
+    }
+
+    /// A trial waited without an end.
+    #[test]
+    fn connecting_has_a_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // What is not accepted fills the queue, and then nothing is answered.
+        rustix::net::listen(&listener, 0).unwrap();
+        let tried: Vec<_> =
+            (0..4).map(|_| connect(listener.local_addr().unwrap(), Duration::from_millis(100))).collect();
+        let kind = tried.last().unwrap().as_ref().unwrap_err().kind();
+        assert_eq!(kind, io::ErrorKind::TimedOut);
     }
 }

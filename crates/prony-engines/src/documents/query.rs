@@ -116,6 +116,11 @@ impl Query {
         Some((self.planned.own.as_ref()?.text.as_str(), &self.bound))
     }
 
+    /// How it reads; `explain` says so of a query in the engine's own language.
+    pub(crate) fn describe(&self, explain: impl FnOnce(&str, &[FieldValue]) -> String) -> String {
+        self.own().map_or_else(|| self.planned.describe(), |(text, bound)| explain(text, bound))
+    }
+
     pub(super) fn spec(&self) -> &QuerySpec {
         &self.planned.spec
     }

@@ -9,11 +9,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use prony_model::spec::Durability;
 use prony_mongodb::Address;
-use prony_mongodb::bson::{self, Value, Writer};
+use prony_mongodb::bson::{self, Value};
 
 use super::connection::{Connection, Failure};
-use super::{DUPLICATE_KEY, ENGINE, while_};
+use super::{DUPLICATE_KEY, ENGINE, settings, while_};
 use crate::driver::EngineError;
 use crate::failure::failed;
 
@@ -78,10 +79,9 @@ fn new_mark() -> String {
     format!("{MARK}{}-{}", std::process::id(), time.as_nanos())
 }
 
-/// Puts a mark in the place of the one that was found, or where there was none, and waits for the journal; whether that was still so.
+/// Puts a mark in the place of the one that was found, or where there was none, and waits as a `strict` write; whether that was still so.
 pub(super) fn replace_mark(control: &mut Connection, found: Option<&str>, mark: &str) -> Result<bool, Failure> {
     let done = control.ask(|command| {
-        let journal = |command: &mut Writer<'_>| command.document("writeConcern", |concern| concern.flag("j", true));
         let Some(found) = found else {
             command.text("insert", MARKS);
             command.array("documents", |documents| {
@@ -90,7 +90,7 @@ pub(super) fn replace_mark(control: &mut Connection, found: Option<&str>, mark: 
                     document.text("mark", mark);
                 });
             });
-            return journal(command);
+            return settings::write_concern(Durability::Strict, command);
         };
         command.text("update", MARKS);
         command.array("updates", |updates| {
@@ -102,7 +102,7 @@ pub(super) fn replace_mark(control: &mut Connection, found: Option<&str>, mark: 
                 update.document("u", |document| document.text("mark", mark));
             });
         });
-        journal(command);
+        settings::write_concern(Durability::Strict, command);
     });
     match done {
         Err(Failure::Server { code: DUPLICATE_KEY, .. }) => Ok(false),

@@ -20,7 +20,7 @@ mod values;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use prony_model::spec::{DocumentSpec, FieldPath, QuerySpec, StoreSpec};
+use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, QuerySpec, StoreSpec};
 use prony_mongodb::Address;
 use prony_mongodb::bson::{self, Value, Writer};
 
@@ -232,17 +232,17 @@ impl Store for MongodbStore {
         Ok(())
     }
 
-    fn explain(&self, own_query: &str) -> Result<String, EngineError> {
+    fn explain(&self, own_query: &str, bound: &[FieldValue]) -> Result<String, EngineError> {
         let template = Template::read(own_query).map_err(|error| failed(ENGINE, "explaining a query", error))?;
         let mut control = self.control();
         let explained = match query::command_name(own_query) {
             // The command `explain` takes no pipeline on every version.
             "aggregate" => control.ask(|command| {
-                template.write(command, &[]);
+                template.write(command, bound);
                 command.flag("explain", true);
             }),
             _ => control.ask(|command| {
-                command.document("explain", |command| template.write(command, &[]));
+                command.document("explain", |command| template.write(command, bound));
                 command.text("verbosity", "queryPlanner");
             }),
         };

@@ -247,7 +247,7 @@ impl Template {
         }
     }
 
-    /// Writes the command with what is bound; without, each place has an empty text.
+    /// Writes the command with what is bound.
     pub(super) fn write(&self, out: &mut Writer<'_>, bound: &[FieldValue]) {
         if let Self::Fields(fields) = self {
             fields.iter().for_each(|(name, value)| value.write_as(name, out, bound));
@@ -314,8 +314,7 @@ enum Tests {
 
 impl Tests {
     fn of(tests: &[(String, Vec<usize>)], bound: &[FieldValue]) -> Self {
-        let empty = text("");
-        let value = |number: &usize| bound.get(*number).unwrap_or(&empty);
+        let value = |number: &usize| bound.get(*number).unwrap_or(&FieldValue::Null);
         let (mut all, mut nulls) = (Vec::new(), 0);
         for (name, numbers) in tests {
             if name == "$in" {

@@ -253,13 +253,10 @@ impl MongodbWrite<'_, '_> {
             return Err(failed(ENGINE, doing, format!("a key has at most {MAX_KEY} bytes")));
         }
         values::key_text(key, &mut session.key);
-        let journal = settings::waits_for_journal(session.store.config.class);
+        let class = session.store.config.class;
         session.connection.add(|command| {
             write(command, name, &session.key);
-            command.document("writeConcern", |concern| {
-                concern.int32("w", 1);
-                concern.flag("j", journal);
-            });
+            settings::write_concern(class, command);
         });
         let (writes, bytes) = COLLECTED;
         if session.connection.waiting() >= writes || session.connection.bytes() >= bytes {

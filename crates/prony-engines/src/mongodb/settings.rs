@@ -2,12 +2,14 @@
 //!
 //! With the write concern `j: true` a write is answered when the journal is on the disk up to it. With `j: false` it is answered
 //! before: the journal is written about every 100 ms (`commitIntervalMs`), so that the last writes are lost also where the server
-//! itself crashes ("Journaling" in MongoDB's manual). A server without a journal (`--nojournal`, before version 6.1) keeps
+//! itself crashes ("Journaling" in MongoDB's manual). Of a replica set, what only one member has is rolled back when another one
+//! becomes the primary ("Rollbacks During Replica Set Failover"): `w: majority` waits for the journals of most members. Of a
+//! server that is no member of a set, and of the only member of one, that is its own journal. A server without a journal (`--nojournal`, before version 6.1) keeps
 //! what its last checkpoint has, which may be a minute old.
 
 use prony_model::record::effective::{NamedSettings, Promise, Setting};
 use prony_model::spec::{Durability, StoreSpec};
-use prony_mongodb::bson::{self, Value};
+use prony_mongodb::bson::{self, Value, Writer};
 
 use super::connection::{Connection, Failure};
 use crate::driver::OptionFault;
@@ -28,20 +30,33 @@ const READ_BACK: [(&str, &str, &[&str]); 9] = [
 
 pub(super) fn promises() -> Vec<Promise> {
     vec![
-        promise(Durability::Strict, "write concern w: 1, j: true", true),
+        promise(Durability::Strict, "write concern w: majority, j: true", true),
         promise(Durability::Volatile, "write concern w: 1, j: false, on a server with a journal", false),
     ]
 }
 
 pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
     options::configure(spec, &[], &promises(), |options, class, _| {
-        options.set("write_concern", format!("w: 1, j: {}", waits_for_journal(class)).as_str());
+        options.set("write_concern", if is_strict(class) { "w: majority, j: true" } else { "w: 1, j: false" });
     })
 }
 
-/// `j` of the write concern.
-pub(super) const fn waits_for_journal(class: Durability) -> bool {
+const fn is_strict(class: Durability) -> bool {
     matches!(class, Durability::Strict)
+}
+
+/// Adds what a write of this class waits for to its command.
+#[inline]
+pub(super) fn write_concern(class: Durability, command: &mut Writer<'_>) {
+    let strict = is_strict(class);
+    command.document("writeConcern", |concern| {
+        if strict {
+            concern.text("w", "majority");
+        } else {
+            concern.int32("w", 1);
+        }
+        concern.flag("j", strict);
+    });
 }
 
 /// What the server reports of itself and of its settings; what it does not report, as far as defaults are concerned, is missing.
@@ -110,8 +125,21 @@ mod tests {
             let config = configure(&StoreSpec { durability, ..StoreSpec::of("mongodb") }).ok()?;
             Some((config.class, config.options.word("write_concern").to_owned()))
         };
-        assert_eq!(of(None), Some((Durability::Strict, "w: 1, j: true".to_owned())));
+        assert_eq!(of(None), Some((Durability::Strict, "w: majority, j: true".to_owned())));
         assert_eq!(of(Some(Durability::Volatile)), Some((Durability::Volatile, "w: 1, j: false".to_owned())));
         assert_eq!(of(Some(Durability::None)), None);
+    }
+
+    /// A write that only the primary had was acknowledged, and rolled back after a failover.
+    #[test]
+    fn strict_write_waits_for_the_majority_of_a_replica_set() {
+        let of = |class| {
+            let (mut command, mut json) = (Vec::new(), Vec::new());
+            bson::write(&mut command, |command| write_concern(class, command));
+            super::super::values::push_json(&command, &mut json).unwrap();
+            String::from_utf8(json).unwrap()
+        };
+        assert_eq!(of(Durability::Strict), r#"{"writeConcern":{"w":"majority","j":true}}"#);
+        assert_eq!(of(Durability::Volatile), r#"{"writeConcern":{"w":1,"j":false}}"#);
     }
 }

@@ -8,7 +8,7 @@ use prony_model::latency::COMMIT;
 use prony_model::number::percent_with;
 use prony_model::protocol::{PhaseReport, QueriesFound};
 use prony_model::record::Answer;
-use prony_model::spec::{Action, Amount, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
+use prony_model::spec::{Action, Amount, FieldValue, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule, Share, is_saturated};
 
@@ -27,7 +27,7 @@ use super::undoing::Failures;
 use super::ways::{InSession, Way};
 use crate::documents::Planned;
 use crate::driver::{Capabilities, EngineError, Session, Store};
-use crate::timed_loop::{Tally, Untimed};
+use crate::timed_loop::{Tally, Untimed, process_cpu, thread_cpu};
 
 /// The note on an open loop's CPU time, a part of which the engine does not use.
 const SPUN: &str = "open loop: `cpu` includes busy waiting before each intended start, up to 0.1 ms per operation, \
@@ -99,13 +99,23 @@ impl Job<'_> {
             writes: self.action.writes(),
             own_reads: self.capabilities.reads_own_writes,
         };
-        let plan = self.plan(|own| store.explain(own).unwrap_or_else(|error| format!("not known: {error}")));
+        let explain = |own: &str, bound: &[FieldValue]| {
+            store.explain(own, bound).unwrap_or_else(|error| format!("not known: {error}"))
+        };
+        let plan = self.plan(explain);
         let mut ended = if self.ops.threads <= 1 {
             self.run_in(&mut way(self.session(store)?), began)?
         } else {
             self.sum(self.run_threads(store, way, began)?)?
         };
-        ended.report.plan = plan;
+        // A server that collects statistics meanwhile, as by the `ANALYZE` of an autovacuum, plans again.
+        let at_end = if self.capabilities.server { self.plan(explain) } else { plan.clone() };
+        ended.report.plan = match (plan, at_end) {
+            (Some(begin), Some(end)) if begin != end => Some(format!(
+                "the plans at the begin and at the end of the phase differ: at its begin, {begin}; at its end, {end}"
+            )),
+            (plan, _) => plan,
+        };
         Ok(ended)
     }
 
@@ -138,7 +148,7 @@ impl Job<'_> {
         let client = self.client(0)?;
         began()?;
         let mut ended = self.sum(vec![self.sampled(way, client)?])?;
-        ended.report.plan = self.plan(|_| "not known: the transaction was open".to_owned());
+        ended.report.plan = self.plan(|_, _| "not known: the transaction was open".to_owned());
         Ok(ended)
     }
 
@@ -266,11 +276,16 @@ impl Job<'_> {
             (None, Sampling::None) => self.driven(way, client, Untimed),
             (None, Sampling::Every) => self.driven(way, client, Every::new(buffers)),
             (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1), buffers)),
-            (None, Sampling::Group(size)) => {
-                let only_client = self.ops.threads <= 1 && self.shared.either.is_none();
-                self.driven(way, client, Grouped::new(size.max(1), only_client))
-            }
+            (None, Sampling::Group(size)) => self.driven(way, client, Grouped::new(size.max(1), self.group_cpu())),
         }
+    }
+
+    /// The clock of the CPU time of groups: of the process, threads of the engine included, if it has no further clients; else of
+    /// the client's thread. A server has its CPU time in other processes.
+    fn group_cpu(&self) -> Option<fn() -> u64> {
+        let only_client = self.ops.threads <= 1 && self.shared.either.is_none();
+        let clock: fn() -> u64 = if only_client { process_cpu } else { thread_cpu };
+        (!self.capabilities.server).then_some(clock)
     }
 
     fn driven<T: Sampler>(
@@ -352,13 +367,17 @@ impl Job<'_> {
         Source::new(self.action, &Data { collection, appends, queries, queue }, self.seed, self.part(client))
     }
 
-    /// How the phase's queries read, where there is a choice.
-    fn plan(&self, explain: impl Fn(&str) -> String) -> Option<String> {
+    /// How the queries of the phase's first operation read, where there is a choice.
+    fn plan(&self, explain: impl Fn(&str, &[FieldValue]) -> String) -> Option<String> {
         if !self.asked().any(|query| query.has_choice()) {
             return None;
         }
-        let plan = |query: &Arc<Planned>| query.own_text().map_or_else(|| query.describe(), &explain);
-        let each: Vec<String> = self.asked().map(plan).collect();
+        let mut source = self.source(0, None).filter(|source| !source.is_done())?;
+        let mut chunk = source.chunk();
+        source.lay_next(&mut chunk);
+        let first = chunk.op(0);
+        let queries = first.queries.iter().chain(first.guard.map(|guard| guard.absent).unwrap_or_default());
+        let each: Vec<String> = queries.map(|query| query.describe(&explain)).collect();
         match each.as_slice() {
             [] => None,
             [only] => Some(format!("plan: {only}")),
@@ -402,7 +421,7 @@ impl Job<'_> {
         let estimated = (estimated > 0.0 && self.action.replicas() == 1).then(|| {
             format!("distinct records are estimated, with a standard error of {}", percent_with(estimated, 1))
         });
-        let spun = self.ops.rate.is_some().then(|| SPUN.to_owned());
+        let spun = (self.ops.rate.is_some() && !self.capabilities.server).then(|| SPUN.to_owned());
         let notes = thinned.into_iter().chain(estimated).chain(spun).collect();
         Ok(PhaseReport {
             time: Nanos::from_nanos(all.sections.time),

@@ -6,7 +6,7 @@ use prony_model::record::LatencyKind;
 use super::chunk::{Chunk, Label};
 use super::series::GroupSeries;
 use super::timestamps::{End, FAILED, NONE, Samples, Timestamps, room_for_ends};
-use crate::timed_loop::{Timing, Untimed, now, process_cpu, thread_cpu};
+use crate::timed_loop::{Timing, Untimed, now};
 
 /// A [`Timing`] whose timestamps are collected while the clock is stopped.
 pub(super) trait Sampler: Timing {
@@ -138,36 +138,40 @@ impl Sampler for OneIn {
 pub(super) struct Grouped {
     size: u64,
     inside: u64,
-    cpu: fn() -> u64,
-    since: (u64, u64),
-    sum: (u64, u64),
-    closed: Vec<(u64, u64)>,
+    cpu: Option<fn() -> u64>,
+    since: (u64, Option<u64>),
+    sum: (u64, Option<u64>),
+    closed: Vec<(u64, Option<u64>)>,
 }
 
 impl Grouped {
-    /// CPU time of the whole process, threads of the engine included, if it has no further clients; else of the client's thread.
-    pub(super) fn new(size: u64, only_client: bool) -> Self {
-        let cpu = if only_client { process_cpu } else { thread_cpu };
-        Self { size, inside: 0, cpu, since: (0, 0), sum: (0, 0), closed: Vec::new() }
+    /// `cpu` reads the CPU time; `None` where it would not be that of the engine.
+    pub(super) fn new(size: u64, cpu: Option<fn() -> u64>) -> Self {
+        Self { size, inside: 0, cpu, since: (0, None), sum: (0, None), closed: Vec::new() }
+    }
+
+    fn instants(&self, now: u64) -> (u64, Option<u64>) {
+        (now, self.cpu.map(|read| read()))
     }
 
     fn add_up(&mut self, now: u64) {
-        let instants = (now, (self.cpu)());
+        let instants = self.instants(now);
         self.sum.0 += instants.0.saturating_sub(self.since.0);
-        self.sum.1 += instants.1.saturating_sub(self.since.1);
+        let used = instants.1.zip(self.since.1).map(|(now, since)| now.saturating_sub(since));
+        self.sum.1 = used.map(|used| self.sum.1.unwrap_or_default() + used);
         self.since = instants;
     }
 
     fn close(&mut self) {
         self.closed.push(self.sum);
-        self.sum = (0, 0);
+        self.sum = (0, None);
         self.inside = 0;
     }
 }
 
 impl Timing for Grouped {
     fn begin(&mut self, now: u64) {
-        self.since = (now, (self.cpu)());
+        self.since = self.instants(now);
     }
 
     #[inline(always)]
@@ -322,7 +326,7 @@ fn wait_until(instant: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::phases::chunk::Draft;
-    use crate::timed_loop::Kind;
+    use crate::timed_loop::{Kind, process_cpu, thread_cpu};
 
     fn chunk(operations: u64) -> Chunk {
         let mut chunk = Chunk::default();
@@ -349,16 +353,17 @@ mod tests {
     #[test]
     fn groups_span_chunks_and_an_incomplete_one_is_left_out() {
         let mut samples = Samples::default();
-        drive(&mut Grouped::new(10, true), &mut samples, &[7, 7, 7, 9]);
-        assert_eq!(samples.groups.unwrap().into_groups().wall.len(), 3);
+        drive(&mut Grouped::new(10, Some(process_cpu)), &mut samples, &[7, 7, 7, 9]);
+        let groups = samples.groups.unwrap().into_groups();
+        assert_eq!((groups.wall.len(), groups.cpu.len()), (3, 3));
         let mut samples = Samples::default();
-        drive(&mut Grouped::new(10, false), &mut samples, &[9]);
+        drive(&mut Grouped::new(10, Some(thread_cpu)), &mut samples, &[9]);
         assert_eq!(samples.groups.unwrap().into_groups().wall.len(), 0);
     }
 
     #[test]
     fn time_between_two_chunks_is_in_no_group() {
-        let mut grouped = Grouped::new(2, true);
+        let mut grouped = Grouped::new(2, None);
         grouped.begin(1_000_000);
         grouped.before(0);
         grouped.end(1_000_700);

@@ -6,7 +6,7 @@ pub(super) use prony_model::throughput::Series;
 /// Most groups that are stored; with more, every second one is dropped.
 const MOST_GROUPS: usize = 2_000_000;
 
-/// Wall and CPU time of groups of operations; every one, until there are too many.
+/// Wall and CPU time of groups of operations; every one, until there are too many. Without a CPU time there is none of any group.
 #[derive(Clone, Debug)]
 pub(super) struct GroupSeries {
     size: u64,
@@ -22,14 +22,14 @@ impl GroupSeries {
         Self { size, one_in: 1, count: 0, most: MOST_GROUPS, wall: Vec::new(), cpu: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, wall: u64, cpu: u64) {
+    pub(super) fn add(&mut self, wall: u64, cpu: Option<u64>) {
         if self.count.is_multiple_of(self.one_in) {
             if self.wall.len() >= self.most {
                 self.thin();
             }
             if self.count.is_multiple_of(self.one_in) {
                 self.wall.push(wall);
-                self.cpu.push(cpu);
+                self.cpu.extend(cpu);
             }
         }
         self.count += 1;
@@ -76,11 +76,11 @@ mod tests {
     fn groups_are_recorded_fully_then_one_in_n() {
         let mut groups = GroupSeries { most: 100, ..GroupSeries::new(10) };
         for n in 0..100 {
-            groups.add(n, n + 1);
+            groups.add(n, Some(n + 1));
         }
         assert_eq!(groups.clone().into_groups().wall, (0..100).collect::<Vec<_>>());
         for n in 100..1000 {
-            groups.add(n, n + 1);
+            groups.add(n, Some(n + 1));
         }
         assert_eq!(groups.one_in(), 16);
         let recorded = groups.into_groups();
@@ -92,8 +92,8 @@ mod tests {
     fn groups_of_two_clients_are_thinned_alike() {
         let mut many = GroupSeries { most: 100, ..GroupSeries::new(1) };
         let mut few = GroupSeries { most: 100, ..GroupSeries::new(1) };
-        (0..300).for_each(|n| many.add(n, 0));
-        (0..8).for_each(|n| few.add(1000 + n, 0));
+        (0..300).for_each(|n| many.add(n, None));
+        (0..8).for_each(|n| few.add(1000 + n, None));
         few.merge(many);
         assert_eq!(few.one_in, 4);
         assert_eq!(few.wall[..4], [1000, 1004, 0, 4]);

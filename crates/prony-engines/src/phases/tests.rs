@@ -6,6 +6,7 @@ mod failures;
 pub(super) mod fake;
 mod indexed;
 mod references;
+mod served;
 mod sharing;
 
 use prony_model::latency::Recorder;

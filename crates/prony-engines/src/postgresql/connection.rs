@@ -34,6 +34,11 @@ pub(super) enum Failure {
     /// What the server sent is not understood.
     #[error("the server sent what is not understood: {0}")]
     Protocol(&'static str),
+    /// A pooler answers in its place.
+    #[error(
+        "a connection pooler answers there, in whose sessions settings may be lost (hint: name the server itself in `url`)"
+    )]
+    Pooler,
 }
 
 /// A connection.
@@ -42,6 +47,8 @@ pub(super) struct Connection {
     wire: Wire,
     /// Exchanges whose answers were not read.
     unread: usize,
+    /// The number of the server's process, as it was given at the login.
+    backend: Option<u32>,
 }
 
 /// How an exchange was answered.
@@ -61,7 +68,7 @@ impl Connection {
             Host::Tcp(name, port) => Wire::tcp((name.as_str(), *port))?,
             Host::Unix(path) => Wire::unix(path)?,
         };
-        let mut open = Self { wire, unread: 0 };
+        let mut open = Self { wire, unread: 0, backend: None };
         open.log_in(address)?;
         Ok(open)
     }
@@ -116,11 +123,23 @@ impl Connection {
                     self.message(b'p', |out| out.extend(message));
                 }
                 (b'R', _) => return Err(Failure::Protocol("it asks for an authentication that prony does not have")),
-                // Parameters, the key for cancelling, notices.
+                (b'K', _) => self.backend = body.first_chunk().map(|number| u32::from_be_bytes(*number)),
+                // Parameters, notices.
                 _ => {}
             }
             self.wire.send()?;
         }
+    }
+
+    /// Makes settings of the session, which end with the connection.
+    ///
+    /// # Errors
+    /// Those of the server, and that a pooler is in its place: it logs clients in itself, with a number of its own, and may run
+    /// each transaction in another session of the server, which does not have the settings.
+    pub(super) fn set_up(&mut self, settings: &str) -> Result<(), Failure> {
+        let answered = self.query(&format!("{settings}; SELECT pg_backend_pid()"))?;
+        let backend = answered.last().and_then(|row| row.first()?.as_ref()?.parse().ok());
+        if backend.is_some() && backend == self.backend { Ok(()) } else { Err(Failure::Pooler) }
     }
 
     /// Adds a message.
@@ -320,7 +339,38 @@ fn error(body: &[u8]) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
+
+    /// A connection to what logs clients in as the process 7, and answers statements in the process of this number.
+    fn answered_by(process: &'static str) -> Connection {
+        let message = |tag: u8, body: &[u8]| [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat();
+        let row = [&[0, 1][..], &(process.len() as u32).to_be_bytes(), process.as_bytes()].concat();
+        let login = [message(b'R', &[0; 4]), message(b'K', &[0, 0, 0, 7, 1, 2, 3, 4]), message(b'Z', b"I")];
+        let answer = [message(b'D', &row), message(b'C', b"SELECT 1\0"), message(b'Z', b"I")];
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for answer in [login, answer] {
+                let _ = stream.read(&mut [0; 1_000]);
+                let _ = stream.write_all(&answer.concat());
+            }
+        });
+        Connection::open(&Address::parse(&format!("postgresql://a@127.0.0.1:{port}/b")).unwrap()).unwrap()
+    }
+
+    /// Of a pooler that gives each transaction a session, some were without `synchronous_commit` and isolation level.
+    #[test]
+    fn pooler_is_known_by_the_number_of_the_process() {
+        assert!(answered_by("7").set_up("SET a = 1").is_ok());
+        for other in ["8", "x"] {
+            assert!(matches!(answered_by(other).set_up("SET a = 1"), Err(Failure::Pooler)), "{other}");
+        }
+    }
 
     #[test]
     fn columns_of_rows_are_read_and_truncated_rows_end() {

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_model::record::effective::NamedSettings;
-use prony_model::spec::{DocumentSpec, Durability, QuerySpec, StoreSpec};
+use prony_model::spec::{DocumentSpec, Durability, FieldValue, QuerySpec, StoreSpec};
 
 use self::address::Address;
 use self::connection::{Connection, Failure};
@@ -148,7 +148,11 @@ impl Driver for Postgresql {
 
 fn connect(address: &Address, config: &Config) -> Result<Connection, Failure> {
     let mut connection = Connection::open(address)?;
-    connection.query(&format!("SET synchronous_commit = {}", settings::synchronous_commit(config.class)))?;
+    // The server does not end sessions that have nothing to do for a while, with whose end their locks end too. Before version 14
+    // there is no such setting.
+    let stay = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'";
+    let commit = settings::synchronous_commit(config.class);
+    connection.set_up(&format!("SET synchronous_commit = {commit}; {stay}"))?;
     Ok(connection)
 }
 
@@ -233,7 +237,7 @@ impl Store for PostgresqlStore {
         Ok(())
     }
 
-    fn explain(&self, own_query: &str) -> Result<String, EngineError> {
+    fn explain(&self, own_query: &str, _: &[FieldValue]) -> Result<String, EngineError> {
         let plan = explained::plan(&mut self.control(), own_query).map_err(while_("explaining a query"))?;
         Ok(plan.unwrap_or_else(|| "not known".to_owned()))
     }
@@ -256,6 +260,11 @@ impl Store for PostgresqlStore {
         let flush =
             "BEGIN; SET LOCAL synchronous_commit = on; SELECT pg_logical_emit_message(true, 'prony', ''); COMMIT";
         self.control().query(flush).map(drop).map_err(while_("writing the log"))
+    }
+
+    /// While the session that made the tables has its lock, no other run has taken them.
+    fn confirm(&self) -> Result<(), EngineError> {
+        tables::confirm(&mut self.control())
     }
 
     fn close(self) -> Result<(), EngineError> {

@@ -168,6 +168,19 @@ fn await_lock(control: &mut Connection, kind: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// Whether the connection still has its lock of the schema.
+///
+/// # Errors
+/// Where it does not: another run may have replaced the tables since, and nobody knows what was read and written.
+pub(super) fn confirm(control: &mut Connection) -> Result<(), EngineError> {
+    let locks = "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()";
+    let looking = "looking for the lock of the tables";
+    if control.query(locks).map_err(while_(looking))?.concat() == [Some("t".to_owned())] {
+        return Ok(());
+    }
+    Err(failed(ENGINE, looking, "the session does not have it any more: another run may have replaced the tables"))
+}
+
 /// Makes the tables of a trial that are not there, and their indexes. The comment is that on the first table.
 pub(super) fn make(control: &mut Connection, tables: &[Table], comment: &str) -> Result<(), EngineError> {
     let making = while_("making the table");

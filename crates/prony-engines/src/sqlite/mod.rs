@@ -314,7 +314,7 @@ impl Store for SqliteStore {
         Ok(())
     }
 
-    fn explain(&self, own_query: &str) -> Result<String, EngineError> {
+    fn explain(&self, own_query: &str, _: &[FieldValue]) -> Result<String, EngineError> {
         // Under `locking_mode = exclusive` the only connection may be lent.
         let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(control) = control.as_ref() else { return Ok(NOT_KNOWN.to_owned()) };

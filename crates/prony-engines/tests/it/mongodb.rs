@@ -13,7 +13,10 @@ use prony_engines::mongodb::{Mongodb, MongodbStore};
 use prony_engines::own_query::OwnQuery;
 use prony_engines::timed_loop::chain;
 use prony_model::record::effective::Setting;
-use prony_model::spec::{DocumentSpec, Encoding, FieldPath, QuerySpec, StoreSpec};
+use prony_model::spec::{
+    DocumentSpec, Encoding, FieldPath, FieldSpec, FieldValue, Filter, Generator, Operand, QuerySpec, StoreSpec, Test,
+};
+use prony_model::units::Fraction;
 
 use crate::contract::{plain, scratch};
 use crate::server::{Server, are_there};
@@ -146,5 +149,47 @@ fn what_the_server_reports_is_in_force() {
     let indexes = ["prony_records: _id_", "prony_records: d.in.a, d.b"].map(str::to_owned).to_vec();
     assert_eq!(of("indexes"), Some(indexes.into()));
     assert_eq!(of("version"), store.version().map(|version| version.as_str().into()));
+    store.close().unwrap();
+}
+
+/// Which of two indexes a query uses depends on what is bound: the plan was that of empty texts.
+#[test]
+fn plan_is_that_of_the_values_that_are_bound() {
+    if !is_there() {
+        return;
+    }
+    let dir = scratch();
+    let mut store = Started::open(dir.path(), &plain::<Started>()).unwrap();
+    let [a, b]: [FieldPath; 2] = ["a", "b"].map(|field| field.parse().unwrap());
+    let field =
+        |name: &str| FieldSpec { name: name.to_owned(), value: Generator::Uniform(0, 2_000), present: Fraction::ONE };
+    let spec = Arc::new(DocumentSpec { fields: vec![field("a"), field("b")], encoding: Encoding::Json, file: None });
+    let indexes = vec![vec![a.clone()], vec![b.clone()]];
+    let table = Table { documents: Some(Documents { spec: Arc::clone(&spec), indexes }), ..Table::default() };
+    store.set_up_tables(std::slice::from_ref(&table), true).unwrap();
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    for n in 0..2_000_u32 {
+        let json = format!(r#"{{"a":{n},"b":{}}}"#, 2_000 - n);
+        txn.put(&n.to_be_bytes(), json.as_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+    let above = |path: &FieldPath| Filter::Field(path.clone(), Test::Gte(Operand::Document(path.clone())));
+    let filter = Filter::All(vec![above(&a), above(&b)]);
+    let query = QuerySpec {
+        collection: None,
+        filter,
+        sort: Vec::new(),
+        skip: 0,
+        limit: None,
+        select: Vec::new(),
+        count: false,
+    };
+    let own = Mongodb::own_query(&query, &spec, &spec, &table).unwrap();
+    let plan = |values: [i64; 2]| store.explain(&own.text, &values.map(FieldValue::Int)).unwrap();
+    for (values, index) in [([1_990, 0], "IXSCAN (d.a)"), ([0, 1_990], "IXSCAN (d.b)")] {
+        assert!(plan(values).ends_with(index), "{}", plan(values));
+    }
+    drop(session);
     store.close().unwrap();
 }

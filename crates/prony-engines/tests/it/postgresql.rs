@@ -138,6 +138,29 @@ fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
     store.close().unwrap();
 }
 
+/// The lock was lost with the session that had it, and a run went on although another one might have taken its tables.
+#[test]
+fn store_is_not_confirmed_once_the_session_with_its_lock_has_ended() {
+    if !is_there() {
+        return;
+    }
+    let dir = scratch();
+    // A server that ends idle sessions: those of a trial are not among them.
+    let at = format!("{}%20-cidle_session_timeout%3D500", url(dir.path(), Some(Durability::None)));
+    let store = Started::open(dir.path(), &StoreSpec { url: Some(at), ..fast::<Started>() }).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    store.confirm().unwrap();
+    let schema = url(dir.path(), Some(Durability::None)).rsplit_once("%3D").unwrap().1.to_owned();
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND objid = hashtext('{schema}')::oid"
+    );
+    assert_eq!(psql(server(false), &end).as_deref(), Some("1"));
+    let error = store.confirm().unwrap_err();
+    assert!(prony_engines::timed_loop::chain(&error).contains("looking for the lock of the tables"), "{error:?}");
+    assert!(!has(&store, b"a"), "other sessions go on");
+    store.close().unwrap();
+}
+
 #[test]
 fn table_that_prony_did_not_make_is_not_touched_and_one_that_was_replaced_is_noticed() {
     if !is_there() {

@@ -499,7 +499,7 @@ pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>
             let expected = by_hand(&query, &documents, page);
             let own = D::own_query(&query, &spec, &spec, &table).unwrap();
             let text = own.text.clone();
-            prop_assert!(!store.explain(&text).unwrap().is_empty());
+            prop_assert!(!store.explain(&text, &[]).unwrap().is_empty());
             let planned = Planned::own(query.clone(), Encoding::Json, own);
             let (matched, rows) = answer(&mut session, planned, page, query.skip, &mut Reads::default());
             if query.count {

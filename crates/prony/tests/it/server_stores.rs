@@ -137,7 +137,7 @@ fn server_that_prony_did_not_start_is_not_measured_and_one_that_is_not_there_is_
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     for metric in [Metric::Cpu, Metric::Fsyncs, Metric::Disk] {
         let Reading::Missing(why) = of(&trial, "load", "", MetricKey::amount(metric)) else { panic!("{metric:?}") };
-        assert!(why.to_string().contains("prony did not start the server"), "{why}");
+        assert!(why.to_string().contains("the server is no service of the file"), "{why}");
     }
     assert!(
         of(&trial, "load", "worker", MetricKey::amount(Metric::Cpu)).measured().is_some(),

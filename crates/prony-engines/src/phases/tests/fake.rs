@@ -10,8 +10,8 @@ use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::reading::Reading;
 use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{
-    Action, Amount, BytesSpec, CollectionSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order,
-    PhaseSpec, References, Sampling, Sharing, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
+    Action, Amount, BytesSpec, CollectionSpec, Durability, FieldValue, Grouping, KeySpec, Limits, Ops, OptionValue,
+    Order, PhaseSpec, References, Sampling, Sharing, Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
@@ -34,6 +34,8 @@ struct State {
     rows: Rows,
     puts: u64,
     commits: u64,
+    /// How often queries were planned again.
+    plans: u64,
     /// The rows at the first `persist`.
     earlier: Option<Rows>,
 }
@@ -131,6 +133,12 @@ impl Store for FakeStore {
         Ok(FakeSession(self))
     }
 
+    fn explain(&self, own_query: &str, bound: &[FieldValue]) -> Result<String, EngineError> {
+        let mut state = self.state();
+        state.plans += u64::from(self.lie.as_deref() == Some("replan"));
+        Ok(format!("{own_query} {} of {bound:?}", state.plans))
+    }
+
     fn in_force(&self) -> Result<InForce, EngineError> {
         let (read_back, as_set) = (NamedSettings::new(), NamedSettings::new());
         Ok(InForce { durability: Durability::Volatile, read_back, as_set })
@@ -222,6 +230,10 @@ impl Read for FakeTxn<'_> {
         }
         let _ = rows.range(from.to_vec()..).try_for_each(|(key, value)| row(key, value));
         Ok(())
+    }
+
+    fn select(&mut self, _: &str, _: &[FieldValue], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<u64, EngineError> {
+        Ok(0)
     }
 
     fn finish(self) -> Result<(), EngineError> {

@@ -13,14 +13,14 @@ use prony_model::units::Fraction;
 use super::fake::{ops, option, plan, reports, run};
 use crate::phases::Plan;
 
-const N: u64 = 600;
+pub(super) const N: u64 = 600;
 
-fn path(text: &str) -> FieldPath {
+pub(super) fn path(text: &str) -> FieldPath {
     text.parse().unwrap()
 }
 
 /// Documents whose fields change with each update, one of them a list.
-fn documents(mut plan: Plan, indexes: &[&[&str]]) -> Plan {
+pub(super) fn documents(mut plan: Plan, indexes: &[&[&str]]) -> Plan {
     let field = |name: &str, value| FieldSpec { name: name.to_owned(), value, present: Fraction::new(0.9).unwrap() };
     let tags = Generator::List { of: Box::new(Generator::Uniform(0, 9)), items: (0, 3) };
     let fields = vec![
@@ -39,7 +39,7 @@ fn documents(mut plan: Plan, indexes: &[&[&str]]) -> Plan {
     plan
 }
 
-fn queries() -> Action {
+pub(super) fn queries() -> Action {
     let spec = |filter: Vec<(&str, Test<Operand>)>, sort: &[&str], limit| QuerySpec {
         collection: None,
         filter: Filter::All(filter.into_iter().map(|(field, test)| Filter::Field(path(field), test)).collect()),

@@ -64,7 +64,7 @@ fn queries_use_the_indexes_that_the_server_reports() {
             select: Vec::new(),
             count: false,
         };
-        store.explain(&Started::own_query(&query, spec, spec, &table).unwrap().text).unwrap()
+        store.explain(&Started::own_query(&query, spec, spec, &table).unwrap().text, &[]).unwrap()
     };
     let flag = || ("a", Test::In(vec![Operand::Constant(FieldValue::Bool(true))]));
     let text = |text: &str| Operand::Constant(FieldValue::Text(text.to_owned()));
