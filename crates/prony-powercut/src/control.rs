@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{Disk, lock};
 use crate::error::Error;
+use crate::maps;
 use crate::points::{Point, find, points};
 use crate::process::send;
 use crate::report::{CutReport, Pending, Status};
@@ -143,8 +144,15 @@ fn outside(point: &Point, into: &Path) -> Result<PathBuf, Error> {
     Ok(above.canonicalize().map_err(Error::file("find", above))?.join(name))
 }
 
+/// Makes the kernel send pages that programs have changed through maps, as a disk may have them after a power failure.
+fn send_maps(point: &Point) -> Result<(), Error> {
+    // Where nobody answers, that is the reason.
+    maps::send(point).or_else(|error| status_at(point).and(Err(error)))
+}
+
 pub(crate) fn save_at(point: &Point, into: &Path) -> Result<Cut, Error> {
     let into = outside(point, &checked(into)?)?;
+    send_maps(point)?;
     match ask(point, &Request::Save(into.clone()))? {
         Answer::Saved => Cut::open(&into),
         _ => Err(unexpected(point)),
@@ -161,6 +169,7 @@ pub(crate) fn cut_at(point: &Point, settings: &CutSettings) -> Result<CutReport,
 }
 
 pub(crate) fn sync_at(point: &Point) -> Result<Pending, Error> {
+    send_maps(point)?;
     match ask(point, &Request::Sync)? {
         Answer::Pending(pending) => Ok(pending),
         _ => Err(unexpected(point)),

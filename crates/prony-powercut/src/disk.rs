@@ -49,6 +49,8 @@ pub(crate) struct Disk {
     pub(crate) room: Room,
     pub(crate) limits: Limits,
     pub(crate) counts: Counts,
+    /// Requests of the kernel that used the disk.
+    pub(crate) requests: u64,
 }
 
 pub(crate) type Done<T = ()> = Result<T, Errno>;
@@ -91,6 +93,7 @@ impl Disk {
             room,
             limits: Limits::default(),
             counts: Counts::default(),
+            requests: 0,
         }
     }
 
@@ -202,7 +205,19 @@ impl Disk {
         let page = size / PAGE * PAGE;
         let durable = self.file(ino).ok()?.durable.as_ref()?;
         let is_there = size > page && offset < page + PAGE && durable.is_allocated(page, 1);
-        is_there.then(|| end.min(page + PAGE))
+        (is_there && !self.is_freed(ino, page)).then(|| end.min(page + PAGE))
+    }
+
+    /// Whether a pending truncation or hole frees the place of the page at an offset: data that are written to it then get a
+    /// new one (see `survivors`).
+    fn is_freed(&self, ino: Ino, page: u64) -> bool {
+        let frees = |change: &Change| match change {
+            Change::Resize { size, .. } => *size <= page,
+            Change::Zero { left, .. } => left.iter().any(|(begin, end)| begin <= page && page + PAGE <= end),
+            _ => false,
+        };
+        let pending = self.inodes.get(&ino).map(|inode| &inode.pending);
+        pending.into_iter().flatten().any(|seq| self.log.get(*seq).is_some_and(frees))
     }
 
     /// Changes contents where the quota allows it; the size before.
@@ -258,7 +273,8 @@ impl Disk {
         }
         let inode = self.inode_mut(ino)?;
         (inode.touched, inode.data_touched) = (seq, seq);
-        inode.is_cleared |= size == 0 && before > 0;
+        // As `ext4_truncate` does, which `ext4_setattr` also calls for a file that is empty already.
+        inode.is_cleared |= size == 0;
         Ok(())
     }
 

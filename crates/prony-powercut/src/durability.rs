@@ -24,10 +24,11 @@ use crate::report::Pending;
 impl Disk {
     /// `fsync`, or `fdatasync` with `data_only`, of a file or a directory.
     pub(crate) fn sync(&mut self, ino: Ino, data_only: bool) -> Done {
+        let request = self.requests;
         let inode = self.inode_mut(ino)?;
         let is_directory = inode.is_directory();
         let written = std::mem::take(&mut inode.written);
-        if data_only && written.by_map && written.by_call {
+        if data_only && written.may_be_part(request) {
             self.limits.parts_as_whole += 1;
         }
         match (self.order.is_posix(), is_directory) {
@@ -326,6 +327,8 @@ impl Disk {
     }
 }
 
+#[cfg(test)]
+mod flushes;
 #[cfg(test)]
 mod moves;
 #[cfg(test)]

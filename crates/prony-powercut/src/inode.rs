@@ -71,15 +71,53 @@ pub(crate) struct Inode {
     pub(crate) pending: VecDeque<Seq>,
     /// It was truncated to nothing and not closed since.
     pub(crate) is_cleared: bool,
-    /// Whether pages of a map, and data of calls, were written since the last sync.
+    /// Who wrote data since the last sync.
     pub(crate) written: Written,
 }
 
 /// Who wrote the pending data of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
-    pub(crate) by_map: bool,
-    pub(crate) by_call: bool,
+    by_call: bool,
+    /// The last pages of a map.
+    pages: Option<Pages>,
+    /// There are pages of a map that the kernel sent before, for another reason than the last ones.
+    has_earlier_pages: bool,
+}
+
+/// Pages of a map: the number of the request in which they arrived, and their range.
+#[derive(Clone, Copy, Debug)]
+struct Pages {
+    request: u64,
+    range: (u64, u64),
+}
+
+/// A request of the kernel has at least so much, where more pages follow without a gap.
+const LEAST_FULL: u64 = 128 << 10;
+
+impl Written {
+    /// Data of a call arrived.
+    pub(crate) const fn note_call(&mut self) {
+        self.by_call = true;
+    }
+
+    /// Pages of a map arrived in a request, by its number. The kernel sends what one `msync` or `fsync` concerns in the order of
+    /// the offsets, in requests without gaps as far as possible, and the request for the sync next.
+    pub(crate) fn note_pages(&mut self, request: u64, range: (u64, u64)) {
+        let continues = |last: Pages| {
+            let (begin, end) = last.range;
+            let is_next = range.0 > end || (range.0 == end && end - begin >= LEAST_FULL);
+            last.request + 1 == request && is_next
+        };
+        self.has_earlier_pages |= self.pages.is_some_and(|last| !continues(last));
+        self.pages = Some(Pages { request, range });
+    }
+
+    /// Whether a sync, by the number of its request, may be an `msync` of a part of the file while other parts are pending.
+    pub(crate) fn may_be_part(&self, request: u64) -> bool {
+        let is_late = |last: Pages| last.request + 1 != request;
+        self.pages.is_some_and(|last| self.by_call || self.has_earlier_pages || is_late(last))
+    }
 }
 
 impl Inode {
@@ -119,4 +157,46 @@ pub(crate) enum New {
     Directory,
     Symlink(OsString),
     Special(u32, u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a sync in request 20 may be one of a part, after pages of a map in these requests.
+    fn may_be_part(pages: &[(u64, (u64, u64))]) -> bool {
+        let mut written = Written::default();
+        pages.iter().for_each(|(request, range)| written.note_pages(*request, *range));
+        written.may_be_part(20)
+    }
+
+    #[test]
+    fn pages_that_one_sync_sends_do_not_make_it_one_of_a_part() {
+        const FULL: u64 = 1 << 20;
+        for pages in [&[][..], &[(19, (0, 4096))], &[(18, (0, 4096)), (19, (8192, 12_288))]] {
+            assert!(!may_be_part(pages), "{pages:?}");
+        }
+        assert!(!may_be_part(&[(18, (0, FULL)), (19, (FULL, FULL + 4096))]));
+    }
+
+    #[test]
+    fn pages_that_were_sent_before_may_make_a_sync_one_of_a_part() {
+        let page = (0, 4096);
+        // Another request came between, the kernel would have sent both at once or in order, or no page came with the sync.
+        for pages in
+            [[(17, page), (19, (8192, 12_288))], [(18, page), (19, (4096, 8192))], [(18, (8192, 12_288)), (19, page)]]
+        {
+            assert!(may_be_part(&pages), "{pages:?}");
+        }
+        assert!(may_be_part(&[(17, page)]));
+    }
+
+    #[test]
+    fn data_of_calls_make_a_sync_with_pages_one_that_may_be_of_a_part() {
+        let mut written = Written::default();
+        written.note_call();
+        assert!(!written.may_be_part(20));
+        written.note_pages(19, (0, 4096));
+        assert!(written.may_be_part(20));
+    }
 }

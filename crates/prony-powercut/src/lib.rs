@@ -21,6 +21,7 @@ mod image;
 mod inode;
 mod keeper;
 mod log;
+mod maps;
 mod memory;
 mod mount;
 mod payload;

@@ -170,7 +170,8 @@ pub(crate) struct Log {
     /// Writes whose new size is a change of metadata by itself: it may become durable before the data.
     growths: BTreeMap<Seq, Growth>,
     /// No change of metadata from such an operation on becomes durable without the data that were written before it to the file.
-    flushes: BTreeMap<Seq, Ino>,
+    /// One operation may be that of several files: no number is given between two that are closed one after the other.
+    flushes: BTreeSet<(Seq, Ino)>,
     next: Seq,
     bytes: u64,
     weight: u64,
@@ -206,7 +207,7 @@ impl Log {
 
     /// All flushes, to save them.
     pub(crate) fn flushes(&self) -> Vec<(Seq, Ino)> {
-        self.flushes.iter().map(|(seq, ino)| (*seq, *ino)).collect()
+        self.flushes.iter().copied().collect()
     }
 
     pub(crate) fn remove(&mut self, seq: Seq) -> Option<Change> {
@@ -217,7 +218,7 @@ impl Log {
         self.growths.remove(&seq);
         // Flushes whose data are durable or gone.
         let first = self.operations.first_key_value().map_or(Seq::MAX, |(seq, _)| *seq);
-        while self.flushes.first_key_value().is_some_and(|(at, _)| *at <= first) {
+        while self.flushes.first().is_some_and(|(at, _)| *at <= first) {
             self.flushes.pop_first();
         }
         Some(change)
@@ -255,7 +256,7 @@ impl Log {
 
     /// Says that changes of metadata from `seq` on need the data of a file that were written before.
     pub(crate) fn set_flush(&mut self, seq: Seq, ino: Ino) {
-        self.flushes.insert(seq, ino);
+        self.flushes.insert((seq, ino));
     }
 
     /// The number that the next operation gets.
@@ -265,11 +266,11 @@ impl Log {
 
     /// The last flush of each file up to `seq`.
     pub(crate) fn flushes_up_to(&self, seq: Seq) -> HashMap<Ino, Seq> {
-        self.flushes.range(..=seq).map(|(at, ino)| (*ino, *at)).collect()
+        self.flushes.range(..=(seq, Ino::MAX)).map(|(at, ino)| (*ino, *at)).collect()
     }
 
     pub(crate) fn forget_flushes_up_to(&mut self, seq: Seq) {
-        self.flushes = self.flushes.split_off(&(seq + 1));
+        self.flushes = self.flushes.split_off(&(seq + 1, 0));
     }
 
     /// Changes of metadata up to an operation, and growths, in order.

@@ -83,10 +83,12 @@ impl Mounted {
     }
 
     /// Saves a cut at this moment in the directory `into`, which is created: the programs wait meanwhile, and go on
-    /// afterwards. Images can be made of it then, one by one, and also once the file system is removed.
+    /// afterwards. Images can be made of it then, one by one, and also once the file system is removed. Pages that programs have
+    /// changed through maps are in it as pending.
     ///
     /// # Errors
-    /// Where it cannot be written, or would lie in the file system itself; where the file system was removed.
+    /// Where it cannot be written, or would lie in the file system itself; where the file system was removed, or a file that
+    /// a process has mapped cannot be opened.
     pub fn save(&self, into: &Path) -> Result<Cut, Error> {
         control::save_at(&self.point, into)
     }
@@ -102,7 +104,7 @@ impl Mounted {
     /// Makes everything durable that is pending, and says what that was.
     ///
     /// # Errors
-    /// Where the durable image cannot be written, or the file system was removed.
+    /// Where the durable image cannot be written, the file system was removed, or a file that a process has mapped cannot be opened.
     pub fn sync(&self) -> Result<Pending, Error> {
         control::sync_at(&self.point)
     }

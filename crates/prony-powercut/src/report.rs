@@ -50,8 +50,8 @@ pub struct Limits {
     /// Files, directories and links that were refused with `ENOSPC`, since the limit of memory was reached.
     pub refused: u64,
     /// Requests that may have been an `msync` of a part of a file, and made all of the file durable: the kernel does not
-    /// tell the file system which part, nor that it is no `fdatasync`. Counted are those of files with other pending data
-    /// than pages that were written through a map.
+    /// tell the file system which part, nor that it is no `fdatasync`. Counted are those of files with pending pages of a
+    /// map and other pending data: of calls, or pages that the kernel had sent before.
     pub parts_as_whole: u64,
 }
 

@@ -91,6 +91,7 @@ impl Server {
         }
         let busy = Busy::begin();
         let mut disk = lock(&self.disk);
+        disk.requests += 1;
         // What cannot be made durable stays pending.
         let _ = disk.write_back();
         Using { disk, _busy: busy }
@@ -141,8 +142,12 @@ impl Server {
                 true => disk.counts.synchronous_writes += 1,
                 false => disk.counts.writes += 1,
             }
+            let (request, range) = (disk.requests, (offset, offset + data.len() as u64));
             let written = &mut disk.inode_mut(ino)?.written;
-            (written.by_map, written.by_call) = (written.by_map | write.is_of_map, written.by_call | !write.is_of_map);
+            match write.is_of_map {
+                true => written.note_pages(request, range),
+                false => written.note_call(),
+            }
         }
         if !is_synchronous {
             if !write.is_of_map {

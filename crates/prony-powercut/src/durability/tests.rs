@@ -47,6 +47,8 @@ struct File {
     /// How many changes of metadata there had been when it was touched last, by `fsync` and by `fdatasync`.
     touched: usize,
     data_touched: usize,
+    /// It was truncated to nothing and not closed since.
+    is_cleared: bool,
 }
 
 fn write(contents: &mut Vec<u8>, offset: u64, data: &[u8]) {
@@ -246,9 +248,18 @@ impl Pair {
             return self.create(path);
         };
         let ino = self.inodes[file];
-        match stream.below(14) {
+        match stream.below(17) {
             0..5 => drop(self.write(file, stream)),
             5 => self.resize(file, stream.below(9000)),
+            13 => self.resize(file, 0),
+            14 | 15 => {
+                for file in 0..self.inodes.len() {
+                    self.disk.release(self.inodes[file]);
+                    if std::mem::take(&mut self.specification.files[file].is_cleared) {
+                        self.flush(file, self.specification.history.len());
+                    }
+                }
+            }
             6 if names.get(&to) != Some(&file) => {
                 self.disk.rename(at, new, true).unwrap();
                 let mut after = names.clone();
@@ -256,10 +267,8 @@ impl Pair {
                 let replaced = after.insert(to, file);
                 let files: Vec<usize> = [Some(file), replaced].into_iter().flatten().collect();
                 self.specification.change(after, &[path.0, to.0], &files);
-                if replaced.is_some() && self.specification.order == MetadataOrder::Ext4 {
-                    let changes = self.specification.history.len() - 1;
-                    let of = &mut self.specification.files[file];
-                    of.flushes.push((changes, of.states.len() - 1));
+                if replaced.is_some() {
+                    self.flush(file, self.specification.history.len() - 1);
                 }
             }
             7 if !names.contains_key(&to) => {
@@ -290,6 +299,14 @@ impl Pair {
                 self.specification.sync_directory(path.0);
             }
             _ => {}
+        }
+    }
+
+    /// If so many changes of metadata survive, what was written to the file before does.
+    fn flush(&mut self, file: usize, changes: usize) {
+        if self.specification.order == MetadataOrder::Ext4 {
+            let of = &mut self.specification.files[file];
+            of.flushes.push((changes, of.states.len() - 1));
         }
     }
 
@@ -330,6 +347,7 @@ impl Pair {
         let changes = self.specification.history.len() - 1;
         let of = &mut self.specification.files[file];
         of.data_touched = changes;
+        of.is_cleared |= size == 0;
         let mut contents = of.current().contents.clone();
         contents.resize(size as usize, 0);
         of.push(contents, changes, true);

@@ -182,6 +182,52 @@ fn msync_of_a_part_makes_the_whole_file_durable_and_is_counted() {
 }
 
 #[test]
+fn msync_of_one_map_after_another_was_removed_is_counted() {
+    let Some(mut mount) = Mount::in_order(MetadataOrder::Ext4) else { return };
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(mount.path("a")).unwrap();
+    file.set_len(40_960).unwrap();
+    mount.mounted.sync().unwrap();
+    let counted = |mount: &mut Mount| mount.cut(&[Policy::None], Unit::Page, 1).status.limits.parts_as_whole;
+    let mut map = SharedMap::new(&file, 0, 40_960).unwrap();
+    // All that is pending is in the part.
+    [100, 20_000, 30_000].into_iter().for_each(|at| map.write(at, b"by a map"));
+    map.sync().unwrap();
+    drop(map);
+    assert_eq!(counted(&mut mount), 0);
+    SharedMap::new(&file, 20_480, 4096).unwrap().write(10, b"first");
+    let mut second = SharedMap::new(&file, 0, 4096).unwrap();
+    second.write(10, b"second");
+    second.sync().unwrap();
+    assert_eq!(counted(&mut mount), 1);
+}
+
+#[test]
+fn pages_of_a_map_that_the_kernel_has_not_sent_are_pending_at_a_cut_and_durable_after_a_sync() {
+    let Some(mut mount) = Mount::in_order(MetadataOrder::Ext4) else { return };
+    let files = ["a", "b"].map(|name| {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(mount.path(name)).unwrap();
+        file.set_len(2 << 20).unwrap();
+        file
+    });
+    mount.mounted.sync().unwrap();
+    let mut maps = files.map(|file| SharedMap::new(&file, 1 << 20, 1 << 20).unwrap());
+    let part = |image: &Path, name: &str| fs::read(image.join(name)).unwrap()[1 << 20..][10_000..10_008].to_vec();
+    for text in [b"the 1st ", b"the 2nd "] {
+        maps.iter_mut().for_each(|map| map.write(10_000, text));
+        let report = mount.cut(&[Policy::None, Policy::Prefix, Policy::Subset, Policy::Subset], Unit::Page, 1);
+        assert_eq!(report.status.pending.bytes, 8192);
+        assert_eq!(report.status.counts.syncs, 0);
+        let found = |name: &str| report.images.iter().any(|image| part(&image.path, name) == text);
+        assert!(found("a") || found("b"));
+        let text = text.to_ascii_uppercase();
+        maps.iter_mut().for_each(|map| map.write(10_000, &text));
+        assert_eq!(mount.mounted.sync().unwrap().bytes, 2 * 8192);
+        let image = mount.durable();
+        assert_eq!((part(&image, "a"), part(&image, "b")), (text.clone(), text));
+    }
+}
+
+#[test]
 fn replacement_has_its_data_by_auto_da_alloc_and_not_without() {
     for (order, has_data) in [(MetadataOrder::Ext4, true), (MetadataOrder::Ext4NoAutoDaAlloc, false)] {
         let Some(mut mount) = Mount::in_order(order) else { return };

@@ -1,0 +1,119 @@
+//! What ext4 writes with the changes of metadata that follow a truncation or a replacement, and what it does not write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use prony_model::units::Fraction;
+
+use super::*;
+use crate::disk::ROOT;
+use crate::inode::New;
+use crate::log::Attributes;
+use crate::settings::{CutSettings, Policy, Settings, Unit};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn disk(top: &Path) -> Disk {
+    Disk::new(top, &Settings::default(), (0, 0)).unwrap()
+}
+
+fn create(disk: &mut Disk, name: &str, data: &[u8]) -> Ino {
+    let attributes = Attributes { mode: 0o644, uid: 0, gid: 0 };
+    let ino = disk.create(ROOT, OsStr::new(name), New::File, attributes).unwrap();
+    disk.write(ino, 0, data).unwrap();
+    ino
+}
+
+/// What `open` with `O_TRUNC` and `write` do.
+fn replace(disk: &mut Disk, ino: Ino) {
+    disk.open(ino).unwrap();
+    disk.resize(ino, 0).unwrap();
+    disk.write(ino, 0, b"new").unwrap();
+}
+
+/// The files of all images that some seeds make.
+fn images(disk: &Disk, top: &Path) -> BTreeSet<Files> {
+    let chances = (Fraction::new(0.5).unwrap(), Unit::Page);
+    let settings = CutSettings::check(&top.join("images"), 400, &[Policy::Subset], chances, 1).unwrap();
+    fs::create_dir(top.join("images")).unwrap();
+    let images = disk.images(&settings).unwrap();
+    let file = |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap());
+    let files = |path: &Path| fs::read_dir(path).unwrap().map(|entry| file(entry.unwrap())).collect();
+    images.iter().map(|image| files(&image.path)).collect()
+}
+
+#[test]
+fn later_metadata_survives_only_with_the_data_of_both_files_that_were_closed_before_it() {
+    let top = tempfile::tempdir().unwrap();
+    let mut disk = disk(top.path());
+    let [a, b] = ["a", "b"].map(|name| create(&mut disk, name, b"old"));
+    disk.sync_all().unwrap();
+    [a, b].into_iter().for_each(|ino| replace(&mut disk, ino));
+    [a, b].into_iter().for_each(|ino| disk.release(ino));
+    create(&mut disk, "later", b"");
+    let images = images(&disk, top.path());
+    let later: Vec<&Files> = images.iter().filter(|files| files.contains_key("later")).collect();
+    assert!(!later.is_empty() && images.len() > later.len(), "{images:?}");
+    for files in later {
+        assert_eq!((&files["a"][..], &files["b"][..]), (&b"new"[..], &b"new"[..]));
+    }
+}
+
+#[test]
+fn rename_survives_only_with_the_data_of_the_file_that_was_closed_before_it() {
+    let top = tempfile::tempdir().unwrap();
+    let mut disk = disk(top.path());
+    let [a, _] = ["a", "data"].map(|name| create(&mut disk, name, b"old"));
+    disk.sync_all().unwrap();
+    replace(&mut disk, a);
+    create(&mut disk, "new", b"new");
+    disk.release(a);
+    disk.rename((ROOT, OsStr::new("new")), (ROOT, OsStr::new("data")), true).unwrap();
+    let images = images(&disk, top.path());
+    let renamed: Vec<&Files> = images.iter().filter(|files| files["data"] != b"old").collect();
+    assert!(!renamed.is_empty() && images.len() > renamed.len(), "{images:?}");
+    for files in renamed {
+        assert_eq!((&files["a"][..], &files["data"][..]), (&b"new"[..], &b"new"[..]));
+    }
+}
+
+#[test]
+fn truncation_of_an_empty_file_counts_as_one() {
+    let top = tempfile::tempdir().unwrap();
+    let mut disk = disk(top.path());
+    let a = create(&mut disk, "a", b"");
+    disk.sync_all().unwrap();
+    replace(&mut disk, a);
+    disk.release(a);
+    create(&mut disk, "later", b"");
+    for files in images(&disk, top.path()) {
+        assert!(!files.contains_key("later") || files["a"] == b"new", "{files:?}");
+    }
+}
+
+#[test]
+fn size_does_not_survive_without_its_data_in_a_page_that_was_freed() {
+    let free: [fn(&mut Disk, Ino); 2] =
+        [|disk, ino| disk.resize(ino, 0).unwrap(), |disk, ino| disk.zero(ino, 0, 8192).unwrap()];
+    for (is_hole, free) in [false, true].into_iter().zip(free) {
+        let top = tempfile::tempdir().unwrap();
+        let mut disk = disk(top.path());
+        let ino = create(&mut disk, "a", &[1; 8192]);
+        disk.sync_all().unwrap();
+        free(&mut disk, ino);
+        let begin = if is_hole { 8000 } else { 100 };
+        if is_hole {
+            disk.resize(ino, begin).unwrap();
+        } else {
+            disk.write(ino, 0, &[2; 100]).unwrap();
+        }
+        disk.write(ino, begin, &[3; 100]).unwrap();
+        let end = begin as usize + 100;
+        for files in images(&disk, top.path()) {
+            let data = &files["a"];
+            assert!(data.len() != end || data[begin as usize..] == [3; 100], "size {end} without its data: {is_hole}");
+        }
+    }
+}
