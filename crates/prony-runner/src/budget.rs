@@ -9,7 +9,7 @@ use prony_model::units::Nanos;
 use prony_stats::power::effect_of_blocks;
 use prony_stats::{CLOSING, blocks_before_any_verdict};
 
-use crate::estimate::{Basis, Estimate};
+use crate::estimate::{self, Basis, Estimate};
 
 /// Noise for which the minimum detectable effect is shown where none was measured yet.
 const EXAMPLE: f64 = 0.05;
@@ -28,7 +28,7 @@ pub struct Bought {
     alpha: f64,
     /// Trials of a block.
     trials: u32,
-    /// What is done once.
+    /// What is done once, the cuts of crash trials included.
     once: Nanos,
     /// Whether a program has a `cleanup`, which nobody has measured when the budget is spent.
     cleans_up: bool,
@@ -46,7 +46,8 @@ impl Bought {
         let analyses = experiment.compare().analyses(outline.blocks);
         let needed = blocks_before_any_verdict(outline.family as usize, alpha, &analyses);
         let block = estimate.block.filter(|_| estimate.basis != Basis::Unknown);
-        let room = budget.since(estimate.once).as_nanos();
+        let once = estimate.once + estimate::cuts(experiment, outline);
+        let room = budget.since(once).as_nanos();
         let fit = |block: Nanos| u32::try_from(room / block.as_nanos().max(1)).unwrap_or(u32::MAX);
         Some(Self {
             budget,
@@ -55,7 +56,7 @@ impl Bought {
             family: outline.family,
             alpha,
             trials: outline.trials_of_a_block,
-            once: estimate.once,
+            once,
             cleans_up: experiment
                 .variants()
                 .iter()
@@ -119,10 +120,15 @@ impl fmt::Display for Bought {
         };
         match self.blocks {
             Some((block, 0)) => {
+                let once = if self.once > Nanos::ZERO {
+                    format!(", without {} for builds and for the cuts of crash trials,", span(self.once))
+                } else {
+                    String::new()
+                };
+                let block = span(block);
                 write!(
                     f,
-                    "the budget of {budget} is shorter than one block of {}{by}; the first block runs anyway",
-                    span(block)
+                    "the budget of {budget}{once} is shorter than one block of {block}{by}; the first block runs anyway"
                 )?;
             }
             Some((block, fit)) => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use prony_engines::documents::{Indexes, Planned};
 use prony_engines::registry;
 use prony_experiment::design::{Experiment, Variant};
-use prony_experiment::plan::{Outline, data_bytes};
+use prony_experiment::plan::{Outline, VariantOutline, data_bytes};
 use prony_model::http::HttpAmount;
 use prony_model::number::{self, span};
 use prony_model::program::Care;
@@ -193,6 +193,12 @@ fn crude(spec: &TrialSpec, all_bytes: f64, care: Care) -> Nanos {
         crude_phase(phase, (records, per_record), all_bytes, synced) + crude_queries(spec, phase)
     });
     phases.fold(if care == Care::Light { Nanos::ZERO } else { TRIAL_OVERHEAD }, |sum, time| sum + time)
+}
+
+/// The cuts of all crash trials, by the file alone.
+pub(crate) fn cuts(experiment: &Experiment, outline: &Outline) -> Nanos {
+    let of = |(variant, planned): (&Variant, &VariantOutline)| crude_cuts(&variant.spec, planned.data_bytes);
+    experiment.variants().iter().zip(&outline.variants).map(of).fold(Nanos::ZERO, |sum, time| sum + time)
 }
 
 /// The cuts of a variant's crash trials. On the mean a cut comes in the middle of its time; beside it, records are stored

@@ -14,6 +14,8 @@ use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_stats::time_budget::{Budget, Times};
 
+use crate::estimate;
+
 /// The times of a run so far. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunDuration {
@@ -37,6 +39,8 @@ pub(crate) struct RunDuration {
     /// Trials of each variant that the plan still has.
     left: BTreeMap<usize, u32>,
     profiles: u32,
+    /// The cuts of crash trials, which come after the last block.
+    cuts: Nanos,
 }
 
 impl RunDuration {
@@ -48,8 +52,11 @@ impl RunDuration {
         for trial in plan::plan(experiment).iter().take_while(|trial| trial.block == 0) {
             *in_block.entry(trial.variant).or_default() += 1;
         }
-        let (budget, profiles) = (experiment.compare().budget.map(Budget::new), profiles(experiment).len() as u32);
-        Self { began, marked: began, budget, in_block, left, profiles, ..Self::default() }
+        let cuts = estimate::cuts(experiment, &plan::outline(experiment));
+        // Fixed before the first block: the rule of a budget must not depend on what was measured.
+        let budget = experiment.compare().budget.map(|budget| Budget::new(budget.since(cuts)));
+        let profiles = profiles(experiment).len() as u32;
+        Self { began, marked: began, budget, in_block, left, profiles, cuts, ..Self::default() }
     }
 
     /// Adds what an earlier session did of the plan, in its order: the run's time is that of all its sessions.
@@ -111,13 +118,13 @@ impl RunDuration {
         self.budget.is_none_or(|budget| budget.allows_another(self.elapsed(now), after))
     }
 
-    /// About how long the rest takes, at most: the plan and its profiles, or what the budget leaves.
+    /// About how long the rest takes, at most: the plan or what the budget leaves, its profiles and its cuts.
     pub(crate) fn left(&self, now: Nanos) -> Option<Nanos> {
         let profiled = self.times.count().min(1) * self.profiles;
         let each = profiled / self.in_block.len().max(1) as u32;
         let with_profiles = self.left.iter().map(|(variant, left)| (*variant, left + each));
         let all = self.times.expected(with_profiles)?;
-        Some(self.budget.map_or(all, |budget| all.min(budget.left(self.elapsed(now)))))
+        Some(self.budget.map_or(all, |budget| all.min(budget.left(self.elapsed(now)))) + self.cuts)
     }
 
     /// About how long a block takes.
@@ -159,6 +166,8 @@ mod tests {
     use prony_model::record::Conditions;
 
     use super::*;
+    use crate::budget::Bought;
+    use crate::estimate::{Basis, Estimate};
 
     fn experiment(compare: &str) -> Experiment {
         let text = format!(
@@ -248,6 +257,30 @@ mod tests {
             let after_a_block = f64::from(expected[2]);
             assert!(after_a_block < 2.0 * f64::from(blocks) && after_a_block > 0.5 * f64::from(blocks));
         }
+    }
+
+    /// Cuts came on top of the budget.
+    #[test]
+    fn a_budget_leaves_time_for_the_cuts_of_crash_trials() {
+        let text = "[compare]\nbudget = \"60 s\"\n[store]\nengine = \"lmdb\"\n[data]\nrecords = 10\n[[phase]]\nname = \"write\"\nput = {}\n\
+                    [[phase]]\nname = \"crash\"\nkill = { during = \"write\", cuts = 30, within = \"1 s\" }\n";
+        let experiment = check(&parse(text, "x.toml").unwrap(), &Catalog, &Overrides::default()).unwrap();
+        let cuts = estimate::cuts(&experiment, &plan::outline(&experiment));
+        // Half a second on average, and two processes.
+        assert!((at(15.0)..at(20.0)).contains(&cuts), "{cuts}");
+        let mut left = Vec::new();
+        let (ended, blocks) = run(&experiment, |_| 5.0, |_| 0.0, |course, clock| left.push(course.left(at(clock))));
+        assert!(
+            blocks > 1 && ended + cuts.as_secs_f64() <= 60.0 && ended + cuts.as_secs_f64() > 50.0,
+            "{ended} {blocks}"
+        );
+        assert!(left.iter().all(|left| left.is_some_and(|left| left >= cuts)), "the rest includes them: {left:?}");
+        let known = Estimate { block: Some(at(5.0)), basis: Basis::Run, ..Estimate::default() };
+        let bought = Bought::of(&experiment, &plan::outline(&experiment), &known).unwrap();
+        assert_eq!(
+            bought.blocks.map(|(_, fit)| fit),
+            Some((at(60.0).since(cuts).as_nanos() / at(5.0).as_nanos()) as u32)
+        );
     }
 
     #[test]

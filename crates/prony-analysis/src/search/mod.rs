@@ -15,5 +15,5 @@ pub mod tune;
 pub use constraint::{Constraint, ConstraintError};
 pub use grow::{Ask, End, Grow, Growth, Settings as GrowSettings, Tried};
 pub use range::{Range, RangeError, Scale};
-pub use trial_end::TrialEnd;
+pub use trial_end::{TrialEnd, uncounted};
 pub use tune::Tune;

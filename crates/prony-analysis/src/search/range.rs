@@ -63,8 +63,10 @@ impl Range {
     /// The nearest value that a trial can use: within the bounds, and a whole number if the range has whole numbers,
     /// else with four significant digits.
     pub fn round(&self, value: f64) -> f64 {
-        let value = value.clamp(self.low, self.high.unwrap_or(LARGEST));
-        if self.whole { value.round() } else { four_digits(value) }
+        let within = |value: f64| value.clamp(self.low, self.high.unwrap_or(LARGEST));
+        let value = within(value);
+        // A bound may have more digits than a value: 10.0055 would be rounded to 10.01.
+        within(if self.whole { value.round() } else { four_digits(value) })
     }
 
     /// The value as the file would have it: `500`, `3 ms`.
@@ -208,6 +210,14 @@ mod tests {
         assert!(error("chunk=20..10").contains("is empty"));
         assert!(error("chunk=0..10,log").contains("begin above 0"));
         assert!(error("chunk=1..10,cubic").contains("write `log` or `linear`"));
+    }
+
+    /// The end was rounded to 10.01, which lies outside.
+    #[test]
+    fn bounds_with_more_digits_than_a_value_are_not_exceeded() {
+        let range = range("pause=0.12344..10.0055");
+        assert_eq!([range.round(99.0), range.at(1.0), range.round(0.0)], [10.0055, 10.0055, 0.12344]);
+        assert_eq!(range.round(1.23456), 1.235);
     }
 
     #[test]

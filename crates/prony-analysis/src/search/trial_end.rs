@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::phases_not_observed;
 use prony_model::outcome::{OutOfMemory, Outcome};
-use prony_model::record::TrialRecord;
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 
 /// What a trial shows about the setting it ran with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,11 +23,13 @@ pub enum TrialEnd {
 }
 
 impl TrialEnd {
-    /// What a trial shows: what its outcome means, but a trial in which a declared phase never began or never ended is no
-    /// success (METHOD 8.1). A program that gives up early with exit code 0 would succeed with any value.
+    /// What a trial shows: what its outcome means, but a trial in which a declared phase never began or never ended
+    /// (METHOD 8.1), or of which it is not known whether it did its work (METHOD 8.2), is no success. A program that gives
+    /// up early with exit code 0 would succeed with any value.
     pub fn of_trial(record: &TrialRecord) -> Option<Self> {
+        let is_incomplete = || phases_not_observed::first(record).is_some() || uncounted(record).is_some();
         match Self::of(record.ending.outcome) {
-            Some(Self::Succeeded) if phases_not_observed::first(record).is_some() => Some(Self::Failed),
+            Some(Self::Succeeded) if is_incomplete() => Some(Self::Failed),
             end => end,
         }
     }
@@ -50,8 +52,18 @@ impl TrialEnd {
     }
 }
 
+/// The first phase of a trial that ended well whose output did not say how many operations succeeded or failed, although
+/// it should have.
+pub fn uncounted(record: &TrialRecord) -> Option<&PhaseRecord> {
+    let mut phases = record.phases.iter().filter(|_| record.ending.outcome.is_ok());
+    phases.find(|phase| phase.completion == Completion::Uncounted)
+}
+
 #[cfg(test)]
 mod tests {
+    use prony_model::record::Conditions;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -64,5 +76,29 @@ mod tests {
         assert_eq!(TrialEnd::of(Outcome::TimedOut), Some(TrialEnd::Failed));
         assert_eq!(TrialEnd::of(Outcome::Ok), Some(TrialEnd::Succeeded));
         assert_eq!(TrialEnd::of(Outcome::Interrupted), None);
+    }
+
+    #[test]
+    fn trial_whose_work_is_not_known_is_no_success() {
+        let trial = |outcome: Outcome, completion: Completion| -> TrialRecord {
+            serde_json::from_value(json!({
+                "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
+                "started_unix_ms": 0, "took": 1, "ending": { "outcome": outcome, "phase": null, "after": 1, "evidence": [] },
+                "phases": [{
+                    "name": "work", "action": "observe", "timed": true, "completion": completion, "begin": 0, "end": 1,
+                    "readings": {}, "histograms": [], "groups": null, "throughput": null, "answer": null, "errors": {}
+                }],
+                "effective": null, "conditions": Conditions::default(), "series": [],
+                "sampler_cpu": { "measured": 0 }, "findings": []
+            }))
+            .unwrap()
+        };
+        let shows = |outcome, completion| {
+            let trial = trial(outcome, completion);
+            (TrialEnd::of_trial(&trial), uncounted(&trial).is_some())
+        };
+        assert_eq!(shows(Outcome::Ok, Completion::Complete), (Some(TrialEnd::Succeeded), false));
+        assert_eq!(shows(Outcome::Ok, Completion::Uncounted), (Some(TrialEnd::Failed), true));
+        assert_eq!(shows(Outcome::Killed, Completion::Uncounted), (Some(TrialEnd::Disturbed), false));
     }
 }

@@ -23,7 +23,8 @@ Examples:
 
 Each combination of the other factors' levels is searched separately. A value succeeds only if every trial with it
 succeeded.
-Exit code 1: no value succeeds in some combination, or the search was interrupted.";
+Exit code 1: no value succeeds in some combination, disturbances from outside ended its search, or the search was
+interrupted.";
 
 /// What to raise and how finely.
 #[derive(Debug, clap::Args)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_analysis::search::{Ask, Grow, GrowSettings, TrialEnd};
+use prony_analysis::search::{Ask, End, Grow, GrowSettings, Growth, TrialEnd};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::record::TrialRecord;
 
@@ -34,9 +34,10 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether a value succeeds in every combination.
+    /// Whether a value succeeds in every combination, and disturbances ended none of their searches.
     pub(crate) fn all_succeed(&self) -> bool {
-        self.changed.is_none() && self.grown.iter().all(|grown| grown.growth.largest_success.is_some())
+        let succeeds = |growth: &Growth| growth.largest_success.is_some() && growth.end != End::Disturbed;
+        self.changed.is_none() && self.grown.iter().all(|grown| succeeds(&grown.growth))
     }
 }
 

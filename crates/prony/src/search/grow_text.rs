@@ -1,9 +1,10 @@
 //! The result of `prony grow` as text.
 
-use prony_analysis::guard::{Finding, phases_not_observed};
-use prony_analysis::search::{End, GrowSettings, Growth, Tried};
+use prony_analysis::guard::phases_not_observed;
+use prony_analysis::search::{End, GrowSettings, Growth, Tried, uncounted};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number::{amount, count, time};
+use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 
@@ -53,9 +54,8 @@ fn how(failed: &[TrialRecord]) -> String {
     let (well, badly): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
         failed.iter().partition(|trial| trial.ending.outcome.is_ok());
     let mut texts: Vec<String> = Some(ended(&badly)).filter(|text| !text.is_empty()).into_iter().collect();
-    for finding in well.into_iter().filter_map(phases_not_observed::first) {
-        let what = finding.guard.trim_start_matches("phase_").replace('_', " ");
-        let text = format!("phase {} {what}", finding.phase.as_deref().unwrap_or_default());
+    for Incomplete { phase, what, .. } in well.into_iter().filter_map(Incomplete::of) {
+        let text = format!("phase {phase} {what}");
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -66,10 +66,35 @@ fn how(failed: &[TrialRecord]) -> String {
 /// Why trials of the smallest value that fails are no success although the program ended well: the fault may be one of the
 /// file.
 fn incomplete(settings: &GrowSettings, one: &Grown) -> Option<String> {
-    let Finding { phase, message, hint, .. } = one.failed.iter().find_map(phases_not_observed::first)?;
+    let Incomplete { phase, why, .. } = one.failed.iter().find_map(Incomplete::of)?;
     let value = settings.range.text(one.growth.smallest_failure?.value);
-    let phase = phase.as_deref().unwrap_or_default();
-    Some(format!("{value} is no success although the program ended well: phase `{phase}`: {message}; {hint}"))
+    Some(format!("{value} is no success although the program ended well: phase `{phase}`: {why}"))
+}
+
+/// A phase by which a trial is no success although the program ended well.
+struct Incomplete<'t> {
+    phase: &'t str,
+    /// In two or three words.
+    what: String,
+    /// The reason, and what to do.
+    why: String,
+}
+
+impl<'t> Incomplete<'t> {
+    fn of(trial: &'t TrialRecord) -> Option<Self> {
+        if let Some(finding) = phases_not_observed::first(trial) {
+            let what = finding.guard.trim_start_matches("phase_").replace('_', " ");
+            let why = format!("{}; {}", finding.message, finding.hint);
+            return Some(Self { phase: finding.phase.as_deref().unwrap_or_default(), what, why });
+        }
+        let phase = uncounted(trial)?;
+        let why = match phase.uncounted() {
+            Some(Why::DoesNotCount(why)) => why.to_string(),
+            _ => String::new(),
+        };
+        let why = format!("{why}; compare `read` with the program's output, which is in the record");
+        Some(Self { phase: &phase.name, what: "has unknown work".to_owned(), why })
+    }
 }
 
 /// What the trials that succeeded needed at most: the time of each phase, and memory. A trial takes longer than its phases:
@@ -97,6 +122,23 @@ fn most_memory(trial: &TrialRecord) -> Option<f64> {
     least_memory(trial).or_else(|| gauge(Stat::Peak)).or_else(|| gauge(Stat::Max))
 }
 
+/// How often both sides of the limit were tried when disturbances ended the search: in the table they look like those of
+/// a limit that was confirmed.
+fn unconfirmed(settings: &GrowSettings, growth: &Growth) -> String {
+    let of = |tried: Option<Tried>, how: &str, trials: fn(Tried) -> u32| {
+        let side =
+            |tried: Tried| format!("{} {how} in {}", settings.range.text(tried.value), count(trials(tried), "trial"));
+        tried.map(side)
+    };
+    let sides = [
+        of(growth.largest_success, "succeeded", |tried| tried.succeeded),
+        of(growth.smallest_failure, "failed", |tried| tried.failed),
+    ];
+    let sides: Vec<String> = sides.into_iter().flatten().collect();
+    let tried = if sides.is_empty() { String::new() } else { format!(" ({})", sides.join(", ")) };
+    format!("the search ended there, so that the limit is not confirmed by `--confirm` {}{tried}", settings.confirm)
+}
+
 fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
     let text = |value: f64| settings.range.text(value);
     let mut notes = Vec::new();
@@ -111,8 +153,11 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
         End::Disturbed => {}
     }
     notes.extend(growth.given_up.map(|value| {
-        let ends =
-            if growth.end == End::Disturbed { "the search ends there" } else { "whether it succeeds is not known" };
+        let ends = if growth.end == End::Disturbed {
+            unconfirmed(settings, growth)
+        } else {
+            "whether it succeeds is not known".to_owned()
+        };
         let from = "from outside (the host ran out of memory, or a kill of unknown cause)";
         format!("repeated trials of {} were ended {from}: {ends}", text(value))
     }));

@@ -44,7 +44,7 @@ impl SearchReport<'_> {
                 lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text))
             }
             Some(winner) => {
-                match confirmed.and_then(Confirmed::refusal) {
+                match confirmed.and_then(no_winner) {
                     // What was measured of it is no reason to choose it.
                     Some(why) => {
                         lines.push(format!("no winner: {why}"));
@@ -125,7 +125,7 @@ impl SearchReport<'_> {
 fn end(end: End) -> &'static str {
     match end {
         End::Fine => "the steps were as fine as `--resolution`",
-        End::Noise => "differences between finer steps were within the noise",
+        End::Noise => "differences between the settings of the last grid were within the noise",
         End::Spent => "`--max-trials` or `--budget` allowed no further block",
         End::NothingFeasible => "every setting was dropped",
     }
@@ -170,6 +170,21 @@ fn nothing(found: &Found, tune: &Tune) -> Vec<String> {
     vec![format!("no setting is feasible: of those that were tried, {}", reasons.collect::<Vec<_>>().join(", "))]
 }
 
+/// Why the best setting of the search is no winner by its fresh trials, where it is none.
+fn no_winner(confirmed: &Confirmed) -> Option<String> {
+    if let Some(why) = confirmed.refusal() {
+        return Some(why.to_owned());
+    }
+    let how = match confirmed.constraints.is_met() {
+        Met::No if confirmed.constraints.failed > 0 => "the best setting did not finish in every trial",
+        Met::No => "the best setting violates a constraint",
+        Met::Unknown if !confirmed.summary.interrupted => "it is not known whether the constraints hold",
+        Met::Yes | Met::Unknown if confirmed.is_worse => "the best setting is worse than the default",
+        Met::Yes | Met::Unknown => return None,
+    };
+    Some(format!("in fresh blocks {how}"))
+}
+
 fn fresh(report: &SearchReport<'_>, confirmed: &Confirmed) -> Vec<String> {
     let wanted = report.wanted;
     let mut lines = Vec::new();
@@ -192,7 +207,7 @@ fn fresh(report: &SearchReport<'_>, confirmed: &Confirmed) -> Vec<String> {
     let ConstraintResults { bounds, trials, failed } = &confirmed.constraints;
     if *failed > 0 {
         let trials = number::count(*trials, "fresh trial");
-        lines.push(format!("the winner did not finish in {failed} of {trials}"));
+        lines.push(format!("the best setting did not finish in {failed} of {trials}"));
     }
     lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| constraint_line(constraint, bound)));
     if confirmed.summary.interrupted {

@@ -298,6 +298,35 @@ fn largest_rate_is_that_of_a_server_whose_capacity_is_known() {
     panic!("{found:?}");
 }
 
+/// Without a bound on latencies an overload whose answers come within the timeout kept the bounds, at any rate.
+#[test]
+fn rate_above_the_capacity_is_not_sustained_though_each_request_is_answered() {
+    let (address, _) = one_at_a_time();
+    let options = ["--find-max", "--slo", "errors < 10%", "-R", "50..", "-c", "2000", "--json"];
+    let steps = ["-d", "2 s", "--warmup", "200 ms", "--confirm", "1", "--resolution", "50%"];
+    let search = || -> Value {
+        let output = load(&format!("http://{address}/"), &[&options[..], &steps].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    // A load generator that had no processor says nothing of the server.
+    let mut result = search();
+    for _ in 0..2 {
+        if result["smallest_violated"].is_null() {
+            result = search();
+        }
+    }
+    // The capacity is 200 a second at most, less on a busy machine.
+    let violated = result["smallest_violated"].as_f64().unwrap_or_else(|| panic!("{result}"));
+    assert!(violated <= 400.0, "{result}");
+    let of = |step: &&Value| step["rate"] == violated;
+    let step = result["steps"].as_array().unwrap().iter().find(of).unwrap();
+    assert!(step["why"][0].as_str().unwrap().starts_with("not sustained: "), "{step}");
+    assert_eq!(
+        (&step["report"]["errors"]["timeout"], step["report"]["steps"].as_array().unwrap().len()),
+        (&0.into(), 2)
+    );
+}
+
 #[test]
 fn bounds_that_no_rate_or_each_rate_keeps_are_said() {
     let url = format!("http://{}/", server());

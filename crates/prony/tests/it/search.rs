@@ -224,6 +224,42 @@ fn a_value_whose_phase_never_begins_is_no_success() {
     );
 }
 
+/// Above 50 the program does not say how many operations failed: that was a success.
+#[test]
+fn a_value_whose_work_is_not_known_is_no_success() {
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\n\
+         command = 'if test {n} -le 50; then echo 5 ok, 0 failed; else echo 5 ok, 1k failed; fi'\n\
+         [[phase]]\nname = \"go\"\nread = '(?<operations>\\d+) ok, (?<errors>\\w+) failed'\n",
+    );
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=10..100", "--resolution", "1%"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let row = said.lines().find(|line| line.starts_with("n ")).unwrap();
+    assert!(row.contains(" 50 ") && row.contains(" 51 ") && row.contains("phase go has unknown work"), "{said}");
+    let note = "51 is no success although the program ended well: phase `go`: `errors` of the phase is unknown: ";
+    assert!(said.contains(note) && said.contains("; compare `read` with the program's output"), "{said}");
+}
+
+/// The row looked like that of a limit that was confirmed, and the exit code was 0.
+#[test]
+fn a_search_that_disturbances_end_says_how_often_each_side_was_tried_and_ends_with_1() {
+    let bench = Bench::new("");
+    // A kill of unknown cause, of 6 from its second trial on.
+    let count = bench.path("count").display().to_string();
+    let command = format!(
+        "test {{n}} -le 6 || exit 1; test {{n}} -lt 6 && exit; echo >> {count}; \
+         test $(wc -l < {count}) -lt 2 || kill -KILL $$"
+    );
+    let text =
+        format!("[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\ncommand = '{command}'\n");
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=3..100", "--resolution", "20%"]);
+    assert_eq!(code, Some(1), "{said}{errors}");
+    let note = "the search ended there, so that the limit is not confirmed by `--confirm` 3 (6 succeeded in 1 trial, 7 failed \
+                in 1 trial)";
+    assert!(said.contains("repeated trials of 6 were ended from outside") && said.contains(note), "{said}");
+}
+
 #[test]
 fn a_search_where_no_value_succeeds_is_answered_with_no() {
     let bench = Bench::new(GROWING);

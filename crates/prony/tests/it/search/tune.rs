@@ -204,6 +204,29 @@ fn a_setting_whose_comparison_the_fresh_blocks_refuse_is_no_winner() {
     assert!(said.contains("\nbest in the search: size=1\n") && !said.contains("(medians)"), "{said}");
 }
 
+/// It was printed as the winner above the verdict that it is slower.
+#[test]
+fn a_setting_that_is_worse_in_fresh_blocks_is_no_winner() {
+    // The search has seven trials.
+    let count = "echo >> FILE; n=$(wc -l < FILE); o=5; d=ok; if test $n -gt 7 -a $x -lt 9; then x=20; fi";
+    let bench = Bench::new("");
+    let text = answering(&count.replace("FILE", &bench.path("count").display().to_string()));
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (code, said, errors) = bench.prony(&[&OF_SIZE[..], &["--max-trials", "9"]].concat());
+    assert_eq!(code, Some(1), "{said}{errors}");
+    let first = "no winner: in fresh blocks the best setting is worse than the default\nbest in the search: size=1\n";
+    assert!(said.starts_with(first) && said.contains("`size=1` takes 2.22 times as long as"), "{said}");
+}
+
+/// Finer steps were named where none ran.
+#[test]
+fn search_that_ends_in_the_noise_of_its_first_grid_names_no_finer_step() {
+    let bench = Bench::new(&answering("d=ok; o=5; x=1"));
+    let (_, said, errors) = bench.prony(&OF_SIZE);
+    let end = "until differences between the settings of the last grid were within the noise";
+    assert!(said.contains(end), "{said}{errors}");
+}
+
 #[test]
 fn the_default_is_returned_where_nothing_is_better() {
     let bench = Bench::new(BOWL);
