@@ -69,6 +69,7 @@ export interface Control {
 export interface Chart {
   title: string;
   column?: string;
+  phase?: string;
   caption: { text: string; variants?: number[]; shaded?: boolean }[];
   x: Axis;
   y: Axis;
@@ -166,4 +167,11 @@ export function numbers(data: Payload, id: Column | null | undefined): Float32Ar
 export function reason(metric: Metric, trial: number): string {
   const found = metric.missing.find(([, trials]) => trials === null || trials.includes(trial));
   return found ? found[0] : "";
+}
+
+/** How a trial ended, unless it ended well: in the phase that a chart shows or elsewhere. */
+export function ending({ trials }: Payload, trial: number, phase: string | undefined): string {
+  const outcome = trials.outcomes[trials.outcome[trial]!]!;
+  if (outcome === "ok") return "";
+  return phase !== undefined && trials.phase[trial] === phase ? `${outcome} in this phase` : `the trial: ${outcome}`;
 }

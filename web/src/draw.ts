@@ -1,6 +1,6 @@
 // Draws any chart with Observable Plot.
 import * as Plot from "@observablehq/plot";
-import type { Axis, Chart, Lane, Mark, Series } from "./data.ts";
+import { type Axis, type Chart, ending, type Lane, type Mark, type Series } from "./data.ts";
 import { quantity } from "./format.ts";
 import type { Point, Scene, Shown } from "./scene.ts";
 import { linearTicks, logTicks } from "./ticks.ts";
@@ -280,9 +280,9 @@ function tip(scene: Scene, { chart, place, x: ends }: Frame, marks: Shown[]): Pl
     };
     const lines = [p.series?.name ?? "", p.tip.replace(/\{(x2?|y|z)\}/g, (part) => parts[part]!)];
     if (p.trial !== null) {
-      const outcome = trials.outcomes[trials.outcome[p.trial]!]!;
       lines.push(`block ${trials.block[p.trial]! + 1}, trial ${trials.position[p.trial]! + 1}`);
-      if (outcome !== "ok") lines.push(`later ${outcome}`);
+      const ended = ending(scene.state.data, p.trial, chart.phase);
+      if (ended !== "") lines.push(ended);
     }
     return lines.join("\n");
   };

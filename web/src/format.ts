@@ -15,6 +15,15 @@ function trim(text: string): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
+/** Near 1, where three digits say nothing, as many decimals as tell a ratio from 1, as `number::ratio` gives them in Rust;
+ * at most six, since the page's numbers have 32 bits. */
+function ratio(value: number): string {
+  if (!(value >= 0.999 && value < 1.0995)) return digits(value);
+  const apart = Math.abs(value - 1);
+  const places = apart > 0 && apart < 0.0005 ? Math.min(6, -Math.floor(Math.log10(apart))) : 3;
+  return trim(value.toFixed(places));
+}
+
 function scaled(value: number, steps: [number, string][]): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
@@ -40,7 +49,7 @@ export function quantity(value: number, format: Format): string {
     case "count":
       return scaled(value, [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]]);
     case "times":
-      return `${digits(value)}\u00d7`;
+      return `${ratio(value)}\u00d7`;
     case "percent":
       return `${digits(value)}\u00a0%`;
     case "percentile":

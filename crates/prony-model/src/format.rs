@@ -1,4 +1,5 @@
-//! How the numbers of a column or a cell are printed: one unit and one number of decimals for all of them.
+//! How the numbers of a column or a cell are printed: one unit and one number of decimals for all of them, and more
+//! decimals for a number that they would leave fewer than two significant digits.
 //!
 //! A format names a unit or a clock, and with `.N` the number of decimals: `s`, `ms.3`, `mm:ss.ms`,
 //! `MB.1`, `/s`, `MB/s`, `%`, `.2`. The cell contains only the number, the heading its unit; only `%` keeps
@@ -121,7 +122,7 @@ pub struct Scale {
     format: Option<Format>,
 }
 
-/// Numbers of a column never have more digits after the point, unless a format asks for them.
+/// A column has no more digits after the point, unless a format asks for them; a single small number may have more.
 const MOST_OF_COLUMN: usize = 3;
 
 impl Scale {
@@ -174,11 +175,22 @@ impl Scale {
     }
 
     fn scaled(&self, number: f64) -> String {
-        let text = format!("{number:.*}", self.decimals);
+        let decimals = self.decimals_of(number);
+        let text = format!("{number:.decimals$}");
         if number > 0.0 && text.bytes().all(|b| matches!(b, b'0' | b'.')) {
-            return format!("<{:.*}", self.decimals, 0.1f64.powi(self.decimals as i32));
+            return format!("<{:.decimals$}", 0.1f64.powi(decimals as i32));
         }
         thousands(&text)
+    }
+
+    /// The decimals of the column, or those that two significant digits of this number need.
+    fn decimals_of(&self, number: f64) -> usize {
+        let asked = self.format.is_some_and(|format| format.decimals.is_some());
+        // A whole number has no digits to lose.
+        if asked || number.fract() == 0.0 {
+            return self.decimals;
+        }
+        self.decimals.max(places(number, 2).min(MOST_DECIMALS))
     }
 }
 
@@ -312,7 +324,17 @@ mod tests {
 
     #[test]
     fn something_is_never_printed_as_nothing() {
-        assert_eq!(printed(Unit::Nanos, &[0.0, 900.0, 3e9, 5e9]).0, ["0.000", "<0.001", "3.000", "5.000"]);
+        assert_eq!(printed(Unit::Nanos, &[0.0, 900.0, 3e9, 5e9]).0, ["0.000", "0.00000090", "3.000", "5.000"]);
+        assert_eq!(asked(900.0, NANOS, "s.3"), "<0.001");
+    }
+
+    /// 4.6 and 5.4 ms were both `0.005` in a column of seconds.
+    #[test]
+    fn short_times_of_a_column_in_seconds_differ() {
+        let (texts, unit) = printed(Unit::Nanos, &[4.6e6, 5.4e6, 12e6, 3.25e9, 4e9, 5e9]);
+        assert_eq!((texts.join(" "), unit), ("0.0046 0.0054 0.012 3.250 4.000 5.000".to_owned(), "s"));
+        let counts = Scale::choose(Some(Dimension::Unit(Unit::Count)), None, &[3.0, 400.0]);
+        assert_eq!([counts.print(3.0), counts.print(400.0)], ["3", "400"]);
     }
 
     #[test]

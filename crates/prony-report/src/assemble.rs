@@ -61,6 +61,9 @@ pub struct Options {
     pub resume: Option<String>,
     /// Warnings about what the caller asked for, shown above those of guards.
     pub warnings: Vec<FindingLine>,
+    /// Explain each term in the basis of every verdict, not of the first alone: where each basis is folded, the first may
+    /// not be in view.
+    pub folded: bool,
 }
 
 impl Options {
@@ -133,7 +136,7 @@ fn assembled(data: &RunData, options: &Options) -> Report {
         let left = (all - findings.len(), is_cut);
         closing = Some(more(data, left, &options.database, options.resume.as_ref(), options.phase.as_ref()));
     }
-    basis::explain_once(&mut verdicts.lines);
+    basis::explain_once(&mut verdicts.lines, options.folded);
     findings.splice(0..0, options.warnings.iter().cloned());
     let question = data.experiment.question().map(str::to_owned);
     let is_plain = options.brief && !options.names_figures() && !options.processes;
@@ -161,7 +164,7 @@ fn assembled(data: &RunData, options: &Options) -> Report {
         verdicts,
         tables,
         findings,
-        machine: machine::rows(&data.head),
+        machine: machine::rows(&data.head, &data.trials),
         closing,
     }
 }

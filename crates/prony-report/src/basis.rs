@@ -42,10 +42,10 @@ pub(super) fn elsewhere(
     ))
 }
 
-/// Explains each term at the first verdict only.
-pub(super) fn explain_once(lines: &mut [Line]) {
+/// Explains each term at the first verdict only, unless each basis is folded by itself.
+pub(super) fn explain_once(lines: &mut [Line], folded: bool) {
     let mut explained = Explained::default();
-    lines.iter_mut().for_each(|line| line.detail.explain_once(&mut explained));
+    lines.iter_mut().filter(|_| !folded).for_each(|line| line.detail.explain_once(&mut explained));
 }
 
 /// Leaves the minimum detectable effect out where a difference was found, of which it says nothing, and where the verdict

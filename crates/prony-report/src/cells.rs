@@ -206,10 +206,15 @@ impl Writer<'_> {
         for part in self.parts {
             match (part, figures_next(part, &mut figures)) {
                 (CellPart::Text(text), _) => cell.main += text,
-                (_, Some((summary, scale))) => {
-                    self.figure(summary, &self.digits(summary, scale), &mut cell, said, notes);
+                (CellPart::Figure { format, .. }, Some((summary, scale))) => {
+                    let mut scale = self.digits(summary, scale);
+                    // The unit is in the heading or, of a part with a format, in the text around the number.
+                    if self.single || format.is_some() {
+                        scale.name = "";
+                    }
+                    self.figure(summary, &scale, &mut cell, said, notes);
                 }
-                _ => {}
+                (CellPart::Figure { .. }, None) => {}
             }
         }
         self.spread(&mut cell);
@@ -219,7 +224,7 @@ impl Writer<'_> {
 
     fn figure(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
         match summary.value(self.statistic) {
-            Some(value) => cell.main += &self.with_unit(scale, scale.print(value)),
+            Some(value) => cell.main += &with_unit(scale, value),
             None if !summary.ended.is_empty() => self.outcome(summary, scale, cell, said, notes),
             None => cell.main.push('-'),
         }
@@ -231,8 +236,11 @@ impl Writer<'_> {
             let said = evidence(&summary.failed).unwrap_or_else(|| ended(&summary.failed));
             cell.marks.push(notes.mark(format!("{said} (in {n} of {all})")));
         }
-        match summary.missing.first() {
-            Some(Why::NotApplicable) | None => {}
+        // The reason that says most: that the metric is not applicable explains no other trial.
+        let says_more = summary.missing.iter().find(|why| **why != Why::NotApplicable);
+        match says_more.or(summary.missing.first()) {
+            None => {}
+            Some(Why::NotApplicable) if summary.numbers.is_empty() => {}
             Some(why) if summary.numbers.is_empty() => cell.marks.push(notes.mark(why.to_string())),
             Some(why) => {
                 let all = number::count(summary.numbers.len() + summary.missing.len(), "trial");
@@ -247,7 +255,7 @@ impl Writer<'_> {
         cell.outcome = true;
         let first = summary.ended.first().map(|t| t.ending.outcome);
         cell.main += &match (summary.at_least, first) {
-            (Some(least), _) => format!(">= {}", self.with_unit(scale, scale.print(least))),
+            (Some(least), _) => format!(">= {}", with_unit(scale, least)),
             (None, Some(outcome)) if said.outcome => short(outcome),
             (None, _) => {
                 said.outcome = true;
@@ -255,12 +263,6 @@ impl Writer<'_> {
                 ended(&summary.ended)
             }
         };
-    }
-
-    /// The number with its unit, unless the unit is in the heading or in the text around the number.
-    fn with_unit(&self, scale: &Scale, number: String) -> String {
-        let formatted = expressions(self.parts).any(|(_, format)| format.is_some());
-        if self.single || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
     }
 
     /// The scale with as many digits as the trials agree in, for a median the middle half of them.
@@ -304,6 +306,12 @@ impl Writer<'_> {
             cell.count = if cell.count.is_empty() { partial } else { format!("{} {partial}", cell.count) };
         }
     }
+}
+
+/// The number with the unit of the scale, if it has one.
+fn with_unit(scale: &Scale, number: f64) -> String {
+    let number = scale.print(number);
+    if scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
 }
 
 fn figures_next<'s>(

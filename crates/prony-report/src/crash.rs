@@ -3,7 +3,7 @@
 use prony_experiment::design::{CellPart, Expr, Operator, Statistic};
 use prony_model::crash::{CrashSummary, CrashVerdict, CutKind, Reproduction, Spread};
 use prony_model::metric::{Metric, MetricKey, MetricName};
-use prony_model::number::{count, digits, percent_up_to, span};
+use prony_model::number::{count, digits, effect_bound, span};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
@@ -194,7 +194,7 @@ fn promise(summary: &CrashSummary) -> Cell {
 fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
     let cuts = count(summary.cuts, "cut");
     let mut cell = match &summary.verdict {
-        CrashVerdict::Unbroken { below } => text(format!("held in {cuts} (< {})", percent_up_to(*below, 1))),
+        CrashVerdict::Unbroken { below } => text(unbroken(&cuts, *below)),
         CrashVerdict::Broken { broken, smallest } => {
             let mark = notes.mark(format!(
                 "broken with the fewest commits: cut {}, image {}, after {}: {}{}",
@@ -226,6 +226,11 @@ fn finding(summary: &CrashSummary, notes: &mut Notes) -> Cell {
     cell
 }
 
+/// The bound is rounded up: no confidence belongs to a smaller one.
+fn unbroken(cuts: &str, below: f64) -> String {
+    format!("held in {cuts} (< {})", effect_bound(below))
+}
+
 /// The command that makes the image again.
 fn again(found: &Reproduction) -> String {
     let saved = match &found.saved {
@@ -251,4 +256,19 @@ fn range(spread: Option<Spread>) -> Cell {
     let figure = Figure { value: Some(median), low: Some(least), high: Some(most), ..Figure::default() };
     let spread = if least == most { String::new() } else { format!("[{}..{}]", digits(least), digits(most)) };
     Cell { main: digits(median), spread, figures: vec![figure], ..Cell::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 5000 cuts gave `< 0.1 %`, and 60,000 gave `< 0 %`.
+    #[test]
+    fn bound_of_an_unbroken_promise_is_rounded_up() {
+        let text = |cuts: i32| unbroken(&count(cuts, "cut"), 1.0 - 0.05f64.powf(1.0 / f64::from(cuts)));
+        assert_eq!(text(10), "held in 10 cuts (< 26 %)");
+        assert_eq!(text(200), "held in 200 cuts (< 1.5 %)");
+        assert_eq!(text(5000), "held in 5000 cuts (< 0.06 %)");
+        assert_eq!(text(60_000), "held in 60000 cuts (< 0.01 %)");
+    }
 }

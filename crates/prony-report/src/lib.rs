@@ -39,4 +39,4 @@ pub use cells::given;
 pub use error::Error;
 pub use machine::facts_lines;
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic};
-pub use words::{ended, instant as when, shown};
+pub use words::{compared, ended, instant as when, shown};

@@ -41,14 +41,38 @@ fn row(name: &str, value: String) -> Row {
     (name.to_owned(), value)
 }
 
-/// Facts about the machine and what it can do, by name.
-pub(super) fn rows(head: &RunHead) -> Vec<Row> {
-    let mut rows = facts(&head.host);
+/// Facts about the machine on which trials ran and what it can do, by name.
+pub(super) fn rows(head: &RunHead, trials: &[TrialRecord]) -> Vec<Row> {
+    let (_, host, _) = first_session(head, trials);
+    let mut rows = facts(host);
     match &head.limits {
+        // They are measured once, when the run begins.
+        _ if lasting_facts(host) != lasting_facts(&head.host) => {
+            rows.push(row(
+                "limits",
+                "- (measured before the first trial, on another machine or with other settings)".to_owned(),
+            ));
+        }
         Reading::Measured(measured) => rows.extend(limits(measured)),
         Reading::Missing(why) => rows.push(row("limits", format!("- ({why})"))),
     }
     rows
+}
+
+/// The number of a session, its machine, and the version of prony.
+type SessionFacts<'a> = (u32, &'a Facts, &'a str);
+
+/// The sessions that have trials, in order.
+fn with_trials<'a>(head: &'a RunHead, trials: &[TrialRecord]) -> Vec<SessionFacts<'a>> {
+    let with_trials: BTreeSet<u32> = trials.iter().map(|trial| trial.conditions.session).collect();
+    let resumed = head.resumed.iter().map(|session| (session.session, &session.host, session.version.as_str()));
+    let all = std::iter::once((0, &head.host, head.version.as_str())).chain(resumed);
+    all.filter(|(session, ..)| with_trials.contains(session)).collect()
+}
+
+/// The first session that has trials; of a run without trials the one that began it.
+pub(super) fn first_session<'a>(head: &'a RunHead, trials: &[TrialRecord]) -> SessionFacts<'a> {
+    with_trials(head, trials).first().copied().unwrap_or((0, &head.host, &head.version))
 }
 
 /// At most so many differing facts are named in a message; the others are counted.
@@ -62,10 +86,7 @@ pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<
         rows.push(row("prony", version.to_owned()));
         rows
     };
-    let with_trials: BTreeSet<u32> = trials.iter().map(|trial| trial.conditions.session).collect();
-    let resumed = head.resumed.iter().map(|session| (session.session, &session.host, &session.version));
-    let all = std::iter::once((0, &head.host, &head.version)).chain(resumed);
-    let mut sessions = all.filter(|(session, ..)| with_trials.contains(session));
+    let mut sessions = with_trials(head, trials).into_iter();
     let (_, host, version) = sessions.next()?;
     let first = of(host, version);
     let mut differ = Vec::new();

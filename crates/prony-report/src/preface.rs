@@ -32,7 +32,7 @@ pub(super) fn preface(data: &RunData, programs: bool) -> Vec<String> {
     }
     lines.extend(run::failures(&data.experiment, &data.trials).map(|text| format!("{text}.")));
     lines.push(times(data));
-    lines.extend(machine::line(&data.head.host));
+    lines.extend(machine::line(machine::first_session(&data.head, &data.trials).1));
     lines.extend(engines(data));
     lines.extend(revisions(data));
     lines.extend(constants(data));
@@ -123,15 +123,30 @@ fn times(data: &RunData) -> String {
     let head = &data.head;
     let began = format!("Began {}", instant(head.started_unix_ms));
     let end = match (head.status, head.ended_unix_ms) {
-        (RunStatus::Done, Some(ended)) => format!("took {}", took(head.started_unix_ms, ended)),
-        (RunStatus::Interrupted, Some(ended)) => format!("interrupted after {}", took(head.started_unix_ms, ended)),
+        (RunStatus::Done, Some(ended)) => format!("took {}", took(data, ended)),
+        (RunStatus::Interrupted, Some(ended)) => format!("interrupted after {}", took(data, ended)),
         _ => "has not ended".to_owned(),
     };
-    format!("{began}, {end}; prony {}, seed {}.", head.version, head.seed)
+    let (_, _, version) = machine::first_session(head, &data.trials);
+    format!("{began}, {end}; prony {version}, seed {}.", head.seed)
 }
 
-fn took(start: u64, end: u64) -> Nanos {
-    Nanos::from_millis(end.saturating_sub(start))
+/// `12 min 3 s in 2 sessions`: the time between sessions, which may be days, is not counted. When a session before the last
+/// ended is not recorded: it counts until its last trial ended.
+fn took(data: &RunData, ended: u64) -> String {
+    let head = &data.head;
+    let resumed = head.resumed.iter().map(|session| (session.session, session.started_unix_ms));
+    let sessions: Vec<(u32, u64)> = std::iter::once((0, head.started_unix_ms)).chain(resumed).collect();
+    let last_trial = |session: u32| {
+        let own = data.trials.iter().filter(|trial| trial.conditions.session == session);
+        own.map(|trial| trial.started_unix_ms + trial.took.as_nanos() / 1_000_000).max()
+    };
+    let took = sessions.iter().enumerate().map(|(at, (session, started))| {
+        let end = if at + 1 == sessions.len() { Some(ended) } else { last_trial(*session) };
+        end.map_or(0, |end| end.saturating_sub(*started))
+    });
+    let took = Nanos::from_millis(took.sum());
+    if sessions.len() == 1 { took.to_string() } else { format!("{took} in {} sessions", sessions.len()) }
 }
 
 /// Engines with the versions they gave.

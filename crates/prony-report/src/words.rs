@@ -1,11 +1,11 @@
 //! Writes outcomes, times and counts in words.
 
-use prony_model::number::{amount, time};
+use prony_model::number::{amount, quantity, time};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::program::WHOLE;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
-use prony_model::units::Nanos;
+use prony_model::units::{Nanos, Unit};
 
 use super::cell_value::least_memory;
 
@@ -25,6 +25,15 @@ pub fn shown<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> String {
     match reading {
         Reading::Measured(value) => show(value),
         Reading::Missing(why) => format!("- ({why})"),
+    }
+}
+
+/// A value with its unit in a table that shows values beside each other: bytes have three significant digits, since the
+/// one decimal of [`quantity`] hides differences of small ones.
+pub fn compared(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes => amount(value),
+        Unit::Nanos | Unit::Count | Unit::PerSecond | Unit::Ratio => quantity(value, unit),
     }
 }
 
@@ -143,6 +152,14 @@ pub fn instant(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 1.95 and 2.04 MB, a difference above the margin, were both `2.0 MB`.
+    #[test]
+    fn compared_values_have_three_digits() {
+        let bytes = [1.95e6, 2.04e6, 64e6, 0.0, -512.0].map(|value| compared(value, Unit::Bytes));
+        assert_eq!(bytes, ["1.95 MB", "2.04 MB", "64.0 MB", "0 B", "-512 B"]);
+        assert_eq!(compared(1.5e6, Unit::Nanos), "1.50 ms");
+    }
 
     /// `memory limit of the process tree: 3 ...` was read as a limit of 3 bytes.
     #[test]

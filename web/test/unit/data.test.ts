@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Metric, numbers, type Payload, reason, unpack } from "../../src/data.ts";
+import { ending, type Metric, numbers, type Payload, reason, unpack } from "../../src/data.ts";
 import { trialsCsv, timelinesCsv } from "../../src/raw.ts";
 import { compare } from "../../src/tables.ts";
 import { pack, payload } from "./payload.ts";
@@ -26,6 +26,12 @@ test("a missing figure has its reason", () => {
   assert.deepEqual([reason(some, 1), reason(some, 0)], ["not permitted", ""]);
   const none: Metric = { ...some, values: null, missing: [["not supported", null]] };
   assert.equal(reason(none, 3), "not supported");
+});
+
+test("a tip says in which phase a trial failed", () => {
+  const data = payload([]);
+  assert.deepEqual([ending(data, 0, "write"), ending(data, 4, "write")], ["", "timed out in this phase"]);
+  assert.deepEqual([ending(data, 4, "load"), ending(data, 4, undefined)], ["the trial: timed out", "the trial: timed out"]);
 });
 
 test("the CSV has a row a trial and says why figures are missing", () => {

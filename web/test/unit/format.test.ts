@@ -17,6 +17,12 @@ test("quantities have their unit", () => {
   assert.equal(seconds(0.05), "50\u00a0ms");
 });
 
+test("ratios near 1 are told from it", () => {
+  assert.deepEqual([1, 1.0003, 0.9996, 1.0041, 2, 0.5, 12.34, 0.99999994].map((v) => quantity(v, "times")), [
+    "1\u00d7", "1.0003\u00d7", "0.9996\u00d7", "1.004\u00d7", "2\u00d7", "0.5\u00d7", "12.3\u00d7", "1\u00d7",
+  ]);
+});
+
 test("percentiles are named", () => {
   assert.deepEqual([1, 2, 10, 100, 1000, 1e6].map((v) => quantity(v, "percentile")), ["0\u00a0%", "50\u00a0%", "90\u00a0%", "99\u00a0%", "99.9\u00a0%", "99.9999\u00a0%"]);
 });

@@ -3,7 +3,7 @@
 //! A trial is its [`TrialRecord`] with two exceptions. Its readings are in columns over all trials of its variant, one
 //! for each metric, so that a metric is named once and read as an array; a reason is a number in a table of reasons. Of
 //! the effective settings and of the conditions, a trial has only the keys whose values differ from those of the
-//! variant's first trial.
+//! variant's first trial. Some keys are omitted where they are empty; a trial without a key of the first has null in it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -294,9 +294,12 @@ fn keys(of: &impl Serialize) -> Result<Keys, serde_json::Error> {
     })
 }
 
-/// The keys whose values are others.
+/// The keys whose values are others; null for a key of the first that is lacking, which would else be taken from the first.
 fn differences(of: &impl Serialize, first: &Keys) -> Result<Keys, serde_json::Error> {
     let mut keys = keys(of)?;
+    let lacking = first.keys().filter(|key| !keys.contains_key(*key));
+    let lacking: Vec<String> = lacking.cloned().collect();
     keys.retain(|key, value| first.get(key) != Some(value));
+    keys.extend(lacking.into_iter().map(|key| (key, Value::Null)));
     Ok(keys)
 }

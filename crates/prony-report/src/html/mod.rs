@@ -30,7 +30,7 @@ pub fn write(database: &Database, run: RunId, out: &mut dyn Write) -> Result<(),
 /// As [`write`].
 pub fn write_loaded(database: &Database, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let source = Source { database, data };
-    let report = build(data, options);
+    let report = build(data, &Options { folded: true, ..options.clone() });
     let payload = payload::payload(source, &report.verdicts)?;
     let json = serde_json::to_string(&payload).map_err(|source| Error::Json { what: "the page's data", source })?;
     let answer = answer(data);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
 use crate::render::terminal::Terminal;
-use prony_analysis::verdicts::{Line, Verdicts, detectable, ratio_texts, without};
+use prony_analysis::verdicts::{Line, Verdicts};
 use prony_model::number::{count, percent};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
@@ -91,19 +91,10 @@ fn tally(lines: &[&Line], margin: f64) -> String {
 fn line(line: &Line) -> String {
     let comparison = &line.comparison;
     let mut details: Vec<String> = vec![format!("Method: {}.", comparison.method)];
-    if let Reading::Measured(aa) = &comparison.aa {
-        let (ratio, interval) = ratio_texts(aa.ratio, Some(aa.interval));
-        let interval = interval.unwrap_or_default();
-        details.push(format!(
-            "A/A check, the baseline against itself: ratio {ratio} (95 % interval, uncorrected: {interval})."
-        ));
-    }
-    details.extend(detectable(comparison).map(|effect| format!("{}.", effect.to_string().replacen('m', "M", 1))));
+    details.extend((!line.detail.is_empty()).then(|| format!("{}.", line.detail)));
     if let Reading::Measured(p) = comparison.p_adjusted {
         details.push(format!("Corrected p: {p:.2e}."));
     }
-    details.extend(without(line).map(|left| format!("{left}.")));
-    details.extend(comparison.notes.iter().map(|note| format!("{note}.")));
     let details: String = details.iter().map(|d| format!("<li>{}</li>", sentence(d))).collect();
     let (class, mark) = mark(&comparison.verdict);
     format!(

@@ -203,6 +203,9 @@ pub struct Chart {
     /// The column name of its values in the file with the numbers; empty where they are not in that file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub column: String,
+    /// The phase whose metric it shows; empty where there are several or none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub phase: String,
     /// What is drawn and what was left out, a sentence each.
     pub caption: Vec<Said>,
     /// The horizontal axis.

@@ -1,6 +1,6 @@
 //! Formats numbers on axes and in the texts of charts: three digits and a unit.
 
-use prony_model::number::{fitting, interval, short};
+use prony_model::number::{fitting, interval, ratio, short};
 use prony_model::units::{BYTES, Step, TIME, Unit};
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ impl Format {
             Self::BytesPerSecond => Self::Bytes.text(value) + "/s",
             Self::PerSecond => scaled(value, &[("/s", 1.0), ("k/s", 1e3), ("M/s", 1e6)]),
             Self::Count => scaled(value, &[("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9)]),
-            Self::Times => short(value) + "\u{d7}",
+            Self::Times => times(value) + "\u{d7}",
             Self::Percent => short(value) + "\u{a0}%",
             // 99.99 of a share that is 0.9999 in binary.
             Self::Percentile => format!("{}\u{a0}%", (1e9 * (1.0 - 1.0 / value)).round() / 1e7),
@@ -68,6 +68,16 @@ impl Format {
             return "no bound".to_owned();
         }
         interval(low.map(|low| self.text(low)), high.map(|high| self.text(high)), "")
+    }
+}
+
+/// A ratio in the digits of [`ratio`], which tell it from 1, without zeros at the end.
+fn times(value: f64) -> String {
+    let text = ratio(value);
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 
@@ -96,6 +106,15 @@ mod tests {
         assert_eq!(Format::Count.text(1e7), "10\u{a0}M");
         assert_eq!(Format::Count.text(500.0), "500");
         assert_eq!(Format::Times.text(0.1234), "0.123\u{d7}");
+    }
+
+    /// An interval that excludes 1 was shown as `1x to 1.03x`.
+    #[test]
+    fn ratios_near_one_keep_the_digits_that_differ() {
+        let texts = [1.0, 1.0003, 0.9996, 1.0041, 2.0, 0.5, 12.34, 1e-10, 0.0].map(|ratio| Format::Times.text(ratio));
+        let expected = ["1", "1.0003", "0.9996", "1.004", "2", "0.5", "12.3", "1.0e-10", "0"];
+        assert_eq!(texts, expected.map(|number| format!("{number}\u{d7}")));
+        assert_eq!(Format::Times.text(1.0 + 1e-16), "1\u{d7}");
     }
 
     #[test]

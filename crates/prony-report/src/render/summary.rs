@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use prony_analysis::verdicts::{Line, ratio_texts};
 use prony_model::metric::MetricName;
-use prony_model::number::{percent, quantity};
+use prony_model::number::percent;
 use prony_model::reading::{Reading, Why};
 use prony_results::RunData;
 use prony_stats::Verdict;
@@ -14,6 +14,7 @@ use prony_stats::summary::median;
 use super::markdown::{body, one_finding};
 use crate::escape::{markdown, markdown_sentence};
 use crate::model::Report;
+use crate::words::compared;
 
 /// Writes the summary. `conditions` are the answers of `--fail-if` and the line on the exit code; the lines of one after its
 /// first are its reasons.
@@ -104,5 +105,5 @@ fn middle(data: &RunData, variant: usize, metric: &MetricName) -> String {
     let Some(middle) = median(&values) else { return "-".to_owned() };
     let few =
         if values.len() < trials.len() { format!(" ({} of {})", values.len(), trials.len()) } else { String::new() };
-    format!("{}{few}", quantity(middle, metric.key.metric.unit()))
+    format!("{}{few}", compared(middle, metric.key.metric.unit()))
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::design::Variant;
 use prony_model::metric::MetricName;
-use prony_model::number::{interval, quantity, with_decimals};
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_model::record;
@@ -19,9 +18,9 @@ use prony_analysis::guard::variants::disagreements;
 use prony_analysis::guard::{self, findings};
 use prony_analysis::verdicts::names;
 use prony_analysis::verdicts::observe::figure;
-use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair};
+use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair, ratio_texts};
 use prony_report::screen::one_line;
-use prony_report::{FindingLine, Options, facts_lines};
+use prony_report::{FindingLine, Options, compared, facts_lines};
 use prony_results::{Database, RunData};
 
 /// The runs and the metrics to compare.
@@ -155,7 +154,7 @@ fn row(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>, lin
         "at": pair.names.at,
         "ratio": ratio.measured(),
         "missing": missing,
-        "low": interval.map(|interval| interval.low),
+        "low": interval.map(|interval| interval.low).filter(|low| *low > 0.0),
         "high": interval.and_then(|interval| interval.high),
         "verdict": verdict.map(|verdict| verdict["verdict"].clone()),
         "sentence": line.map(|line| line.sentence.clone()),
@@ -253,15 +252,14 @@ fn level(data: &RunData, text: &str) -> Result<(String, String), Error> {
 fn shown(beside: &Beside) -> String {
     let names = &beside.pair.names;
     let at = if names.at.is_empty() { String::new() } else { format!(" at `{}`", names.at) };
-    let three = |ratio| with_decimals(ratio, 3);
-    let ratio = prony_report::shown(&beside.ratio, |ratio| three(*ratio) + " times");
-    let within = match &beside.interval {
-        Reading::Measured(RatioInterval { low, high }) if *low > 0.0 || high.is_some() => {
-            format!(" ({})", interval(Some(three(*low)), high.map(three), ""))
-        }
-        // From 0 without an upper bound is no bound at all.
-        Reading::Measured(_) | Reading::Missing(_) => String::new(),
-    };
+    // From 0 without an upper bound is no bound at all.
+    let bounded = |interval: &&RatioInterval| interval.low > 0.0 || interval.high.is_some();
+    let interval = beside.interval.measured().filter(bounded).copied();
+    let ratio = prony_report::shown(&beside.ratio, |ratio| ratio_texts(*ratio, interval).0 + " times");
+    // A missing ratio may have an interval, whose numbers then follow from it alone.
+    let middle = |of: RatioInterval| beside.ratio.measured().copied().or(of.high).unwrap_or(of.low);
+    let within = interval.and_then(|interval| ratio_texts(middle(interval), Some(interval)).1);
+    let within = within.map(|within| format!(" ({within})")).unwrap_or_default();
     format!("`{}` compared with `{}` in `{}`{at}: {ratio}{within}", names.variant, names.baseline, beside.pair.metric)
 }
 
@@ -313,7 +311,7 @@ fn values(data: &RunData, variant: usize, metric: &MetricName) -> Vec<f64> {
 fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
     let values = values(data, variant, metric);
     let unit = metric.key.metric.unit();
-    let text = |value: f64| quantity(value, unit);
+    let text = |value: f64| compared(value, unit);
     let figure = summary(&values)
         .map(|all| format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()));
     let said: Vec<String> = figure.into_iter().chain(unfinished(data, variant)).collect();
@@ -442,16 +440,34 @@ mod tests {
 
     #[test]
     fn an_interval_without_a_bound_is_left_out() {
-        let said = |low, high| {
+        let said = |ratio, low, high| {
             let names = Names { variant: "b".into(), baseline: "a".into(), at: String::new() };
             let pair = Pair { metric: "read.latency.p99".parse().unwrap(), variant: 1, baseline: 0, names };
             let interval = Reading::Measured(RatioInterval { low, high });
-            let text = shown(&Beside { pair, ratio: Reading::Missing(Why::NotReached), interval });
+            let text = shown(&Beside { pair, ratio, interval });
             text.split_once(": ").unwrap().1.to_owned()
         };
-        assert_eq!(said(0.0, None), "- (not reached)");
-        assert_eq!(said(1.5, None), "- (not reached) (1.500 or more)");
-        assert_eq!(said(0.5, Some(2.0)), "- (not reached) (0.500 to 2.000)");
+        let measured = Reading::Measured;
+        let none = || Reading::Missing(Why::NotReached);
+        assert_eq!(said(none(), 0.0, None), "- (not reached)");
+        assert_eq!(said(none(), 1.5, None), "- (not reached) (1.50 or more)");
+        assert_eq!(said(none(), 0.5, Some(2.0)), "- (not reached) (0.500 to 2.00)");
+        assert_eq!(said(measured(2.0), 0.0, None), "2.00 times");
+        assert_eq!(said(measured(0.7), 0.0, Some(2.0)), "0.700 times (at most 2.00)");
+        // `0.000 times (0.000 to 0.000)`
+        let small = said(measured(1.0 / 19_400.0), 1.0 / 20_000.0, Some(1.0 / 17_100.0));
+        assert_eq!(small, "1/19,400 times (1/20,000 to 1/17,100)");
+    }
+
+    #[test]
+    fn interval_from_zero_has_no_lower_end_in_json() {
+        let low = |low| {
+            let names = Names { variant: "b".into(), baseline: "a".into(), at: String::new() };
+            let pair = Pair { metric: "read.latency.p99".parse().unwrap(), variant: 1, baseline: 0, names };
+            let interval = Reading::Measured(RatioInterval { low, high: Some(3.0) });
+            row(&pair, &Reading::Measured(2.0), &interval, None)["low"].clone()
+        };
+        assert_eq!((low(0.0), low(1.5)), (Value::Null, json!(1.5)));
     }
 
     #[test]

@@ -54,6 +54,8 @@ fn read_back(document: &Value) -> Vec<TrialRecord> {
                 let Some(own) = trial[part].as_object() else { continue };
                 let mut keys = variant[part].as_object().unwrap().clone();
                 keys.extend(own.clone());
+                // Null is what the trial does not have.
+                keys.retain(|_, value| !value.is_null());
                 record[part] = Value::Object(keys);
             }
             for column in variant["readings"].as_array().unwrap() {
@@ -117,6 +119,22 @@ fn trials_give_only_what_differs_from_the_first_of_their_variant() {
     assert_eq!(parts[0], (&nothing, &nothing));
     assert_eq!(parts[1], (&nothing, &json!({ "executed_after": 5000 })));
     assert_eq!(parts[2], (&json!({ "left_behind": 9 }), &nothing));
+    assert_eq!(read_back(&document), trials);
+}
+
+/// A trial without the settings of the first was given those of the first.
+#[test]
+fn trials_have_null_for_a_setting_that_only_the_first_of_their_variant_has() {
+    let mut trials: Vec<TrialRecord> = (0..2).map(|position| trial(position, position, 0)).collect();
+    trials.iter_mut().for_each(|trial| trial.effective = Some(records::program()));
+    let Some(Effective::Program(program)) = &mut trials[1].effective else { unreachable!() };
+    let program = Arc::make_mut(program);
+    (program.data, program.listens) = (None, None);
+    program.resolution.clear();
+    let data = run_data(experiment("t", &[], &[("write", true)], 2), 2, trials.clone());
+    let document = of(&data, None);
+    let second = &document["variants"][0]["trials"][1]["effective"];
+    assert_eq!(*second, json!({ "data": null, "listens": null, "resolution": null }));
     assert_eq!(read_back(&document), trials);
 }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use prony_analysis::verdicts::{self, Comparisons};
 use prony_experiment::design::Experiment;
+use prony_model::latency::Recorder;
 use prony_model::outcome::Outcome;
-use prony_model::record::{Completion, Groups, LatencyKind, Throughput, TrialRecord};
+use prony_model::record::{Answer, Completion, Groups, LatencyKind, Throughput, TrialRecord};
 use prony_model::trial::Label;
 use prony_model::units::Nanos;
 use prony_report::Error;
-use prony_report::plot::chart::{COLOURS, Columns, Kind, Of, Said};
+use prony_report::plot::chart::{COLOURS, Chart, Columns, Kind, Of, Said, Scale};
 use prony_report::plot::data::effects::{self, Judged};
 use prony_report::plot::data::{Source, growth, latency, samples, series, throughput};
 use prony_report::plot::{Figure, Options, draw, figures};
@@ -349,4 +350,84 @@ fn metric_that_is_zero_in_all_trials_has_no_chart() {
     };
     assert!(drawn(3.0).unwrap().contains("write.errors"));
     assert_eq!(drawn(0.0), Err("run 1 has nothing to draw for the chart `effects` of `write.errors`".to_owned()));
+}
+
+/// The chart of effects of a metric, and the columns to which it refers.
+fn effects_of(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>), metric: &str) -> (Columns, Chart) {
+    let (database, run) = pages::stored(&format!("plots-{name}"), experiment, trials);
+    let data = database.load_run(run).unwrap();
+    let (verdicts, comparisons) = (verdicts::of(&data), Comparisons::new(&data));
+    let judged =
+        Judged { source: Source { database: &database, data: &data }, verdicts: &verdicts, comparisons: &comparisons };
+    let mut columns = Columns::default();
+    let section = effects::section(judged, &mut columns, &[metric.parse().unwrap()]);
+    (columns, section.charts.into_iter().next().unwrap())
+}
+
+/// The row of a variant in a chart's table, without its name.
+fn row_of(chart: &Chart, variant: usize) -> &[String] {
+    &chart.table.rows.iter().find(|row| row.variant == variant).unwrap().cells
+}
+
+#[test]
+fn refused_comparison_has_no_ratios_in_the_chart_of_effects() {
+    let plain = experiment("refused", &[texts("store", &["a", "b", "c"])], &[("write", true)], 6);
+    let plan = against(&plain, "store", "a");
+    let drawn = |rows: u64, metric: &str| {
+        let records = trials(&plan, 6, |t| {
+            let mut write = phase("write", &[("time", 2e9 + f64::from(t.trial.position)), ("cpu", 1e9)]);
+            let rows = if t.trial.variant == 1 { rows } else { 10 };
+            write.answer = Some(Answer { rows: Some(rows), digest: rows.to_string(), comparable: true });
+            t.phases = vec![write];
+        });
+        let of: Vec<usize> = records.iter().map(|record| record.trial.variant).collect();
+        let (columns, chart) = effects_of("refused-effects", &(plan.clone(), records), metric);
+        let dots = columns.across(chart.marks.iter().find(|mark| mark.kind == Kind::Dots).unwrap());
+        [1, 2].map(|variant| dots.iter().zip(&of).filter(|(x, of)| **of == variant && x.is_finite()).count())
+    };
+    // Only `write.time` has a verdict.
+    for metric in ["write.time", "write.cpu"] {
+        assert_eq!((drawn(10, metric), drawn(9, metric)), ([6, 6], [0, 6]), "{metric}");
+    }
+}
+
+/// Trials without an error were missing in the chart of errors, and in its count of trials.
+#[test]
+fn chart_of_effects_draws_zeros_or_says_that_it_does_not() {
+    let plain = experiment("zeros", &[texts("store", &["a", "b"])], &[("write", true)], 6);
+    let of = |plan: &Experiment, errors: fn(&TrialRecord) -> f64| {
+        let records = trials(plan, 6, |t| t.phases = vec![phase("write", &[("time", 1e9), ("errors", errors(t))])]);
+        effects_of("zeros-effects", &(plan.clone(), records), "write.errors").1
+    };
+    let far = of(&plain, |t| [0.0, 1.0, 1000.0][t.trial.block as usize % 3]);
+    assert_eq!((&far.x.scale, row_of(&far, 1)[3].as_str()), (&Scale::Amount, "6"), "not logarithmic");
+    assert_eq!(far.caption.len(), 1, "{:?}", far.caption);
+    assert_eq!(of(&plain, |t| [1.0, 1000.0][t.trial.block as usize % 2]).x.scale, Scale::Log);
+    let plan = against(&plain, "store", "a");
+    let some = of(&plan, |t| if t.trial.variant == 1 && t.trial.block < 2 { 0.0 } else { 5.0 });
+    assert_eq!(row_of(&some, 1)[3], "4");
+    assert_eq!(some.caption[1..], [Said::of(&[1], "Not drawn, since not above 0: 2 values of b.")]);
+    let baseline = of(&plan, |t| if t.trial.variant == 0 && t.trial.block < 2 { 0.0 } else { 5.0 });
+    assert_eq!(row_of(&baseline, 1)[3], "4");
+    let text = "Not drawn, since not above 0: 4 values of a, nor the trials that are divided by them.";
+    assert_eq!(baseline.caption[1..], [Said::of(&[0], text)]);
+}
+
+/// The column `50 %` had the latency at 53.6 %, the next point of the curve.
+#[test]
+fn table_of_latency_has_the_percentiles_that_it_names() {
+    let experiment = experiment("percentiles", &[], &[("read", true)], 1);
+    let mut recorder = Recorder::new();
+    (1..=10_000).for_each(|micros| recorder.record(Nanos::from_micros(micros)));
+    let records = trials(&experiment, 1, |t| {
+        let mut read = phase("read", &[("time", 1e9)]);
+        read.histograms = vec![recorder.to_record("get", LatencyKind::Service).unwrap()];
+        t.phases = vec![read];
+    });
+    let (database, run) = pages::stored("plots-percentiles", &experiment, &records);
+    let data = database.load_run(run).unwrap();
+    let source = Source { database: &database, data: &data };
+    let section = latency::section(source, &mut Columns::default()).unwrap();
+    let cells = &row_of(&section.charts[0], 0)[2..];
+    assert_eq!(cells, ["5\u{a0}ms", "9\u{a0}ms", "9.9\u{a0}ms", "9.99\u{a0}ms", "-"]);
 }

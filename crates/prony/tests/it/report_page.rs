@@ -6,11 +6,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use prony_experiment::design::Experiment;
 use prony_model::record::TrialRecord;
+use prony_model::trial::Label;
 use prony_report::html;
 use prony_results::{Database, RunId};
 use serde_json::{Value, json};
 
+use crate::compared::{against, trials};
 use crate::pages;
+use crate::synthetic::{self, experiment, phase};
 
 fn page(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) -> String {
     let (database, run) = pages::stored(name, experiment, trials);
@@ -184,4 +187,33 @@ fn speed_of_the_page() {
         println!("{samples} samples: {took:?}, {:.2} MB", out.len() as f64 / 1e6);
         assert!(out.len() < 5_000_000, "the page has {} bytes", out.len());
     }
+}
+
+/// The page gave the interval of 4 blocks that the terminal withholds, and 1 was outside of it.
+#[test]
+fn basis_of_a_verdict_is_the_same_on_the_page_and_in_the_terminal() {
+    let plain = experiment("Basis", &[synthetic::texts("store", &["a", "b", "c"])], &[("write", true)], 8);
+    let plan = against(&plain, "store", "a");
+    let basis = |blocks: u32| {
+        let records = trials(&plan, blocks, |t| {
+            let second = if t.trial.label == Label::A2 { 1.5 } else { 1.0 };
+            t.phases = vec![phase("write", &[("time", second * 1e9 + f64::from(t.trial.position))])];
+        });
+        page("basis", &(plan.clone(), records))
+    };
+    let few = basis(4);
+    assert_eq!(few.matches("without an interval: 4 blocks are too few, a verdict needs 6").count(), 2);
+    assert!(!few.contains("95 % interval, uncorrected"));
+    let whole = basis(8);
+    assert_eq!(whole.matches("A/A check, the baseline against itself: ratio 1.50 (95 % interval: 1.50").count(), 2);
+    assert!(!whole.contains("as above"), "each basis is folded by itself");
+}
+
+#[test]
+fn charts_of_a_metric_name_its_phase() {
+    let data = data(&page("cache", &pages::cache(200)));
+    let phases = |section: &str| texts(&data["sections"][section]["charts"], "phase").len();
+    let charts = |section: &str| data["sections"][section]["charts"].as_array().unwrap().len();
+    assert_eq!((phases("effects"), phases("timeline")), (charts("effects"), 0));
+    assert_eq!(self::charts(&data, "effects", "write.time relative to the baseline")[0]["phase"], "write");
 }

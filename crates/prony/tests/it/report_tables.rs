@@ -5,12 +5,14 @@ use prony_analysis::verdicts;
 use prony_model::metric::MetricName;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
+use prony_model::record::host::Session;
 use prony_model::record::{Answer, Change, Completion, Machine, PhaseRecord, TrialRecord};
 use prony_model::spec::Durability;
 use prony_model::trial::Label;
 use prony_model::units::Nanos;
 use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
+use prony_report::render::summary::summary;
 use prony_report::render::terminal::Terminal;
 use prony_report::{Options, build};
 use prony_results::RunData;
@@ -18,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};
 use crate::synthetic::{
-    engine, experiment, experiment_with, key, noise, not_reached, numbers, phase, run_data, texts, trial,
+    NOON, engine, experiment, experiment_with, key, noise, not_reached, numbers, phase, run_data, texts, trial,
 };
 
 fn terminal(data: &RunData, width: usize) -> String {
@@ -677,4 +679,102 @@ fn findings_count_trials_and_name_their_variants() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
+}
+
+/// `27.0 (193)` was the second of them in milliseconds.
+#[test]
+fn parts_of_a_cell_without_a_format_have_their_unit() {
+    let part = |name: &str, format: Value| json!({"figure": {"expr": metric(name), "format": format}});
+    let parts =
+        json!([part("source.time", json!("s")), {"text": " ("}, part("persist.time", json!(null)), {"text": ")"}]);
+    let table = json!([{"title": null, "select": {}, "rows": [], "tables": [], "columns_by": [], "statistic": "median",
+                        "columns": [{"title": "source, s", "parts": parts}]}]);
+    let experiment = experiment_with("Units", &[], &[("source", true), ("persist", true)], 1, table);
+    let mut record = trial(0, 0, 0);
+    record.phases = vec![phase("source", &[("time", 27e9)]), phase("persist", &[("time", 193e6)])];
+    let report = build(&run_data(experiment, 1, vec![record]), &Options::default());
+    assert_eq!(report.tables[0].rows[0].cells[0].main, "27.0 (193 ms)");
+}
+
+/// Medians over three of ten trials were shown as those of ten.
+#[test]
+fn cell_says_how_many_of_its_trials_lack_the_metric() {
+    let table = json!([{"title": null, "select": {}, "rows": [], "tables": [], "columns_by": [], "statistic": "median",
+                        "columns": [figure("write.rate"), figure("write.retries")]}]);
+    let notes = |lacking: &dyn Fn(u32) -> Option<Why>| {
+        let experiment = experiment_with("Missing", &[], &[("write", true)], 10, table.clone());
+        let trials = (0..10u32).map(|position| {
+            let mut record = trial(position, position, 0);
+            record.phases = vec![phase("write", &[("rate", 5.0), ("retries", 9.0)])];
+            if let Some(why) = lacking(position) {
+                record.phases[0].readings.get_mut("").unwrap().insert(key("retries"), Reading::Missing(why));
+            }
+            record
+        });
+        let report = build(&run_data(experiment, 10, trials.collect()), &Options::default());
+        let table = &report.tables[0];
+        let marks = &table.rows[0].cells[1].marks;
+        let own = table.notes.iter().filter(|note| marks.contains(&note.mark));
+        own.map(|note| note.text.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(notes(&|at| (at < 7).then_some(Why::NotApplicable)), ["missing in 7 of 10 trials: not applicable"]);
+    let failed = || Why::Failed("it was not read".into());
+    let mixed = |at| [Some(Why::NotApplicable), Some(failed()), None].get(at as usize).cloned().flatten();
+    assert_eq!(notes(&mixed), ["missing in 2 of 10 trials: it was not read"]);
+    assert_eq!(notes(&|_| Some(Why::NotApplicable)), [""; 0], "no trial has it");
+}
+
+fn resumed(position: u32, sessions: impl Fn(u32) -> u32) -> RunData {
+    let trials = (0..position).map(|at| {
+        let mut record = trial(at, at, 0);
+        record.conditions.session = sessions(at);
+        record.phases = vec![phase("write", &[("time", 1e9)])];
+        record
+    });
+    let mut data = run_data(experiment("Resumed", &[], &[("write", true)], position), position, trials.collect());
+    let mut host = data.head.host.clone();
+    host.processor.model = Reading::Measured("Second 4000".to_owned());
+    let started_unix_ms = NOON + 86_400_000;
+    data.head.resumed = vec![Session { session: 1, started_unix_ms, host, version: "0.2.0".to_owned() }];
+    data.head.ended_unix_ms = Some(started_unix_ms + 10_000);
+    data
+}
+
+/// A run that was resumed after a day `took 1440 min`.
+#[test]
+fn pause_of_a_resumed_run_is_not_time_that_it_took() {
+    let data = resumed(6, |position| position / 3);
+    let preface = build(&data, &Options::default()).preface.join(" ");
+    // The third trial of the first session ended after 2.9 s.
+    assert!(preface.contains("took 12.900 s in 2 sessions; prony 0.1.0,"), "{preface}");
+}
+
+#[test]
+fn machine_and_version_are_those_of_the_first_session_with_trials() {
+    let shown = |session: u32| {
+        let report = build(&resumed(3, |_| session), &Options::default());
+        let limits = report.machine.iter().find(|(name, _)| name == "limits").map(|(_, value)| value.clone());
+        (report.preface.join(" "), limits)
+    };
+    let (preface, limits) = shown(0);
+    assert!(preface.contains("prony 0.1.0,") && preface.contains("Machine: Invented 3000,"), "{preface}");
+    assert_eq!(limits, None);
+    let (preface, limits) = shown(1);
+    assert!(preface.contains("prony 0.2.0,") && preface.contains("Machine: Second 4000,"), "{preface}");
+    assert!(limits.is_some_and(|limits| limits.contains("another machine")), "no trial ran on that one");
+}
+
+#[test]
+fn summary_of_a_run_shows_small_sizes_in_three_digits() {
+    let plain = experiment("Sizes", &[texts("store", &["a", "b"])], &[("write", true)], 6);
+    let plan = edited(&against(&plain, "store", "a"), |json| json["compare"]["primary"] = json!("write.written"));
+    let trials = trials(&plan, 6, |trial| {
+        let bytes = if trial.trial.variant == 1 { 2.04e6 } else { 1.95e6 };
+        trial.phases = vec![phase("write", &[("written", bytes)])];
+    });
+    let data = run_data(plan, trials.len() as u32, trials);
+    let mut out = Vec::new();
+    summary(&data, &build(&data, &Options::default()), &[], &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains("| 2.04 MB | 1.95 MB |"), "{text}");
 }

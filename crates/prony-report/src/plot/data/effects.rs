@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Better, MetricName};
+use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_stats::{Comparison, median_interval, summary};
 
-use super::{Source, metric_control};
+use super::{Source, metric_control, not_above_zero};
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Over, Row as TableRow, Said, Scale, Section,
     Table, When,
@@ -38,6 +39,8 @@ struct Row {
     variant: usize,
     /// Index of its baseline, where rows are ratios.
     baseline: Option<usize>,
+    /// Whether the comparison is refused: its trials are not divided by those of the baseline.
+    refused: bool,
     /// Whether it is an A/A check: the baseline's second label divided by its first.
     itself: bool,
     /// The estimate: the median of within-block ratios, or the median.
@@ -99,11 +102,15 @@ fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<C
     let mut marks = if *relative { references(columns, of.verdicts.margin) } else { Vec::new() };
     marks.push(dots);
     marks.extend(intervals(columns, rows, &unfinished));
-    let scale = if *relative || far(&values) { Scale::Log } else { Scale::Amount };
+    // A logarithmic axis has no place for 0.
+    let is_log = *relative || far(&values) && !values.iter().any(|value| *value <= 0.0);
+    let scale = if is_log { Scale::Log } else { Scale::Amount };
+    let zeros = if *relative { zeros(source, &figures) } else { Vec::new() };
     let label = if *relative { "times the baseline" } else { "" }.to_owned();
     Some(Chart {
         title: if *relative { format!("{metric} relative to the baseline") } else { metric.to_string() },
-        caption: vec![Said::always(caption(&effects, metric))],
+        phase: metric.phase.clone(),
+        caption: std::iter::once(Said::always(caption(&effects, metric))).chain(zeros).collect(),
         x: Axis { label, format, scale, ..Axis::default() },
         y: Axis { scale: Scale::Lanes { lanes: headings(rows) }, ..Axis::default() },
         height: LANE,
@@ -140,6 +147,7 @@ fn judged(metric: &MetricName, line: &verdicts::Line, all: &Verdicts) -> Row {
         low: interval.map(|i| i.low).filter(|low| *low > 0.0),
         high: interval.and_then(|i| i.high),
         words: Some(verdict.words(metric.key.metric, all.margin)),
+        refused: is_refused(ratio),
         itself: false,
         aa: aa.measured().map(|e| (e.ratio, Some(e.interval.low).filter(|l| *l > 0.0), e.interval.high)),
     }
@@ -153,8 +161,14 @@ fn beside(beside: Beside) -> Row {
         center: beside.ratio.measured().copied().filter(|r| r.is_finite()),
         low: interval.map(|i| i.low).filter(|low| *low > 0.0),
         high: interval.and_then(|i| i.high),
+        refused: is_refused(&beside.ratio),
         ..Row::default()
     }
+}
+
+/// The reason of a missing ratio says whether the two are compared at all.
+fn is_refused(ratio: &Reading<f64>) -> bool {
+    matches!(ratio, Reading::Missing(Why::DoesNotCount(_)))
 }
 
 fn itself(of: Beside) -> Row {
@@ -212,7 +226,7 @@ fn dots(
 }
 
 /// The divisors of values: the geometric mean of the baseline's values in the same sub-block, over both labels; for an
-/// A/A check the value of the first label.
+/// A/A check the value of the first label. A refused comparison has none.
 fn over(
     source: Source<'_>,
     columns: &mut Columns,
@@ -222,7 +236,10 @@ fn over(
 ) -> Over {
     let trials = &source.data.trials;
     let sub_block = |at: usize| (trials[at].trial.block, trials[at].trial.sub_block);
-    let key = |at: usize| lanes[at].and_then(|row| Some((rows[row].baseline?, rows[row].itself, sub_block(at))));
+    let key = |at: usize| {
+        let row = lanes[at].map(|row| &rows[row]).filter(|row| !row.refused)?;
+        Some((row.baseline?, row.itself, sub_block(at)))
+    };
     let keys: BTreeSet<_> = (0..trials.len()).filter_map(key).collect();
     let places: BTreeMap<_, usize> = keys.into_iter().zip(0..).collect();
     let mut logs = vec![Vec::new(); places.len()];
@@ -268,6 +285,18 @@ fn intervals(columns: &mut Columns, rows: &[Row], unfinished: &[String]) -> [Mar
             ..Mark::default()
         },
     ]
+}
+
+/// Sentences on values that have no place on an axis of ratios. No value is divided by one of 0: such a baseline is named
+/// too, since the trials beside it are not drawn either.
+fn zeros(source: Source<'_>, figures: &[Option<f64>]) -> Vec<Said> {
+    let zeros = |v: usize| source.trials_of(v).filter(|at| figures[*at].is_some_and(|value| value <= 0.0)).count();
+    let experiment = &source.data.experiment;
+    let said = |v: usize| {
+        let beside = if experiment.variants()[v].baseline { ", nor the trials that are divided by them" } else { "" };
+        not_above_zero(source, v, (zeros(v), beside))
+    };
+    source.variants().into_iter().filter_map(said).collect()
 }
 
 fn far(values: &[f64]) -> bool {

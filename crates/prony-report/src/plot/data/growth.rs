@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_model::number::{self, about};
+use prony_model::number::about;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::units::Bytes;
 use prony_stats::growth::{FARTHEST, Reach};
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::knee::{self, Load};
 use super::numeric::{factors, number as level_of, series};
-use super::{Source, metric_control, outcomes};
+use super::{Source, metric_control, not_above_zero, outcomes};
 use crate::plot::chart::{
     Axis, COLOURS, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named,
     Stroke, Style, Table, When,
@@ -297,6 +297,7 @@ fn chart(
     let log = |label: &str, format| Axis { label: label.to_owned(), format, scale: Scale::Log, ..Axis::default() };
     Chart {
         title: format!("{metric} against {}", growth.factor),
+        phase: metric.phase.clone(),
         caption: caption(source, growth, metric, &levels, &knees),
         x: log(&growth.factor, Format::Count),
         y: log("", unit),
@@ -367,14 +368,8 @@ fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[L
     if !ended.is_empty() {
         said.push(Said::of(&ended, "Crosses at the top are trials that did not finish."));
     }
-    for Level { variant, zeros, .. } in levels.iter().filter(|level| level.zeros > 0) {
-        let name = source.name(*variant);
-        let text = format!(
-            "Not drawn, since not above 0: {} of {name}; no power law is fitted.",
-            number::count(*zeros, "value")
-        );
-        said.push(Said::of(&[*variant], text));
-    }
+    let zeros = |level: &Level| not_above_zero(source, level.variant, (level.zeros, "; no power law is fitted"));
+    said.extend(levels.iter().filter_map(zeros));
     for series in &growth.series {
         if let Some(text) = growth.sentence(metric, series) {
             said.push(Said::of(&series.variants, text.replace('`', "") + "."));

@@ -20,6 +20,9 @@ const DECADES: u32 = 6;
 /// Values of `1 / (1 - q)` that have a mark.
 const MARKS: [f64; 8] = [1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 
+/// So many of them, from the second on, are in the table: 50 %, 90 %, 99 %, 99.9 % and 99.99 %.
+const NAMED: usize = 5;
+
 /// One curve: all trials of a variant pooled, which shows the shape of the distribution and is not a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
@@ -37,6 +40,8 @@ pub struct Curve {
     pub failed: u64,
     /// Nanoseconds at [`shares`], as far as there are ten operations beyond and no failure is reached.
     pub nanos: Vec<u64>,
+    /// The same at the percentiles that the table names.
+    pub named: [Option<u64>; NAMED],
 }
 
 /// The shares at which curves are given, rising from 0: `1 - 10^(-k/12)`.
@@ -79,7 +84,7 @@ pub fn curves(source: Source<'_>) -> Result<Vec<Curve>, Error> {
 }
 
 fn curve(variant: usize, phase: String, operation: String, kind: LatencyKind, recorder: &Recorder) -> Curve {
-    let readings = shares().into_iter().map(|q| percentile(recorder, q).measured().map(|n| *n as u64));
+    let at = |q| percentile(recorder, q).measured().map(|n| *n as u64);
     Curve {
         variant,
         phase,
@@ -87,7 +92,8 @@ fn curve(variant: usize, phase: String, operation: String, kind: LatencyKind, re
         kind,
         succeeded: recorder.succeeded(),
         failed: recorder.failed(),
-        nanos: readings.map_while(|n| n).collect(),
+        nanos: shares().into_iter().map_while(at).collect(),
+        named: std::array::from_fn(|nth| at(1.0 - 1.0 / MARKS[1 + nth])),
     }
 }
 
@@ -193,15 +199,12 @@ fn named(curves: &[Curve]) -> &'static str {
 }
 
 fn table(curves: &[Curve], several: bool) -> Table {
-    // Points of 50 %, 90 %, 99 %, 99.9 % and 99.99 %: the first at or above each.
-    let named = MARKS[1..6].iter().map(|beyond| (f64::from(PER_DECADE) * beyond.log10() - 1e-6).ceil() as usize);
-    let points: Vec<usize> = named.collect();
-    let names = MARKS[1..6].iter().map(|beyond| Format::Percentile.text(*beyond));
+    let names = MARKS[1..=NAMED].iter().map(|beyond| Format::Percentile.text(*beyond));
     let row = |curve: &Curve| {
-        let at = |point: &usize| curve.nanos.get(*point).map_or("-".to_owned(), |n| Format::Nanos.text(*n as f64));
+        let text = |nanos: &Option<u64>| nanos.map_or("-".to_owned(), |n| Format::Nanos.text(n as f64));
         let kind = several.then(|| called(curve.kind).to_owned());
         let cells = kind.into_iter().chain([curve.succeeded.to_string(), curve.failed.to_string()]);
-        Row::of(curve.variant, cells.chain(points.iter().map(at)))
+        Row::of(curve.variant, cells.chain(curve.named.iter().map(text)))
     };
     let start = several.then_some("Start");
     let heads = ["Variant"].into_iter().chain(start).chain(["Operations", "Failed"]).map(str::to_owned).chain(names);

@@ -196,6 +196,12 @@ fn left_out(source: Source<'_>, phase: &str, metric: Metric) -> Vec<Said> {
     source.variants().into_iter().filter_map(said).collect()
 }
 
+/// That so many values of a variant are not drawn on a logarithmic axis, and what else follows; nothing where there are none.
+fn not_above_zero(source: Source<'_>, variant: usize, (values, more): (usize, &str)) -> Option<Said> {
+    let (count, name) = (number::count(values, "value"), source.name(variant));
+    (values > 0).then(|| Said::of(&[variant], format!("Not drawn, since not above 0: {count} of {name}{more}.")))
+}
+
 /// The first of the metrics that get verdicts.
 fn primary(source: Source<'_>) -> Option<MetricName> {
     declared(&source.data.experiment).into_iter().next()
