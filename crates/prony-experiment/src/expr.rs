@@ -256,10 +256,10 @@ pub fn evaluate(expr: &Expr, lookup: &mut dyn FnMut(&MetricName) -> Reading<f64>
 }
 
 fn valued(expr: &Expr, lookup: &mut dyn FnMut(&MetricName) -> Reading<f64>) -> Reading<(f64, Dimension)> {
-    let (left, operator, right) = match expr {
+    let (left, operator, right, divisor) = match expr {
         Expr::Metric(name) => return lookup(name).map(|value| (value, Dimension::Unit(name.key.metric.unit()))),
         Expr::Number(number) => return Reading::Measured((*number, Dimension::Unit(Unit::Ratio))),
-        Expr::Binary(left, operator, right) => (valued(left, lookup), *operator, valued(right, lookup)),
+        Expr::Binary(left, operator, right) => (valued(left, lookup), *operator, valued(right, lookup), right),
     };
     let (left, right) = match left.and(right, |left, right| (left, right)) {
         Reading::Measured(sides) => sides,
@@ -273,10 +273,15 @@ fn valued(expr: &Expr, lookup: &mut dyn FnMut(&MetricName) -> Reading<f64>) -> R
         Operator::Add => left.0 + right.0,
         Operator::Sub => left.0 - right.0,
         Operator::Mul => left.0 * right.0,
-        Operator::Div if right.0 == 0.0 => return Reading::Missing(Why::Failed("division by zero".into())),
+        Operator::Div if right.0 == 0.0 => return Reading::Missing(is_zero(divisor)),
         Operator::Div => left.0 / right.0,
     };
     Reading::Measured((value * scale, dimension))
+}
+
+/// Why nothing is divided by it.
+fn is_zero(divisor: &Expr) -> Why {
+    Why::Failed(format!("`{}` is 0", print(divisor)).into())
 }
 
 /// The names of all metrics in the expression.
@@ -336,7 +341,7 @@ mod tests {
     #[test]
     fn what_is_missing_says_why() {
         assert_eq!(value("write.time + gone.time"), Reading::Missing(Why::NotReached));
-        assert_eq!(value("write.time / zero.time"), Reading::Missing(Why::Failed("division by zero".into())));
+        assert_eq!(value("write.time / zero.time"), Reading::Missing(Why::Failed("`zero.time` is 0".into())));
     }
 
     #[test]
@@ -399,7 +404,7 @@ mod tests {
         #[test]
         fn a_value_is_there_exactly_where_the_dimension_is(expr in exprs()) {
             let value = evaluate(&expr, &mut |_| Reading::Measured(3.0));
-            let by_zero = value == Reading::Missing(Why::Failed("division by zero".into()));
+            let by_zero = matches!(&value, Reading::Missing(Why::Failed(why)) if why.ends_with("` is 0"));
             prop_assert_eq!(dimension(&expr).is_ok(), value.measured().is_some() || (by_zero && dimension(&expr).is_ok()));
         }
 
