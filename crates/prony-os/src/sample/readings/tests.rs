@@ -248,6 +248,20 @@ fn group_cpu_takes_precedence_over_process_cpu() {
     is(&phase_readings(&begin, &end, &[], "worker"), "cpu", 30e6);
 }
 
+/// Replicas are in the group of their program, and not in its counters.
+#[test]
+fn what_a_group_counts_of_roles_that_are_left_out_is_not_lost() {
+    let (mut begin, mut end) = (snapshot(100, 10, vec![]), snapshot(300, 40, vec![]));
+    for (snapshot, total) in [(&mut begin, 0), (&mut end, 500)] {
+        let group = GroupCpu { total: ms(total), ..GroupCpu::default() };
+        snapshot.group = Reading::Measured(group);
+    }
+    let faults = |end: &Snapshot| get(&phase_readings(&begin, end, &[], ""), "faults.minor").measured().copied();
+    assert_eq!(faults(&end), None);
+    end.totals.insert("replica.1".to_owned(), Counters { cpu_user: ms(440), ..Counters::default() });
+    assert_eq!(faults(&end), Some(180.0));
+}
+
 /// 4.2 times less CPU time was read of a server whose children nobody waited for, and it was called cheaper.
 #[test]
 fn what_children_used_that_nobody_waits_for_is_counted_by_a_group_only() {
