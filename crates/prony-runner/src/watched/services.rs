@@ -187,6 +187,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_killed_or_failed_may_have_stored_a_part() {
+        let of = |status, killed| incomplete("db", Some(&end(status)), killed);
+        for status in [Status::Exited(0), Status::Exited(143), Status::Signalled(15)] {
+            assert_eq!(of(status, 0), None);
+            assert!(of(status, 1).unwrap().contains("left processes behind"));
+        }
+        assert!(of(Status::Exited(7), 0).unwrap().contains("exit code 7"));
+        assert!(of(Status::Signalled(11), 0).unwrap().contains("signal 11"));
+    }
+
+    #[test]
+    fn process_group_is_there_until_its_last_process_was_waited_for() {
+        use std::os::unix::process::CommandExt;
+        let mut child = std::process::Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        assert!(is_group_there(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_group_there(child.id()));
+    }
+
+    #[test]
     fn service_that_ended_by_itself_failed_even_with_exit_code_0() {
         let fault = Fault::ended("api", &end(Status::Exited(0)), &wrote("ready\n", "bye\n"));
         assert_eq!((fault.outcome, fault.at, fault.port_in_use), (Outcome::Failed { code: Some(0) }, ms(70), false));
