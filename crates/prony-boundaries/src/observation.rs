@@ -157,7 +157,8 @@ impl<'a> Observation<'a> {
     pub fn reported(&mut self, index: usize, at: Nanos, report: Box<PhaseReport>) {
         self.tracker.phases[index].report = Some(report);
         let change = self.tracker.ended(index, at);
-        // Reading everything takes long where there are many processes, which may become quiet meanwhile. The store is read with it.
+        // Reading everything takes long where there are many processes, which may become quiet meanwhile. The store is read with
+        // the snapshot.
         if self.settles(index + 1) {
             self.first_poll = Some((index + 1, monotonic(), TreeProbe::new(self.sampler, None).poll()));
         }
@@ -226,7 +227,11 @@ impl<'a> Observation<'a> {
             self.deadlines.begin(*index, limit, self.suspensions.running(monotonic()));
             if let Some(settle) = phase.action.settle() {
                 let mut tree = self.tree();
-                let first = self.first_poll.take_if(|(of, ..)| of == index).map(|(_, at, poll)| (at, poll));
+                let first = self.first_poll.take_if(|(of, ..)| of == index);
+                let first = first.zip(self.snapshots.last()).map(|((_, at, poll), read)| match self.store {
+                    Some(_) => (at, poll.with_store(read.disk.clone(), read.unwritten.clone())),
+                    None => (at, poll),
+                });
                 let first = first.unwrap_or_else(|| (monotonic(), tree.poll()));
                 self.settling.begin(*index, *settle, first);
                 self.polls_took += tree.store_took;

@@ -20,7 +20,7 @@ pub use prony_model::record::SettleResult;
 use prony_model::spec::{SettleSpec, Sign, Signs, not_settled};
 use prony_model::units::{Bytes, Nanos};
 
-use crate::cache;
+use crate::cache::{self, DiskUsage};
 use crate::clock::monotonic;
 use crate::sample::Sampler;
 
@@ -39,6 +39,15 @@ pub struct Activity {
     pub store: Reading<Bytes>,
     /// Dirty and writeback pages of the store's files.
     pub unwritten: Reading<Bytes>,
+}
+
+impl Activity {
+    /// The same with the size and the pages of the store as they were read right after this poll: a sign that the first poll
+    /// lacks would count as quiet in all of the first window.
+    #[must_use]
+    pub fn with_store(self, disk: Reading<DiskUsage>, unwritten: Reading<Bytes>) -> Self {
+        Self { store: disk.map(|usage| usage.blocks), unwritten, ..self }
+    }
 }
 
 /// The source of polls: a tree and its store, or a script in tests.

@@ -56,6 +56,19 @@ fn an_idle_tree_settles_at_once() {
     assert_eq!(result.watched, Nanos::from_secs(2));
 }
 
+/// Only the size of the store shows that it is not quiet, and the first poll did not read it.
+#[test]
+fn store_that_was_read_after_the_first_poll_is_in_the_first_window() {
+    let grown = |ms: u64| Activity { store: kb(10_000 + 100 * ms.min(3_000)), ..idle() };
+    let none = || Reading::Missing(Why::NotApplicable);
+    let unread = || Activity { store: none(), unwritten: none(), ..idle() };
+    let read = || {
+        unread().with_store(Reading::Measured(DiskUsage { blocks: Bytes::from_mib(10), ..DiskUsage::default() }), kb(0))
+    };
+    near(&found(|ms| if ms == 0 { read() } else { grown(ms) }), 3_000);
+    near(&found(|ms| if ms == 0 { unread() } else { grown(ms) }), 0);
+}
+
 #[test]
 fn a_burst_ends_when_it_ends() {
     let result = found(|ms| cpu(ms.min(4300)));

@@ -481,10 +481,10 @@ impl<'a> Services<'a> {
             if instance.end.is_none() {
                 process.signal(Signal::TERM.as_raw())?;
                 let until = Instant::now() + grace;
-                // The signal went to the process group, of which a server may need longer than the shell that started it.
+                // The signal went to the process group: a server may need longer to end than the shell that started it.
                 while Instant::now() < until {
                     if process.wait(Some(POLL_INTERVAL))?.is_some() {
-                        if grace < SET_UP_GRACE || !is_group_there(instance.started.pid) {
+                        if !is_group_there(instance.started.pid) {
                             break;
                         }
                         std::thread::sleep(POLL_INTERVAL);
@@ -498,10 +498,8 @@ impl<'a> Services<'a> {
                     Some(end) => end,
                     None => process.kill_tree()?,
                 };
-                let was_killed = end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until;
-                if was_killed {
-                    let role = &instance.share.role;
-                    let within = grace.as_secs();
+                if end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until {
+                    let (role, within) = (&instance.share.role, grace.as_secs());
                     let text = format!("service `{role}` did not end within {within} s after SIGTERM and was killed");
                     served.finished.problems.push(text);
                 }
