@@ -1,65 +1,54 @@
-// A small document API over PostgreSQL: documents as JSONB with an identifier, aliases and references to other documents, as the
-// Ed-Fi Meadowlark API stores them in MongoDB. An upsert is one transaction:
+// A small document API: documents with an identifier, aliases and references to other documents, as the Ed-Fi Meadowlark API stores
+// them in MongoDB. It stores them in PostgreSQL or in MongoDB, as the scheme of DATABASE_URL says. An upsert is one transaction:
 //
-//   1. BEGIN (REPEATABLE READ, in which a concurrent change is a conflict, as in a transaction of MongoDB)
+//   1. begin
 //   2. read the document of this identifier
 //   3. read the documents that it refers to: all must exist
 //   4. with the write lock: change them, so that nobody can remove them meanwhile
 //   5. insert or replace the document
-//   6. COMMIT
+//   6. commit
 //
-// A conflict ends the transaction, and the whole of it is tried again.
+// Each is one command, but that MongoDB needs none to begin. A conflict ends the transaction, and the whole of it is tried again.
 //
 // Environment: PORT, DATABASE_URL; POOL (connections to the database of each process, 10), PROCESSES (1),
 // LOCK (`on` or `off`), ATTEMPTS (12), PAUSE (before the next attempt at random up to so many ms, twice as many after each, 2),
-// INDEXES (names separated by commas; all of them by default).
+// INDEXES (of `uuid`, `references` and `aliases` those that the store has, separated by commas; all of them by default),
+// TRANSACTIONS (`on` or `off`, of MongoDB).
 "use strict";
 
 const cluster = require("node:cluster");
 const { randomUUID } = require("node:crypto");
-const { Pool } = require("pg");
 
 const number = (name, value) => Number(process.env[name] ?? value);
 const PROCESSES = number("PROCESSES", 1);
 const ATTEMPTS = number("ATTEMPTS", 12);
 const PAUSE = number("PAUSE", 2);
+const NAMES = ["uuid", "references", "aliases"];
 const LOCK = (process.env.LOCK ?? "on") === "on";
 
-const INDEXES = {
-  uuid: "CREATE INDEX documents_uuid ON documents (uuid)",
-  references: "CREATE INDEX documents_references ON documents USING gin (refs)",
-  aliases: "CREATE INDEX documents_aliases ON documents USING gin (aliases)",
-};
-
-const TABLE = `CREATE TABLE IF NOT EXISTS documents (
-  id text PRIMARY KEY, uuid uuid NOT NULL, aliases text[] NOT NULL, refs text[] NOT NULL,
-  body jsonb NOT NULL, locked bigint NOT NULL DEFAULT 0)`;
-
-// What this process has done: every statement that was sent, also one that failed.
+// What this process has done: every command that was sent, also one that failed.
 const counts = { db_statements_total: 0, db_conflicts_total: 0, db_retries_total: 0, db_given_up_total: 0 };
-
-// Conflicts that are worth another attempt: a concurrent change, a deadlock, and the same new identifier twice.
-const CONFLICTS = new Set(["40001", "40P01", "23505"]);
 
 class Refused extends Error {}
 
-function databases() {
-  return new Pool({ connectionString: process.env.DATABASE_URL, max: number("POOL", 10) });
+function open() {
+  const url = process.env.DATABASE_URL;
+  const kind = /^mongodb(\+srv)?:/.test(url) ? "./mongodb.js" : "./postgresql.js";
+  const sent = () => {
+    counts.db_statements_total += 1;
+  };
+  return require(kind).open({ url, pool: number("POOL", 10), sent, transactions: process.env.TRANSACTIONS !== "off" });
 }
 
-async function upsert(pool, document) {
-  const client = await pool.connect();
-  const run = (text, values) => {
-    counts.db_statements_total += 1;
-    return client.query(text, values);
-  };
+async function upsert(store, document) {
+  const session = await store.session();
   try {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await once(run, document);
+        return await once(session, document);
       } catch (error) {
-        await run("ROLLBACK");
-        if (!CONFLICTS.has(error.code)) throw error;
+        await session.rollback();
+        if (!store.isConflict(error)) throw error;
         counts.db_conflicts_total += 1;
         if (attempt === ATTEMPTS) {
           counts.db_given_up_total += 1;
@@ -70,25 +59,20 @@ async function upsert(pool, document) {
       }
     }
   } finally {
-    client.release();
+    await session.end();
   }
 }
 
-async function once(run, { id, references = [], ...body }) {
-  await run("BEGIN ISOLATION LEVEL REPEATABLE READ");
-  const known = (await run("SELECT uuid FROM documents WHERE id = $1", [id])).rows[0];
-  const found = await run("SELECT id FROM documents WHERE aliases && $1::text[]", [references]);
-  if (found.rowCount < new Set(references).size) throw new Refused("a referenced document does not exist");
-  if (LOCK && references.length > 0) {
-    await run("UPDATE documents SET locked = locked + 1 WHERE aliases && $1::text[]", [references]);
+async function once(session, { id, references = [], ...body }) {
+  await session.begin();
+  const known = await session.known(id);
+  if ((await session.count(references)) < new Set(references).size) {
+    throw new Refused("a referenced document does not exist");
   }
-  const uuid = known?.uuid ?? randomUUID();
-  await run(
-    `INSERT INTO documents (id, uuid, aliases, refs, body) VALUES ($1, $2, ARRAY[$1], $3, $4)
-     ON CONFLICT (id) DO UPDATE SET refs = excluded.refs, body = excluded.body`,
-    [id, uuid, references, body],
-  );
-  await run("COMMIT");
+  if (LOCK && references.length > 0) await session.lock(references);
+  const uuid = known ?? randomUUID();
+  await session.store(id, uuid, references, body);
+  await session.commit();
   return { uuid, isNew: known === undefined };
 }
 
@@ -108,25 +92,22 @@ function page(all) {
 }
 
 async function serve() {
-  const pool = databases();
+  const store = await open();
   const app = require("fastify")();
-  app.get("/health", async () => ((await pool.query("SELECT 1")).rowCount === 1 ? "ready" : "not ready"));
+  app.get("/health", async () => {
+    await store.ready();
+    return "ready";
+  });
   app.get("/metrics", async (_, reply) => reply.type("text/plain; version=0.0.4").send(page(await totals())));
-  app.get("/indexes", async () => {
-    const found = await pool.query("SELECT indexname FROM pg_indexes WHERE tablename = 'documents' ORDER BY 1");
-    return found.rows.map((row) => row.indexname);
-  });
-  app.get("/documents/:uuid", async (request, reply) => {
-    const found = await pool.query("SELECT id, body FROM documents WHERE uuid = $1", [request.params.uuid]);
-    return found.rows[0] ?? reply.code(404).send();
-  });
+  app.get("/indexes", () => store.indexes());
+  app.get("/documents/:uuid", async (request, reply) => (await store.byUuid(request.params.uuid)) ?? reply.code(404).send());
   app.post("/documents", async (request, reply) => {
     try {
-      const { uuid, isNew } = await upsert(pool, request.body);
+      const { uuid, isNew } = await upsert(store, request.body);
       return reply.code(isNew ? 201 : 200).header("location", `/documents/${uuid}`).send();
     } catch (error) {
       if (error instanceof Refused) return reply.code(409).send({ error: error.message });
-      if (CONFLICTS.has(error.code)) return reply.code(503).send({ error: "too many conflicts" });
+      if (store.isConflict(error)) return reply.code(503).send({ error: "too many conflicts" });
       throw error;
     }
   });
@@ -138,11 +119,12 @@ async function serve() {
 }
 
 async function prepare() {
-  const pool = databases();
-  await pool.query(TABLE);
-  const wanted = process.env.INDEXES === undefined ? Object.keys(INDEXES) : process.env.INDEXES.split(",").filter(Boolean);
-  for (const name of wanted) await pool.query(INDEXES[name].replace("INDEX", "INDEX IF NOT EXISTS"));
-  await pool.end();
+  const store = await open();
+  const wanted = process.env.INDEXES?.split(",").filter(Boolean) ?? NAMES;
+  const unknown = wanted.find((name) => !NAMES.includes(name));
+  if (unknown !== undefined) throw new Error(`INDEXES: ${unknown} is none of ${NAMES.join(", ")}`);
+  await store.prepare(wanted);
+  await store.end();
 }
 
 function lead() {

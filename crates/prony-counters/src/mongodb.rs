@@ -1,6 +1,7 @@
 //! `serverStatus` of MongoDB: one command by `OP_MSG`, whose answer is a document in BSON.
 //!
-//! The server counts the command of each reading itself. Those of earlier readings are subtracted, and so is the connection.
+//! The server counts the command of each reading itself. Those of earlier readings and of the login are subtracted, and so is the
+//! connection.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,7 +10,8 @@ use std::time::Instant;
 
 use prony_model::reading::Why;
 use prony_model::service::{MONGODB_ACTIVE, MONGODB_COMMANDS, MONGODB_CONNECTIONS, MONGODB_OPERATIONS};
-use prony_mongodb::{Address, bson};
+use prony_mongodb::bson::{self, Writer};
+use prony_mongodb::{Address, Credentials, Login};
 
 use crate::http::{connected, received};
 use crate::{DEADLINE, LONGEST, Numbers, Source, chosen, without};
@@ -45,7 +47,7 @@ const KINDS: usize = 6;
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Mongodb {
     /// Where the server is; or what is wrong with the address.
-    place: Result<String, &'static str>,
+    address: Result<Address, &'static str>,
     names: Vec<String>,
     open: Option<Open>,
     /// Connections that were made.
@@ -60,32 +62,49 @@ struct Open {
 
 impl Mongodb {
     pub(crate) fn new(address: &str, names: Vec<String>) -> Self {
-        let place = Address::parse(address).map(|address| address.place);
-        Self { place, names, open: None, connections: 0 }
+        Self { address: Address::parse(address), names, open: None, connections: 0 }
     }
 
     /// The answer, and the commands before it on its connection.
     fn status(&mut self) -> Result<(Vec<u8>, u32), String> {
-        let place = self.place.as_ref().map_err(|fault| (*fault).to_owned())?;
+        let address = self.address.as_ref().map_err(|fault| (*fault).to_owned())?;
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let stream = connected(place)?;
+                let stream = connected(&address.place)?;
                 self.connections += 1;
-                self.open.insert(Open { stream, commands: 0 })
+                let open = self.open.insert(Open { stream, commands: 0 });
+                address.login.as_ref().map_or(Ok(()), |login| open.log_in(login))?;
+                open
             }
         };
         let before = open.commands;
-        Ok((open.ask()?, before))
+        Ok((open.ask("admin", |command| command.int32("serverStatus", 1))?, before))
     }
 }
 
 impl Open {
-    fn ask(&mut self) -> Result<Vec<u8>, String> {
+    fn log_in(&mut self, of: &Credentials) -> Result<(), String> {
+        let answer = self.ask("admin", |command| {
+            command.int32("isMaster", 1);
+            prony_mongodb::ask_mechanisms(of, command);
+        })?;
+        let mut login = Login::begin(of, &answer)?;
+        loop {
+            let answer = self.ask(login.source(), |command| login.write(command))?;
+            is_ok(&answer).map_err(|why| format!("the login failed: {why}"))?;
+            if login.answered(&answer)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The answer to a command on a database.
+    fn ask(&mut self, database: &str, command: impl FnOnce(&mut Writer<'_>)) -> Result<Vec<u8>, String> {
         self.commands += 1;
-        let mut command = Vec::new();
-        prony_mongodb::message(&mut command, self.commands, "admin", |command| command.int32("serverStatus", 1));
-        self.stream.write_all(&command).map_err(|error| error.to_string())?;
+        let mut message = Vec::new();
+        prony_mongodb::message(&mut message, self.commands, database, command);
+        self.stream.write_all(&message).map_err(|error| error.to_string())?;
         let until = Instant::now() + DEADLINE;
         let mut answer: Vec<u8> = Vec::new();
         loop {
@@ -132,15 +151,18 @@ fn document(answer: &[u8]) -> Result<Option<&[u8]>, String> {
 
 /// The numbers of an answer, and the number of the server's process.
 fn fields(status: &[u8]) -> Result<(BTreeMap<String, f64>, f64), String> {
-    if bson::number(status, &["ok"]) != Some(1.0) {
-        let text = bson::text(status, "errmsg").unwrap_or("no reason is given");
-        return Err(format!("`serverStatus` failed: {text}"));
-    }
+    is_ok(status).map_err(|why| format!("`serverStatus` failed: {why}"))?;
     let of = |(name, path): &(&str, &[&str])| Some(((*name).to_owned(), bson::number(status, path)?));
     let mut values: BTreeMap<String, f64> = PLACES.iter().filter_map(of).collect();
     let kinds: Option<Vec<f64>> = PLACES[..KINDS].iter().map(|(name, _)| values.get(*name).copied()).collect();
     values.extend(kinds.map(|kinds| (MONGODB_OPERATIONS.to_owned(), kinds.iter().sum())));
     Ok((values, bson::number(status, &["pid"]).unwrap_or_default()))
+}
+
+/// The server's reason where it has refused a command.
+fn is_ok(answer: &[u8]) -> Result<(), &str> {
+    let is_ok = bson::number(answer, &["ok"]) == Some(1.0);
+    if is_ok { Ok(()) } else { Err(bson::text(answer, "errmsg").unwrap_or("no reason is given")) }
 }
 
 #[cfg(test)]

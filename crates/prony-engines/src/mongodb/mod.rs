@@ -65,7 +65,7 @@ impl Driver for Mongodb {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: "a server of MongoDB 3.6 or newer, without a login".to_owned(),
+            version: "a server of MongoDB 3.6 or newer".to_owned(),
             library: format!("prony-mongodb {}", env!("CARGO_PKG_VERSION")),
             capabilities: Capabilities {
                 batches: false,
@@ -281,13 +281,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn url_needs_its_scheme_and_no_login() {
+    fn url_needs_its_scheme_and_a_password() {
         let fault = |url: &str| {
             let spec = StoreSpec { url: Some(url.to_owned()), ..StoreSpec::of(ENGINE) };
             Mongodb::check(&spec).err().map(|faults| (faults[0].option.clone(), faults.len()))
         };
-        assert_eq!(fault("mongodb://127.0.0.1:27017/db"), None);
-        for url in ["127.0.0.1:27017", "mongodb://user:password@host"] {
+        for url in ["mongodb://127.0.0.1:27017/db", "mongodb://user:password@host/db?authSource=admin"] {
+            assert_eq!(fault(url), None);
+        }
+        for url in ["127.0.0.1:27017", "mongodb://user@host"] {
             assert_eq!(fault(url), Some((Some("url".to_owned()), 1)));
         }
     }

@@ -80,21 +80,10 @@ fn tcp(place: &str) -> Result<Host, String> {
     Ok(Host::Tcp(if name.is_empty() { "127.0.0.1".to_owned() } else { name.to_owned() }, port))
 }
 
-/// A part of a URL with its `%XX` replaced.
-fn decoded(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-        let (high, low) = (digit(rest.next()), digit(rest.next()));
-        let (high, low) = high.zip(low).ok_or("the URL has a `%` without two hexadecimal digits")?;
-        bytes.push((high * 16 + low) as u8);
-    }
-    String::from_utf8(bytes).map_err(|_| "the URL is not UTF-8".to_owned())
+/// A part of a URL without its percent-encoding.
+fn decoded(part: &str) -> Result<String, String> {
+    let decoded = percent_encoding::percent_decode_str(part).decode_utf8();
+    decoded.map(Into::into).map_err(|_| "the URL is not UTF-8".to_owned())
 }
 
 #[cfg(test)]
@@ -122,7 +111,7 @@ mod tests {
             ("postgresql://b/c", "names no user"),
             ("postgresql://a:secret@b:x/c", "`x` is no port"),
             ("postgresql://a:secret@b/c?sslmode=require", "`sslmode` is not supported"),
-            ("postgresql://a:secr%et@b/c", "hexadecimal"),
+            ("postgresql://a:secr%ff@b/c", "UTF-8"),
             ("postgresql://a@b/c?host", "has no value"),
         ] {
             let fault = Address::parse(url).unwrap_err();
