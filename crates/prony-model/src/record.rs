@@ -123,12 +123,22 @@ impl TrialRecord {
                 };
                 (error(Metric::CpuOver) + in_ticks, error(Metric::CpuUnder) + in_ticks)
             }
-            (Metric::Time | Metric::Wall, _) if name.instance.is_none() => {
+            (Metric::Time | Metric::Wall | Metric::Rate, _) if name.instance.is_none() => {
                 let of = |metric| self.figure(&of_phase(metric));
-                // What the program reports itself differs.
-                let is_of_boundaries = of(name.key.metric) == of(Metric::Wall);
+                // What the program reports itself differs, and so does a rate that does not follow from the time.
+                let time = if name.key.metric == Metric::Rate { Metric::Time } else { name.key.metric };
+                let is_of_boundaries = of(time) == of(Metric::Wall);
                 let late = if is_of_boundaries { error(Metric::TimeLag) } else { 0.0 };
-                (late, late)
+                match (name.key.metric, of(Metric::Rate), of(Metric::Operations), of(time)) {
+                    (Metric::Rate, Reading::Measured(rate), Reading::Measured(operations), Reading::Measured(time))
+                        if rate == operations * 1e9 / time =>
+                    {
+                        let at = |time: f64| if time > 0.0 { operations * 1e9 / time } else { f64::INFINITY };
+                        (rate - at(time + late), at(time - late) - rate)
+                    }
+                    (Metric::Rate, ..) => (0.0, 0.0),
+                    _ => (late, late),
+                }
             }
             _ => (0.0, 0.0),
         }

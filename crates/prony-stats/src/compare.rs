@@ -1,6 +1,8 @@
 //! Compares the variants of one run with their baselines: one verdict for each comparison, with one error rate for the
 //! whole family of comparisons.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, unless};
@@ -151,7 +153,7 @@ struct Evidence {
     side: f64,
     /// Blocks at that interim analysis.
     decided_at: u32,
-    /// The interval of the blocks in which all trials finished, the others lying on neither side; where one did not.
+    /// The p-value and the side of the blocks in which all trials finished, the others lying on neither side; where one did not.
     of_finished: Option<(f64, f64)>,
 }
 
@@ -164,7 +166,7 @@ impl Evidence {
         }
         let finished = contrast.blocks.iter().filter_map(|block| block.bracket_of_finished(contrast.better)).collect();
         let finished = Self::of_brackets(contrast, finished, each);
-        Self { of_finished: Some(finished.interval), ..whole }
+        Self { of_finished: Some((finished.sequential_p, finished.side)), ..whole }
     }
 
     fn of_brackets(contrast: &Contrast, brackets: Vec<Bracketed>, each: f64) -> Self {
@@ -199,13 +201,12 @@ impl Evidence {
     }
 
     /// Why a difference that an earlier interim analysis found is not claimed: over all blocks together it has the
-    /// other direction. The variants then differ in different ways over the run, so that no single ratio describes
+    /// other direction, or there is none. The variants then differ in different ways over the run, so that no single ratio describes
     /// them.
     fn contradiction(&self) -> Option<Why> {
-        let contradicts = self.test.middle().is_some_and(|middle| middle * self.side < 0.0);
+        let contradicts = self.side != 0.0 && self.test.middle().is_some_and(|middle| middle * self.side <= 0.0);
         let (first, all) = (self.decided_at, self.at);
-        let text =
-            || format!("the first {first} blocks differ in one direction, but all {all} blocks together in the other");
+        let text = || format!("the first {first} blocks differ in one direction, but all {all} blocks together do not");
         contradicts.then(|| Why::Failed(text().into()))
     }
 
@@ -233,7 +234,12 @@ impl Evidence {
             self.sequential_p = p;
             (self.side, self.decided_at) = (test.side(equal), test.blocks());
         }
-        self.half_width = test.estimate().map(|e| (now.1 - e).max(e - now.0)).filter(|w| w.is_finite());
+        let half_width = |estimate: f64| match (now.1 - estimate).max(estimate - now.0) {
+            // Most values are equal, and the others may lie anywhere.
+            0.0 => test.range(),
+            half_width => half_width,
+        };
+        self.half_width = test.estimate().map(half_width).filter(|w| w.is_finite());
         (self.at, self.spent, self.test) = (test.blocks(), spent, test);
     }
 
@@ -250,7 +256,10 @@ impl Evidence {
             .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))
             .or_else(|| contradiction.map(|why| Verdict::CantTell { more_blocks: Reading::Missing(why) }))
-            .or_else(|| self.verdict(contrast, interval, differs, family.margin))
+            .or_else(|| {
+                let verdict = self.verdict(contrast, interval, differs, family.margin)?;
+                self.by_finished(verdict, [variant, baseline], family.alpha / p_adjusted)
+            })
             .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family, open) });
         let (ratio, interval) = contrast.figures(&self.test, interval);
         let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(contrast)) };
@@ -297,7 +306,6 @@ impl Evidence {
         let blind = self.smallest_effect(contrast).measured().is_none_or(|effect| *effect > margin);
         match judge(interval, differs, margin).filter(|_| self.at > 0)? {
             Verdict::NoDifference if blind => None,
-            verdict if verdict.is_difference() => Some(self.by_finished(verdict)),
             verdict => Some(verdict),
         }
     }
@@ -357,12 +365,18 @@ impl Evidence {
         at.map_or_else(|| Reading::Missing(never()), |at| Reading::Measured(at - have))
     }
 
-    /// If a difference rests on trials that did not finish, what differs is how often trials finish, not the metric.
-    fn by_finished(&self, verdict: Verdict) -> Verdict {
-        match self.of_finished {
-            Some((low, _)) if self.side > 0.0 && low < 0.0 => Verdict::FinishesLessOften,
-            Some((_, high)) if self.side < 0.0 && high > 0.0 => Verdict::FinishesMoreOften,
-            _ => verdict,
+    /// If a difference rests on trials that did not finish, what differs is how often trials finish, not the metric; nothing is
+    /// claimed where that does not differ in the same direction. The blocks in which all finished are judged at the level at
+    /// which the whole differs: its p-value may be larger by the factor `room`.
+    fn by_finished(&self, verdict: Verdict, [variant, baseline]: [Counts; 2], room: f64) -> Option<Verdict> {
+        let Some((p, side)) = self.of_finished.filter(|_| verdict.is_difference()) else { return Some(verdict) };
+        if side == self.side && p <= self.sequential_p * room {
+            return Some(verdict);
+        }
+        match variant.share().total_cmp(&baseline.share()) {
+            Ordering::Less if self.side > 0.0 => Some(Verdict::FinishesLessOften),
+            Ordering::Greater if self.side < 0.0 => Some(Verdict::FinishesMoreOften),
+            _ => None,
         }
     }
 
@@ -414,6 +428,15 @@ impl Evidence {
             notes.push(format!(
                 "{} of {counted} blocks lie after the last interim analysis and do not count",
                 counted - self.at as usize
+            ));
+        }
+        let equal = contrast.equal(&self.test);
+        let (above, below) = self.test.counts(equal);
+        if self.at > 0 && self.interval == (equal, equal) && above + below > 0 {
+            notes.push(format!(
+                "values repeat: of {} the variant lies above its baseline in {above} and below in {below}, and in the others they are \
+                 equal, so that the median ratio says nothing of these",
+                count(self.at, "block")
             ));
         }
         if contrast.blocks.iter().any(|block| block.baseline_twice().is_none()) {

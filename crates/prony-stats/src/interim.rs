@@ -45,7 +45,8 @@ enum Closing {
 
 impl InterimAnalyses {
     /// Interim analyses for a run of `min` to `max` blocks: the last at `max`, each before it at about 1/1.7 of the next, the
-    /// first at `min` or 6, whichever is more. Empty where `max` is below 6: then there is no verdict.
+    /// first at `min` or 6, whichever is more. Where `max` is less than 1.3 times that, it is the only one: blocks that run must
+    /// count. Empty where `max` is below 6: then there is no verdict.
     pub fn new(min: u32, max: u32) -> Self {
         let first = min.max(MIN_BLOCKS);
         let mut at = Vec::new();
@@ -55,7 +56,7 @@ impl InterimAnalyses {
             next = (f64::from(next) / STEP).round() as u32;
         }
         if max >= MIN_BLOCKS {
-            at.push(first.min(max));
+            at.push(if at.is_empty() { max } else { first });
         }
         at.reverse();
         Self { at, closing: None }
@@ -141,7 +142,8 @@ mod tests {
     fn interim_analyses_of_the_default_plans() {
         assert_eq!(InterimAnalyses::new(6, 30).at(), [6, 11, 18, 30]);
         assert_eq!(InterimAnalyses::new(10, 10).at(), [10]);
-        assert_eq!(InterimAnalyses::new(6, 7).at(), [6]);
+        // Otherwise blocks would run that count in no analysis.
+        assert_eq!((InterimAnalyses::new(6, 7).at(), InterimAnalyses::new(20, 26).at()), (&[7][..], &[26][..]));
         assert_eq!(InterimAnalyses::new(1, 5).at(), [0u32; 0]);
         assert_eq!(InterimAnalyses::new(2, 6).at(), [6]);
     }
@@ -194,7 +196,7 @@ mod tests {
             }
             prop_assert!(analyses.at().windows(2).all(|pair| pair[0] < pair[1]));
             prop_assert!(analyses.at()[0] >= min.max(MIN_BLOCKS).min(max));
-            prop_assert!(*analyses.at().last().unwrap() <= max);
+            prop_assert_eq!(*analyses.at().last().unwrap(), max);
             let spent: f64 = analyses.reached(max).map(|(_, share)| share).sum();
             prop_assert!((spent - 1.0).abs() < 1e-12);
             prop_assert!(analyses.reached(analyses.at()[0] - 1).next().is_none());

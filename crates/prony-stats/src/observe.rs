@@ -117,6 +117,11 @@ impl Counts {
         })
     }
 
+    /// The share that finished; 0 without trials.
+    pub(crate) fn share(self) -> f64 {
+        f64::from(self.finished) / f64::from(self.trials.max(1))
+    }
+
     /// The exact interval for the share that finishes.
     pub fn interval(self, level: f64) -> (f64, f64) {
         binomial_interval(self.finished, self.trials, level)

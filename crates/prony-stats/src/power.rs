@@ -27,10 +27,13 @@ fn caution(blocks: u32) -> f64 {
 
 /// The least number of blocks above `low`, up to `most`, that is enough: doubled until it is, then halved between.
 pub(crate) fn least_blocks(low: u32, most: u32, mut enough: impl FnMut(u32) -> bool) -> Option<u32> {
-    let (mut low, mut high) = (low, low + 1);
+    let (mut low, mut high) = (low, (low + 1).min(most));
     while !enough(high) {
+        if high >= most {
+            return None;
+        }
         low = high;
-        high = high.checked_mul(2).filter(|n| *n <= most)?;
+        high = high.saturating_mul(2).min(most);
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -94,6 +97,18 @@ mod tests {
         assert!(blocks(0.05, 0.05, 20) > blocks(0.05, 0.05, 1));
         assert_eq!(blocks(9.0, 0.01, 1), 6);
         assert_eq!(blocks_for_effect(1e-6, 1.0, 1, 0.05), None);
+    }
+
+    #[test]
+    fn least_number_of_blocks_is_found_wherever_it_lies() {
+        for least in [32, 33, 124, 136, 199, 200] {
+            assert_eq!(least_blocks(31, 200, |blocks| blocks >= least), Some(least));
+        }
+        assert_eq!(least_blocks(31, 200, |_| false), None);
+        assert_eq!(
+            (least_blocks(110, 220, |blocks| blocks >= 112), least_blocks(200, 200, |_| true)),
+            (Some(112), Some(200))
+        );
     }
 
     #[test]

@@ -87,6 +87,12 @@ impl Ends {
         (above as u32, below as u32)
     }
 
+    /// Blocks above `theta`, and those below it or at it: what speaks against the claim that the variant lies above.
+    fn above(&self, theta: f64) -> (u32, u32) {
+        let at_or_below = self.highs.partition_point(|high| *high <= theta);
+        (self.counts(theta).0, at_or_below as u32)
+    }
+
     fn mirrored(&self) -> Self {
         let flip = |values: &[f64]| values.iter().rev().map(|v| -v).collect();
         Self { lows: flip(&self.highs), highs: flip(&self.lows) }
@@ -166,9 +172,10 @@ impl SignTest {
     }
 
     /// One-sided p-values of "the median log-ratio is `theta`": against one above it, and against one below it. What the
-    /// true values would give is never larger, since the tail falls as the counted values rise.
+    /// true values would give is never larger, since the tail falls as the counted values rise. Blocks at `theta` itself, as
+    /// values that repeat give, speak against both: otherwise a few others would show a difference where most show none.
     fn tails(&self, theta: f64) -> (f64, f64) {
-        let ((above, not_above), (not_below, below)) = (self.least.counts(theta), self.most.counts(theta));
+        let ((above, not_above), (below, not_below)) = (self.least.above(theta), self.most.mirrored().above(-theta));
         let n = self.blocks();
         let beyond = |all: bool, gap: &dyn Fn() -> f64| match all && n >= 2 && self.unimodal {
             true => beyond_the_range(gap(), self.range(), n),
@@ -204,7 +211,7 @@ impl SignTest {
     }
 
     /// How far the blocks reach at most.
-    fn range(&self) -> f64 {
+    pub(crate) fn range(&self) -> f64 {
         match (self.least.lows.first(), self.most.highs.last()) {
             (Some(low), Some(high)) => high - low,
             _ => 0.0,
@@ -545,6 +552,18 @@ mod tests {
             prop_assert!(low <= high);
             let excluded = low > 0.0 || high < 0.0;
             prop_assert_eq!(excluded, test.p(0.0) <= alpha * (1.0 + 1e-12), "p {} of {}", test.p(0.0), alpha);
+        }
+
+        /// Of values that repeat, many lie exactly at 0.
+        #[test]
+        fn p_and_interval_agree_on_values_that_repeat(
+            values in prop::collection::vec((0..3u32, 0..3u32, 0..3u32), 2..30), alpha in 0.0005..0.2f64,
+        ) {
+            let of = |(variant, one, other): &(u32, u32, u32)| Bracket::of((*variant).into(), &[(*one).into(), (*other).into()]);
+            let test = SignTest::by_counts(&values.iter().map(of).collect::<Vec<_>>());
+            let (low, high) = test.interval(alpha);
+            let excluded = low > 0.0 || high < 0.0;
+            prop_assert_eq!(excluded, test.p(0.0) <= alpha * (1.0 + 1e-12), "p {} of {}, {} to {}", test.p(0.0), alpha, low, high);
         }
 
         #[test]

@@ -26,7 +26,8 @@ const NAMED: usize = 4;
 
 /// Why no metric of two variants is compared.
 pub(crate) fn in_all(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
-    left_behind(baseline, variant).or_else(|| changed(baseline, variant)).or_else(|| other_exits(baseline, variant))
+    let ended = || left_behind(baseline, variant).or_else(|| heap_aborts(baseline, variant));
+    ended().or_else(|| changed(baseline, variant)).or_else(|| other_exits(baseline, variant))
 }
 
 /// Exit codes that a shell gives for a command that it did not find or could not execute.
@@ -105,6 +106,23 @@ fn repeated(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &s
             times(ours),
             baseline.name,
             times(theirs),
+            variant.name
+        )
+    })
+}
+
+/// Processes or threads of one variant ended at their heap limit, and its program went on without what they had to do.
+fn heap_aborts(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
+    let aborts = |trial: &TrialRecord| trial.conditions.probe.as_ref().is_some_and(|p| !p.heap_aborts.is_empty());
+    let aborted = |trial: &TrialRecord| f64::from(aborts(trial));
+    let [ours, theirs] = [baseline, variant].map(|all| mean(all, aborted));
+    ((ours - theirs).abs() > ENDED).then(|| {
+        format!(
+            "processes or threads ended at their heap limit in {} of the trials of `{}`, and in {} of those of `{}`, and the \
+             program went on: the work of these is missing",
+            percent(ours),
+            baseline.name,
+            percent(theirs),
             variant.name
         )
     })

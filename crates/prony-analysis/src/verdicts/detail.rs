@@ -50,7 +50,8 @@ impl Detail {
         let is_of_values = !matches!(comparison.verdict, Verdict::DoesNotFinish | Verdict::FinishesLessOften);
         let aa = comparison.aa.measured().filter(|_| is_of_values).map(|aa| {
             // Below that number of blocks no interval is shown.
-            let expected = match (comparison.complete < MIN_BLOCKS, includes_one(aa)) {
+            let without_interval = comparison.complete < MIN_BLOCKS || says_nothing(aa.interval);
+            let expected = match (without_interval, includes_one(aa)) {
                 (true, _) => "",
                 (false, true) => ", as it should",
                 (false, false) => BY_CHANCE,
@@ -178,6 +179,10 @@ fn includes_one(found: &Estimate) -> bool {
     low <= 1.0 && high.is_none_or(|high| high >= 1.0)
 }
 
+const fn says_nothing(interval: RatioInterval) -> bool {
+    interval.low <= 0.0 && interval.high.is_none()
+}
+
 const LEVEL: &str = "95 % interval: ";
 
 /// `ratio 0.984 (95 % interval: 0.957 to 1.001), which includes 1`. Of fewer blocks than a verdict needs no interval is
@@ -185,7 +190,6 @@ const LEVEL: &str = "95 % interval: ";
 ///
 /// In the `form` of a claim: `2.20 times faster (95 % interval: 1.91 to 2.43), which excludes 1`.
 fn with_one(found: &Estimate, blocks: u32, level: &str, form: Option<Form>) -> String {
-    let RatioInterval { low, high } = found.interval;
     let in_form =
         |interval, level| form.and_then(|form| Some((form.text(found.ratio, interval, level)?, form.equal())));
     let text =
@@ -194,7 +198,7 @@ fn with_one(found: &Estimate, blocks: u32, level: &str, form: Option<Form>) -> S
     if blocks < MIN_BLOCKS {
         return without(&format!("{} are too few, a verdict needs {MIN_BLOCKS}", count(blocks, "block")));
     }
-    if low <= 0.0 && high.is_none() {
+    if says_nothing(found.interval) {
         return without("the blocks are too few, or a trial did not finish in too many");
     }
     let (text, equal) = text(Some(found.interval), level);

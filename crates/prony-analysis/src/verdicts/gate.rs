@@ -29,10 +29,15 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The share as the logarithm of a ratio of cost, for [`new_run_until`].
+    /// The ratio to the baseline from which on the gate fails.
+    fn limit(&self) -> f64 {
+        if self.is_of_less() { 1.0 - self.share } else { 1.0 + self.share }
+    }
+
+    /// That as the logarithm of a ratio of cost, for [`new_run_until`].
     fn bound(&self) -> f64 {
-        let bound = self.share.ln_1p();
-        if self.metric.key.metric.better() == Better::Neither && self.is_of_less() { -bound } else { bound }
+        let bound = self.limit().ln();
+        if self.metric.key.metric.better() == Better::Higher { -bound } else { bound }
     }
 
     /// Whether more blocks could let it fail or pass: none of its comparisons fails, and one is not decided.
@@ -64,6 +69,16 @@ pub enum GateError {
     /// The share is wrong.
     #[error(transparent)]
     Share(#[from] QuantityError),
+    /// Nothing falls by so much.
+    #[error("`{metric}` cannot be {word} by {share}, which leaves nothing of it; write a share below 100 %")]
+    Nothing {
+        /// The metric.
+        metric: String,
+        /// The direction.
+        word: &'static str,
+        /// The share as written.
+        share: String,
+    },
     /// The word is not the one for this metric.
     #[error("a worse `{metric}` is called `{worse}`, not `{word}`; write `{metric} {worse} {share}`")]
     Word {
@@ -101,11 +116,18 @@ impl FromStr for Gate {
         };
         let (better, worse) = directions(metric.key.metric);
         let either = metric.key.metric.better() == Better::Neither;
-        match word.trim() {
-            word if word == worse => Ok(Self { metric, word: worse, share }),
-            word if either && word == better => Ok(Self { metric, word: better, share }),
-            word => Err(GateError::Word { metric: metric.to_string(), word: word.to_owned(), worse, share: written }),
+        let gate = match word.trim() {
+            word if word == worse => Self { metric, word: worse, share },
+            word if either && word == better => Self { metric, word: better, share },
+            word => {
+                let (metric, word) = (metric.to_string(), word.to_owned());
+                return Err(GateError::Word { metric, word, worse, share: written });
+            }
+        };
+        if gate.limit() <= 0.0 {
+            return Err(GateError::Nothing { metric: gate.metric.to_string(), word: gate.word, share: written });
         }
+        Ok(gate)
     }
 }
 
@@ -284,19 +306,14 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
             _ => Answer::Unsure,
         };
     };
-    // The least and the most by which it can be further away than its baseline, as factors of the asked direction.
-    let (least, most) = if gate.is_of_less() {
-        (interval.high.map_or(0.0, |high| 1.0 / high), Some(interval.low).filter(|low| *low > 0.0).map(|low| 1.0 / low))
-    } else {
-        (interval.low, interval.high)
-    };
-    let bound = 1.0 + gate.share;
-    if least > bound {
-        Answer::Fails
-    } else if most.is_some_and(|most| most <= bound) {
-        Answer::Passes
-    } else {
-        Answer::Unsure
+    let (low, high, limit) = (interval.low, interval.high.unwrap_or(f64::INFINITY), gate.limit());
+    let (fails, passes) = if gate.is_of_less() { (high < limit, low >= limit) } else { (low > limit, high <= limit) };
+    // Of values that repeat, an interval of no width leaves out those that differ.
+    let covers = low < high || line.comparison.smallest_effect.measured().is_some_and(|effect| *effect <= gate.share);
+    match (fails, passes && covers) {
+        (true, _) => Answer::Fails,
+        (_, true) => Answer::Passes,
+        _ => Answer::Unsure,
     }
 }
 
@@ -369,5 +386,10 @@ mod tests {
         assert!(error("write.time slower").starts_with("`write.time slower` is not a condition; "));
         assert!(error("write.tiem slower 5%").contains("did you mean `write.time`?"));
         assert!(error("write.time slower five").contains("five"));
+        assert_eq!(
+            error("write.rate slower 100%"),
+            "`write.rate` cannot be slower by 100%, which leaves nothing of it; write a share below 100 %"
+        );
+        assert!("write.time slower 100%".parse::<Gate>().is_ok() && "write.rate slower 99%".parse::<Gate>().is_ok());
     }
 }

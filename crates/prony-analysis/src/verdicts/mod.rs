@@ -63,6 +63,8 @@ pub struct Line {
     pub undisturbed: Option<Undisturbed>,
     /// The run that could decide it, where it is not decided.
     pub new_run: Option<NewRun>,
+    /// Whether its plan has blocks enough for a verdict.
+    pub is_able: bool,
 }
 
 /// A comparison without the blocks in which a trial was disturbed (METHOD 4.10).
@@ -102,9 +104,11 @@ pub struct Beside {
 }
 
 impl Verdicts {
-    /// Whether every comparison is decided, so that more blocks cannot change any of them.
+    /// Whether every comparison is decided, so that more blocks cannot change any of them. One whose plan has no analysis never
+    /// is, however many blocks the others have.
     pub fn are_final(&self) -> bool {
-        !self.lines.is_empty() && self.lines.iter().all(|line| line.comparison.verdict.is_final())
+        let mut judged = self.lines.iter().filter(|line| line.is_able).peekable();
+        judged.peek().is_some() && judged.all(|line| line.comparison.verdict.is_final())
     }
 }
 
@@ -348,7 +352,7 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
         able.iter().filter_map(|able| if *able { with.next() } else { without.next() }).collect();
     let disturbed = disturbances::disturbed(&data.trials.iter().collect::<Vec<_>>());
     let per_block = new_run::time_per_block(&data.trials);
-    let line = |(pair, comparison): (Pair, Comparison)| {
+    let line = |((pair, comparison), is_able): ((Pair, Comparison), bool)| {
         // What is not compared has no ratio, also without some of its blocks.
         let is_refused = matches!(comparison.verdict, Verdict::Refused { .. });
         let undisturbed = if is_refused { None } else { index.without(&pair, &disturbed) };
@@ -358,7 +362,7 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
             sentence += &unequal_durability(data, &pair);
         }
         let detail = Detail::of(&pair, &comparison, undisturbed.as_ref());
-        Line { pair, comparison, sentence, detail, undisturbed, new_run }
+        Line { pair, comparison, sentence, detail, undisturbed, new_run, is_able }
     };
-    pairs.into_iter().zip(comparisons).map(line).collect()
+    pairs.into_iter().zip(comparisons).zip(able).map(line).collect()
 }

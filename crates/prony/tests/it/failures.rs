@@ -374,10 +374,11 @@ fn gate_fails_for_a_slower_variant_though_a_trial_of_the_baseline_failed() {
 #[test]
 fn gate_fails_where_the_variant_uses_what_the_baseline_does_not() {
     let experiment = edited(&two(12), |json| json["compare"]["primary"] = json!("run.fsyncs"));
-    let of = |variant: f64, baseline: f64| {
+    let in_each = |variant: f64, baseline: f64, every: u32| {
         let records = trials(&experiment, 12, |t| {
             ended(t, &experiment, Outcome::Ok, Reached::SubjectEnd, 1.0);
-            let fsyncs = if t.trial.variant == 1 { variant } else { baseline };
+            let differs = t.trial.variant == 1 && t.trial.block % every == 0;
+            let fsyncs = if differs { variant } else { baseline };
             let readings = t.phases[0].readings.entry(String::new()).or_default();
             readings.insert(key("fsyncs"), Reading::Measured(fsyncs));
         });
@@ -385,10 +386,16 @@ fn gate_fails_where_the_variant_uses_what_the_baseline_does_not() {
         let gate: Gate = "run.fsyncs more 5%".parse().unwrap();
         Verdicted::of(&gate, &verdicts::of(&all).lines, &all.trials)
     };
+    let of = |variant, baseline| in_each(variant, baseline, 1);
     let fails = of(301.0, 0.0);
     assert_eq!(fails.answer(), Answer::Fails, "{fails}");
     let passes = of(0.0, 301.0);
     assert_eq!(passes.answer(), Answer::Passes, "{passes}");
+    // In a third of the trials, which the median does not show.
+    for baseline in [0.0, 100.0] {
+        let unsure = in_each(301.0, baseline, 3);
+        assert_eq!(unsure.answer(), Answer::Unsure, "{unsure}");
+    }
 }
 
 /// Ten times as many operations failed a gate that was written against a loss of them, and no gate could be written for one.
@@ -410,6 +417,9 @@ fn gate_on_a_metric_that_is_neither_better_nor_worse_judges_the_direction_that_i
     assert_eq!([of(fewer, 50.0, 500.0), of(fewer, 500.0, 50.0)], [Answer::Fails, Answer::Passes]);
     assert_eq!([of(more, 50.0, 500.0), of(more, 500.0, 50.0)], [Answer::Passes, Answer::Fails]);
     assert_eq!([of(fewer, 0.0, 500.0), of(fewer, 500.0, 0.0)], [Answer::Fails, Answer::Passes]);
+    // The share is one of the baseline's value: 38 % fewer are not more than 50 %.
+    let shares = ["run.operations fewer 50%", "run.operations fewer 35%"].map(|condition| of(condition, 310.0, 500.0));
+    assert_eq!(shares, [Answer::Passes, Answer::Fails]);
 }
 
 /// Half of the trials crash, and of the others the figure is missing: they were left out of the counts, which then said "0 of

@@ -131,6 +131,27 @@ fn values_are_known_as_exactly_as_their_clocks() {
     assert_eq!((uncertainty("a.replica.1.cpu"), uncertainty("a.site.cpu")), ((4e6, 8e6), (4e6, 8e6)));
 }
 
+/// The time was can't tell, and the rate that follows from it 7.7 % lower.
+#[test]
+fn rate_is_known_as_exactly_as_the_time_that_it_follows_from() {
+    let mut record = record(Outcome::Ok, EffectiveProgram::default());
+    let mut uncertainty = |rate: f64, time: f64| {
+        let set = |(metric, number)| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(number));
+        let all = [
+            (Metric::Wall, 50e6),
+            (Metric::Time, time),
+            (Metric::Operations, 1000.0),
+            (Metric::Rate, rate),
+            (Metric::TimeLag, 10e6),
+        ];
+        record.phases[0].readings.insert(String::new(), all.map(set).into());
+        record.uncertainty(&"a.rate".parse().unwrap())
+    };
+    assert_eq!(uncertainty(20_000.0, 50e6), (20_000.0 - 1e12 / 60e6, 1e12 / 40e6 - 20_000.0));
+    // Reported by the program: the rate, or the time that it follows from.
+    assert_eq!((uncertainty(25_000.0, 50e6), uncertainty(25_000.0, 40e6)), ((0.0, 0.0), (0.0, 0.0)));
+}
+
 #[test]
 fn counters_that_were_read_late_are_named() {
     let mut record = record(Outcome::Ok, EffectiveProgram::default());

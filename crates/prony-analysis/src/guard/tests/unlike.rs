@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use prony_model::random::Stream;
 use prony_model::record::effective::{EffectiveServices, Replica, ReplicaEnd, Replicas};
-use prony_model::record::{Effective, EffectiveProgram, MetricKeyText, Status};
+use prony_model::record::probe::HeapAbort;
+use prony_model::record::{Effective, EffectiveProgram, MetricKeyText, ProbeReport, Status};
 
 use super::super::unlike;
 use super::*;
@@ -47,6 +48,31 @@ fn programs_that_leave_processes_behind_are_not_compared() {
     assert!(found.contains("none of the trials") || found.contains("0.0 % of the trials of `x`"), "{found}");
     assert_eq!(why(&spec("lmdb"), &[left(2)], &[left(1)]), None);
     assert_eq!(why(&spec("lmdb"), &[left(0), left(0)], &[left(0), left(1)]), None, "now and then");
+}
+
+/// Workers of one variant ended at their heap limit, and it took 40 % less time.
+#[test]
+fn programs_that_go_on_without_aborted_processes_are_not_compared() {
+    let aborted = |how_many: usize| {
+        let missing = || Reading::Missing(Why::NotApplicable);
+        let abort = HeapAbort {
+            pid: 1,
+            thread: 1,
+            at: Nanos::ZERO,
+            what: "heap out of memory".into(),
+            used: missing(),
+            total: missing(),
+            limit: missing(),
+            external: missing(),
+        };
+        let probe = ProbeReport { heap_aborts: vec![abort; how_many], ..Default::default() };
+        let mut trial = ran(EffectiveProgram::default());
+        trial.conditions.probe = Some(probe);
+        trial
+    };
+    let found = why(&spec("lmdb"), &[aborted(0)], &[aborted(2)]).unwrap();
+    assert!(found.contains("ended at their heap limit in") && found.contains("100 % of those of `y`"), "{found}");
+    assert_eq!(why(&spec("lmdb"), &[aborted(1)], &[aborted(2)]), None);
 }
 
 /// Phases that begin and end at these times, and what a trial with them ran.

@@ -1,0 +1,65 @@
+//! Tests of verdicts on variants that differ in a part of the blocks only.
+
+use super::*;
+
+/// In 8 of 30 blocks 50 requests of the variant timed out, in the others none did, as none of the baseline's: that was *differs, but by
+/// less than the margin*.
+#[test]
+fn values_that_repeat_show_nothing_of_those_that_do_not() {
+    let timeouts = |many: f64, often: u32| -> Comparison {
+        let of = |i: u32| if i * 7 % 30 < often { many } else { 100.0 };
+        let block = |i| Block::pair(Observation::Value(of(i)), &[Observation::Value(100.0); 2]);
+        one_comparison((0..30).map(block).collect())
+    };
+    let c = timeouts(150.0, 8);
+    assert!(matches!(c.verdict, Verdict::CantTell { .. }), "{c:?}");
+    assert!(c.p_adjusted.measured().unwrap() > &0.05 && c.smallest_effect.measured().unwrap() > &0.5, "{c:?}");
+    assert!(c.notes[0].contains("above its baseline in 8 and below in 0"), "{c:?}");
+    // All of them within the margin.
+    assert_eq!(timeouts(100.5, 8).verdict, Verdict::NoDifference);
+    let equal = timeouts(100.0, 30);
+    assert_eq!(
+        (&equal.verdict, equal.smallest_effect, equal.notes.len()),
+        (&Verdict::NoDifference, Reading::Measured(0.0), 0)
+    );
+    assert!(timeouts(150.0, 28).verdict.is_worse());
+    // Six at the begin differ, which the first analysis takes for all; then none does.
+    let late =
+        |i: u32| Block::pair(Observation::Value(if i < 6 { 150.0 } else { 100.0 }), &[Observation::Value(100.0); 2]);
+    let c = one_comparison((0..30).map(late).collect());
+    assert!(matches!(c.verdict, Verdict::CantTell { .. }), "{c:?}");
+}
+
+/// A variant of which all trials finished, and one of 60 of its baseline's did not, "finished less often".
+#[test]
+fn variants_finish_less_often_only_if_they_do() {
+    let blocks = |above: u32, below: u32, unfinished: u32, of_variant: bool| -> Vec<Block> {
+        let value = |i: u32| match i {
+            i if i < above => 120.0,
+            i if i < above + below => 80.0,
+            _ => 100.0,
+        };
+        let baselines = [99.0, 101.0].map(Observation::Value);
+        let block = |i: u32| match i >= 30 - unfinished {
+            true if of_variant => Block::pair(Observation::Unfinished, &baselines),
+            true => Block::pair(Observation::Value(100.0), &[Observation::Unfinished, baselines[1]]),
+            false => Block::pair(Observation::Value(value(i)), &baselines),
+        };
+        (0..30).map(block).collect()
+    };
+    let verdict = |data: Vec<Block>| {
+        let analyses = InterimAnalyses::new(30, 30);
+        compare_family(&family(vec![Contrast { analyses, ..contrast(data) }])).remove(0).verdict
+    };
+    let c = verdict(blocks(22, 5, 1, false));
+    assert!(c.is_worse() && c != Verdict::FinishesLessOften, "{c:?}");
+    assert_eq!(verdict(blocks(2, 0, 12, true)), Verdict::FinishesLessOften);
+    // As many of either: what differs is neither the time nor how often trials finish.
+    let mut both = blocks(8, 3, 3, true);
+    for block in both.iter_mut().skip(11).take(6) {
+        block.trials[1] = Observation::Unfinished;
+        block.trials[0] = Observation::Value(102.0);
+    }
+    let c = verdict(both);
+    assert!(!matches!(c, Verdict::FinishesLessOften | Verdict::FinishesMoreOften), "{c:?}");
+}
