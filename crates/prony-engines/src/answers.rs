@@ -8,8 +8,10 @@ pub struct Reads {
     pub touch: bool,
     /// Rows returned.
     pub rows: u64,
-    /// Reads by key, and removals, that found nothing.
+    /// Reads by key that found nothing.
     pub misses: u64,
+    /// Removals that found nothing, of an engine that reports them.
+    pub vain_removals: u64,
     /// Bytes of keys and values returned, and of those that `compute` stored.
     pub bytes: u64,
     /// Bytes before each key that are no part of it: of documents that share the key space with their indexes.
@@ -82,6 +84,7 @@ impl Reads {
     pub(crate) fn merge(&mut self, other: Self) {
         self.rows += other.rows;
         self.misses += other.misses;
+        self.vain_removals += other.vain_removals;
         self.bytes += other.bytes;
         self.entries += other.entries;
         self.changed += other.changed;

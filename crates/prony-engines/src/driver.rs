@@ -77,6 +77,8 @@ pub struct Table {
     pub byte: Option<u8>,
     /// Where the values are JSON documents and the engine has [`Capabilities::own_documents`].
     pub documents: Option<Documents>,
+    /// Bytes of a record's key and value, on average; 0 where that is not known.
+    pub record: u64,
 }
 
 /// JSON documents of a table.
@@ -198,7 +200,8 @@ pub trait Session {
     /// Whatever the engine says.
     fn read(&mut self) -> Result<Self::Read<'_>, EngineError>;
 
-    /// Begins a read transaction of one `get` or one scan.
+    /// As [`Session::read`], for one `get` or one scan: an engine that reads without a transaction, in one consistent state,
+    /// does so.
     ///
     /// # Errors
     /// Whatever the engine says.
@@ -211,6 +214,15 @@ pub trait Session {
     /// # Errors
     /// Whatever the engine says.
     fn write(&mut self) -> Result<Self::Write<'_>, EngineError>;
+
+    /// As [`Session::write`], for one put, append or delete that reads nothing, and whose commit follows: an engine in which a write
+    /// is a transaction of its own makes none around it. Where the write fails, nothing is stored.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn write_once(&mut self) -> Result<Self::Write<'_>, EngineError> {
+        self.write()
+    }
 }
 
 /// What can be read, in a read transaction or in a write transaction (which sees its own writes).
@@ -340,8 +352,8 @@ pub struct Capabilities {
     pub concurrent_writers: bool,
     /// A commit waits until the read transactions that are open have ended.
     pub commits_wait_for_readers: bool,
-    /// The driver collects the writes of a transaction and hands them to the engine later, at the latest with the commit, so that
-    /// the time of one of them is not known.
+    /// The driver or the engine collects the writes of a transaction and carries them out later, at the latest with the commit, so
+    /// that the time of one of them is not known.
     pub collects_writes: bool,
     /// [`Write::delete`] says whether there was a record; without this it always says so.
     pub reports_removals: bool,

@@ -55,9 +55,9 @@ pub struct FjallSession<'s> {
     store: &'s FjallStore,
 }
 
-/// A fjall snapshot.
+/// A fjall snapshot; for one operation it is opened where that needs one.
 pub struct FjallRead<'t> {
-    snapshot: Snapshot,
+    snapshot: Option<Snapshot>,
     store: &'t FjallStore,
 }
 
@@ -171,7 +171,7 @@ impl Driver for Fjall {
                 processes: false,
                 concurrent_writers: false,
                 commits_wait_for_readers: false,
-                collects_writes: false,
+                collects_writes: true,
                 reports_removals: false,
                 own_documents: false,
                 stores_values: false,
@@ -181,8 +181,8 @@ impl Driver for Fjall {
             },
             promises: promises(),
             options: option_specs(),
-            idiom: "one keyspace of a SingleWriterTxDatabase: real transactions, one writer at a time; reads from \
-                    snapshots; removals do not check whether the key exists; no separate path for appends"
+            idiom: "one keyspace of a SingleWriterTxDatabase: real transactions, one writer at a time; several reads \
+                    and scans from snapshots, a single read of the newest state without one; removals do not check whether the key exists; no separate path for appends"
                 .to_owned(),
         }
     }
@@ -277,7 +277,12 @@ impl Session for FjallSession<'_> {
         Self: 't;
 
     fn read(&mut self) -> Result<FjallRead<'_>, EngineError> {
-        Ok(FjallRead { snapshot: self.store.db.read_tx(), store: self.store })
+        Ok(FjallRead { snapshot: Some(self.store.db.read_tx()), store: self.store })
+    }
+
+    /// Opening and closing a snapshot takes locks (`SnapshotTracker`), which one `get` does not need.
+    fn read_once(&mut self) -> Result<FjallRead<'_>, EngineError> {
+        Ok(FjallRead { snapshot: None, store: self.store })
     }
 
     fn write(&mut self) -> Result<FjallWrite<'_>, EngineError> {
@@ -312,12 +317,18 @@ fn scan_in(
 }
 
 impl Read for FjallRead<'_> {
-    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        get_in(&self.snapshot, &self.store.keyspace, key, found)
+    fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        let Some(snapshot) = &self.snapshot else {
+            let value = self.store.keyspace.get(key).map_err(while_("reading a value"))?;
+            return Ok(value.map(|value| found(&value)).is_some());
+        };
+        get_in(snapshot, &self.store.keyspace, key, found)
     }
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        scan_in(&self.snapshot, &self.store.keyspace, from, row)
+        // A range of the keyspace would see transactions whose commit is under way.
+        let snapshot = self.snapshot.get_or_insert_with(|| self.store.db.read_tx());
+        scan_in(snapshot, &self.store.keyspace, from, row)
     }
 
     fn finish(self) -> Result<(), EngineError> {

@@ -1,9 +1,10 @@
 //! The driver of LMDB, through the `heed` crate.
 //!
 //! One unnamed database of byte keys and byte values. A read transaction is one LMDB read
-//! transaction (`MDB_NOTLS`, so that it belongs to the session and not to the thread); a write
-//! transaction is one LMDB write transaction, and LMDB lets one at a time run. Values are handed
-//! out from the map, without a copy.
+//! transaction, of which a thread has one at a time, in a slot of the reader table that it keeps until it
+//! ends: under `MDB_NOTLS` each would search a slot under a mutex that all processes share
+//! (`mdb_txn_renew0`). A write transaction is one LMDB write transaction, and LMDB lets one at a time
+//! run. Values are handed out from the map, without a copy.
 //!
 //! Durability, from `lmdb.h`: without flags a commit returns after data pages and meta page are on
 //! the disk (strict); `MDB_NOMETASYNC` leaves the meta page to the next commit, so that a power
@@ -16,7 +17,7 @@ use std::ops::Bound;
 use std::path::Path;
 
 use heed::types::Bytes;
-use heed::{Database, Env, EnvFlags, EnvOpenOptions, MdbError, PutFlags, RoTxn, RwTxn, WithoutTls};
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, MdbError, PutFlags, RoTxn, RwTxn, WithTls};
 use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 
@@ -37,7 +38,7 @@ pub struct Lmdb;
 
 /// An LMDB environment.
 pub struct LmdbStore {
-    env: Env<WithoutTls>,
+    env: Env<WithTls>,
     db: Database<Bytes, Bytes>,
     append: bool,
 }
@@ -49,7 +50,7 @@ pub struct LmdbSession<'s> {
 
 /// An LMDB read transaction.
 pub struct LmdbRead<'t> {
-    txn: RoTxn<'t, WithoutTls>,
+    txn: RoTxn<'t, WithTls>,
     db: Database<Bytes, Bytes>,
 }
 
@@ -85,7 +86,7 @@ fn option_specs() -> Vec<OptionSpec> {
     }
     specs.push(option("map_size", OptionKind::Bytes, "64 GiB", "size of the map: address space, not memory or disk"));
     let readers = OptionKind::Int { min: 1, max: 65_536 };
-    specs.push(option("max_readers", readers, "126", "maximum number of open read transactions, over all processes"));
+    specs.push(option("max_readers", readers, "126", "maximum number of threads with a read transaction, over all processes: clients, and one more thread of each worker"));
     specs.push(option("append", OptionKind::Bool, "false", "puts in key order go to the last page (MDB_APPEND)"));
     specs
 }
@@ -178,7 +179,7 @@ impl Driver for Lmdb {
             options: option_specs(),
             idiom:
                 "one unnamed database; one LMDB transaction for each transaction of the workload; values read in the \
-                    memory map without a copy; MDB_NOTLS; MDB_APPEND where `append` is on and keys come in order"
+                    memory map without a copy; each thread keeps its slot in the reader table (no MDB_NOTLS); MDB_APPEND where `append` is on and keys come in order"
                     .to_owned(),
         }
     }
@@ -196,8 +197,8 @@ impl Driver for Lmdb {
 }
 
 #[allow(unsafe_code)]
-fn open_env(dir: &Path, asked: &Options) -> heed::Result<Env<WithoutTls>> {
-    let mut options = EnvOpenOptions::new().read_txn_without_tls();
+fn open_env(dir: &Path, asked: &Options) -> heed::Result<Env<WithTls>> {
+    let mut options = EnvOpenOptions::new();
     options.map_size(usize::try_from(asked.bytes("map_size")).unwrap_or(usize::MAX));
     options.max_readers(u32::try_from(asked.int("max_readers")).unwrap_or(u32::MAX));
     let flags = FLAGS.iter().filter(|(name, ..)| asked.flag(name)).map(|(_, flag, _)| *flag).collect();
@@ -207,7 +208,7 @@ fn open_env(dir: &Path, asked: &Options) -> heed::Result<Env<WithoutTls>> {
     unsafe { options.flags(flags).open(dir) }
 }
 
-fn create_database(env: &Env<WithoutTls>) -> heed::Result<Database<Bytes, Bytes>> {
+fn create_database(env: &Env<WithTls>) -> heed::Result<Database<Bytes, Bytes>> {
     let reader = env.read_txn()?;
     if let Some(db) = env.open_database(&reader, None)? {
         // Committed, so that the handle outlives the transaction.
@@ -239,7 +240,7 @@ fn while_(doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
 }
 
 /// [`while_`], where pages are written: at the commit, and before it when a transaction has too many to keep in memory.
-fn while_writing(env: &Env<WithoutTls>, doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
+fn while_writing(env: &Env<WithTls>, doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
     move |error| match error {
         heed::Error::Io(error) => {
             let may_be = is_input_output(&error);
@@ -383,5 +384,20 @@ impl Write for LmdbWrite<'_> {
 
     fn commit(self) -> Result<(), EngineError> {
         self.txn.commit().map_err(while_writing(&self.store.env, "committing"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each read transaction searched its slot under a mutex that all processes share.
+    #[test]
+    fn threads_keep_their_slot_in_the_reader_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Lmdb::open(dir.path(), &StoreSpec::of(ENGINE)).unwrap();
+        let no_tls = 0x20_0000;
+        assert_eq!(store.env.get_flags().unwrap() & no_tls, 0);
+        store.close().unwrap();
     }
 }

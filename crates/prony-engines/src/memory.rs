@@ -89,7 +89,7 @@ impl Driver for Memory {
                 processes: false,
                 concurrent_writers: false,
                 commits_wait_for_readers: true,
-                collects_writes: false,
+                collects_writes: true,
                 reports_removals: true,
                 own_documents: false,
                 stores_values: false,

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use ::redb::{
     Builder, Database, Durability as Commit, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Table,
-    TableDefinition, WriteTransaction,
+    TableDefinition, TableError, WriteTransaction,
 };
 use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
@@ -143,8 +143,10 @@ impl Driver for Redb {
         let [two_phase, quick_repair] = ["two_phase_commit", "quick_repair"].map(|name| config.options.flag(name));
         let page_size = page_size(&dir.join(FILE)).map_err(|error| failed(ENGINE, "reading the page size", error))?;
         let store = RedbStore { db, two_phase, quick_repair, config, page_size };
-        // The first commit is immediate in every class, so that the empty store itself is durable.
-        store.begin(Commit::Immediate)?.commit()?;
+        if !store.has_table()? {
+            // The first commit is immediate in every class, so that the empty store itself is durable.
+            store.begin(Commit::Immediate)?.commit()?;
+        }
         Ok(store)
     }
 }
@@ -165,6 +167,15 @@ fn page_size(file: &Path) -> std::io::Result<u32> {
 }
 
 impl RedbStore {
+    fn has_table(&self) -> Result<bool, EngineError> {
+        let txn = self.db.begin_read().map_err(while_("beginning a read transaction"))?;
+        match txn.open_table(TABLE) {
+            Ok(_) => Ok(true),
+            Err(TableError::TableDoesNotExist(_)) => Ok(false),
+            Err(error) => Err(while_("opening the table")(error)),
+        }
+    }
+
     fn begin(&self, commit: Commit) -> Result<RedbWrite, EngineError> {
         let mut txn = self.db.begin_write().map_err(while_("beginning a write transaction"))?;
         txn.set_durability(commit).map_err(while_("setting the durability"))?;
@@ -298,10 +309,24 @@ impl Write for RedbWrite {
 mod tests {
     use super::*;
 
-    /// Bytes that this thread has read by system calls.
-    fn bytes_read() -> u64 {
+    /// Bytes that this thread has read or written by system calls.
+    fn bytes(which: &str) -> u64 {
         let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
-        text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap()
+        text.lines().find_map(|line| line.strip_prefix(which)?.parse().ok()).unwrap()
+    }
+
+    #[test]
+    fn opening_a_store_that_exists_writes_no_commit_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = StoreSpec::of(ENGINE);
+        Redb::open(dir.path(), &spec).unwrap().close().unwrap();
+        let written = |open_and_close: &dyn Fn()| {
+            let before = bytes("wchar: ");
+            open_and_close();
+            bytes("wchar: ") - before
+        };
+        let by_redb = written(&|| drop(Builder::new().create(dir.path().join(FILE)).unwrap()));
+        assert_eq!(written(&|| Redb::open(dir.path(), &spec).unwrap().close().unwrap()), by_redb);
     }
 
     #[test]
@@ -313,13 +338,13 @@ mod tests {
         let mut write = store.begin(Commit::Immediate).unwrap();
         (0..10_000u32).for_each(|n| write.put(&n.to_be_bytes(), &[7; 100]).unwrap());
         write.commit().unwrap();
-        let before = bytes_read();
+        let before = bytes("rchar: ");
         store.in_force().unwrap();
-        let read = bytes_read() - before;
+        let read = bytes("rchar: ") - before;
         assert!(read < 100_000, "{read}");
         let txn = store.db.begin_write().unwrap();
         assert_eq!(txn.stats().unwrap().page_size(), store.page_size as usize);
         txn.abort().unwrap();
-        assert!(bytes_read() - before > 1_000_000, "the statistics read the whole store");
+        assert!(bytes("rchar: ") - before > 1_000_000, "the statistics read the whole store");
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! The default column family of an `OptimisticTransactionDB`: RocksDB's database type whose
 //! transactions see their own writes without a lock per key; a commit that meets a newer write to
-//! one of its keys fails with `Resource busy`, and that error is the operation's. Reads come from a
-//! snapshot, and values are handed out from the block cache, without a copy (`get_pinned`).
+//! one of its keys fails with `Resource busy`, and that error is the operation's. Several reads come from a
+//! snapshot, a single one from the newest state; a single write goes to the database itself. Values are handed out from
+//! the block cache, without a copy (`get_pinned`).
 //!
 //! Durability, from RocksDB's write options: `sync` puts the write-ahead log on the disk with each
 //! commit (strict); without it the log is the system's (relaxed: recovery stops at the first broken
@@ -15,8 +16,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ::rocksdb::{
-    BlockBasedOptions, Cache, DBAccess, DBCompressionType, DBRawIteratorWithThreadMode, Error, ErrorKind,
-    OptimisticTransactionDB, OptimisticTransactionOptions, Options, SnapshotWithThreadMode, Transaction, WriteOptions,
+    BlockBasedOptions, Cache, DBAccess, DBCompressionType, DBPinnableSlice, DBRawIteratorWithThreadMode, Error,
+    ErrorKind, OptimisticTransactionDB, OptimisticTransactionOptions, Options, SnapshotWithThreadMode, Transaction,
+    WriteOptions,
 };
 use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
@@ -37,10 +39,12 @@ const COMPRESSIONS: [(&str, DBCompressionType); 4] = [
     ("zstd", DBCompressionType::Zstd),
 ];
 /// The options that are read back from the file in which RocksDB notes its options.
-const NOTED: [&str; 9] = [
+const NOTED: [&str; 10] = [
     "rocksdb_version",
     "use_fsync",
     "write_buffer_size",
+    // Memtables that are kept to find conflicts, which is memory: optimistic transactions set it.
+    "max_write_buffer_size_to_maintain",
     "block_size",
     "compression",
     "max_background_jobs",
@@ -67,11 +71,21 @@ pub struct RocksDbSession<'s> {
     commit: WriteOptions,
 }
 
-/// A RocksDB snapshot.
-pub struct RocksDbRead<'t>(SnapshotWithThreadMode<'t, OptimisticTransactionDB>);
+/// What is read from.
+pub enum RocksDbRead<'t> {
+    /// A snapshot.
+    Snapshot(SnapshotWithThreadMode<'t, OptimisticTransactionDB>),
+    /// The newest state, for one operation.
+    Newest(&'t OptimisticTransactionDB),
+}
 
-/// A RocksDB transaction.
-pub struct RocksDbWrite<'t>(Transaction<'t, OptimisticTransactionDB>);
+/// What writes go to.
+pub enum RocksDbWrite<'t> {
+    /// A transaction.
+    Transaction(Transaction<'t, OptimisticTransactionDB>),
+    /// The database, for one operation.
+    Once(&'t RocksDbSession<'t>),
+}
 
 fn option_specs() -> Vec<OptionSpec> {
     let compressions = COMPRESSIONS.map(|(name, _)| name);
@@ -164,7 +178,7 @@ impl Driver for RocksDb {
                 processes: false,
                 concurrent_writers: true,
                 commits_wait_for_readers: false,
-                collects_writes: false,
+                collects_writes: true,
                 reports_removals: false,
                 own_documents: false,
                 stores_values: false,
@@ -174,8 +188,9 @@ impl Driver for RocksDb {
             },
             promises: promises(),
             options: option_specs(),
-            idiom: "the default column family of an OptimisticTransactionDB: conflicting commits fail as busy; reads \
-                    from snapshots, without a copy; removals do not check whether the key exists"
+            idiom: "the default column family of an OptimisticTransactionDB: conflicting commits fail as busy; one \
+                    read or write without a snapshot or transaction, several reads from a snapshot; values read without a \
+                    copy; removals do not check whether the key exists"
                 .to_owned(),
         }
     }
@@ -274,11 +289,21 @@ impl Session for RocksDbSession<'_> {
         Self: 't;
 
     fn read(&mut self) -> Result<RocksDbRead<'_>, EngineError> {
-        Ok(RocksDbRead(self.store.db.snapshot()))
+        Ok(RocksDbRead::Snapshot(self.store.db.snapshot()))
+    }
+
+    /// A snapshot takes the database's mutex when it is made and when it is released. An iterator sees one state without it.
+    fn read_once(&mut self) -> Result<RocksDbRead<'_>, EngineError> {
+        Ok(RocksDbRead::Newest(&self.store.db))
     }
 
     fn write(&mut self) -> Result<RocksDbWrite<'_>, EngineError> {
-        Ok(RocksDbWrite(self.store.db.transaction_opt(&self.commit, &OptimisticTransactionOptions::default())))
+        let txn = self.store.db.transaction_opt(&self.commit, &OptimisticTransactionOptions::default());
+        Ok(RocksDbWrite::Transaction(txn))
+    }
+
+    fn write_once(&mut self) -> Result<RocksDbWrite<'_>, EngineError> {
+        Ok(RocksDbWrite::Once(self))
     }
 }
 
@@ -297,14 +322,26 @@ fn scan_in<D: DBAccess>(
     rows.status().map_err(while_("scanning"))
 }
 
+fn get_in(
+    value: Result<Option<DBPinnableSlice<'_>>, Error>,
+    mut found: impl FnMut(&[u8]),
+) -> Result<bool, EngineError> {
+    Ok(value.map_err(while_("reading a value"))?.map(|value| found(&value)).is_some())
+}
+
 impl Read for RocksDbRead<'_> {
-    fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        let value = self.0.get_pinned(key).map_err(while_("reading a value"))?;
-        Ok(value.map(|value| found(&value)).is_some())
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        match self {
+            Self::Snapshot(snapshot) => get_in(snapshot.get_pinned(key), found),
+            Self::Newest(db) => get_in(db.get_pinned(key), found),
+        }
     }
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        scan_in(self.0.raw_iterator(), from, row)
+        match self {
+            Self::Snapshot(snapshot) => scan_in(snapshot.raw_iterator(), from, row),
+            Self::Newest(db) => scan_in(db.raw_iterator(), from, row),
+        }
     }
 
     fn finish(self) -> Result<(), EngineError> {
@@ -313,31 +350,49 @@ impl Read for RocksDbRead<'_> {
 }
 
 impl Read for RocksDbWrite<'_> {
-    fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        let value = self.0.get_pinned(key).map_err(while_("reading a value"))?;
-        Ok(value.map(|value| found(&value)).is_some())
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        match self {
+            Self::Transaction(txn) => get_in(txn.get_pinned(key), found),
+            Self::Once(session) => get_in(session.store.db.get_pinned(key), found),
+        }
     }
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        scan_in(self.0.raw_iterator(), from, row)
+        match self {
+            Self::Transaction(txn) => scan_in(txn.raw_iterator(), from, row),
+            Self::Once(session) => scan_in(session.store.db.raw_iterator(), from, row),
+        }
     }
 
     fn finish(self) -> Result<(), EngineError> {
-        self.0.rollback().map_err(while_("discarding a transaction"))
+        match self {
+            Self::Transaction(txn) => txn.rollback().map_err(while_("discarding a transaction")),
+            Self::Once(_) => Ok(()),
+        }
     }
 }
 
 impl Write for RocksDbWrite<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
-        self.0.put(key, value).map_err(while_("storing a value"))
+        let put = match self {
+            Self::Transaction(txn) => txn.put(key, value),
+            Self::Once(session) => session.store.db.put_opt(key, value, &session.commit),
+        };
+        put.map_err(while_("storing a value"))
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
-        self.0.delete(key).map_err(while_("removing a value"))?;
-        Ok(true)
+        let deleted = match self {
+            Self::Transaction(txn) => txn.delete(key),
+            Self::Once(session) => session.store.db.delete_opt(key, &session.commit),
+        };
+        deleted.map_err(while_("removing a value")).map(|()| true)
     }
 
     fn commit(self) -> Result<(), EngineError> {
-        self.0.commit().map_err(while_("committing"))
+        match self {
+            Self::Transaction(txn) => txn.commit().map_err(while_("committing")),
+            Self::Once(_) => Ok(()),
+        }
     }
 }

@@ -273,7 +273,7 @@ impl<W: Write> Step<W> for Writing {
             }
             Kind::Delete => {
                 index(txn, op, reads)?;
-                txn.delete(op.key).map(|found| reads.misses += u64::from(!found))
+                txn.delete(op.key).map(|found| reads.vain_removals += u64::from(!found))
             }
             Kind::Read | Kind::Scan | Kind::Find => Reading::step(txn, op, reads),
             Kind::Compute if get(txn, op, reads)? => Ok(()),
@@ -352,7 +352,9 @@ fn read_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut 
 /// How many transactions are committed: none where the operation is refused.
 #[inline(always)]
 fn write_in_own_transaction<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<u64, EngineError> {
-    let mut txn = session.write()?;
+    let is_single =
+        matches!(op.kind, Kind::Put | Kind::Append | Kind::Delete) && op.indexed.is_none() && op.guard.is_none();
+    let mut txn = if is_single { session.write_once()? } else { session.write()? };
     let refused = reads.refused;
     match Writing::step(&mut txn, op, reads) {
         Ok(()) if reads.refused > refused => txn.finish().map(|()| 0),

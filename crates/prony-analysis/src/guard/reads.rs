@@ -6,7 +6,7 @@ use prony_model::http::{HttpSpec, kind_of};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Completion, PhaseRecord};
-use prony_model::spec::{Action, PhaseSpec};
+use prony_model::spec::{Action, Amount, PhaseSpec};
 use prony_model::units::{Nanos, Unit};
 
 /// Work per operation may differ by this share before it is reported.
@@ -17,6 +17,9 @@ const LARGEST_NOISE: f64 = 0.5;
 
 /// By how much the shares of reads that found no record may differ.
 const MISSES: f64 = 0.01;
+
+/// By how much the shares of puts may differ that replaced a record of the same phase; how many did is estimated where they are drawn.
+const REPLACED: f64 = 0.05;
 
 /// By which share the rows of a scan or a query may differ, as lengths of scans are drawn at random; those of answers to requests,
 /// where other requests were sent, by as much more than [`WORK`] at most.
@@ -35,7 +38,43 @@ pub(super) fn unequal(
     theirs: (&PhaseSpec, &VariantTrials<'_>),
     name: &MetricName,
 ) -> Option<String> {
-    unequal_rows(ours, theirs, name).or_else(|| unequal_lengths(ours, theirs, name))
+    unequal_rows(ours, theirs, name)
+        .or_else(|| unequal_replacements(ours, theirs, name))
+        .or_else(|| unequal_lengths(ours, theirs, name))
+}
+
+/// Of puts that last a given time, those of a faster engine come to the end of the records, and from there on replace what they have
+/// stored themselves.
+fn unequal_replacements(
+    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
+    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
+    name: &MetricName,
+) -> Option<String> {
+    let instance = name.instance.as_deref();
+    let Action::Put(puts) = a.action_of(instance) else { return None };
+    let fills = |earlier: &PhaseSpec| matches!(&earlier.action, Action::Put(ops) if ops.collection == puts.collection && ops.amount == Amount::Records);
+    let all_replace =
+        |all: &VariantTrials<'_>| all.spec.phases.iter().take_while(|earlier| earlier.name != name.phase).any(fills);
+    let by_time = [a, b].iter().any(|phase| phase.action_of(instance).is_bounded_by_time());
+    if !by_time || !is_timed(name) || all_replace(baseline) && all_replace(variant) {
+        return None;
+    }
+    let replaced = |all| {
+        let (distinct, _) = per_operation(all, (&name.phase, instance), Metric::Distinct)?;
+        Some((1.0 - distinct).max(0.0))
+    };
+    let (ours, theirs) = (replaced(baseline)?, replaced(variant)?);
+    ((ours - theirs).abs() > REPLACED).then(|| {
+        format!(
+            "{}: {} of the operations of `{}` replaced a record that the phase had stored before, but {} of those of `{}`: bound them \
+             by `count`",
+            a.subject_of(instance),
+            percent(ours),
+            baseline.name,
+            percent(theirs),
+            variant.name
+        )
+    })
 }
 
 /// The answers to the same requests had other lengths, and the file does not say what a right answer is: one of the servers may answer

@@ -25,7 +25,8 @@ const CHUNK_TIME: u64 = 10_000_000;
 /// Operations of the first chunk.
 const FIRST_CHUNK: usize = 64;
 
-/// Of queries, each of which may take seconds, and of a queue, which other clients wait for.
+/// Of queries, each of which may take seconds, of a queue, which other clients wait for, and of a duration, at whose end one scan of
+/// the whole store may still run, but not 64.
 const FIRST_FEW: usize = 1;
 
 /// As [`CHUNK_TIME`], of a background: its last chunk may end so much after the phase.
@@ -241,7 +242,7 @@ impl<'a> Client<'a> {
     /// A client whose first chunk is ready.
     pub(super) fn new(source: Source<'a>, rules: Rules, series: Series, shared: &'a Shared<'a>) -> Self {
         let mut client = Self {
-            limit: if source.is_queries() || source.is_queued() || rules.is_background {
+            limit: if source.is_queries() || source.is_queued() || rules.is_background || rules.duration.is_some() {
                 FIRST_FEW
             } else {
                 FIRST_CHUNK

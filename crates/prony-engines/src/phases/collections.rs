@@ -161,8 +161,12 @@ impl Collections {
                 name: spec.name.clone().filter(|_| several),
                 byte: space.byte(),
                 documents: own.map(|document| Documents { spec: Arc::new(document.clone()), indexes: fields }),
+                record: 0,
             });
             let records = Records::new(spec, plan.seed)?;
+            if let Some(table) = tables.last_mut() {
+                table.record = mean_record(spec, &records)?;
+            }
             let (name, keys, ledger) = (spec.name.clone(), spec.key.clone(), Ledger::default());
             let (references, referrers) = (Vec::new(), Vec::new());
             all.push(Collection { name, keys, records, space, indexes, references, referrers, ledger });
@@ -269,6 +273,27 @@ impl Collections {
             None => Planned::new(query.clone(), document.encoding, collection.indexes.clone()).within(collection.space),
         }))
     }
+}
+
+/// Records of which [`mean_record`] is the mean.
+const MEASURED: u64 = 64;
+
+/// Bytes of a record's key and value, on average. The same in every trial of an experiment, whatever its seed: an engine may choose
+/// by it how it stores them.
+fn mean_record(spec: &CollectionSpec, records: &Records) -> Result<u64, RowsError> {
+    // Of a file, which would be read once more, the documents are the same with every seed.
+    let of_file = spec.document().is_some_and(|document| document.file.is_some());
+    let seeded = if of_file { None } else { Some(Records::new(spec, 0)?) };
+    let records = seeded.as_ref().unwrap_or(records);
+    let (mut key, mut value, mut sum) = (Vec::new(), Vec::new(), 0);
+    let measured = records.count().min(MEASURED);
+    for nth in 0..measured {
+        let number = (u128::from(nth) * u128::from(records.count()) / u128::from(measured)) as u64;
+        records.key(number, &mut key);
+        records.value(number, 0, &mut value);
+        sum += (key.len() + value.len()) as u64;
+    }
+    Ok(sum.checked_div(measured).unwrap_or(0))
 }
 
 /// The query for a document of a collection that refers to the key of a page.

@@ -7,10 +7,11 @@ use std::sync::{Arc, RwLock};
 use prony_model::latency::COMMIT;
 use prony_model::number::percent_with;
 use prony_model::protocol::{PhaseReport, QueriesFound};
+use prony_model::random::{Purpose, Stream, derive};
 use prony_model::record::Answer;
 use prony_model::spec::{Action, Amount, FieldValue, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
 use prony_model::units::Nanos;
-use prony_workload::{Distinct, Schedule, Share, is_saturated};
+use prony_workload::{Distinct, Schedule, Share, is_saturated, phase_seed};
 
 use super::client::{Client, Rules, Sections, Shared};
 use super::collections::Collection;
@@ -35,7 +36,7 @@ const SPUN: &str = "open loop: `cpu` includes busy waiting before each intended 
 
 /// Why operations have no latency.
 const COLLECTED: &str =
-    "the driver collects the writes of a transaction and sends them together, so that the time of one is not known";
+    "the writes of a transaction are collected and carried out together, so that the time of one is not known";
 
 /// A phase of operations.
 pub(super) struct Job<'a> {
@@ -147,7 +148,7 @@ impl Job<'_> {
         self.check()?;
         let client = self.client(0)?;
         began()?;
-        let mut ended = self.sum(vec![self.sampled(way, client)?])?;
+        let mut ended = self.sum(vec![self.sampled(way, 0, client)?])?;
         ended.report.plan = self.plan(|_, _| "not known: the transaction was open".to_owned());
         Ok(ended)
     }
@@ -173,7 +174,7 @@ impl Job<'_> {
             drop(ready);
             drop(gate.read());
             let prepared = prepared.unwrap_or_else(|panic| resume_unwind(panic));
-            let end = prepared.and_then(|(mut way, client)| Ok(self.sampled(&mut way, client)?));
+            let end = prepared.and_then(|(mut way, client)| Ok(self.sampled(&mut way, index, client)?));
             if end.is_err() {
                 stop.0.stop();
             }
@@ -267,15 +268,19 @@ impl Job<'_> {
     }
 
     /// Selects what is timed, once; inside, every call is direct.
-    fn sampled(&self, way: &mut impl Way, client: Client<'_>) -> Result<End, EngineError> {
+    fn sampled(&self, way: &mut impl Way, number: u32, client: Client<'_>) -> Result<End, EngineError> {
         // In a transaction that stays open over phases, an operation counts once the engine has accepted it.
         let shared = matches!(self.ops.transaction, Grouping::Batch(_) | Grouping::Single);
         let buffers = shared && self.action.writes();
+        let places = || {
+            let seed = phase_seed(self.seed, "sample");
+            Stream::new(derive(seed, Purpose::Choice, u64::from(self.part(number).index)))
+        };
         match (self.ops.rate, self.ops.sample) {
             (Some(_), _) => self.driven(way, client, Paced::new(buffers)),
             (None, Sampling::None) => self.driven(way, client, Untimed),
             (None, Sampling::Every) => self.driven(way, client, Every::new(buffers)),
-            (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1), buffers)),
+            (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1), places(), buffers)),
             (None, Sampling::Group(size)) => self.driven(way, client, Grouped::new(size.max(1), self.group_cpu())),
         }
     }
@@ -440,7 +445,11 @@ impl Job<'_> {
             transactions: all.tally.transactions,
             rows: read.then_some(reads.rows),
             queries: queries.then_some(QueriesFound { asked: self.queries.len() as u32, found: reads.found }),
-            misses: (read && !queries || removes && self.capabilities.reports_removals).then_some(reads.misses),
+            // Those of a mix are its reads': whether its removals found something not every engine reports.
+            misses: match removes {
+                true => self.capabilities.reports_removals.then_some(reads.vain_removals),
+                false => (read && !queries).then_some(reads.misses),
+            },
             user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,
             lag: all.lag.map(Nanos::from_nanos),

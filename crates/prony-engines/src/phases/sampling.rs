@@ -1,6 +1,7 @@
 //! Timing inside a timed section. Timestamps are stored in plain arrays while the clock runs; histograms and series are
 //! filled from them between two chunks.
 
+use prony_model::random::Stream;
 use prony_model::record::LatencyKind;
 
 use super::chunk::{Chunk, Label};
@@ -78,10 +79,14 @@ impl Sampler for Every {
     }
 }
 
-/// One operation in so many; the clock is read before and after it.
+/// One operation in so many; the clock is read before and after it. Which one of them is drawn: at a fixed distance each could
+/// be the first of a shared transaction.
 pub(super) struct OneIn {
     every: u64,
+    places: Stream,
+    /// Operations that are left of so many, and how many are left after the one to time.
     left: u64,
+    after: u64,
     started: Option<u64>,
     timestamps: Timestamps,
     ends: Vec<End>,
@@ -89,9 +94,9 @@ pub(super) struct OneIn {
 
 impl OneIn {
     /// `buffers` where operations succeed only with their transaction.
-    pub(super) fn new(every: u64, buffers: bool) -> Self {
+    pub(super) fn new(every: u64, places: Stream, buffers: bool) -> Self {
         let timestamps = Timestamps::new(LatencyKind::Service, buffers);
-        Self { every, left: 0, started: None, timestamps, ends: room_for_ends() }
+        Self { every, places, left: 0, after: 0, started: None, timestamps, ends: room_for_ends() }
     }
 }
 
@@ -100,9 +105,12 @@ impl Timing for OneIn {
     fn before(&mut self, _index: usize) {
         if self.left == 0 {
             self.left = self.every;
-            self.started = Some(now());
+            self.after = self.places.below(self.every);
         }
         self.left -= 1;
+        if self.left == self.after {
+            self.started = Some(now());
+        }
     }
 
     #[inline(always)]
@@ -375,11 +383,11 @@ mod tests {
         assert_eq!(samples.groups.unwrap().into_groups().wall, [730]);
     }
 
-    #[test]
-    fn one_in_so_many_counts_across_chunks() {
-        let mut sampler = OneIn::new(4, false);
+    /// The operations that [`OneIn`] times, of so many in chunks of 6.
+    fn stamped(every: u64, chunks: usize) -> Vec<usize> {
+        let mut sampler = OneIn::new(every, Stream::new(7), false);
         let mut stamped = Vec::new();
-        for start in [0, 6] {
+        for start in (0..chunks).map(|chunk| chunk * 6) {
             for index in 0..6 {
                 sampler.before(index);
                 sampler.after(index, true);
@@ -387,7 +395,21 @@ mod tests {
             stamped.extend((0..6).filter(|i| sampler.timestamps.of[*i] != NONE).map(|i| start + i));
             sampler.collect(&chunk(6), &mut Samples::default());
         }
-        assert_eq!(stamped, [0, 4, 8]);
+        stamped
+    }
+
+    #[test]
+    fn one_in_so_many_is_one_of_each_so_many_across_chunks() {
+        let windows: Vec<usize> = stamped(4, 20).iter().map(|at| at / 4).collect();
+        assert_eq!(windows, (0..30).collect::<Vec<_>>());
+        assert_eq!(stamped(1, 2), (0..12).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_in_so_many_is_each_operation_of_a_transaction_as_often() {
+        let mut counts = [0; 4];
+        stamped(4, 2_000).iter().for_each(|at| counts[at % 4] += 1);
+        assert!(counts.iter().all(|count| (600..900).contains(count)), "{counts:?}");
     }
 
     #[test]

@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn names_are_quoted_and_long_ones_are_cut() {
         assert_eq!(at(&path("it's.a\\b"), "->"), r"v -> 'it''s' -> E'a\\b'");
-        let table = |length: usize| Table { name: Some("c".repeat(length)), byte: Some(200), documents: None };
+        let table = |length: usize| Table { name: Some("c".repeat(length)), byte: Some(200), ..Table::default() };
         assert_eq!(name(&table(45)), format!("{TABLE}_{}", "c".repeat(45)));
         let cut = name(&table(46));
         assert_eq!((cut.len(), cut.ends_with("c~200")), (59, true));

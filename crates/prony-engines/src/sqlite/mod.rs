@@ -1,10 +1,14 @@
 //! The driver of SQLite (bundled), through the `rusqlite` crate.
 //!
-//! One table `records(k BLOB PRIMARY KEY, v BLOB) WITHOUT ROWID` (or a rowid table, by option: what
-//! SQLite advises for rows above a twentieth of a page), or one such table for each of several collections. Every session is a connection of its own
-//! with its statements prepared once. A read transaction is `BEGIN DEFERRED`, a write transaction
-//! `BEGIN IMMEDIATE`, so that a read never takes the writer's lock and a write never has to wait in
-//! its middle. Values are handed out from the page, without a copy where they fit one.
+//! One table `records(k BLOB PRIMARY KEY, v BLOB)` for each collection: `WITHOUT ROWID` where records are short, else a rowid
+//! table, whose rows spill to pages of their own much later ([`settings::Config::has_rowid`]). Every session is a connection of its
+//! own with its statements prepared once; a connection is kept for the sessions of later phases, with its page cache. A read
+//! transaction is `BEGIN DEFERRED`, a write transaction `BEGIN IMMEDIATE`, so that a read never takes the writer's lock and a write
+//! never has to wait in its middle. A single read or write is a statement without `BEGIN`, a transaction of its own.
+//! Values are handed out from the page, without a copy where they fit one.
+//!
+//! SQLite's busy handler polls: it sleeps up to 100 ms between two attempts to get the write lock, however soon that is free.
+//! Threads of one process therefore wait for each other at a mutex before they ask SQLite; other processes poll.
 //!
 //! [`settings`] holds the options and what journal and synchronous amount to.
 
@@ -14,7 +18,7 @@ pub mod settings;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prony_model::spec::{DocumentSpec, FieldValue, QuerySpec, StoreSpec};
@@ -49,10 +53,11 @@ pub struct Sqlite;
 
 /// An SQLite database.
 pub struct SqliteStore {
-    /// The store's own; lent to the only session under `locking_mode = exclusive`.
-    control: Mutex<Option<Connection>>,
+    /// Connections that no session has. Under `locking_mode = exclusive` there is only one.
+    idle: Mutex<Vec<Connection>>,
+    /// Held by the write transaction that runs.
+    writer: Mutex<()>,
     config: Config,
-    in_force: InForce,
     tables: Vec<Table>,
     /// At the close it collects statistics of documents, which are written to the database.
     analyses: bool,
@@ -70,7 +75,9 @@ pub struct SqliteSession<'s> {
 /// A transaction of one connection, of either kind.
 pub struct SqliteTransaction<'t> {
     prepared: &'t mut Prepared,
+    /// `BEGIN` was run; without it each statement is a transaction of its own.
     open: bool,
+    _writer: Option<MutexGuard<'t, ()>>,
 }
 
 /// The statements on a table.
@@ -130,9 +137,11 @@ impl Driver for Sqlite {
             },
             promises: settings::promises(),
             options: settings::option_specs(),
-            idiom: "one WITHOUT ROWID table; a connection per session, its statements prepared once; BEGIN DEFERRED \
-                    for reads, BEGIN IMMEDIATE for writes; an upsert for puts; no separate path for appends; JSON documents as \
-                    text, indexes of expressions, queries in SQL by SQLite's planner, with \
+            idiom: "a table for each collection, WITHOUT ROWID where records are shorter than a twentieth of a page; a connection \
+                    per client, kept with its page cache, its statements prepared once; one read, put or delete is a statement \
+                    without BEGIN, several are BEGIN DEFERRED or, with writes, BEGIN IMMEDIATE; writers of one process wait at \
+                    a mutex, not in SQLite's busy handler, which sleeps up to 100 ms; an upsert for puts; no separate path for \
+                    appends; JSON documents as text, indexes of expressions, queries in SQL by SQLite's planner, with \
                     statistics from PRAGMA optimize at the close"
                 .to_owned(),
         }
@@ -158,16 +167,9 @@ impl Driver for Sqlite {
         let path = dir.join(FILE);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|error| failed(ENGINE, "opening the store", error))?;
-        let (control, in_force) = first_connection(&path, &config).map_err(while_("opening the store"))?;
-        Ok(SqliteStore {
-            control: Mutex::new(Some(control)),
-            config,
-            in_force,
-            tables: vec![Table::default()],
-            analyses: false,
-            path,
-            file,
-        })
+        let first = connect(&path, &config).map_err(while_("opening the store"))?;
+        let (idle, writer) = (Mutex::new(vec![first]), Mutex::new(()));
+        Ok(SqliteStore { idle, writer, config, tables: Vec::new(), analyses: false, path, file })
     }
 
     fn own_query(query: &QuerySpec, document: &DocumentSpec, page: &DocumentSpec, table: &Table) -> Option<OwnQuery> {
@@ -175,19 +177,14 @@ impl Driver for Sqlite {
     }
 }
 
+/// A connection is used by one thread at a time, so that SQLite's mutex in each call would cost and not protect.
 fn connect(path: &Path, config: &Config) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(PREPARED);
     config.apply(&connection)?;
     Ok(connection)
-}
-
-fn first_connection(path: &Path, config: &Config) -> rusqlite::Result<(Connection, InForce)> {
-    let connection = connect(path, config)?;
-    connection.execute_batch(&query::table(&Table::default(), config.rowid()))?;
-    let in_force = settings::in_force(&connection)?;
-    Ok((connection, in_force))
 }
 
 /// SQLite's errors as ours.
@@ -235,13 +232,37 @@ impl<'c> Statements<'c> {
 }
 
 impl SqliteStore {
+    /// The connections that no session has; a panic leaves the list whole.
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection that was used before, with its page cache, or a new one.
     fn lend(&self) -> Result<Connection, EngineError> {
-        if !self.config.exclusive() {
-            return connect(&self.path, &self.config).map_err(while_("opening a connection"));
+        match self.idle().pop() {
+            Some(connection) => Ok(connection),
+            None if self.config.exclusive() => {
+                let what = "a second session under `locking_mode = exclusive`".to_owned();
+                Err(EngineError::Unsupported { engine: ENGINE, what })
+            }
+            None => connect(&self.path, &self.config).map_err(while_("opening a connection")),
         }
-        let what = "a second session under `locking_mode = exclusive`";
-        let lent = self.control.lock().unwrap_or_else(PoisonError::into_inner).take();
-        lent.ok_or_else(|| EngineError::Unsupported { engine: ENGINE, what: what.to_owned() })
+    }
+
+    /// Uses a connection outside of sessions.
+    fn on_connection<T>(
+        &self,
+        doing: &'static str,
+        act: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, EngineError> {
+        let connection = self.lend()?;
+        let done = act(&connection).map_err(while_(doing));
+        self.idle().push(connection);
+        done
+    }
+
+    fn has_documents(&self) -> bool {
+        self.tables.iter().any(|table| table.documents.is_some())
     }
 
     /// The file beside the database with this ending, synced where there is one.
@@ -256,9 +277,10 @@ impl SqliteStore {
     }
 }
 
-/// The indexes or tables that the database has, in SQL.
+/// The indexes or tables that the database has, in SQL, without those of SQLite itself, such as of statistics.
 fn stored(connection: &Connection, what: &str) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare("SELECT sql FROM sqlite_schema WHERE type = ?1 AND sql IS NOT NULL")?;
+    let own = "SELECT sql FROM sqlite_schema WHERE type = ?1 AND sql IS NOT NULL AND name NOT GLOB 'sqlite_*'";
+    let mut statement = connection.prepare(own)?;
     statement.query_map([what], |row| row.get(0))?.collect()
 }
 
@@ -291,49 +313,46 @@ impl Store for SqliteStore {
 
     fn set_up_tables(&mut self, tables: &[Table], first: bool) -> Result<(), EngineError> {
         self.tables = tables.to_vec();
-        self.analyses = first && tables.iter().any(|table| table.documents.is_some());
-        let what = "other tables in a store that is in use".to_owned();
-        let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let control = control.as_ref().ok_or(EngineError::Unsupported { engine: ENGINE, what })?;
+        self.analyses = first && self.has_documents();
         for table in tables {
-            let create = query::table(table, self.config.rowid());
-            control.execute_batch(&create).map_err(while_("creating a table"))?;
+            let create = query::table(table, self.config.has_rowid(table));
+            self.on_connection("creating a table", |connection| connection.execute_batch(&create))?;
             for (number, fields) in table.indexes().enumerate() {
                 let create = query::index(table, number, fields);
-                control.execute_batch(&create).map_err(while_("creating an index"))?;
+                self.on_connection("creating an index", |connection| connection.execute_batch(&create))?;
             }
-        }
-        if tables.iter().any(|table| table.documents.is_some()) {
-            let indexes = stored(control, "index").map_err(while_("reading the indexes"))?;
-            self.in_force.read_back.insert("indexes".to_owned(), indexes.into());
-        }
-        if tables.len() > 1 {
-            let tables = stored(control, "table").map_err(while_("reading the tables"))?;
-            self.in_force.read_back.insert("table".to_owned(), tables.into());
         }
         Ok(())
     }
 
     fn explain(&self, own_query: &str, _: &[FieldValue]) -> Result<String, EngineError> {
-        // Under `locking_mode = exclusive` the only connection may be lent.
-        let control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(control) = control.as_ref() else { return Ok(NOT_KNOWN.to_owned()) };
-        steps(control, own_query).map(|steps| steps.join(", ")).map_err(while_("explaining a query"))
+        match self.on_connection("explaining a query", |connection| steps(connection, own_query)) {
+            Ok(steps) => Ok(steps.join(", ")),
+            // Under `locking_mode = exclusive` the only connection may be lent.
+            Err(EngineError::Unsupported { .. }) => Ok(NOT_KNOWN.to_owned()),
+            Err(error) => Err(error),
+        }
     }
 
     /// `PRAGMA integrity_check`, which returns one row `ok`, or a row for each fault.
     fn check_integrity(&mut self) -> Result<Option<Vec<String>>, EngineError> {
-        let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(control) = control.as_ref() else { return Ok(None) };
-        let rows = || -> rusqlite::Result<Vec<String>> {
-            control.prepare("PRAGMA integrity_check")?.query_map([], |row| row.get(0))?.collect()
-        };
-        let rows = rows().map_err(while_("checking the integrity"))?;
+        let rows = self.on_connection("checking the integrity", |connection| -> rusqlite::Result<Vec<String>> {
+            connection.prepare("PRAGMA integrity_check")?.query_map([], |row| row.get(0))?.collect()
+        })?;
         Ok(Some(rows.into_iter().filter(|row| row != "ok").collect()))
     }
 
     fn in_force(&self) -> Result<InForce, EngineError> {
-        Ok(self.in_force.clone())
+        self.on_connection("reading the settings", |connection| {
+            let mut in_force = settings::in_force(connection)?;
+            let mut tables = stored(connection, "table")?;
+            let table = if tables.len() == 1 { tables.remove(0).into() } else { tables.into() };
+            in_force.read_back.insert("table".to_owned(), table);
+            if self.has_documents() {
+                in_force.read_back.insert("indexes".to_owned(), stored(connection, "index")?.into());
+            }
+            Ok(in_force)
+        })
     }
 
     /// Syncs the log or journal, the database and their directory; does not checkpoint the log.
@@ -350,34 +369,34 @@ impl Store for SqliteStore {
     /// Of documents, collects the statistics that SQLite's planner uses after the next opening. The last connection to close
     /// checkpoints the log into the database and removes the log.
     fn close(self) -> Result<(), EngineError> {
-        let control = self.control.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let Some(control) = control else { return Ok(()) };
         if self.analyses {
-            control.execute_batch(OPTIMIZE).map_err(while_("analysing the tables"))?;
+            self.on_connection("analysing the tables", |connection| connection.execute_batch(OPTIMIZE))?;
         }
-        control.close().map_err(|(_, error)| while_("closing the store")(error))
+        let idle = self.idle.into_inner().unwrap_or_else(PoisonError::into_inner);
+        idle.into_iter()
+            .try_for_each(|connection| connection.close().map_err(|(_, error)| while_("closing the store")(error)))
     }
 }
 
 impl Drop for SqliteSession<'_> {
     fn drop(&mut self) {
-        let connection = self.prepared.take().map(Prepared::into_owner);
-        if self.store.config.exclusive() {
-            *self.store.control.lock().unwrap_or_else(PoisonError::into_inner) = connection;
-        }
+        self.store.idle().extend(self.prepared.take().map(Prepared::into_owner));
     }
 }
 
 impl SqliteSession<'_> {
-    fn begin(&mut self, write: bool) -> Result<SqliteTransaction<'_>, EngineError> {
+    fn transaction(&mut self, writes: bool, several: bool) -> Result<SqliteTransaction<'_>, EngineError> {
         let closed = || EngineError::Unsupported { engine: ENGINE, what: "a session that is closed".to_owned() };
         let prepared = self.prepared.as_mut().ok_or_else(closed)?;
-        let begun = prepared.with_dependent_mut(|_, statements| match write {
-            true => statements.begin_write.execute([]),
-            false => statements.begin_read.execute([]),
-        });
-        begun.map_err(while_("beginning a transaction"))?;
-        Ok(SqliteTransaction { prepared, open: true })
+        let writer = writes.then(|| self.store.writer.lock().unwrap_or_else(PoisonError::into_inner));
+        if several {
+            let begun = prepared.with_dependent_mut(|_, statements| match writes {
+                true => statements.begin_write.execute([]),
+                false => statements.begin_read.execute([]),
+            });
+            begun.map_err(while_("beginning a transaction"))?;
+        }
+        Ok(SqliteTransaction { prepared, open: several, _writer: writer })
     }
 }
 
@@ -397,11 +416,19 @@ impl Session for SqliteSession<'_> {
     }
 
     fn read(&mut self) -> Result<SqliteTransaction<'_>, EngineError> {
-        self.begin(false)
+        self.transaction(false, true)
+    }
+
+    fn read_once(&mut self) -> Result<SqliteTransaction<'_>, EngineError> {
+        self.transaction(false, false)
     }
 
     fn write(&mut self) -> Result<SqliteTransaction<'_>, EngineError> {
-        self.begin(true)
+        self.transaction(true, true)
+    }
+
+    fn write_once(&mut self) -> Result<SqliteTransaction<'_>, EngineError> {
+        self.transaction(true, false)
     }
 }
 
@@ -487,7 +514,9 @@ impl Read for SqliteTransaction<'_> {
     }
 
     fn finish(mut self) -> Result<(), EngineError> {
-        self.open = false;
+        if !std::mem::take(&mut self.open) {
+            return Ok(());
+        }
         self.with("ending a transaction", |statements| statements.rollback.execute([])).map(drop)
     }
 }
@@ -509,8 +538,81 @@ impl Write for SqliteTransaction<'_> {
     }
 
     fn commit(mut self) -> Result<(), EngineError> {
-        self.with("committing", |statements| statements.commit.execute([]))?;
-        self.open = false;
+        if self.open {
+            self.with("committing", |statements| statements.commit.execute([]))?;
+            self.open = false;
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(dir: &Path) -> SqliteStore {
+        let spec = StoreSpec { durability: Some(prony_model::spec::Durability::None), ..StoreSpec::of(ENGINE) };
+        let mut store = Sqlite::open(dir, &spec).unwrap();
+        store.set_up_tables(&[Table::default()], true).unwrap();
+        store
+    }
+
+    #[test]
+    fn single_operations_are_statements_outside_of_a_transaction() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = opened(dir.path());
+        let mut session = store.session().unwrap();
+        let mut write = session.write_once().unwrap();
+        assert!(write.prepared.borrow_owner().is_autocommit());
+        write.put(b"a", b"1").unwrap();
+        // Committed with the statement.
+        let mut other = store.session().unwrap();
+        let mut read = other.read_once().unwrap();
+        assert!(read.prepared.borrow_owner().is_autocommit());
+        assert!(read.get(b"a", |_| ()).unwrap());
+        read.finish().unwrap();
+        write.commit().unwrap();
+        assert!(!session.write().unwrap().prepared.borrow_owner().is_autocommit());
+        assert!(!session.read().unwrap().prepared.borrow_owner().is_autocommit());
+    }
+
+    /// In SQLite's busy handler a writer sleeps up to 100 ms longer than the other one writes.
+    #[test]
+    fn writers_of_one_process_wait_at_a_mutex() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = opened(dir.path());
+        let mut session = store.session().unwrap();
+        let is_free = || store.writer.try_lock().is_ok();
+        for once in [false, true] {
+            let txn = if once { session.write_once() } else { session.write() }.unwrap();
+            assert!(!is_free());
+            txn.commit().unwrap();
+            assert!(is_free());
+        }
+        let txn = session.write().unwrap();
+        txn.finish().unwrap();
+        let txn = session.read().unwrap();
+        assert!(is_free());
+        txn.finish().unwrap();
+    }
+
+    /// What a phase has read is in the page cache of its connection.
+    #[test]
+    fn connections_stay_open_for_the_sessions_of_later_phases() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = opened(dir.path());
+        let mark = |session: &SqliteSession<'_>, sql: &str| {
+            session.prepared.as_ref().unwrap().borrow_owner().execute_batch(sql).is_ok()
+        };
+        let first = store.session().unwrap();
+        assert!(mark(&first, "CREATE TEMP TABLE mine(x)"));
+        let second = store.session().unwrap();
+        assert!(!mark(&second, "DROP TABLE temp.mine"));
+        drop(second);
+        drop(first);
+        assert_eq!(store.idle().len(), 2);
+        assert!(mark(&store.session().unwrap(), "DROP TABLE temp.mine"));
+        store.close().unwrap();
+        assert!(!dir.path().join("store.sqlite-wal").exists(), "the last connection removes the log");
     }
 }

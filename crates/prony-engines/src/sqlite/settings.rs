@@ -16,7 +16,7 @@ use prony_model::record::effective::{NamedSettings, named};
 use prony_model::spec::{Durability, StoreSpec};
 use rusqlite::Connection;
 
-use crate::driver::{InForce, OptionFault, OptionKind, OptionSpec, ProcessCrash, Promise};
+use crate::driver::{InForce, OptionFault, OptionKind, OptionSpec, ProcessCrash, Promise, Table};
 use crate::options::{self, Options, one_of, option, promise};
 
 const JOURNALS: [&str; 6] = ["wal", "delete", "truncate", "persist", "memory", "off"];
@@ -51,7 +51,12 @@ pub(super) fn option_specs() -> Vec<OptionSpec> {
             "normal",
             "exclusive: one session, and no shared memory for the log",
         ),
-        option("rowid", OptionKind::Bool, "false", "a rowid table with an index on the key, for large values"),
+        option(
+            "rowid",
+            OptionKind::Bool,
+            "true where records exceed a twentieth of a page",
+            "a rowid table with an index on the key; false: WITHOUT ROWID",
+        ),
     ]
 }
 
@@ -154,8 +159,14 @@ impl Config {
         self.journal == "wal"
     }
 
-    pub(super) fn rowid(&self) -> bool {
-        self.options.flag("rowid")
+    /// Whether a table has row identifiers, and an index on its keys. A table without is an index itself, of whose rows more than
+    /// a quarter of a page goes to a page of its own: SQLite advises it for rows below a twentieth of a page
+    /// (<https://www.sqlite.org/withoutrowid.html>, "When To Use WITHOUT ROWID").
+    pub(super) fn has_rowid(&self, table: &Table) -> bool {
+        match self.options.is_given("rowid") {
+            true => self.options.flag("rowid"),
+            false => table.record > self.options.bytes("page_size") / 20,
+        }
     }
 
     pub(super) fn values(&self) -> NamedSettings {
@@ -205,8 +216,6 @@ pub(super) fn in_force(connection: &Connection) -> rusqlite::Result<InForce> {
     let mut compiled = connection.prepare("PRAGMA compile_options")?;
     let compiled: Vec<String> = compiled.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     let source: String = connection.query_row("SELECT sqlite_source_id()", [], |row| row.get(0))?;
-    let table = "SELECT sql FROM sqlite_schema WHERE name = 'records'";
-    let table: String = connection.query_row(table, [], |row| row.get(0))?;
     let durability = class_of(&journal, synchronous);
     let read_back = named([
         ("journal_mode", journal.into()),
@@ -216,7 +225,6 @@ pub(super) fn in_force(connection: &Connection) -> rusqlite::Result<InForce> {
         ("page_size", number("page_size")?.into()),
         ("wal_autocheckpoint", number("wal_autocheckpoint")?.into()),
         ("locking_mode", text("locking_mode")?.into()),
-        ("table", table.into()),
         ("source_id", source.into()),
         ("compile_options", compiled.into()),
     ]);
@@ -291,6 +299,20 @@ mod tests {
         assert_eq!(settled(Option::None, &[("synchronous", "normal")]), ("wal", "normal", Relaxed));
         assert_eq!(settled(Option::None, &[("journal", "delete")]), ("delete", "extra", Strict));
         assert_eq!(settled(Option::None, &[("journal", "off")]), ("off", "full", None));
+    }
+
+    #[test]
+    fn rowid_table_is_chosen_by_the_size_of_records_unless_the_option_is_given() {
+        let has_rowid = |record, options: &[(&str, OptionValue)]| {
+            let options = options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            let config = configure(&StoreSpec { options, ..StoreSpec::of("sqlite") }).unwrap();
+            config.has_rowid(&Table { record, ..Table::default() })
+        };
+        assert_eq!([0, 116, 204, 205, 1016].map(|record| has_rowid(record, &[])), [false, false, false, true, true]);
+        let pages = ("page_size", OptionValue::Int(65_536));
+        assert_eq!([1016, 4000].map(|record| has_rowid(record, std::slice::from_ref(&pages))), [false, true]);
+        let [with, without] = [true, false].map(|on| [("rowid", OptionValue::Bool(on))]);
+        assert!(has_rowid(116, &with) && !has_rowid(1016, &without));
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn laid_out(fields: &[Vec<Vec<FieldPath>>], stored_beside: bool) -> Vec<Arc<Inde
 }
 
 fn table(number: usize, indexes: &Indexes) -> Table {
-    Table { name: Some(format!("c{number}")), byte: indexes.space().byte(), documents: None }
+    Table { name: Some(format!("c{number}")), byte: indexes.space().byte(), ..Table::default() }
 }
 
 fn noted(model: &mut Model, changes: &[(usize, Change)]) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use prony_engines::driver::{Capabilities, Driver, EngineError, OptionKind, Read, Session, Store, Then, Write};
+use prony_engines::driver::{Capabilities, Driver, EngineError, OptionKind, Read, Session, Store, Table, Then, Write};
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 use tempfile::TempDir;
 
@@ -144,8 +144,15 @@ pub(crate) fn fast<D: Driver>() -> StoreSpec {
     StoreSpec { durability: weakest, ..plain::<D>() }
 }
 
+/// Opens a store with one collection.
+pub(crate) fn opened<D: Driver>(dir: &Path, spec: &StoreSpec) -> Result<D::Store, EngineError> {
+    let mut store = D::open(dir, spec)?;
+    store.set_up_tables(&[Table::default()], true)?;
+    Ok(store)
+}
+
 pub(crate) fn open<D: Driver>(dir: &TempDir, spec: &StoreSpec) -> D::Store {
-    D::open(dir.path(), spec).unwrap()
+    opened::<D>(dir.path(), spec).unwrap()
 }
 
 fn put<S: Store>(store: &S, rows: &[(&[u8], &[u8])]) {
@@ -585,7 +592,7 @@ pub(crate) fn extreme_values_are_refused_or_work<D: Driver>() {
             let dir = scratch();
             if D::check(&spec).is_err() {
                 assert!(D::open(dir.path(), &spec).is_err());
-            } else if let Ok(store) = D::open(dir.path(), &spec) {
+            } else if let Ok(store) = opened::<D>(dir.path(), &spec) {
                 put(&store, &[(b"a", b"1"), (b"b", &[7; 20_000])]);
                 assert_eq!(get(&store, b"b").map(|value| value.len()), Some(20_000), "{spec:?}");
                 store.close().unwrap();

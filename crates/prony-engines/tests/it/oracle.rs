@@ -105,13 +105,14 @@ fn run<S: Store>(store: &S, step: &Step, reads: bool) -> Vec<Answer> {
     match step {
         Step::Reopen => Vec::new(),
         Step::Read(ops) => {
-            let mut txn = session.read().unwrap();
+            let mut txn = if ops.len() == 1 { session.read_once() } else { session.read() }.unwrap();
             let answers = ops.iter().map(|op| read(&mut txn, op)).collect();
             txn.finish().unwrap();
             answers
         }
         Step::Write(ops, commit) => {
-            let mut txn = session.write().unwrap();
+            let once = *commit && matches!(ops.as_slice(), [Op::Put(..) | Op::Delete(_)]);
+            let mut txn = if once { session.write_once() } else { session.write() }.unwrap();
             let answers = ops.iter().map(|op| write(&mut txn, op, reads)).collect();
             if *commit { txn.commit() } else { txn.finish() }.unwrap();
             answers

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::contract::{fast, open, plain, scratch};
+use crate::contract::{fast, open, opened, plain, scratch};
 
 /// Few values, so that tests often meet them.
 fn scalar() -> impl Strategy<Value = Value> {
@@ -530,7 +530,7 @@ const STORE: &str = "PRONY_TEST_WRITES_UNTIL_KILLED";
 
 /// Opens a store, and writes transaction after transaction, by the number of the round; never ends.
 fn write_until_killed<D: Driver>(dir: &Path, killed: &impl Killed) -> ! {
-    let store = D::open(dir, &plain::<D>()).unwrap();
+    let store = opened::<D>(dir, &plain::<D>()).unwrap();
     let mut session = store.session().unwrap();
     for round in 0usize.. {
         let mut txn = session.write().unwrap();
@@ -570,7 +570,7 @@ pub(crate) fn after_kills<D: Driver>(name: &str, killed: &impl Killed) {
         std::thread::sleep(Duration::from_micros(1_700 * kill));
         writer.kill().unwrap();
         writer.wait().unwrap();
-        let store = D::open(&dir, &plain::<D>()).unwrap();
+        let store = opened::<D>(&dir, &plain::<D>()).unwrap();
         let mut session = store.session().unwrap();
         let mut txn = session.read().unwrap();
         // The memory engine has what it persisted: nothing.

@@ -94,6 +94,36 @@ fn removals_of_nothing_are_named_and_not_compared() {
     assert_eq!(named(9.0), None);
 }
 
+/// An engine that had passed over all records overwrote them, which is faster than to insert.
+#[test]
+fn puts_that_replace_their_own_records_are_not_compared_with_puts_of_new_ones() {
+    let of = |phases: Vec<Action>| {
+        let names = ["p", "q"].into_iter().zip(phases).map(|(name, action)| phase_spec(name, action));
+        TrialSpec { phases: names.collect(), ..spec("lmdb") }
+    };
+    let for_a_second = || Action::Put(ops(Amount::Duration(Nanos::from_secs(1))));
+    let ran = |operations: f64| {
+        let counts = [(Metric::Operations, operations), (Metric::Distinct, operations.min(100.0))];
+        record(vec![phase("p", &counts), phase("q", &counts)])
+    };
+    let why = |spec: &TrialSpec, operations: [f64; 2], metric: &str| {
+        let [x, y] = operations.map(ran);
+        let (x, y) = (variant_trials("x", spec, &x), variant_trials("y", spec, &y));
+        variants::unequal_offer(&x, &y, &metric.parse().unwrap())
+    };
+    let puts = of(vec![for_a_second()]);
+    assert_eq!(
+        why(&puts, [400.0, 90.0], "p.rate").as_deref(),
+        Some(
+            "`p`: 75 % of the operations of `x` replaced a record that the phase had stored before, but 0.0 % of those of `y`: bound them \
+             by `count`"
+        )
+    );
+    assert_eq!(why(&puts, [90.0, 60.0], "p.rate"), None);
+    let again = of(vec![Action::Put(ops(Amount::Records)), for_a_second()]);
+    assert_eq!(why(&again, [400.0, 90.0], "q.rate"), None, "both replace what the first phase has stored");
+}
+
 /// Reads that found nothing, since the file lets one variant remove the records before, were 2.6 times faster; so were scans.
 #[test]
 fn reads_that_find_less_are_not_compared_whatever_was_stored() {

@@ -34,6 +34,8 @@ struct State {
     rows: Rows,
     puts: u64,
     commits: u64,
+    /// Transactions that were announced as those of one operation.
+    once: u64,
     /// How often queries were planned again.
     plans: u64,
     /// The rows at the first `persist`.
@@ -144,6 +146,10 @@ impl Store for FakeStore {
         Ok(InForce { durability: Durability::Volatile, read_back, as_set })
     }
 
+    fn counters(&self) -> BTreeMap<String, f64> {
+        BTreeMap::from([("once".to_owned(), self.state().once as f64)])
+    }
+
     fn persist(&self) -> Result<(), EngineError> {
         let mut state = self.state();
         let key = state.rows.keys().nth(3).cloned();
@@ -195,6 +201,16 @@ impl Session for FakeSession<'_> {
 
     fn read(&mut self) -> Result<FakeTxn<'_>, EngineError> {
         Ok(FakeTxn { store: self.0, writes: None })
+    }
+
+    fn read_once(&mut self) -> Result<FakeTxn<'_>, EngineError> {
+        self.0.state().once += 1;
+        self.read()
+    }
+
+    fn write_once(&mut self) -> Result<FakeTxn<'_>, EngineError> {
+        self.0.state().once += 1;
+        self.write()
     }
 
     fn write(&mut self) -> Result<FakeTxn<'_>, EngineError> {

@@ -21,7 +21,7 @@ fn table(name: Option<&str>, byte: Option<u8>) -> Table {
     ];
     let spec = Arc::new(DocumentSpec { fields, encoding: Encoding::Json, file: None });
     let indexes = vec![vec![path("a"), path("in.n")], vec![path("zz")], vec![path("some")]];
-    Table { name: name.map(str::to_owned), byte, documents: Some(Documents { spec, indexes }) }
+    Table { name: name.map(str::to_owned), byte, documents: Some(Documents { spec, indexes }), record: 0 }
 }
 
 fn json(number: u64) -> String {
@@ -98,7 +98,7 @@ fn collections_are_tables_of_the_trial() {
     let at = StoreSpec { url: Some(url(first.path(), Some(Durability::None))), ..fast::<Started>() };
     let sql = |text: &str| psql(at.url.as_deref().unwrap(), text).unwrap_or_else(|| panic!("{text}"));
     let long = "c".repeat(90);
-    let bytes = Table { name: Some("Log".to_owned()), byte: Some(9), documents: None };
+    let bytes = Table { name: Some("Log".to_owned()), byte: Some(9), ..Table::default() };
     let tables = [table(Some("a-b"), Some(3)), table(Some(&long), Some(5)), bytes];
     let names = || {
         sql(
@@ -140,7 +140,7 @@ fn collections_are_tables_of_the_trial() {
     assert_eq!(names(), "prony_records prony_records_mine");
     store.close().unwrap();
     let mut store = Started::open(second.path(), &at).unwrap();
-    let mine = Table { name: Some("mine".to_owned()), byte: Some(1), documents: None };
+    let mine = Table { name: Some("mine".to_owned()), byte: Some(1), ..Table::default() };
     let refused = store.set_up_tables(&[mine], true).unwrap_err();
     assert!(prony_engines::timed_loop::chain(&refused).contains("that prony did not make"), "{refused:?}");
     store.close().unwrap();
