@@ -1,5 +1,6 @@
 //! Checks an experiment file and turns it into an experiment that can run; collects every fault.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::combine::{self, Combination};
@@ -21,7 +22,7 @@ use super::specification;
 use super::subject;
 use super::substitute;
 use super::validate::{Holes, Walk};
-use super::variant::Context;
+use super::variant::{Context, never_run};
 use prony_model::catalog::{Anywhere, EngineCatalog, Overrides, Surroundings};
 use prony_model::program::WHOLE;
 use prony_model::service::{ALL, LOAD};
@@ -79,28 +80,21 @@ pub fn check_in(
     baseline_set_aside(raw, &factors, &baseline, overrides, &mut problems);
     let floor = floor::read(raw, &factors, &combinations, overrides, &mut problems);
 
-    let context = Context { raw, engines, surroundings, factors: &factors, names: &names, outside };
-    let phases = phase_names(&raw.root, &context, &combinations, is_narrowed(overrides) || !overrides.free.is_empty());
+    let ran = RefCell::default();
+    let context = Context { raw, engines, surroundings, factors: &factors, names: &names, outside, ran };
+    let narrowed = is_narrowed(overrides) || !overrides.free.is_empty();
+    let phases = phase_names(&raw.root, &context, &combinations, narrowed);
     let named = Named { baseline: factors::labels(&factors, &baseline), floor: factors::labels(&factors, &floor) };
     let mut compare = compare::compare(raw.root.get("compare"), named, &phases, &mut problems);
     (compare.blocks, compare.budget) = amount(&compare, overrides);
     let public = factors::public(&factors);
     let tables = report::tables(raw.root.get("report"), &factors, &public, &phases, &mut problems);
-    let places = places(&factors);
-    let strata = combine::strata(&combinations, &baseline);
-    let mut variants = Vec::with_capacity(combinations.len());
-    for (id, levels) in combinations.iter().enumerate() {
-        let Some(spec) = specification::variant(&context, levels, &mut problems) else { continue };
-        variants.push(Variant {
-            id,
-            levels: places.iter().zip(levels).map(|(places, level)| places[*level]).collect(),
-            spec,
-            stratum: strata[id],
-            baseline: combine::is_baseline(levels, &baseline),
-            blocks: capped(compare::blocks_of(levels, &blocks, compare.blocks), overrides.blocks),
-        });
+    let most = overrides.blocks;
+    let blocks = |levels: &Combination| capped(compare::blocks_of(levels, &blocks, compare.blocks), most);
+    let variants = variants(&context, (&combinations, &baseline), blocks, &mut problems);
+    if problems.is_empty() && !narrowed {
+        never_run(&context, &variants, &mut problems);
     }
-    all_are_read(variants.len(), combinations.len(), &mut problems);
     compare::given_times(raw.root.get("compare"), &variants, &mut problems);
     if !problems.is_empty() {
         return Err(problems.into_list());
@@ -120,6 +114,30 @@ pub fn check_in(
         explores: false,
         leave_one_out: factors::left_out(&raw.root).map(str::to_owned),
     })
+}
+
+/// The variants of these combinations.
+fn variants(
+    context: &Context<'_>,
+    (combinations, baseline): (&[Combination], &BTreeMap<usize, usize>),
+    blocks: impl Fn(&Combination) -> Blocks,
+    problems: &mut Problems<'_>,
+) -> Vec<Variant> {
+    let (places, strata) = (places(context.factors), combine::strata(combinations, baseline));
+    let mut variants = Vec::with_capacity(combinations.len());
+    for (id, levels) in combinations.iter().enumerate() {
+        let Some(spec) = specification::variant(context, levels, problems) else { continue };
+        variants.push(Variant {
+            id,
+            levels: places.iter().zip(levels).map(|(places, level)| places[*level]).collect(),
+            spec,
+            stratum: strata[id],
+            baseline: combine::is_baseline(levels, baseline),
+            blocks: blocks(levels),
+        });
+    }
+    all_are_read(variants.len(), combinations.len(), problems);
+    variants
 }
 
 /// A variant that cannot be read has a fault of its own: without one, the others would silently be fewer than the file's.
@@ -220,18 +238,23 @@ fn baseline_set_aside(
     problems: &mut Problems<'_>,
 ) {
     let entries = raw.root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
-    for (name, levels) in &overrides.set {
-        let named = baseline.iter().map(|(at, level)| (&factors[*at], *level)).find(|(factor, _)| factor.name == *name);
+    for (path, levels) in &overrides.set {
+        let (name, key) = path.split_once('.').map_or((path.as_str(), None), |(name, key)| (name, Some(key)));
+        let named = baseline.iter().map(|(at, level)| (&factors[*at], *level)).find(|(factor, _)| factor.name == name);
         // A search compares nothing before it has a result.
-        let aside = |(factor, level): &(&FactorDef, usize)| !factor.free && !factor.levels[*level].selected;
+        let aside = |(factor, level): &(&FactorDef, usize)| {
+            let is_replaced = key.is_none() || factor.meant(*level) != [*level];
+            !factor.free && !factor.levels[*level].selected && is_replaced
+        };
         let Some((factor, level)) = named.filter(aside) else { continue };
         // `leave_one_out` sets the baseline if the file names none.
         let named = entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| &entry.node);
         let span = named.or_else(|| factors::left_out_node(&raw.root)).map(|node| node.span.clone());
-        let label = &factor.levels[level].label;
-        let given = levels.join(",");
-        let message = format!("--set {name}={given} removes the baseline `{label}`, so nothing would be compared");
-        let hint = format!("write `--set {name}={label},{given}`, or `--only` for a run without a comparison");
+        let LevelDef { label, node, .. } = &factor.levels[level];
+        let own = key.map_or_else(|| Some(label.clone()), |key| Some(node.get(key)?.label()));
+        let (own, given) = (own.unwrap_or_default(), levels.join(","));
+        let message = format!("--set {path}={given} removes the baseline `{label}`, so nothing would be compared");
+        let hint = format!("write `--set {path}={own},{given}`, or `--only` for a run without a comparison");
         problems.add(Problem::new(span.unwrap_or(0..0), message).hint(hint));
     }
 }

@@ -41,7 +41,10 @@ pub(crate) fn named(factors: &[FactorDef], node: Option<&Node>, problems: &mut P
         }
         let label = entry.node.label();
         match factor.level(&label) {
-            Some(level) => _ = named.insert(at, level),
+            Some(level) => match factor.meant(level).as_slice() {
+                [one] => _ = named.insert(at, *one),
+                _ => _ = named.insert(at, level),
+            },
             None => {
                 let problem = Problem::new(entry.node.span.clone(), level_fault(factor, &label));
                 problems.add(problem.maybe_hint(level_hint(factor, &label)));

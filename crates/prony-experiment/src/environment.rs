@@ -2,10 +2,12 @@
 //! `{port}`, `{data}`, `{service.NAME.port}`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::node::{Entry, Node, RawExperiment, Value};
-use super::placeholder::{Part, span_in, split};
+use super::placeholder::{replace, span_in, split};
 use super::problem::{Problem, Problems};
+use super::substitute::PLAIN;
 use prony_model::program::{DIR, INSTANCE, TMP};
 use prony_model::service::{DATA, OfService, PORT, hole};
 
@@ -106,7 +108,11 @@ impl<'a> EnvironmentValues<'a> {
             match name {
                 "change" => self.change(&mut key.node, problems),
                 _ if WITH_SERVICES.contains(&name) => {
-                    Self { service: true, instance: true, ..with }.node(&mut key.node, problems);
+                    let with = Self { service: true, instance: true, ..with };
+                    match (name, &key.node.value) {
+                        ("ready", Value::Table(_)) => with.except(&PLAIN, &mut key.node, problems),
+                        _ => with.node(&mut key.node, problems),
+                    }
                 }
                 _ => with.node(&mut key.node, problems),
             }
@@ -118,6 +124,12 @@ impl<'a> EnvironmentValues<'a> {
         for key in entries(node).iter_mut().filter(|key| key.key == "change") {
             self.change(&mut key.node, problems);
         }
+    }
+
+    /// The same in all of a table but these keys.
+    fn except(self, keys: &[&str], table: &mut Node, problems: &mut Problems<'_>) {
+        let included = entries(table).iter_mut().filter(|key| !keys.contains(&key.key.as_str()));
+        included.for_each(|key| self.node(&mut key.node, problems));
     }
 
     fn replicas(self, node: &mut Node, problems: &mut Problems<'_>) {
@@ -134,7 +146,14 @@ impl<'a> EnvironmentValues<'a> {
             Value::Table(keys) => {
                 for key in keys {
                     let is_env = key.key == "env";
-                    Self { service: is_env, ..self.with_places(is_env, false) }.node(&mut key.node, problems);
+                    let with = Self { service: is_env, ..self.with_places(is_env, false) };
+                    match &mut key.node.value {
+                        Value::List(all) if key.key == "replace" => {
+                            all.iter_mut().for_each(|one| with.except(&PLAIN, one, problems));
+                        }
+                        Value::Table(_) if key.key == "replace" => with.except(&PLAIN, &mut key.node, problems),
+                        _ => with.node(&mut key.node, problems),
+                    }
                 }
             }
             _ => self.node(node, problems),
@@ -156,42 +175,35 @@ impl<'a> EnvironmentValues<'a> {
 
     fn text(&self, node: &mut Node, problems: &mut Problems<'_>) {
         // The validator, which reads the text as it is written, reports faults of the braces.
-        let Some(Ok(parts)) = node.text().map(split) else { return };
+        let Some(text) = node.text().filter(|text| split(text).is_ok()) else { return };
         let of_service = |name: &str| matches!(name, "port" | "data") || name.starts_with("service.");
-        let is_ours =
-            |name: &str| matches!(name, "dir" | "tmp" | "instance") || name.starts_with("env.") || of_service(name);
-        let ours = |part: &Part| matches!(part, Part::Hole(name, _) if is_ours(name));
-        if !parts.iter().any(ours) {
-            return;
+        let filled = replace(text, |name, at| {
+            match name {
+            "dir" if self.dir => Some(DIR.to_owned()),
+            "tmp" if self.dir => Some(TMP.to_owned()),
+            "instance" if self.instance => Some(INSTANCE.to_owned()),
+            _ if self.service && of_service(name) => Some(of_services(name).unwrap_or_else(|| {
+                let message = format!("`{{{name}}}` names no value of a service");
+                let problem = Problem::new(span_in(node, self.file, at), message);
+                problems.add(problem.hint("write `{service.NAME.port}`, `.url` or `.data`; of the second of several instances `{service.NAME.2.port}`"));
+                String::new()
+            })),
+            _ => name.strip_prefix("env.").map(|name| self.variable(name, node, at, problems)),
         }
-        let mut filled = String::new();
-        for part in parts {
-            match part {
-                Part::Text(text) => filled += &escaped(&text),
-                Part::Hole(name, _) if name == "dir" && self.dir => filled += DIR,
-                Part::Hole(name, _) if name == "tmp" && self.dir => filled += TMP,
-                Part::Hole(name, _) if name == "instance" && self.instance => filled += INSTANCE,
-                Part::Hole(name, at) if self.service && of_service(&name) => match of_services(&name) {
-                    Some(marked) => filled += &marked,
-                    None => {
-                        let message = format!("`{{{name}}}` names no value of a service");
-                        let problem = Problem::new(span_in(node, self.file, &at), message);
-                        problems.add(problem.hint("write `{service.NAME.port}`, `.url` or `.data`; of the second of several instances `{service.NAME.2.port}`"));
-                    }
-                },
-                Part::Hole(name, at) => match name.strip_prefix("env.").map(|name| (name, self.variables.get(name))) {
-                    Some((_, Some(value))) => filled += &escaped(value),
-                    Some((variable, None)) => {
-                        let message = format!("the environment variable `{variable}` is not set");
-                        let problem = Problem::new(span_in(node, self.file, &at), message);
-                        let hint = format!("set the variable for prony: `{variable}=... prony ...`");
-                        problems.add_unfilled(node.span.clone(), problem.hint(hint));
-                    }
-                    None => filled += &format!("{{{name}}}"),
-                },
-            }
-        }
+        });
         node.value = Value::Text(filled);
+    }
+
+    /// The value of a variable of prony's own, braces escaped; nothing where it has none, which is reported.
+    fn variable(&self, name: &str, node: &Node, at: &Range<usize>, problems: &mut Problems<'_>) -> String {
+        if let Some(value) = self.variables.get(name) {
+            return value.replace('{', "{{").replace('}', "}}");
+        }
+        let message = format!("the environment variable `{name}` is not set");
+        let problem = Problem::new(span_in(node, self.file, at), message);
+        let hint = format!("set the variable for prony: `{name}=... prony ...`");
+        problems.add_unfilled(node.span.clone(), problem.hint(hint));
+        String::new()
     }
 }
 
@@ -209,8 +221,4 @@ fn of_services(name: &str) -> Option<String> {
         None => (service, 1),
     };
     Some(hole(service, number, value))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('{', "{{").replace('}', "}}")
 }

@@ -19,8 +19,10 @@ pub(crate) struct FactorDef {
     pub(crate) levels: Vec<LevelDef>,
     /// Whether levels are a table's keys.
     labelled: bool,
-    /// The first place of each label, and of each number that a label is.
+    /// The first place of each label, and of each number that a level is.
     index: Index,
+    /// How many levels the file has.
+    written: usize,
     /// Whether a search determines its levels, so that `[design]` does not.
     pub(crate) free: bool,
 }
@@ -36,18 +38,21 @@ struct Index {
 impl Index {
     fn of(levels: &[LevelDef]) -> Self {
         let mut index = Self::default();
-        for (at, level) in levels.iter().enumerate() {
-            index.labels.entry(level.label.clone()).or_insert(at);
-            plain(&level.label).map(|number| index.numbers.entry(number).or_insert(at));
-        }
+        levels.iter().enumerate().for_each(|(at, level)| index.add(at, level));
         index
+    }
+
+    /// A text such as `1.1` may be a version, which is not `1.10`.
+    fn add(&mut self, at: usize, level: &LevelDef) {
+        self.labels.entry(level.label.clone()).or_insert(at);
+        let number = level.node.number().filter(|_| level.label == level.node.label());
+        number.map(|number| self.numbers.entry(bits(number)).or_insert(at));
     }
 }
 
-/// A label as a number, which may be written with underscores.
-fn plain(label: &str) -> Option<u64> {
-    // Zero has two signs, but is one level.
-    label.replace('_', "").parse::<f64>().ok().map(|number| (number + 0.0).to_bits())
+/// Zero has two signs, but is one level.
+fn bits(number: f64) -> u64 {
+    (number + 0.0).to_bits()
 }
 
 /// A level.
@@ -57,26 +62,46 @@ pub(crate) struct LevelDef {
     pub(crate) node: Node,
     /// Whether the command line includes it.
     pub(crate) selected: bool,
+    /// The level from which `--set FACTOR.SETTING` made it, by index.
+    of: Option<usize>,
+}
+
+impl LevelDef {
+    /// One that runs.
+    const fn new(label: String, node: Node) -> Self {
+        Self { label, node, selected: true, of: None }
+    }
 }
 
 impl FactorDef {
     /// The index of the level with this label; numbers may be written with underscores.
     pub(crate) fn level(&self, label: &str) -> Option<usize> {
         let exact = self.index.labels.get(label).copied();
-        exact.or_else(|| self.index.numbers.get(&plain(label)?).copied())
+        exact.or_else(|| self.index.numbers.get(&bits(label.replace('_', "").parse().ok()?)).copied())
+    }
+
+    /// The levels that the file means by one: itself, and those that `--set FACTOR.SETTING` made from it; only these if it
+    /// does not run.
+    pub(crate) fn meant(&self, at: usize) -> Vec<usize> {
+        let made = (self.written..self.levels.len()).filter(|made| self.levels[*made].of == Some(at));
+        let own = std::iter::once(at).filter(|at| self.levels[*at].selected);
+        let mut all: Vec<usize> = own.chain(made).collect();
+        if all.is_empty() {
+            all.push(at);
+        }
+        all
     }
 
     /// Updates it after its levels have changed.
     fn set_levels(&mut self, levels: Vec<LevelDef>) {
         self.index = Index::of(&levels);
+        self.written = levels.len();
         self.levels = levels;
     }
 
-    fn add_level(&mut self, label: String, node: Node) {
-        let at = self.levels.len();
-        plain(&label).map(|number| self.index.numbers.entry(number).or_insert(at));
-        self.index.labels.entry(label.clone()).or_insert(at);
-        self.levels.push(LevelDef { label, node, selected: true });
+    fn add_level(&mut self, level: LevelDef) {
+        self.index.add(self.levels.len(), &level);
+        self.levels.push(level);
     }
 
     fn public(&self) -> Factor {
@@ -127,7 +152,7 @@ pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'
 
 fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
     name_fault(entry).into_iter().for_each(|problem| problems.add(problem));
-    let level = |label: String, node: &Node| LevelDef { label, node: node.clone(), selected: true };
+    let level = |label: String, node: &Node| LevelDef::new(label, node.clone());
     let levels: Vec<LevelDef> = match &entry.node.value {
         Value::List(items) => items.iter().map(|item| level(item.label(), item)).collect(),
         Value::Table(entries) => entries.iter().map(|one| level(one.key.clone(), &one.node)).collect(),
@@ -142,14 +167,28 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
         problems.add(Problem::new(entry.node.span.clone(), format!("factor `{}` has no levels", entry.key)));
     }
     let index = Index::of(&levels);
-    for (at, one) in levels.iter().enumerate() {
-        if index.labels.get(&one.label) != Some(&at) {
-            let message = format!("factor `{}` has the level `{}` twice", entry.key, one.label);
-            problems.add(Problem::new(one.node.span.clone(), message));
+    let labelled = entry.node.table().is_some();
+    let (name, span, written) = (entry.key.clone(), entry.key_span.clone(), levels.len());
+    let factor = FactorDef { name, span, levels, labelled, index, written, free: false };
+    twice(&factor, problems);
+    factor
+}
+
+/// Faults of levels that are one.
+fn twice(factor: &FactorDef, problems: &mut Problems<'_>) {
+    for (at, one) in factor.levels.iter().enumerate() {
+        let number = one.node.number().filter(|_| !factor.labelled);
+        let same = number.and_then(|number| factor.index.numbers.get(&bits(number))).filter(|same| **same != at);
+        let problem = |message: String| Problem::new(one.node.span.clone(), message);
+        if factor.index.labels.get(&one.label) != Some(&at) {
+            problems.add(problem(format!("factor `{}` has the level `{}` twice", factor.name, one.label)));
+        } else if let Some(same) = same {
+            let other = &factor.levels[*same].label;
+            let message =
+                format!("factor `{}` has the numbers `{other}` and `{}`, which are equal", factor.name, one.label);
+            problems.add(problem(message).hint(format!("write versions as texts: `\"{other}\"`, `\"{}\"`", one.label)));
         }
     }
-    let labelled = entry.node.table().is_some();
-    FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled, index, free: false }
 }
 
 /// Where `[design] leave_one_out` names a factor.
@@ -188,7 +227,7 @@ fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Proble
 }
 
 fn list(label: String, span: Range<usize>, items: Vec<Node>) -> LevelDef {
-    LevelDef { label, node: Node { span, via: None, value: Value::List(items) }, selected: true }
+    LevelDef::new(label, Node::new(span, Value::List(items)))
 }
 
 fn name_fault(entry: &Entry) -> Option<Problem> {
@@ -206,6 +245,7 @@ fn name_fault(entry: &Entry) -> Option<Problem> {
 
 fn set(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut Problems<'_>) {
     let Some(factor) = find(factors, name, "--set", problems) else { return };
+    let are_texts = factor.levels.iter().all(|level| level.node.text().is_some());
     factor.levels.iter_mut().for_each(|level| level.selected = false);
     for text in levels {
         match factor.level(text) {
@@ -216,8 +256,8 @@ fn set(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut 
                 problems.add(problem.maybe_hint(level_hint(factor, text)));
             }
             None => {
-                let node = Node { span: factor.span.clone(), via: None, value: typed(text) };
-                factor.add_level(node.label(), node);
+                let node = typed(text, factor.span.clone(), are_texts);
+                factor.add_level(LevelDef::new(node.label(), node));
             }
         }
     }
@@ -239,13 +279,13 @@ fn set_key(factors: &mut [FactorDef], path: &str, values: &[String], problems: &
         };
         factor.levels[at].selected = false;
         for text in values {
-            let value = Node { span: before.span.clone(), via: None, value: typed(text) };
+            let value = typed(text, before.span.clone(), before.text().is_some());
             if value.label() == before.label() {
                 factor.levels[at].selected = true;
                 continue;
             }
             let label = format!("{} {key}={}", level.label, value.label());
-            factor.add_level(label, with_key(&level.node, key, &value));
+            factor.add_level(LevelDef { of: Some(at), ..LevelDef::new(label, with_key(&level.node, key, &value)) });
         }
     }
 }
@@ -294,16 +334,18 @@ fn find<'f>(
     }
 }
 
-/// A level from the command line, typed as TOML would type it.
-fn typed(text: &str) -> Value {
+/// A level from the command line, typed as TOML would type it, or a text where the file has texts: `0123456` may be a revision.
+fn typed(text: &str, span: Range<usize>, is_text: bool) -> Node {
     let plain = text.replace('_', "");
-    match (text, plain.parse::<i64>(), plain.parse::<f64>()) {
+    let value = match (text, plain.parse::<i64>(), plain.parse::<f64>()) {
+        _ if is_text => Value::Text(text.to_owned()),
         ("true", ..) => Value::Flag(true),
         ("false", ..) => Value::Flag(false),
         (_, Ok(whole), _) => Value::Whole(whole),
         (_, _, Ok(number)) if number.is_finite() => Value::Number(number),
         _ => Value::Text(text.to_owned()),
-    }
+    };
+    Node::new(span, value).with_notation(Some(text))
 }
 
 /// The fault of a label that no level has.
@@ -336,14 +378,18 @@ pub(crate) fn by_key<'f>(
     found
 }
 
-/// Resolves a value as levels of a factor: one, or a list of them.
+/// Resolves a value as levels of a factor: one, or a list of them, which is not empty.
 pub(crate) fn levels(factor: &FactorDef, node: &Node, problems: &mut Problems<'_>) -> Vec<usize> {
     let single = std::slice::from_ref(node);
     let items = node.list().unwrap_or(single);
+    if items.is_empty() {
+        let problem = Problem::new(node.span.clone(), format!("this list names no level of factor `{}`", factor.name));
+        problems.add(problem.hint("name a level, or leave the factor out"));
+    }
     let mut found = Vec::new();
     for item in items {
         match factor.level(&item.label()) {
-            Some(at) => found.push(at),
+            Some(at) => found.extend(factor.meant(at)),
             None => {
                 let label = item.label();
                 let problem = Problem::new(item.span.clone(), level_fault(factor, &label));

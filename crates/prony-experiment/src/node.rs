@@ -16,6 +16,8 @@ pub(crate) struct Node {
     pub(crate) via: Option<Range<usize>>,
     /// The value.
     pub(crate) value: Value,
+    /// A number as it was written, without underscores, if it would be shown in another way: `3.10`, which may be a version.
+    pub(crate) written: Option<String>,
 }
 
 /// A value as TOML knows them.
@@ -70,7 +72,7 @@ pub fn parse(text: &str, file: &str) -> Result<RawExperiment, Vec<Problem>> {
         problems.add(Problem::new(span, error.message().to_owned()));
     }
     let span = table.span();
-    let root = Node { span, via: None, value: Value::Table(entries(table.into_inner(), &mut problems)) };
+    let root = Node::new(span, Value::Table(entries(table.into_inner(), &mut problems)));
     if !problems.is_empty() {
         return Err(problems.into_list());
     }
@@ -96,6 +98,7 @@ fn entries(table: DeTable<'_>, problems: &mut Problems<'_>) -> Vec<Entry> {
 
 fn node(value: Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Node {
     let span = value.span();
+    let mut written = None;
     let value = match value.into_inner() {
         DeValue::Boolean(flag) => Value::Flag(flag),
         DeValue::String(text) => Value::Text(text.into_owned()),
@@ -103,18 +106,45 @@ fn node(value: Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Node {
         DeValue::Array(list) => Value::List(list.into_iter().map(|item| node(item, problems)).collect()),
         DeValue::Table(table) => Value::Table(entries(table, problems)),
         DeValue::Integer(number) => match i64::from_str_radix(&number.as_str().replace('_', ""), number.radix()) {
-            Ok(whole) => Value::Whole(whole),
+            Ok(whole) => {
+                written = Some(number.to_string());
+                Value::Whole(whole)
+            }
             Err(_) => {
                 problems.add(Problem::new(span.clone(), format!("`{number}` does not fit into 64 bits")));
                 Value::Whole(0)
             }
         },
-        DeValue::Float(number) => Value::Number(number.as_str().replace('_', "").parse().unwrap_or(f64::NAN)),
+        DeValue::Float(number) => {
+            written = Some(number.to_string());
+            Value::Number(number.as_str().replace('_', "").parse().unwrap_or(f64::NAN))
+        }
     };
-    Node { span, via: None, value }
+    Node::new(span, value).with_notation(written.as_deref())
 }
 
 impl Node {
+    /// A value written at a place.
+    pub(crate) const fn new(span: Range<usize>, value: Value) -> Self {
+        Self { span, via: None, value, written: None }
+    }
+
+    /// The same, with a number as it was written.
+    pub(crate) fn with_notation(self, text: Option<&str>) -> Self {
+        let text = text.map(|text| text.replace('_', ""));
+        let written = text.filter(|text| self.decimal().is_some_and(|decimal| decimal != *text));
+        Self { written, ..self }
+    }
+
+    /// A number in digits, whatever its notation.
+    pub(crate) fn decimal(&self) -> Option<String> {
+        match self.value {
+            Value::Whole(n) => Some(n.to_string()),
+            Value::Number(x) => Some(x.to_string()),
+            _ => None,
+        }
+    }
+
     /// The entry with this key, where the node is a table that has it.
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         self.table()?.iter().find(|entry| entry.key == key)
@@ -179,12 +209,11 @@ impl Node {
         }
     }
 
-    /// The value in one line, as TOML.
+    /// The value in one line, as TOML; numbers as they were written.
     pub(crate) fn inline(&self) -> String {
         match &self.value {
             Value::Flag(flag) => flag.to_string(),
-            Value::Whole(n) => n.to_string(),
-            Value::Number(x) => x.to_string(),
+            Value::Whole(_) | Value::Number(_) => self.written.clone().or_else(|| self.decimal()).unwrap_or_default(),
             Value::Text(text) => format!("{text:?}"),
             Value::Date(date) => date.clone(),
             Value::List(items) => format!("[{}]", items.iter().map(Self::inline).collect::<Vec<_>>().join(", ")),
@@ -240,9 +269,10 @@ mod tests {
 
     #[test]
     fn labels_are_one_line() {
-        let raw = parse("a = [1, 2.5, true, [\"x\"], { b = \"c\" }]\nt = \"plain\"", "x").unwrap();
+        let raw =
+            parse("a = [1, 2.5, true, [\"x\"], { b = \"c\" }, 1_000, 3.10, 0x1F, 1e3]\nt = \"plain\"", "x").unwrap();
         let labels: Vec<String> = raw.root.get("a").unwrap().list().unwrap().iter().map(Node::label).collect();
-        assert_eq!(labels, ["1", "2.5", "true", "[\"x\"]", "{ b = \"c\" }"]);
+        assert_eq!(labels, ["1", "2.5", "true", "[\"x\"]", "{ b = \"c\" }", "1000", "3.10", "0x1F", "1e3"]);
         assert_eq!(raw.root.get("t").unwrap().label(), "plain");
     }
 }

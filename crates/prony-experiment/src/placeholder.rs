@@ -58,6 +58,42 @@ pub(crate) fn split(text: &str) -> Result<Vec<Part>, BraceFault> {
     Ok(parts)
 }
 
+/// The holes of a text by name, with their places; braces at fault are text. Patterns have such braces.
+pub(crate) fn holes(text: &str) -> Vec<(String, Range<usize>)> {
+    let (mut all, mut from) = (Vec::new(), 0);
+    loop {
+        let fault = split(&text[from..]).err().map(|fault| fault.at);
+        let end = fault.as_ref().map_or(text.len(), |at| from + at.start);
+        let hole = |part| match part {
+            Part::Hole(name, at) => Some((name, from + at.start..from + at.end)),
+            Part::Text(_) => None,
+        };
+        all.extend(split(&text[from..end]).unwrap_or_default().into_iter().filter_map(hole));
+        match fault {
+            Some(at) => from += at.end,
+            None => return all,
+        }
+    }
+}
+
+/// The text with values in place of holes. A hole without a value stays as it is written, and so does all else: in a pattern
+/// braces and the blanks in them have a meaning of their own.
+pub(crate) fn replace(text: &str, mut value: impl FnMut(&str, &Range<usize>) -> Option<String>) -> String {
+    let (mut replaced, mut from) = (String::new(), 0);
+    for (name, at) in holes(text) {
+        replaced.push_str(&text[from..at.start]);
+        replaced.push_str(value(&name, &at).as_deref().unwrap_or(&text[at.clone()]));
+        from = at.end;
+    }
+    replaced + &text[from..]
+}
+
+/// The fault of a level with the placeholder of a factor, and a hint.
+pub(crate) fn factor_in_level(hole: &str) -> (String, String) {
+    let message = format!("a level cannot hold the placeholder `{{{hole}}}` of a factor");
+    (message, "write the text out in each level".to_owned())
+}
+
 /// The first name of a dotted hole: the factor or namespace.
 pub(crate) fn head(hole: &str) -> &str {
     hole.split('.').next().unwrap_or(hole)
@@ -130,10 +166,10 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
     let factor = scope.factors.iter().any(|factor| factor == name);
     match name {
         _ if factor && scope.filled != Filled::Level => None,
-        _ if factor => Some((
-            format!("a level cannot hold the placeholder `{{{hole}}}` of a factor"),
-            Some("write the text out in each level".to_owned()),
-        )),
+        _ if factor => {
+            let (message, hint) = factor_in_level(hole);
+            Some((message, Some(hint)))
+        }
         "i" if matches!(scope.of, OfRecord::Number | OfRecord::Request) && hole == "i" => None,
         "doc" if matches!(scope.of, OfRecord::Document | OfRecord::Request) && hole.len() > 4 => None,
         "saved" if scope.of == OfRecord::Request && hole.len() > 6 => None,
@@ -214,6 +250,16 @@ mod tests {
         assert_eq!(split("{a{b}").unwrap_err().at, 0..1);
     }
 
+    #[test]
+    fn holes_are_found_beside_braces_at_fault() {
+        let names =
+            |text: &str| holes(text).into_iter().map(|(name, at)| (name, text[at].to_owned())).collect::<Vec<_>>();
+        let hole = |name: &str, written: &str| (name.to_owned(), written.to_owned());
+        assert_eq!(names("{\"n\": { a }, \"x{2}\"}"), [hole("a", "{ a }"), hole("2", "{2}")]);
+        assert_eq!(names("}{{a}}{b"), []);
+        assert_eq!(replace("}{ a } {b}{", |name, _| (name == "a").then(|| "1".to_owned())), "}1 {b}{");
+    }
+
     proptest! {
         #[test]
         fn any_text_comes_back_from_its_escape(text in "[{}a-c.ü]{0,12}") {
@@ -223,8 +269,8 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "[{}a ]{0,12}") {
-            let _ = split(&text);
+        fn any_text_without_values_stays_as_it_is(text in "[{}a ü]{0,12}") {
+            prop_assert_eq!(replace(&text, |_, _| None), text);
         }
     }
 }

@@ -33,7 +33,7 @@ impl Experiment {
             return Cow::Borrowed(self);
         }
         let mut recorded = self.clone();
-        recorded.source = recorded_source(&self.source);
+        recorded.source = recorded_source(&self.source) + &format!("# its variants: {}\n", self.digest_of_variants());
         for level in recorded.factors.iter_mut().flat_map(|factor| &mut factor.levels) {
             // Labels are recorded, and so are numbers, which order the variants.
             let is_recorded = match &level.value {
@@ -63,9 +63,20 @@ impl Experiment {
         Cow::Owned(recorded)
     }
 
+    /// What distinguishes the variants from others of the same file, which the environment gives other values.
+    fn digest_of_variants(&self) -> String {
+        digest(&serde_json::to_string(&self.variants).unwrap_or_default())
+    }
+
     /// Whether a text is the file of this experiment, as far as the record shows.
     pub fn is_of(&self, text: &str) -> bool {
-        self.source == text || self.source == recorded_source(text)
+        self.source == text || self.source.starts_with(&recorded_source(text))
+    }
+
+    /// Whether an experiment without command lines in its record is that of `recorded` but for values of the environment.
+    pub fn has_other_values(&self, recorded: &Self) -> bool {
+        let own = Self { source: recorded.source.clone(), ..self.recorded().into_owned() };
+        own == *recorded && self.recorded().source != recorded.source && recorded.is_of(&self.source)
     }
 }
 

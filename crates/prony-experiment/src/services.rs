@@ -10,7 +10,7 @@ use super::decode::phase::Placed;
 use super::decode::program::Place;
 use super::decode::{collections, data, service};
 use super::grammar;
-use super::node::Node;
+use super::node::{Node, Value};
 use super::problem::{Problem, Problems, known_hint};
 use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
@@ -445,9 +445,12 @@ pub(crate) fn spec(context: &Context<'_>, levels: &Combination, problems: &mut P
     }
     let data = known(root, data)?;
     check_phases(&mut phases, (&services.specs, &data), &context.raw.file, problems);
+    let actions: Vec<Node> =
+        phases.iter().map(|placed| Node::new(placed.action.clone(), Value::Table(Vec::new()))).collect();
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
-    let sections: Vec<(&str, Option<&Node>)> =
-        services.sections().chain([("data", records.as_ref()), ("limits", limited)]).collect();
+    let of_phases = actions.iter().map(|action| ("phase", Some(action)));
+    let of_file = [("data", records.as_ref()), ("limits", limited)];
+    let sections: Vec<(&str, Option<&Node>)> = services.sections().chain(of_phases).chain(of_file).collect();
     let spec = TrialSpec {
         subject: Subject::Services,
         services: services.specs.clone(),

@@ -1,8 +1,10 @@
 //! Fills the levels of one variant into the tree of the file.
 
+use std::ops::Range;
+
 use super::factors::FactorDef;
 use super::node::{Entry, Node, Value};
-use super::placeholder::{self, Part, head, span_in};
+use super::placeholder::{self, Part, factor_in_level, head, span_in};
 use super::problem::{Problem, Problems};
 
 /// The level of each factor in one variant.
@@ -15,14 +17,22 @@ pub(crate) struct Levels<'a> {
     pub(crate) file: &'a str,
 }
 
+/// Keys of texts in which braces other than those of factors mean nothing: patterns, and texts of other files.
+pub(crate) const PLAIN: [&str; 8] = ["read", "line", "match", "rows", "without", "pattern", "find", "with"];
+
 impl Levels<'_> {
     /// The tree with every placeholder of a factor filled in; other placeholders stay as they are.
     pub(crate) fn fill(&self, node: &Node, problems: &mut Problems<'_>) -> Node {
+        self.value("", node, problems)
+    }
+
+    fn value(&self, key: &str, node: &Node, problems: &mut Problems<'_>) -> Node {
         let value = match &node.value {
-            Value::Text(text) => return self.fill_text(node, text, problems),
-            Value::List(items) => Value::List(items.iter().map(|item| self.fill(item, problems)).collect()),
+            Value::Text(text) => return self.text(key, node, text, problems),
+            Value::List(items) => Value::List(items.iter().map(|item| self.value(key, item, problems)).collect()),
             Value::Table(entries) => {
-                let fill = |entry: &Entry| Entry { node: self.fill(&entry.node, problems), ..entry.clone() };
+                let fill =
+                    |entry: &Entry| Entry { node: self.value(&entry.key, &entry.node, problems), ..entry.clone() };
                 Value::Table(entries.iter().map(fill).collect())
             }
             other => other.clone(),
@@ -30,42 +40,47 @@ impl Levels<'_> {
         Node { value, ..node.clone() }
     }
 
-    fn fill_text(&self, node: &Node, text: &str, problems: &mut Problems<'_>) -> Node {
-        // The validator, which reads the text as it is written, reports faults of the braces.
-        let Ok(parts) = placeholder::split(text) else { return node.clone() };
-        if let [Part::Hole(name, _)] = parts.as_slice() {
+    fn text(&self, key: &str, node: &Node, text: &str, problems: &mut Problems<'_>) -> Node {
+        let parts = placeholder::split(text);
+        if let Ok([Part::Hole(name, _)]) = parts.as_deref() {
             return match self.level(name, node, &(0..text.len()), problems) {
                 Some(level) => came_through(level, node),
                 None => node.clone(),
             };
         }
-        let mut filled = String::new();
-        for part in parts {
-            match part {
-                Part::Text(text) => filled.push_str(&text.replace('{', "{{").replace('}', "}}")),
-                Part::Hole(name, at) => match self.level(&name, node, &at, problems) {
-                    Some(level) if level.table().is_some() || level.list().is_some() => {
-                        let message = format!("`{{{name}}}` is {}, which cannot stand inside a text", level.kind());
-                        let hint = "name one setting of the level, as `{factor.setting}`, or make the placeholder \
-                            the whole text";
-                        problems.add(Problem::new(span_in(node, self.file, &at), message).hint(hint));
-                    }
-                    Some(level) => filled.push_str(&level.label()),
-                    None => filled.push_str(&format!("{{{name}}}")),
-                },
-            }
+        // The validator, which reads the text as it is written, reports faults of the braces.
+        if parts.is_err() && !PLAIN.contains(&key) {
+            return node.clone();
         }
+        let filled = placeholder::replace(text, |name, at| {
+            let level = self.level(name, node, at, problems)?;
+            self.in_text(level, name, &span_in(node, self.file, at), problems)
+        });
         Node { value: Value::Text(filled), ..node.clone() }
     }
 
+    /// A level inside a longer text, which names it as `hole` at `place`; `None` where it cannot stand there, which is reported.
+    fn in_text(&self, level: &Node, hole: &str, place: &Range<usize>, problems: &mut Problems<'_>) -> Option<String> {
+        if level.table().is_some() || level.list().is_some() {
+            let message = format!("`{{{hole}}}` is {}, which cannot stand inside a text", level.kind());
+            let hint = "name one setting of the level, as `{factor.setting}`, or make the placeholder \
+                the whole text";
+            problems.add(Problem::new(place.clone(), message).hint(hint));
+            return None;
+        }
+        let is_factor = |name: &str| self.factors.iter().any(|factor| factor.name == head(name));
+        let mut inner = level.text().map(placeholder::holes).unwrap_or_default();
+        inner.retain(|(name, _)| is_factor(name));
+        for (name, at) in &inner {
+            let (message, hint) = factor_in_level(name);
+            let problem = Problem::new(span_in(level, self.file, at), message).hint(hint);
+            problems.add(problem.label(place.clone(), "used"));
+        }
+        inner.is_empty().then(|| level.label())
+    }
+
     /// The level's value, or the part of it that the placeholder names; `None` where it names no factor.
-    fn level(
-        &self,
-        hole: &str,
-        node: &Node,
-        at: &std::ops::Range<usize>,
-        problems: &mut Problems<'_>,
-    ) -> Option<&Node> {
+    fn level(&self, hole: &str, node: &Node, at: &Range<usize>, problems: &mut Problems<'_>) -> Option<&Node> {
         let place = self.factors.iter().position(|factor| factor.name == head(hole))?;
         let level = &self.factors[place].levels[self.chosen[place]];
         let mut value = &level.node;
@@ -92,7 +107,7 @@ fn came_through(level: &Node, placeholder: &Node) -> Node {
     node
 }
 
-fn mark(node: &mut Node, via: &std::ops::Range<usize>) {
+fn mark(node: &mut Node, via: &Range<usize>) {
     node.via = Some(via.clone());
     match &mut node.value {
         Value::List(items) => items.iter_mut().for_each(|item| mark(item, via)),
@@ -105,11 +120,7 @@ fn mark(node: &mut Node, via: &std::ops::Range<usize>) {
 pub(crate) fn used(node: &Node, names: &mut Vec<String>) {
     match &node.value {
         Value::Text(text) => {
-            let hole = |part| match part {
-                Part::Hole(name, _) => Some(head(&name).to_owned()),
-                Part::Text(_) => None,
-            };
-            names.extend(placeholder::split(text).unwrap_or_default().into_iter().filter_map(hole));
+            names.extend(placeholder::holes(text).into_iter().map(|(name, _)| head(&name).to_owned()));
         }
         Value::List(items) => items.iter().for_each(|item| used(item, names)),
         Value::Table(entries) => {

@@ -242,7 +242,9 @@ impl Walk<'_, '_> {
     fn quantity(&mut self, key: &str, node: &Node, shape: &Shape) {
         let text = match &node.value {
             Value::Text(text) => text.clone(),
-            Value::Whole(_) | Value::Number(_) if !matches!(shape, Shape::Time | Shape::Span) => node.label(),
+            Value::Whole(_) | Value::Number(_) if !matches!(shape, Shape::Time | Shape::Span) => {
+                node.decimal().unwrap_or_default()
+            }
             _ => return self.mismatch(key, node, shape),
         };
         let fault = match shape {

@@ -1,5 +1,8 @@
 //! Checks one variant: fills in placeholders, checks every value, and decodes it into what a trial runs.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use super::combine::Combination;
 use super::decode::counters::{Counted, counters};
 use super::decode::crash::{self, PlacedCrash};
@@ -8,6 +11,7 @@ use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
 use super::decode::{order, phase, program, store};
+use super::design::Variant;
 use super::environment::EnvironmentValues;
 use super::factors::{FactorDef, selection};
 use super::grammar;
@@ -16,9 +20,10 @@ use super::problem::{Problem, Problems};
 use super::shape::TableShape;
 use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk, via};
-use prony_model::catalog::{EngineCatalog, Surroundings};
+use prony_model::catalog::{EngineCatalog, Lack, Surroundings};
 use prony_model::http::PARTS_OF_RAMP;
-use prony_model::spec::{CollectionSpec, Limits, TrialSpec};
+use prony_model::service::ServiceSpec;
+use prony_model::spec::{CollectionSpec, Limits, PhaseSpec, Subject, TrialSpec};
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
@@ -30,6 +35,8 @@ pub(crate) struct Context<'a> {
     pub(crate) names: &'a [String],
     /// The values of placeholders in texts of programs.
     pub(crate) outside: EnvironmentValues<'a>,
+    /// The phases of the file, by index, that run in any of the variants read so far.
+    pub(crate) ran: RefCell<BTreeSet<usize>>,
 }
 
 impl<'a> Context<'a> {
@@ -187,22 +194,43 @@ pub(crate) fn limits(
     (store::limits(limits.as_ref()), limits)
 }
 
-/// Files and programs that the variant needs and that do not exist, at the values that name them.
+/// Files and programs that the variant needs and that do not exist, at the values that name them. `sections` has those of
+/// services and of phases in their order.
 pub(crate) fn lacking(
     context: &Context<'_>,
     spec: &TrialSpec,
     sections: &[(&str, Option<&Node>)],
     problems: &mut Problems<'_>,
 ) {
-    for lack in context.surroundings.lacking(spec) {
-        let section = sections.iter().find(|(name, _)| *name == lack.section).and_then(|(_, node)| *node);
+    let mut add = |section: Option<&Node>, lack: Lack| {
         let node = section.and_then(|section| section.get(lack.key)).or(section).unwrap_or(&context.raw.root);
         let problem = via(node, Problem::new(node.span.clone(), lack.message).hint(lack.hint));
         if !problems.is_unfilled(&problem.span) {
             problems.add(problem);
         }
+    };
+    let named = |name: &'static str| sections.iter().filter(move |(own, _)| *own == name).map(|(_, node)| *node);
+    for lack in context.surroundings.lacking(spec).into_iter().filter(|lack| !LISTS.contains(&lack.section)) {
+        add(named(lack.section).next().flatten(), lack);
+    }
+    // What each of several services and phases lacks is what it would lack alone.
+    let only = |services: &[ServiceSpec], phases: &[PhaseSpec]| TrialSpec {
+        subject: Subject::Services,
+        services: services.to_vec(),
+        data: Vec::new(),
+        phases: phases.to_vec(),
+        limits: Limits::default(),
+        crashes: Vec::new(),
+    };
+    let services = spec.services.iter().map(|service| only(std::slice::from_ref(service), &[]));
+    let phases = spec.phases.iter().map(|phase| only(&[], std::slice::from_ref(phase)));
+    for (part, section) in services.zip(named("service")).chain(phases.zip(named("phase"))) {
+        context.surroundings.lacking(&part).into_iter().for_each(|lack| add(section, lack));
     }
 }
+
+/// Sections of which there may be several.
+const LISTS: [&str; 2] = ["service", "phase"];
 
 /// Data with a fault is not the same as no data.
 pub(crate) fn known(root: &Node, data: Option<Vec<CollectionSpec>>) -> Option<Vec<CollectionSpec>> {
@@ -221,7 +249,7 @@ pub(crate) fn phases(
     let mut sound = true;
     let programs = context.raw.root.get("program").is_some();
     let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
-    for node in nodes {
+    for (index, node) in nodes.iter().enumerate() {
         // A phase that is a level itself has its `when` only once it has been filled in.
         let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
         let node = filled.as_ref().unwrap_or(node);
@@ -229,6 +257,7 @@ pub(crate) fn phases(
         if !of_store || !runs(context, node, levels, problems) {
             continue;
         }
+        context.ran.borrow_mut().insert(index);
         let mut filled = context.levels(levels).fill(&without(node, &NOT_OF_STORES), problems);
         context.outside.phase(&mut filled, problems);
         let fits = fits(context, "phase", &filled, &grammar::PHASE, problems);
@@ -262,7 +291,7 @@ pub(crate) fn observed(
     let mut all = Phases::default();
     let mut watched = false;
     let root = &context.raw.root;
-    for node in root.get("phase").and_then(Node::list).unwrap_or_default() {
+    for (index, node) in root.get("phase").and_then(Node::list).unwrap_or_default().iter().enumerate() {
         let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
         let node = filled.as_ref().unwrap_or(node);
         if !program::is_observed(node) {
@@ -276,6 +305,7 @@ pub(crate) fn observed(
             continue;
         }
         watched = true;
+        context.ran.borrow_mut().insert(index);
         let filled = context.levels(levels).fill(&without(node, &["when"]), problems);
         let phase = fits(context, "phase", &filled, &grammar::PROGRAM_PHASE, problems)
             .then(|| program::phase(&filled, frame, problems))
@@ -299,6 +329,24 @@ pub(crate) fn observed(
         all.sound.push(program::whole_program(frame.limit));
     }
     all
+}
+
+/// Phases that run in no variant, of which none has a fault: what they were to do would be left out in silence.
+pub(crate) fn never_run(context: &Context<'_>, variants: &[Variant], problems: &mut Problems<'_>) {
+    let ran = context.ran.borrow();
+    let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
+    for (_, node) in nodes.iter().enumerate().filter(|(index, _)| !ran.contains(index)) {
+        let name = node.get("name").and_then(Node::text).map(|name| format!("`{name}` ")).unwrap_or_default();
+        let action = grammar::PHASE.actions().into_iter().find(|action| node.entry(action).is_some());
+        let are_programs = variants.iter().all(|variant| variant.spec.subject.program().is_some());
+        let hint = match action.filter(|_| are_programs && !program::is_observed(node)) {
+            Some(action) => {
+                format!("`{action}` works on a store, and each variant measures a program: remove the phase")
+            }
+            None => "correct `when` of the phase, or let a variant with these levels run".to_owned(),
+        };
+        problems.add(Problem::new(node.span.clone(), format!("phase {name}runs in no variant")).hint(hint));
+    }
 }
 
 /// A phase of operations belongs to the stores of the file, where it has any.

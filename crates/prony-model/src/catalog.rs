@@ -57,7 +57,7 @@ impl Surroundings for Anywhere {
 /// Something that is named in the file but does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// The section whose value it is: `program`, `change`, `limits`, `data`.
+    /// The section whose value it is: `program`, `change`, `limits`, `data`; `service` or `phase`, of which there may be several.
     pub section: &'static str,
     /// Its key there.
     pub key: &'static str,

@@ -179,7 +179,7 @@ metrics! {
     EntriesWritten "entries.written" Count Neither false "Entries of indexes that were stored or removed";
     Examined "examined" Count Lower false "Documents that were decoded, by queries or to change their indexes";
     Rows "rows" Count Neither false "Rows that reads returned";
-    Misses "misses" Count Neither false "Reads that found no row";
+    Misses "misses" Count Neither false "Reads that found no row; of a `delete` phase, removals that found none";
     Distinct "distinct" Count Neither false "Distinct keys touched";
     Skipped "skipped" Count Lower false "Operations of an open loop that were never started";
     Lag "lag" Nanos Lower false "Largest delay: of the start of an open-loop operation behind its schedule, or of \

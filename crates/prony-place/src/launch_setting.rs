@@ -1,9 +1,11 @@
 //! The setting in which a program is launched: working directory, environment variables, standard streams.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +19,7 @@ use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::dependency::PACKAGES;
 use crate::error::Error;
@@ -148,12 +151,24 @@ impl<'a> Setting<'a> {
         spec.args = words.collect();
     }
 
+    /// The names of the variables that it has from prony, where prony has them.
+    fn inherits(&self) -> impl Iterator<Item = &str> {
+        let names = BASE_ENV.into_iter().chain(self.program.inherit.iter().map(String::as_str));
+        names.filter(|name| !self.program.env.contains_key(*name))
+    }
+
+    /// What stands in the record for the values of these variables, by name: a short digest, from which no value follows. The
+    /// kind of the terminal changes no program that prony launches.
+    pub fn inherited(&self) -> BTreeMap<String, String> {
+        let digest = |value: OsString| format!("{:08x}", xxh3_64(value.as_bytes()) as u32);
+        let state = |name: &str| std::env::var_os(name).map_or_else(|| "not set".to_owned(), digest);
+        self.inherits().filter(|name| *name != "TERM").map(|name| (name.to_owned(), state(name))).collect()
+    }
+
     /// Its whole environment.
     fn environment(&self) -> Result<Vec<(OsString, OsString)>, Error> {
         let of_ours = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
-        let inherited = self.program.inherit.iter().map(String::as_str);
-        let names = BASE_ENV.into_iter().chain(inherited).filter(|name| !self.program.env.contains_key(*name));
-        let mut env: Vec<(OsString, OsString)> = names.filter_map(of_ours).collect();
+        let mut env: Vec<(OsString, OsString)> = self.inherits().filter_map(of_ours).collect();
         env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.filled(value))));
         self.add_packages(&mut env);
         file_modes::directory(&self.tmp).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::guard::{Finding, Severity};
 use prony_model::reading::Reading;
-use prony_model::record::{Facts, MachineLimits, TrialRecord};
+use prony_model::record::{Effective, Facts, MachineLimits, TrialRecord};
 use prony_model::units::{Bytes, PerSecond};
 
 use super::words::shown;
@@ -78,8 +78,15 @@ pub(super) fn first_session<'a>(head: &'a RunHead, trials: &[TrialRecord]) -> Se
 /// At most so many differing facts are named in a message; the others are counted.
 const NAMED: usize = 6;
 
-/// The machine, its settings or prony's version were not the same in all sessions of a resumed run, so that the facts
-/// shown are those of one session only. Sessions without trials are ignored.
+/// The variables that programs and services have from prony's environment in a session, with digests of their values.
+fn inherited(trials: &[TrialRecord], session: u32) -> BTreeMap<&str, &str> {
+    let own = trials.iter().filter(|trial| trial.conditions.session == session);
+    let programs = own.filter_map(|trial| trial.effective.as_ref()).flat_map(Effective::programs);
+    programs.flat_map(|program| &program.inherited).map(|(name, value)| (name.as_str(), value.as_str())).collect()
+}
+
+/// The machine, its settings, prony's version or the environment were not the same in all sessions of a resumed run, so that
+/// the facts shown are those of one session only. Sessions without trials are ignored.
 pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<Finding> {
     let of = |host: &Facts, version: &str| {
         let mut rows = lasting_facts(host);
@@ -87,8 +94,8 @@ pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<
         rows
     };
     let mut sessions = with_trials(head, trials).into_iter();
-    let (_, host, version) = sessions.next()?;
-    let first = of(host, version);
+    let (session, host, version) = sessions.next()?;
+    let (first, variables) = (of(host, version), inherited(trials, session));
     let mut differ = Vec::new();
     for (session, host, version) in sessions {
         let now: BTreeMap<String, String> = of(host, version).into_iter().collect();
@@ -97,6 +104,9 @@ pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<
             format!("{name} {value}, in session {session} {}", now.get(name).map_or("-", String::as_str))
         };
         differ.extend(before.map(text));
+        let now = inherited(trials, session);
+        let other = variables.iter().filter(|(name, value)| now.get(*name).is_some_and(|now| now != *value));
+        differ.extend(other.map(|(name, _)| format!("the variable {name}, in session {session} another value")));
     }
     let more = match differ.len().saturating_sub(NAMED) {
         0 => String::new(),
@@ -104,7 +114,8 @@ pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<
     };
     differ.truncate(NAMED);
     let message = format!(
-        "the machine, its settings or prony's version were not the same in all sessions of this resumed run: {}{more}",
+        "the machine, its settings, prony's version or the environment were not the same in all sessions of this resumed run: \
+         {}{more}",
         differ.join("; ")
     );
     let hint = "verdicts compare only trials of the same session, but medians over the whole run mix different \

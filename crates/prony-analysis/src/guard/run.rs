@@ -8,7 +8,7 @@ use super::{Finding, Severity, percent};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::number::{count, first_few};
 use prony_model::outcome::counted;
-use prony_model::record::{Effective, TrialRecord};
+use prony_model::record::{Completion, Effective, EffectiveProgram, TrialRecord};
 use prony_stats::{InterimAnalyses, autocorrelation, drift};
 
 /// At most so many variants are named in a finding; the others are counted.
@@ -136,30 +136,45 @@ fn blocks(n: u32) -> String {
 }
 
 /// What ran in a trial, by name: the version and library of an engine, or what each change did to a program's copy and
-/// the state of its executable and input files.
+/// the state of its executable and input files; the same of services. Nothing is known of a trial that ended before all of its
+/// services were ready.
 pub fn identity(trial: &TrialRecord) -> BTreeMap<String, String> {
+    let services = services(trial);
+    if !services.is_empty() && trial.phases.iter().all(|phase| phase.completion == Completion::NotReached) {
+        return BTreeMap::new();
+    }
     let store = trial.store().map(|store| {
         let version = format!("{}, by {}", store.engine_and_version(), store.library);
         BTreeMap::from([("the engine".to_owned(), version)])
     });
-    let program = trial.program().map(|program| {
-        let changes = program.changes.iter().zip(1..).map(|(did, nth)| (format!("change {nth}"), did.clone()));
-        let files = program.files.iter().map(|(file, state)| (format!("`{file}`"), state.clone()));
-        changes.chain(files).collect()
-    });
-    store.or(program).unwrap_or_default()
+    let mut identity = store.or_else(|| Some(of_program(trial.program()?))).unwrap_or_default();
+    for service in services {
+        let own = of_program(service).into_iter();
+        identity.extend(own.map(|(what, state)| (format!("{what} of service `{}`", service.program), state)));
+    }
+    identity
 }
 
-/// The directories of which a program's copy, and the data of services, were made, and their states, where both are known.
+fn of_program(program: &EffectiveProgram) -> BTreeMap<String, String> {
+    let changes = program.changes.iter().zip(1..).map(|(did, nth)| (format!("change {nth}"), did.clone()));
+    let files = program.files.iter().map(|(file, state)| (format!("`{file}`"), state.clone()));
+    changes.chain(files).collect()
+}
+
+fn services(trial: &TrialRecord) -> &[EffectiveProgram] {
+    trial.effective.as_ref().map(Effective::services).unwrap_or_default()
+}
+
+/// The directories of which copies of a program and of services, and the data of services, were made, and their states, where
+/// both are known.
 pub fn sources(trial: &TrialRecord) -> Vec<(String, &str)> {
-    let of_program = trial.program().and_then(|program| {
+    fn of_directory(program: &EffectiveProgram) -> Option<(String, &str)> {
         let source = program.source.as_ref()?;
         Some((format!("the directory `{}`", source.directory.display()), source.state.as_deref()?))
-    });
-    let services = trial.effective.as_ref().map(Effective::services).unwrap_or_default();
-    let data = services.iter().filter_map(|service| service.data.as_ref());
+    }
+    let data = services(trial).iter().filter_map(|service| service.data.as_ref());
     let of_data = data.map(|data| (format!("the data `{}`", data.directory.display()), data.state.as_str()));
-    of_program.into_iter().chain(of_data).collect()
+    trial.program().into_iter().chain(services(trial)).filter_map(of_directory).chain(of_data).collect()
 }
 
 /// States of one thing by the variants in whose trials it was found.
@@ -240,8 +255,8 @@ mod tests {
     use super::super::tests::Engines;
     use super::*;
     use prony_model::outcome::Outcome;
-    use prony_model::record::EffectiveProgram;
-    use prony_model::record::effective::Source;
+    use prony_model::record::effective::{CopiedData, EffectiveServices, Source};
+    use prony_model::units::Bytes;
 
     #[test]
     fn warming_baseline_is_reported() {
@@ -302,6 +317,40 @@ mod tests {
         assert_eq!(differ(rebuilt), is("`./app` of `x`, `y` (2 different states)"));
         let remark = EffectiveProgram { remarks: vec!["its build was made before".to_owned()], ..changed("a") };
         assert_eq!(differ(vec![(0, changed("a")), (0, remark)]), None, "what may differ where the copy is the same");
+    }
+
+    #[test]
+    fn sources_differ_where_a_service_ran_something_else() {
+        let trial = |executable: &str, directory: &str, data: &str| {
+            let service = EffectiveProgram {
+                program: "api".to_owned(),
+                files: BTreeMap::from([("./server".to_owned(), executable.to_owned())]),
+                source: Some(Source { directory: "/a".into(), state: Some(directory.to_owned()) }),
+                data: Some(CopiedData {
+                    directory: "/d".into(),
+                    state: data.to_owned(),
+                    files: 1,
+                    bytes: Bytes::from_bytes(0),
+                }),
+                ..EffectiveProgram::default()
+            };
+            let (services, left_behind) = (vec![service], BTreeMap::new());
+            let effective = Some(Effective::Services(EffectiveServices { services, left_behind }.into()));
+            TrialRecord { effective, ..record(Outcome::Ok, EffectiveProgram::default()) }
+        };
+        let differ = |trials: &[TrialRecord]| sources_differ(&experiment(), trials).map(|found| found.message);
+        let begin = "not all trials of a variant ran the same program or engine: ";
+        assert_eq!(differ(&[trial("1", "1", "1"), trial("1", "1", "1")]), None);
+        let found = differ(&[trial("1", "1", "1"), trial("2", "1", "1")]);
+        let text = "`./server` of service `api` of `x` (2 different states)";
+        assert_eq!(found, Some(format!("{begin}{text}")));
+        for (other, what) in [(trial("1", "2", "1"), "the directory `/a`"), (trial("1", "1", "2"), "the data `/d`")] {
+            let found = differ(&[trial("1", "1", "1"), other]);
+            assert_eq!(found, Some(format!("{begin}{what} of `x` (2 different states)")));
+        }
+        let mut not_begun = trial("2", "1", "1");
+        not_begun.phases.iter_mut().for_each(|phase| phase.completion = Completion::NotReached);
+        assert_eq!(differ(&[trial("1", "1", "1"), not_begun]), None, "not all of its services are known");
     }
 
     fn experiment() -> Experiment {

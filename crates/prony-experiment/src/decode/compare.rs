@@ -270,7 +270,10 @@ pub(crate) fn level_blocks(
         let Some((at, factor)) = by_key(factors, entry, problems) else { continue };
         for level in entry.node.table().unwrap_or_default() {
             match level_of(factor, level, problems) {
-                Some(found) => set.push((at, found, range(&level.node, problems))),
+                Some(found) => {
+                    let blocks = range(&level.node, problems);
+                    set.extend(factor.meant(found).into_iter().map(|found| (at, found, blocks)));
+                }
                 None => continue,
             }
         }

@@ -44,12 +44,19 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         can_be_sessions(&view, amount, kinds.len() as u64, problems);
     }
     let retry = retry(&view, &kinds, problems);
+    let (connections, threads) = (view.whole("connections").unwrap_or(1), view.whole("threads").unwrap_or(1));
+    if threads > connections {
+        let message = format!("there are more threads, {threads}, than connections, {connections}");
+        let problem = Problem::new(view.key_span("threads"), message);
+        problems
+            .add(via(node, problem.hint("each thread needs a connection: raise `connections`, or lower `threads`")));
+    }
     Some(HttpSpec {
         server: server(&view, problems)?,
         kinds,
         session,
-        connections: view.whole("connections").unwrap_or(1) as u32,
-        threads: view.whole("threads").unwrap_or(1) as u32,
+        connections: connections as u32,
+        threads: threads as u32,
         processors: view.numbers("processors"),
         amount,
         think: think(&view, problems),
@@ -112,8 +119,11 @@ fn kinds(view: &View<'_>, (key, node): (&str, &Node), problems: &mut Problems<'_
         problems.add(via(node, Problem::new(node.span.clone(), format!("`{key}` is empty")).hint(example)));
         return None;
     }
-    let of_all =
-        OfAll { headers: headers(view), answer: answer(view, problems), expect: expect(view).unwrap_or_default() };
+    let of_all = OfAll {
+        headers: headers(view, problems),
+        answer: answer(view, problems),
+        expect: expect(view).unwrap_or_default(),
+    };
     let one = |entry: &Entry| {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if entry.key.is_empty() || !entry.key.chars().all(is_name) {
@@ -189,14 +199,58 @@ const EXAMPLE_OF_MIX: &str =
 /// How a session is written.
 const EXAMPLE_OF_SESSION: &str = "write `session = { create = { path = \"/a\", json = \"{doc}\", save = { id = { json = \"/id\" } } }, read = { path = \"/a/{saved.id}\" } }`";
 
-fn headers(view: &View<'_>) -> Vec<(String, Template)> {
+fn headers(view: &View<'_>, problems: &mut Problems<'_>) -> Vec<(String, Template)> {
     let entries = view.get("headers").and_then(Node::table).unwrap_or_default();
-    entries.iter().filter_map(|entry| Some((entry.key.clone(), template(&entry.node)?))).collect()
+    let mut header = |entry: &Entry| {
+        let value = template(&entry.node)?;
+        let mut fault = |message: &str, hint: &str| {
+            let problem = Problem::new(entry.key_span.clone(), format!("`{}` {message}", entry.key));
+            problems.add(via(&entry.node, problem.hint(hint)));
+        };
+        if !is_token(&entry.key) {
+            fault("is no name of a header field", "use letters, digits and `-`");
+        } else if ["content-length", "transfer-encoding"].iter().any(|own| entry.key.eq_ignore_ascii_case(own)) {
+            fault("is set by the load generator", "leave it out; the length is that of the body");
+        } else if fixed_text(&value).any(|c| c.is_ascii_control() && c != '\t') {
+            fault("has a value with a control character", "remove the character");
+        }
+        Some((entry.key.clone(), value))
+    };
+    entries.iter().filter_map(&mut header).collect()
+}
+
+/// Whether a text can be a method or the name of a header field (RFC 9110, section 5.6.2).
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// The characters of a text outside of its placeholders.
+fn fixed_text(template: &Template) -> impl Iterator<Item = char> {
+    template.0.iter().flat_map(|part| if let Part::Text(text) = part { text.chars() } else { "".chars() })
+}
+
+/// The path of a request.
+fn path(node: &Node, problems: &mut Problems<'_>) -> Option<Template> {
+    let path = template(node)?;
+    let begins = match path.0.first() {
+        Some(Part::Text(text)) => text.starts_with('/'),
+        first => matches!(first, Some(Part::Saved(_))),
+    };
+    if !begins {
+        let problem = Problem::new(node.span.clone(), "`path` does not begin with `/`");
+        problems.add(via(node, problem.hint("write it as `/schools/{i}`, or begin it with `{saved.NAME}`")));
+    }
+    if let Some(c) = fixed_text(&path).find(|c| !c.is_ascii_graphic()) {
+        let problem = Problem::new(node.span.clone(), format!("`path` contains the character {c:?}"));
+        let bytes: String = c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+        problems.add(via(node, problem.hint(format!("write it as `{bytes}`"))));
+    }
+    Some(path)
 }
 
 /// One kind of request, with the header fields of all kinds before its own.
 fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_>) -> Option<RequestKind> {
-    let own = headers(view);
+    let own = headers(view, problems);
     let replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
     let mut headers: Vec<_> = of_all.headers.iter().filter(|(name, _)| !replaced(name)).cloned().collect();
     headers.extend(own);
@@ -212,19 +266,18 @@ fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_
             }
             Some(BodySpec::Document)
         }
-        (None, Some(node)) => Some(body(node)?),
+        (None, Some(node)) => Some(body(node, problems)?),
         (None, None) => None,
     };
-    let path = template(view.get("path")?)?;
-    if !matches!(path.0.first(), Some(Part::Text(text)) if text.starts_with('/'))
-        && !matches!(path.0.first(), Some(Part::Saved(_)))
-    {
-        let at = view.get("path")?;
-        let problem = Problem::new(at.span.clone(), "`path` does not begin with `/`");
-        problems.add(via(at, problem.hint("write it as `/schools/{i}`, or begin it with `{saved.NAME}`")));
-    }
+    let path = path(view.get("path")?, problems)?;
     let default_method = if body.is_some() { "POST" } else { "GET" };
     let method = view.text("method").unwrap_or_else(|| default_method.to_owned());
+    if let (Some(node), false) = (view.get("method"), is_token(&method)) {
+        problems.add(via(
+            node,
+            Problem::new(node.span.clone(), format!("`{method}` is no method")).hint("write it as `POST`"),
+        ));
+    }
     let has_body = !method.eq_ignore_ascii_case("HEAD");
     let answer_of_all = of_all.answer.clone().filter(|_| has_body);
     let answer = if view.get("answer").is_some() { answer(view, problems) } else { answer_of_all };
@@ -351,12 +404,16 @@ fn statuses(node: Option<&Node>) -> Vec<u16> {
     all.iter().filter_map(whole).map(|status| status as u16).collect()
 }
 
-fn body(node: &Node) -> Option<BodySpec> {
+fn body(node: &Node, problems: &mut Problems<'_>) -> Option<BodySpec> {
     if node.text().is_some() {
         return Some(BodySpec::Text(template(node)?));
     }
     let view = View::new(Some(node), &grammar::BODY);
     let fill = view.get("fill").and_then(Node::table).unwrap_or_default();
+    if let Some(entry) = fill.iter().find(|entry| entry.key.is_empty()) {
+        let problem = Problem::new(entry.key_span.clone(), "a text to replace is empty");
+        problems.add(via(node, problem.hint("name a text that is in the file")));
+    }
     let fill = fill.iter().filter_map(|entry| Some((entry.key.clone(), template(&entry.node)?))).collect();
     Some(BodySpec::File { path: view.text("file")?, fill })
 }

@@ -54,7 +54,7 @@ pub(crate) fn program(
         output: view.get("output").map_or(Some(OutputTo::Capture), |node| place.output(node))?,
         pty: view.flag("pty").unwrap_or(false),
         runtime: view.plain("runtime").and_then(Runtime::named),
-        success: success(view.get("success")),
+        success: success(view.get("success"), problems),
         build: view.get("build").and_then(line),
         prepare: view.get("prepare").and_then(line),
         conclude: view.get("conclude").and_then(line),
@@ -126,12 +126,14 @@ fn store(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
     Some(path)
 }
 
-/// Exit codes; none for any.
-fn success(node: Option<&Node>) -> Vec<i32> {
-    match node {
-        None => vec![0],
-        Some(node) => node.list().unwrap_or_default().iter().filter_map(whole).map(|n| n as i32).collect(),
+/// Exit codes; none for any, which is written as a word.
+fn success(node: Option<&Node>, problems: &mut Problems<'_>) -> Vec<i32> {
+    let Some(node) = node else { return vec![0] };
+    if node.list().is_some_and(<[Node]>::is_empty) {
+        let problem = Problem::new(node.span.clone(), "`success` is empty, so every run would fail");
+        problems.add(via(node, problem.hint("name exit codes, or write `\"any\"` for every exit code")));
     }
+    node.list().unwrap_or_default().iter().filter_map(whole).map(|n| n as i32).collect()
 }
 
 fn env(node: &Node) -> BTreeMap<String, String> {

@@ -118,11 +118,7 @@ pub(crate) fn rate(node: &Node) -> Option<PerSecond> {
 }
 
 fn quantity<T>(node: &Node, parse: fn(&str) -> Result<T, QuantityError>) -> Option<T> {
-    let text = match &node.value {
-        Value::Text(text) => Cow::Borrowed(text.as_str()),
-        Value::Whole(_) | Value::Number(_) => Cow::Owned(node.label()),
-        _ => return None,
-    };
+    let text = node.text().map(Cow::Borrowed).or_else(|| node.decimal().map(Cow::Owned))?;
     parse(&text).ok()
 }
 

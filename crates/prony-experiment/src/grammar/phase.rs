@@ -294,7 +294,11 @@ pub(crate) static ONE_IN: TableShape = table(
             Shape::Whole(1, i64::MAX as u64),
             "Wall and CPU time of each group of this many operations; all are stored.",
         ),
-        action("one_in", Shape::Whole(1, i64::MAX as u64), "Latency of one operation in this many, into a histogram."),
+        action(
+            "one_in",
+            Shape::Whole(1, i64::MAX as u64),
+            "Latency of one operation in this many, chosen at random from each so many, into a histogram.",
+        ),
     ]],
 );
 

@@ -37,7 +37,10 @@ static ORDERS: [(&str, &str); 6] = [
     ("shuffled", "each once, in a seeded random order"),
     ("uniform", "random records, all equally likely"),
     ("zipfian", "YCSB's scrambled zipfian with exponent 0.99"),
-    ("latest", "YCSB's latest: zipfian back from the newest record"),
+    (
+        "latest",
+        "YCSB's latest: zipfian back from the newest record, which is the last of `records` or of those that the same phase has inserted",
+    ),
 ];
 
 /// `order = { ... }`.
@@ -46,7 +49,11 @@ pub(crate) static ZIPFIAN: TableShape = table(
     "Which record each operation touches, with parameters.",
     &[&[
         action("zipfian", Shape::Positive, "Scrambled zipfian with this exponent, below 1."),
-        action("latest", Shape::Positive, "Zipfian back from the newest record, with this exponent, below 1."),
+        action(
+            "latest",
+            Shape::Positive,
+            "Zipfian back from the newest record, as `\"latest\"`, with this exponent, below 1.",
+        ),
         action("hotspot", Shape::Table(&HOTSPOT_SHARES), "A share of the operations goes to a share of the records."),
     ]],
 );

@@ -123,7 +123,8 @@ pub(crate) static COUNTERS: TableShape = table(
         action(
             "mongodb",
             Shape::Text,
-            "Address at which `serverStatus` is asked for, without a login: `127.0.0.1:{port}`.",
+            "Address at which `serverStatus` is asked for: `127.0.0.1:{port}`, or \
+             `mongodb://USER:PASSWORD@127.0.0.1:{port}/?authSource=admin`.",
         ),
         action(
             "prometheus",

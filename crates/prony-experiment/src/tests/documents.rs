@@ -116,7 +116,7 @@ fn faults_of_generators_name_their_place() {
     2020-01-01
         3:18 `x` cannot be the date `2020-01-01` | expected a value, a list or table of values, or a table that describes how values are made
     nan
-        3:18 `x` cannot be `NaN` | expected a value, a list or table of values, or a table that describes how values are made
+        3:18 `x` cannot be `nan` | expected a value, a list or table of values, or a table that describes how values are made
     "#);
 }
 

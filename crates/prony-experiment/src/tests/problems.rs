@@ -160,7 +160,7 @@ fn designs_are_checked() {
     8:8 `vary` cannot be `all` | known: `one at a time`
     ");
     insta::assert_snapshot!(design("[design]\nskip = [{ a = [1, 2] }]\n"), @"7:2 no variant is left to run | check `skip`, `grid`, `--set` and `--only`");
-    insta::assert_snapshot!(design("[design]\nskip = [{ a = 1 }, { a = 1, b = 1 }, { a = 1, b = [] }]\n"), @"8:38 no variant has these levels, so nothing is skipped | remove the table, or correct its levels");
+    insta::assert_snapshot!(design("[design]\nskip = [{ a = 1 }, { a = 1, b = 1 }, { a = 1, b = [] }]\n"), @"8:51 this list names no level of factor `b` | name a level, or leave the factor out");
     insta::assert_snapshot!(design("[compare]\nbaseline = { a = 1 }\n[design]\nskip = [{ a = 1 }]\n"), @"8:12 no variant is the baseline, so nothing can be compared | `[design]` excludes these levels: name other levels, or let these run");
     let big: Vec<String> = (0..17).map(|n| format!("f{n} = [1, 2]")).collect();
     let uses: Vec<String> = (0..17).map(|n| format!("{{f{n}}}")).collect();
@@ -450,7 +450,11 @@ fn shares_that_decide_nothing_and_prefixes_that_do_not_fit_are_refused() {
     for ok in ["margin = 0", "margin = \"99%\"", "alpha = \"49%\"", "alpha = 0.001"] {
         assert!(!of(ok).contains("cannot be"), "{ok}: {}", of(ok));
     }
-    assert!(of("margin = 1.0").contains("`margin` cannot be `1` | expected a share below 1"), "{}", of("margin = 1.0"));
+    assert!(
+        of("margin = 1.0").contains("`margin` cannot be `1.0` | expected a share below 1"),
+        "{}",
+        of("margin = 1.0")
+    );
     for alpha in ["0.5", "\"99%\"", "0"] {
         assert!(of(&format!("alpha = {alpha}")).contains("expected a share above 0 and below a half"), "{alpha}");
     }

@@ -137,3 +137,27 @@ fn session_uses_what_its_earlier_requests_save() {
     let next = "[[phase]]\nname = \"q\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/{saved.x}\" }\n";
     assert_eq!(faults(&format!("{}{next}", phase(&good, ""))), "no faults");
 }
+
+/// Each was found only by the first trial.
+#[test]
+fn requests_that_no_trial_can_send_are_refused() {
+    for (keys, expected) in [
+        (
+            "path = \"/\", connections = 2, threads = 3",
+            "there are more threads, 3, than connections, 2 | each thread needs",
+        ),
+        ("path = \"/\", threads = 2", "there are more threads, 2, than connections, 1"),
+        ("path = \"/a b\"", "`path` contains the character ' ' | write it as `%20`"),
+        ("path = \"/ü{i}\"", "`path` contains the character 'ü' | write it as `%C3%BC`"),
+        ("path = \"/\", method = \"G T\"", "`G T` is no method"),
+        ("path = \"/\", headers = { \"a b\" = \"c\" }", "`a b` is no name of a header field"),
+        ("path = \"/\", headers = { Content-Length = \"1\" }", "`Content-Length` is set by the load generator"),
+        ("path = \"/\", headers = { a = \"b\\n{i}\" }", "`a` has a value with a control character"),
+        ("path = \"/\", body = { file = \"f\", fill = { \"\" = \"x\" } }", "a text to replace is empty"),
+    ] {
+        let found = faults(&format!("[[phase]]\nname = \"p\"\nhttp = {{ url = \"http://127.0.0.1:9\", {keys} }}\n"));
+        assert!(found.contains(expected), "{keys}\n  expected {expected}\n  found    {found}");
+    }
+    let sound = "[[phase]]\nname = \"p\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/%20\", headers = { a = \"b\\tc\" }, threads = 2, connections = 2 }\n";
+    assert_eq!(faults(sound), "no faults");
+}

@@ -54,6 +54,11 @@ impl Effective {
         all.into_iter().flatten().map(|(phase, left)| (phase.as_str(), *left))
     }
 
+    /// The program and the services.
+    pub fn programs(&self) -> impl Iterator<Item = &EffectiveProgram> {
+        self.program().into_iter().chain(self.services())
+    }
+
     /// The services, measured or beside what is measured.
     pub fn services(&self) -> &[EffectiveProgram] {
         match self {
@@ -261,6 +266,10 @@ pub struct EffectiveProgram {
     pub env: BTreeMap<String, String>,
     /// Variables that it inherits from prony.
     pub inherit: Vec<String>,
+    /// Digests of the values of these and of the variables that all programs inherit, without TERM, by name; `not set` for one
+    /// that prony does not have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inherited: BTreeMap<String, String>,
     /// Its runtime.
     pub runtime: Option<Runtime>,
     /// Whether its output is a terminal.

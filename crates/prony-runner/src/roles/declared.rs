@@ -22,6 +22,7 @@ pub(crate) fn declared(files: &Files, setting: &Setting<'_>, place: &Place, comm
         source: place.source.clone(),
         env: program.env.iter().map(variable).collect(),
         inherit: program.inherit.clone(),
+        inherited: setting.inherited(),
         runtime: program.runtime,
         pty: program.pty,
         ..EffectiveProgram::default()

@@ -6,7 +6,7 @@ use prony_experiment::design::Variant;
 use prony_model::metric::MetricName;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
-use prony_model::record;
+use prony_model::record::{self, Effective};
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Summary, summary};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArg,
     /// Compare each variant with the one that has this level and the same levels of all other factors
-    #[arg(long, value_name = "FACTOR=LEVEL", value_delimiter = ',')]
+    #[arg(long, value_name = "FACTOR=LEVEL", value_delimiter = ',', conflicts_with = "other")]
     baseline: Vec<String>,
     /// Metric to compare; may be given several times; default: those that the experiment declares
     #[arg(long, value_name = "PHASE.METRIC")]
@@ -416,7 +416,10 @@ fn what_ran(data: &RunData, variant: usize) -> BTreeMap<String, BTreeSet<String>
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for trial in data.trials.iter().filter(|trial| trial.trial.variant == variant) {
         let sources = guard::run::sources(trial).into_iter().map(|(what, state)| (what, state.to_owned()));
-        let all = guard::run::identity(trial).into_iter().chain(sources);
+        let programs = trial.effective.iter().flat_map(Effective::programs);
+        let variables = programs.flat_map(|program| &program.inherited);
+        let variables = variables.map(|(name, value)| (format!("the variable `{name}`"), value.clone()));
+        let all = guard::run::identity(trial).into_iter().chain(sources).chain(variables);
         all.for_each(|(what, state)| _ = known.entry(what).or_default().insert(state));
     }
     known

@@ -64,9 +64,9 @@ pub struct Arguments {
     /// Gaps between starts: equal, or random as those of independent users are
     #[arg(long, value_enum, default_value_t = ArrivalKind::Constant)]
     arrivals: ArrivalKind,
-    /// Seed of random gaps
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Seed of random gaps, or of the times of --think [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Let each connection wait between an answer and its next request, for exponential times of this mean, such as '100 ms'
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["rate", "find_max"])]
     think: Option<Nanos>,
@@ -224,6 +224,7 @@ fn retry_on(text: &str) -> Result<RetryOn, String> {
 /// # Errors
 /// Faults in the arguments, a server that cannot be reached or is on another machine, and output that cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    none_without_effect(arguments)?;
     let listen = || Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source });
     if let Some(slo) = arguments.slo.as_ref().filter(|_| arguments.find_max) {
         return find_max::run(&wanted(arguments, slo)?, output, &listen()?);
@@ -250,6 +251,26 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         let _ = Screen::messages().text(&table::remarks(&report));
     }
     Ok(if report.outcome == Outcome::Ok && !report.interrupted { Answer::Yes } else { Answer::No })
+}
+
+/// Refuses options that this load would ignore.
+fn none_without_effect(arguments: &Arguments) -> Result<(), Error> {
+    let is_open = arguments.rate.is_some() || arguments.find_max;
+    let is_poisson = arguments.arrivals == ArrivalKind::Poisson;
+    let (message, hint) = if is_poisson && !is_open {
+        (
+            "`--arrivals` says when requests start, and without --rate each starts after an answer",
+            "add --rate, or use --think",
+        )
+    } else if arguments.seed.is_some() && !is_poisson && arguments.think.is_none() {
+        (
+            "`--seed` has no effect: nothing of this load is random",
+            "add `--arrivals poisson` or --think, or leave --seed out",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::Arguments { message: message.to_owned(), hint: hint.to_owned() })
 }
 
 /// All faults as one text.
@@ -333,7 +354,7 @@ fn asked(arguments: &Arguments) -> Asked {
         expect: ExpectedStatuses(arguments.expect.clone()),
         matches: arguments.matches.clone(),
         trust,
-        seed: arguments.seed,
+        seed: arguments.seed.unwrap_or(defaults.seed),
         other_machines: arguments.yes,
         ..defaults
     }

@@ -63,6 +63,12 @@ pub enum ProfileFormat {
 /// # Errors
 /// Those of the database, [`Error::Arguments`] where nothing fits, [`Error::Write`].
 pub fn profile(args: &ProfileArgs, output: &mut Output<'_>) -> Result<(), Error> {
+    if args.format == ProfileFormat::Raw && !args.phase.is_empty() {
+        return Err(Error::Arguments {
+            message: "`--format raw` writes the profilers' files whole, and `--phase` chooses a part".to_owned(),
+            hint: "leave --phase out, or use another format".to_owned(),
+        });
+    }
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
     let profiles = chosen(args, &database, &data)?;

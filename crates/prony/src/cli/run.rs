@@ -100,10 +100,12 @@ impl OverrideArguments {
     /// As the checker takes them.
     ///
     /// # Errors
-    /// Where one is not `factor=levels`.
+    /// Where one is not `factor=levels`, or two are of one factor.
     pub(crate) fn read(&self) -> Result<Overrides, Error> {
         let pairs = |option: &str, texts: &[String]| {
-            texts.iter().map(|text| pair(option, text)).collect::<Result<Vec<_>, Error>>()
+            let all = texts.iter().map(|text| pair(option, text)).collect::<Result<Vec<_>, Error>>()?;
+            once(option, &all)?;
+            Ok::<_, Error>(all)
         };
         Ok(Overrides {
             set: pairs("--set", &self.set)?,
@@ -151,6 +153,20 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
             hint: format!("write `{option} factor=a,b`"),
         }),
     }
+}
+
+/// Refuses an option that names a factor a second time: one of the two would be ignored.
+fn once(option: &str, all: &[(String, Vec<String>)]) -> Result<(), Error> {
+    for (at, (name, levels)) in all.iter().enumerate() {
+        if let Some((_, before)) = all[..at].iter().find(|(other, _)| other == name) {
+            let joined: Vec<&str> = before.iter().chain(levels).map(String::as_str).collect();
+            return Err(Error::Arguments {
+                message: format!("`{option} {name}` is given twice"),
+                hint: format!("write all levels in one: `{option} {name}={}`", joined.join(",")),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Runs the experiment and prints its tables.
@@ -323,6 +339,13 @@ fn same_experiment(
     let experiment = load::experiment(file, &overrides, &Anywhere)?;
     if *experiment.recorded() == *recorded {
         return Ok(experiment);
+    }
+    if experiment.has_other_values(recorded) {
+        return Err(Error::Arguments {
+            message: format!("the environment has other values than when run {} began", head.id),
+            hint: "set the variables that `{env.NAME}` in the file names as they were then, or start a new run without --resume"
+                .to_owned(),
+        });
     }
     let hint = if !recorded.lacks_commands() {
         "leave the file out to resume the run with its recorded experiment, or start a new run without --resume"

@@ -10,6 +10,7 @@ mod boundaries;
 mod budgets;
 mod builds;
 mod calibrate;
+mod changed_services;
 mod command_page;
 mod compared;
 mod copies;

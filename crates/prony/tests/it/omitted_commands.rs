@@ -137,3 +137,29 @@ fn omitted_commands_are_in_no_evidence_and_no_probe_script() {
         assert_eq!(threads[0].script, "(left out of the record)", "{threads:?}");
     }
 }
+
+/// The run went on with the new value, since no values are recorded.
+#[test]
+fn run_without_recorded_commands_is_not_resumed_with_other_values_of_the_environment() {
+    let place = Place::new();
+    let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\nrecord_commands = false\n[program.x]\n\
+                command = [\"true\", \"{env.PLACE}\"]\n";
+    fs::write(place.path("s.toml"), body).unwrap();
+    let with = |line: &str, value: &str| place.command(&words(line)).env("PLACE", value).output().unwrap();
+    assert_eq!(sound(&with("run s.toml -q", "TOPSECRET"), &"run"), 0);
+    assert!(!contains(&results(&place), "TOPSECRET"));
+    let interrupt = || {
+        let mut database = Database::open(&place.path("prony.db")).unwrap();
+        let run = database.runs().unwrap()[0].id;
+        database.end_run(run, RunStatus::Interrupted, 1).unwrap();
+    };
+    interrupt();
+    let output = with("run s.toml --resume 1 -q", "other");
+    let said = text(&output.stderr);
+    assert!(
+        sound(&output, &"resume") == 2 && said.contains("the environment has other values than when run 1 began"),
+        "{said}"
+    );
+    interrupt();
+    assert_eq!(sound(&with("run s.toml --resume 1 -q", "TOPSECRET"), &"resume"), 0);
+}

@@ -106,7 +106,7 @@ fn sessions_on_another_machine_or_of_another_prony_are_named() {
     drop(database);
     let report = bench.prony(&["report", "--format", "markdown"]);
     let expected = format!(
-        "the machine, its settings or prony's version were not the same in all sessions of this resumed run: \
+        "the machine, its settings, prony's version or the environment were not the same in all sessions of this resumed run: \
          kernel 1.2.3, in session 1 {kernel}; prony 0.0.9, in session 1 {}",
         env!("CARGO_PKG_VERSION")
     );
@@ -191,4 +191,33 @@ fn compared_runs_whose_answers_or_sources_differ_say_so() {
         |name: &str| other.lines().find(|line| line.contains(&format!(" {name} "))).unwrap_or_default().to_owned();
     assert_eq!(row("b").matches("no such variant").count(), 1, "{other}");
     assert_eq!(row("c").matches("no such variant").count(), 1, "of the second run alone: {other}");
+}
+
+/// Programs have PATH, LANG and others from prony, of which only the names were recorded.
+#[test]
+fn variables_with_other_values_in_another_session_or_run_are_named() {
+    let bench = Bench::new();
+    let more = "command = [\"true\", \"{v}\"]\ninherit = [\"TEST_A\", \"TEST_B\"]\n";
+    stops(&bench, 3, more);
+    let with = |words: &[&str]| {
+        let mut command = bench.command(words);
+        let output = command.envs([("TEST_A", "TOPSECRET"), ("TZ", "Asia/Tokyo"), ("TERM", "other")]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        said(&output)
+    };
+    let resumed = with(&["run", "--resume", "--quiet"]);
+    let resumed = resumed.split_whitespace().collect::<Vec<_>>().join(" ");
+    let named = |name: &str| format!("the variable {name}, in session 1 another value");
+    for (name, is_named) in [("TEST_A", true), ("TZ", true), ("TEST_B", false), ("TERM", false), ("PATH", false)] {
+        assert_eq!(resumed.contains(&named(name)), is_named, "{name}: {resumed}");
+    }
+    let recorded = format!("{:?}", bench.data().trials);
+    assert!(recorded.contains("TEST_B") && !recorded.contains("TOPSECRET") && !recorded.contains("Tokyo"));
+    assert_eq!(bench.prony(&["run", "e.toml", "--quiet"]).status.code(), Some(0));
+    with(&["run", "e.toml", "--quiet"]);
+    let compared = said(&bench.prony(&["compare", "2", "3"]));
+    assert!(
+        compared.contains("the variable `TEST_A`: not set in run 2, ") && !compared.contains("TEST_B"),
+        "{compared}"
+    );
 }

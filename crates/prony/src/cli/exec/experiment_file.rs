@@ -215,7 +215,7 @@ impl Typed {
     fn limits(&self) -> Table {
         table([
             ("memory", self.memory.clone().map(Value::from)),
-            ("cpus", self.cpus.map(Value::from)),
+            ("cpus", self.cpus.map(as_typed)),
             ("pids", self.pids.map(Value::from)),
             ("time", self.time.clone().map(Value::from)),
         ])
@@ -331,6 +331,12 @@ fn some(value: impl Into<Value>) -> Option<Value> {
 pub(super) fn program(at: usize) -> String {
     let letter = char::from(b'a' + (at % 26) as u8);
     if at < 26 { letter.to_string() } else { format!("{letter}{}", at / 26) }
+}
+
+/// A number as people write it: texts and messages show the file's notation.
+fn as_typed(number: f64) -> Value {
+    let whole = number as i64;
+    if whole as f64 == number { whole.into() } else { number.into() }
 }
 
 #[cfg(test)]

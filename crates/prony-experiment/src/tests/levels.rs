@@ -1,0 +1,154 @@
+//! Tests what levels become: in texts and patterns, by `--set` and `--only`, and in what names them.
+
+use prony_model::catalog::Overrides;
+use prony_model::program::{ProgramSpec, Trigger};
+use prony_model::spec::Action;
+
+use super::{faults, faults_with, sound, sound_with};
+use crate::design::Experiment;
+
+fn set(factor: &str, levels: &[&str]) -> Overrides {
+    let levels = levels.iter().map(|level| (*level).to_owned()).collect();
+    Overrides { set: vec![(factor.to_owned(), levels)], ..Overrides::default() }
+}
+
+fn only(factor: &str, level: &str) -> Overrides {
+    Overrides { only: vec![(factor.to_owned(), vec![level.to_owned()])], ..Overrides::default() }
+}
+
+fn programs(experiment: &Experiment) -> Vec<&ProgramSpec> {
+    experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()).collect()
+}
+
+fn commands(experiment: &Experiment) -> Vec<String> {
+    let words = |program: &&ProgramSpec| program.command.words().join(" ");
+    programs(experiment).iter().map(words).collect()
+}
+
+fn labels(experiment: &Experiment, factor: usize) -> Vec<&str> {
+    experiment.factors()[factor].levels.iter().map(|level| level.label.as_str()).collect()
+}
+
+/// The placeholder stayed in the text and became that of a record's or a request's number.
+#[test]
+fn placeholder_of_a_factor_in_a_level_is_refused_inside_a_text_too() {
+    let file = |text: &str| {
+        format!(
+            "[factors]\nsize = [1, 2]\npath = [\"/a?n={{size}}\"]\n[program.x]\ncommand = \"get {text} {{size}}\"\n"
+        )
+    };
+    let expected = "3:15 a level cannot hold the placeholder `{size}` of a factor | write the text out in each level";
+    assert_eq!(faults(&file("http://h{path}")), expected);
+    let own = file("http://h{path}").replace("{size}\"]", "{{size}}\"]");
+    assert_eq!(commands(&sound(&own)), ["get http://h/a?n={size} 1", "get http://h/a?n={size} 2"]);
+    let requests = "[factors]\nsize = [1, 2]\npath = [\"n={size}&i={i}\"]\n[[phase]]\nname = \"get\"\n\
+                    http = { url = \"http://127.0.0.1:1\", path = \"/{size}?{path}\" }\n";
+    assert!(
+        faults(requests).contains("a level cannot hold the placeholder `{size}` of a factor"),
+        "{}",
+        faults(requests)
+    );
+}
+
+/// A search or `--set` gives a level another name, under which no `when` finds it.
+#[test]
+fn level_with_another_setting_is_the_level_that_the_file_names() {
+    let text = "[factors.chunk]\nsmall = { batch = 10 }\nlarge = { batch = 100 }\n[factors]\nn = [1]\n[design]\n\
+                skip = [{ chunk = \"large\", n = 1 }]\n[compare]\nblocks = { default = 6, chunk.small = 3 }\n\
+                [store]\nengine = \"lmdb\"\n[data]\nrecords = 10\nkey = \"k{i}{n}\"\n[[phase]]\nname = \"write\"\n\
+                put = { transaction = { batch = \"{chunk.batch}\" } }\n[[phase]]\nname = \"read\"\nwhen = { chunk = \"small\" }\nget = {}\n\
+                [[report.table]]\nselect = { chunk = \"small\" }\ncolumns = [\"write.time\"]\n";
+    let experiment = sound_with(text, &set("chunk.batch", &["20"]));
+    let [variant] = experiment.variants() else { panic!("{:?}", experiment.variants()) };
+    let names: Vec<&str> = variant.spec.phases.iter().map(|phase| phase.name.as_str()).collect();
+    assert_eq!((names, variant.blocks.max), (vec!["write", "read"], 3));
+    assert_eq!(experiment.tables()[0].select["chunk"], ["small batch=20"]);
+    let grid = text.replace("skip = [{ chunk = \"large\", n = 1 }]", "[[design.grid]]\nchunk = \"small\"");
+    let grid = sound_with(&grid.replace("[design]\n[[", "[["), &set("chunk.batch", &["20", "30", "10"]));
+    assert_eq!(grid.variants().len(), 3);
+}
+
+#[test]
+fn baseline_with_another_setting_is_the_baseline_or_is_refused() {
+    let text = "[factors.chunk]\nsmall = { batch = 10 }\nlarge = { batch = 100 }\n[compare]\nbaseline = { chunk = \"small\" }\n\
+                [store]\nengine = \"lmdb\"\n[data]\nrecords = 10\n[[phase]]\nname = \"write\"\n\
+                put = { transaction = { batch = \"{chunk.batch}\" } }\n";
+    let one = sound_with(text, &set("chunk.batch", &["20"]));
+    assert_eq!(one.compare().baseline["chunk"], "small batch=20");
+    assert_eq!(one.variants().iter().filter(|variant| variant.baseline).count(), 1);
+    let several = faults_with(text, &set("chunk.batch", &["20", "30"]));
+    let expected = "5:22 --set chunk.batch=20,30 removes the baseline `small`, so nothing would be compared | \
+                    write `--set chunk.batch=10,20,30`, or `--only` for a run without a comparison";
+    assert_eq!(several, expected);
+    let own = sound_with(text, &set("chunk.batch", &["10", "20"]));
+    assert_eq!(own.compare().baseline["chunk"], "small");
+}
+
+/// Of `settle` and others nothing was said where `[subject]` chooses among programs only.
+#[test]
+fn phase_that_runs_in_no_variant_is_refused() {
+    let text = "[factors.subject]\na = { program = \"a\" }\n[subject]\nuse = \"{subject}\"\n[program.a]\ncommand = \"a\"\n\
+                [[phase]]\nname = \"work\"\nmark = \"m\"\n[[phase]]\nname = \"rest\"\nsettle = { quiet = \"1 s\" }\n";
+    let expected = "10:1 phase `rest` runs in no variant | `settle` works on a store, and each variant measures a \
+                    program: remove the phase";
+    assert_eq!(faults(text), expected);
+    let when = "[factors]\nn = [1, 2]\nm = [1, 2]\n[design]\nskip = [{ n = 1, m = 1 }]\n[program.a]\ncommand = \"a {n} {m}\"\n\
+                [[phase]]\nname = \"all\"\nmark = \"m\"\n[[phase]]\nname = \"some\"\nmark = \"n\"\nwhen = { n = 1, m = 1 }\n";
+    let expected =
+        "11:1 phase `some` runs in no variant | correct `when` of the phase, or let a variant with these levels run";
+    assert_eq!(faults(when), expected);
+    sound_with(&when.replace("skip = [{ n = 1, m = 1 }]", ""), &only("n", "2"));
+}
+
+#[test]
+fn versions_and_hashes_that_could_be_numbers_stay_as_they_are() {
+    let texts = "[factors]\nv = [\"1.1\", \"1.2\"]\n[program.x]\ncommand = \"get x@{v}\"\n";
+    let other = faults_with(texts, &only("v", "1.10"));
+    assert!(other.contains("--only v=1.10: factor `v` has no level `1.10`"), "{other}");
+    assert_eq!(commands(&sound_with(texts, &set("v", &["1.20", "0123456"]))), ["get x@1.20", "get x@0123456"]);
+    let numbers = "[factors]\nv = [3.9, 3.10, 0x1F, 1_000]\n[program.x]\ncommand = [\"python{v}\", \"{v}\"]\nenv = { API = 1.0 }\n";
+    let read = sound(numbers);
+    assert_eq!(commands(&read), ["python3.9 3.9", "python3.10 3.10", "python0x1F 0x1F", "python1000 1000"]);
+    assert_eq!(
+        (labels(&read, 0), programs(&read)[0].env["API"].as_str()),
+        (vec!["3.9", "3.10", "0x1F", "1000"], "1.0")
+    );
+    assert_eq!(commands(&sound_with(numbers, &set("v", &["3.20"]))), ["python3.20 3.20"]);
+    assert_eq!(commands(&sound_with(numbers, &only("v", "1000"))), ["python1000 1000"]);
+    let twice = faults(&numbers.replace("0x1F", "3.1"));
+    let expected =
+        "factor `v` has the numbers `3.10` and `3.1`, which are equal | write versions as texts: `\"3.10\"`, `\"3.1\"`";
+    assert!(twice.contains(expected), "{twice}");
+}
+
+/// Blanks in braces were removed, so that the pattern never matched.
+#[test]
+fn braces_in_patterns_and_replaced_texts_stay_as_they_are_written() {
+    let text = "[factors]\nn = [1]\n[program.x]\ncommand = \"a\"\ndirectory = \"d\"\n\
+                change = { replace = { file = \"a.js\", find = 'f { return `${ env.HOME }${n}` }', with = '}{ n }{' } }\n\
+                [[phase]]\nname = \"work\"\nbegin = { line = '^\\{ n: {n}\\} x{2}' }\nread = '^\\{ time: (?<time_ms>\\d+) \\}$'\n";
+    let experiment = sound(text);
+    let Action::Observe(observe) = &experiment.variants()[0].spec.phases[0].action else { panic!() };
+    assert_eq!(observe.read.as_deref(), Some("^\\{ time: (?<time_ms>\\d+) \\}$"));
+    assert_eq!(observe.begin, Some(Trigger::Line("^\\{ n: 1\\} x{2}".to_owned())));
+    let change = format!("{:?}", programs(&experiment)[0].changes);
+    assert!(change.contains("f { return `${ env.HOME }$1` }") && change.contains("}1{"), "{change}");
+}
+
+#[test]
+fn empty_lists_of_levels_are_refused() {
+    let file = |more: &str| format!("[factors]\nn = [1, 2]\n[program.x]\ncommand = \"a {{n}}\"\n{more}");
+    for more in [
+        "[[phase]]\nname = \"p\"\nmark = \"m\"\nwhen = { n = [] }\n",
+        "[[design.grid]]\nn = []\n",
+        "[design]\nskip = [{ n = [] }]\n",
+        "[[report.table]]\nselect = { n = [] }\ncolumns = [\"run.time\"]\n",
+    ] {
+        let found = faults(&file(more));
+        let expected = "this list names no level of factor `n` | name a level, or leave the factor out";
+        assert!(found.contains(expected), "{more}{found}");
+    }
+    let any = faults("[program.x]\ncommand = \"a\"\nsuccess = []\n");
+    let hint = "name exit codes, or write `\"any\"` for every exit code";
+    assert!(any.starts_with("3:11 `success` is empty") && any.ends_with(hint), "{any}");
+}
