@@ -41,7 +41,7 @@ fn lines(data: &[u8], size: usize) -> Vec<String> {
     let mut stream = Stream::new(Some(File::from(OwnedFd::from(reader))), true);
     let (mut lines, mut buffer) = (Vec::new(), vec![0; size]);
     while stream.source().is_some() {
-        stream.take(&mut buffer, &mut |line, _| lines.push(line.to_owned()));
+        stream.take(&mut buffer, Nanos::ZERO, &mut |line| lines.push(line.text));
     }
     assert_eq!(stream.captured().total, data.len() as u64, "each byte is counted");
     lines
@@ -59,7 +59,9 @@ impl Said {
         self.threads.take(line);
         match &line.event {
             ProbeEvent::Begin { open, .. } => self.calls.begin(line.source, line.at, *open),
-            ProbeEvent::End { open, ok, took, .. } => self.calls.end(line.source, line.at, *open, *ok, *took),
+            ProbeEvent::End { open, ok, took, .. } => {
+                self.calls.end(line.source, line.at, *open, *ok, *took);
+            }
             ProbeEvent::Calls(_) => drop(self.calls.counted(line)),
             _ => {}
         }

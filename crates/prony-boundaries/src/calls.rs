@@ -51,11 +51,16 @@ impl Calls {
         self.set_open(source, at, open.saturating_add(1));
     }
 
-    /// An invocation ends in a thread that has `open` more running.
-    pub fn end(&mut self, source: Source, at: Nanos, open: u64, ok: bool, took: Nanos) {
-        self.set_open(source, at, open);
-        self.took += took;
-        if ok { self.single.record(took) } else { self.single.record_failed() }
+    /// An invocation ends in a thread that has `open` more running. Returns whether it counts: one that did not begin there is that of
+    /// another process, of which a forked copy goes on with it.
+    pub fn end(&mut self, source: Source, at: Nanos, open: u64, ok: bool, took: Nanos) -> bool {
+        let counts = self.open.get(&source).is_some_and(|(_, open)| *open > 0);
+        if counts {
+            self.set_open(source, at, open);
+            self.took += took;
+            if ok { self.single.record(took) } else { self.single.record_failed() }
+        }
+        counts
     }
 
     /// Several invocations were counted up to now. Returns how long ago the last of them may have ended: a thread in which
@@ -175,6 +180,18 @@ mod tests {
         assert_eq!(time(&calls, ms(99)), Reading::Measured(ms(30)), "without the probe's own time");
         let recorder = calls.recorder();
         assert_eq!((recorder.succeeded(), recorder.failed()), (1, 1));
+    }
+
+    #[test]
+    fn end_of_an_invocation_that_did_not_begin_there_does_not_count() {
+        let mut calls = Calls::default();
+        calls.begin(A, ms(0), 0);
+        assert!(!calls.end(B, ms(9), 0, false, ms(9)), "a forked child");
+        assert!(calls.is_open());
+        assert!(calls.end(A, ms(10), 0, true, ms(10)));
+        assert!(!calls.end(A, ms(12), 0, true, ms(12)));
+        assert_eq!(time(&calls, ms(99)), Reading::Measured(ms(10)));
+        assert_eq!((calls.recorder().succeeded(), calls.recorder().failed()), (1, 0));
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod functions;
 pub mod limits;
 pub mod marks;
 pub mod observation;
+pub mod order;
 pub mod phase_state;
 pub mod probe_reports;
 mod reported;

@@ -21,6 +21,7 @@ use crate::marks::{self, Known, Mark};
 use crate::phase_state::{Called, Happened};
 use crate::probe_reports::Threads;
 use crate::settling::Settling;
+use crate::stream::Line;
 use crate::suspending::{Asked, SuspensionControl};
 use crate::tracker::{Change, Tracker};
 
@@ -248,9 +249,9 @@ impl<'a> Observation<'a> {
         self.observer.event(&Event::PhaseEnded { position: self.position, phase, time });
     }
 
-    /// A line of output that did not exist at `earliest`, and had been read at an instant.
-    pub fn line(&mut self, text: &str, earliest: Nanos, at: Nanos) {
-        let change = self.tracker.happened(Happened::Line(text), at, at.since(earliest));
+    /// A line of stdout, 0, or stderr, 1.
+    pub fn line(&mut self, stream: usize, line: &Line) {
+        let change = self.tracker.line(stream, line);
         self.apply(&change);
     }
 
@@ -415,9 +416,8 @@ impl<'a> Observation<'a> {
 
 /// Whether a process exists and has not ended.
 fn runs(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, Some('Z' | 'X') | None)
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok().and_then(|stat| prony_os::sample::parse::stat(&stat));
+    stat.is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
 /// A line of a probe.

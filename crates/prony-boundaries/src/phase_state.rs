@@ -13,6 +13,7 @@ use regex::Regex;
 
 use crate::calls::Calls;
 use crate::marks::{Boundary, Mark};
+use crate::order::{Order, Written};
 use crate::reported::Lines;
 
 /// An event of a program.
@@ -42,6 +43,9 @@ pub struct PhaseState {
     pub(super) marked: bool,
     /// A line matched its `read` and that of another phase, so its lines report no metrics.
     pub ambiguous: bool,
+    /// Lines of stdout and stderr of which the order is not known decide what it reads, so its lines report no metrics.
+    pub unordered: bool,
+    order: Order,
     /// How often its lines would have begun it again after its end, or have ended what they had begun inside.
     pub repeats: u64,
     /// The line that ends the last of these repeats is still to come.
@@ -234,10 +238,14 @@ impl PhaseState {
     /// The metrics that the phase's `read` names, as its lines reported them; metrics observed in another way are not
     /// included.
     pub fn reported(&self) -> BTreeMap<MetricKey, Reading<f64>> {
-        let why = match (self.ambiguous, self.lines.is_empty()) {
-            (true, _) => "a line matched the `read` of this phase and the `read` of another phase",
-            (false, true) => "no line of the phase reported this metric",
-            (false, false) => "the last line of the phase that matched `read` did not report this metric",
+        let why = if self.ambiguous {
+            "a line matched the `read` of this phase and the `read` of another phase"
+        } else if self.unordered {
+            "it is not known in which order lines of stdout and stderr were written: write all to one stream (`2>&1`)"
+        } else if self.lines.is_empty() {
+            "no line of the phase reported this metric"
+        } else {
+            "the last line of the phase that matched `read` did not report this metric"
         };
         let unread = || Reading::failed(why);
         let keys = self.names().filter_map(|name| group_meaning(name).map(|meaning| meaning.key));
@@ -301,7 +309,9 @@ impl PhaseState {
                 }
             }
             ProbeEvent::End { open, ok, took, .. } => {
-                calls.end(line.source, line.at, *open, *ok, *took);
+                if !calls.end(line.source, line.at, *open, *ok, *took) {
+                    return Called::Nothing;
+                }
                 self.ended = self.ended.max(Some(line.at));
                 if calls.is_open() { Called::Nothing } else { Called::Ended }
             }
@@ -332,14 +342,41 @@ impl PhaseState {
 
     /// Whether lines should have been read and none of them matched.
     pub fn heard_nothing(&self) -> bool {
-        self.read.is_some() && self.lines.is_empty() && !self.ambiguous
+        self.read.is_some() && self.lines.is_empty() && !self.is_confused()
+    }
+
+    /// Whether what its lines reported does not count.
+    const fn is_confused(&self) -> bool {
+        self.ambiguous || self.unordered
     }
 
     /// Reads a line.
-    pub(super) fn listen(&mut self, line: &str) {
-        let Some(read) = self.read.as_ref().filter(|_| !self.ambiguous) else { return };
+    pub(super) fn listen(&mut self, line: &str, written: Written) {
+        let Some(read) = self.read.as_ref().filter(|_| !self.is_confused()) else { return };
         let Some(captures) = read.captures(line) else { return };
-        self.lines.add(read, &captures, line);
+        if self.lines.add(read, &captures, line, written) {
+            self.disorder();
+        }
+    }
+
+    /// A line `bounded` it, or its `read` matches that line.
+    pub(super) fn order(&mut self, line: &str, written: Written, bounded: bool) {
+        let read = self.understands(line);
+        if self.order.note(written, bounded, read) {
+            self.disorder();
+        }
+    }
+
+    /// The order of lines that decide what it reads is not known.
+    fn disorder(&mut self) {
+        self.unordered = true;
+        self.lines.clear();
+    }
+
+    /// Whether a text is enough to begin or to end it.
+    pub(super) fn is_bounded_by(&self, text: &str) -> bool {
+        let is = |event: &Option<Event>| matches!(event, Some(Event::Line(pattern)) if pattern.is_match(text));
+        is(&self.begin) || is(&self.end)
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Thread {
     pub source: Source,
     /// Its role in the program.
     pub role: Role,
+    /// Whether it is a process that no probed process started: the first, and others of the same shell, before or after it.
+    pub outermost: bool,
     hello: Hello,
     /// When its first line arrived.
     pub began: Nanos,
@@ -124,9 +126,11 @@ impl Threads {
             self.list[*before].bye.get_or_insert(line.at);
         }
         self.current.insert(line.source, self.list.len());
+        let of_probed = |thread: &Thread| thread.source.pid == hello.parent && hello.parent != line.source.pid;
         self.list.push(Thread {
             source: line.source,
             role: self.roles.of(line.source),
+            outermost: line.source.thread == 0 && !self.list.iter().any(of_probed),
             hello: hello.clone(),
             began: line.at,
             ended: line.at,
@@ -173,7 +177,8 @@ impl Threads {
     /// when both have ended.
     pub fn join(&mut self, other: &Self) {
         let role = |role| if role == Role::Main { Role::Child } else { role };
-        self.list.extend(other.list.iter().map(|thread| Thread { role: role(thread.role), ..thread.clone() }));
+        let joined = |thread: &Thread| Thread { role: role(thread.role), outermost: false, ..thread.clone() };
+        self.list.extend(other.list.iter().map(joined));
         self.dropped += other.dropped;
     }
 
@@ -183,9 +188,14 @@ impl Threads {
         several.map(|(call, files)| (call.as_str(), files))
     }
 
-    /// When the main process ended.
-    pub fn end_of_main(&self) -> Option<Nanos> {
-        self.list.iter().filter(|thread| thread.role == Role::Main).map(|thread| thread.ended).max()
+    /// Until when the program's runtimes were at work between two instants. A phase that was noticed to end later ended with them:
+    /// with the last of the outermost processes. Children that end up to `fresh` later were ending with these; those that are left
+    /// later still are at work. Where no process was there, the end is that of the phase.
+    pub fn end_within(&self, begin: Nanos, end: Nanos, fresh: Nanos) -> Nanos {
+        let there = || self.list.iter().filter(|thread| thread.is_there(begin, end) && thread.source.thread == 0);
+        let last = there().map(|thread| thread.ended).max().unwrap_or(end).min(end);
+        let outermost = there().filter(|thread| thread.outermost).map(|thread| thread.ended).max();
+        outermost.filter(|outermost| last.since(*outermost) <= fresh).map_or(last, |outermost| outermost.min(end))
     }
 
     /// The reports of the probes about themselves, for the record. A script is given with its command line's arguments,
@@ -203,6 +213,11 @@ impl Threads {
 }
 
 impl Thread {
+    /// Whether it was there at any time between two instants.
+    pub fn is_there(&self, begin: Nanos, end: Nanos) -> bool {
+        self.began <= end && self.ended >= begin
+    }
+
     /// Notes what a line reports; returns the heap's values in it, if any.
     fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
         match &line.event {

@@ -15,6 +15,8 @@ use prony_model::record::MetricKeyText;
 use prony_model::units::Unit;
 use regex::{Captures, Regex};
 
+use crate::order::Written;
+
 /// Characters of a text that are quoted in a reason.
 const QUOTED: usize = 40;
 
@@ -29,12 +31,13 @@ struct Line {
     /// Half a unit of the last digit of each, where they have a fraction.
     resolution: BTreeMap<MetricKeyText, f64>,
     digest: Option<String>,
+    written: Written,
 }
 
 impl Lines {
-    /// Takes a line, `read`, that the pattern matched.
-    pub(super) fn add(&mut self, pattern: &Regex, captures: &Captures<'_>, read: &str) {
-        let mut line = Line::default();
+    /// Takes a line, `read`, that the pattern matched. Returns whether it may have been written before one that it replaces.
+    pub(super) fn add(&mut self, pattern: &Regex, captures: &Captures<'_>, read: &str, written: Written) -> bool {
+        let mut line = Line { written, ..Line::default() };
         for name in pattern.capture_names().flatten() {
             let Some(found) = captures.name(name) else { continue };
             let text = found.as_str();
@@ -62,8 +65,10 @@ impl Lines {
                 line.readings.push((meaning.key, reading));
             }
         }
-        self.0.retain(|earlier| !line.replaces(earlier));
+        let replaced = self.0.extract_if(.., |earlier| line.replaces(earlier));
+        let unknown = replaced.fold(false, |unknown, earlier| unknown | written.may_precede(&earlier.written));
         self.0.push(line);
+        unknown
     }
 
     /// Forgets them all.
@@ -280,7 +285,9 @@ mod tests {
     fn after(pattern: &str, lines: &[&str], keys: &[&str]) -> Vec<String> {
         let pattern = Regex::new(pattern).unwrap();
         let mut all = Lines::default();
-        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap(), line));
+        lines
+            .iter()
+            .for_each(|line| assert!(!all.add(&pattern, &pattern.captures(line).unwrap(), line, Written::default())));
         let of = |key: &&str| match all.reading(key.parse().unwrap()) {
             Some(Reading::Measured(number)) => number.to_string(),
             Some(Reading::Missing(why)) => why.to_string(),
@@ -306,7 +313,7 @@ mod tests {
         let of = |pattern: &str, text: &str| {
             let pattern = Regex::new(pattern).unwrap();
             let mut all = Lines::default();
-            all.add(&pattern, &pattern.captures(text).unwrap(), text);
+            assert!(!all.add(&pattern, &pattern.captures(text).unwrap(), text, Written::default()));
             match all.0[0].readings[0].1.clone() {
                 Reading::Measured(number) => number.to_string(),
                 Reading::Missing(why) => why.to_string(),
@@ -365,7 +372,7 @@ mod tests {
         let of = |group: &str, text: &str| {
             let pattern = Regex::new(&format!("^(?<{group}>.*)$")).unwrap();
             let mut all = Lines::default();
-            all.add(&pattern, &pattern.captures(text).unwrap(), text);
+            assert!(!all.add(&pattern, &pattern.captures(text).unwrap(), text, Written::default()));
             let key = group_meaning(group).unwrap().key;
             all.reading(key).unwrap().measured().copied()
         };
@@ -439,7 +446,9 @@ mod tests {
         let pattern = Regex::new(r"(?<time_ms>\S+) ms, (?<operations>\d+)").unwrap();
         let mut all = Lines::default();
         let lines = ["0.125 ms, 7", "0.1 ms, 8"];
-        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap(), line));
+        lines
+            .iter()
+            .for_each(|line| assert!(!all.add(&pattern, &pattern.captures(line).unwrap(), line, Written::default())));
         let found: Vec<(String, f64)> = all.resolution().iter().map(|(key, half)| (key.0.to_string(), *half)).collect();
         assert_eq!(found, [("time".to_owned(), 0.05e6)], "of the line that counts, and counts are exact");
     }
@@ -450,7 +459,7 @@ mod tests {
         let of = |group: &str, text: &str| {
             let pattern = Regex::new(&format!("(?<{group}>.*)")).unwrap();
             let mut all = Lines::default();
-            all.add(&pattern, &pattern.captures(text).unwrap(), text);
+            assert!(!all.add(&pattern, &pattern.captures(text).unwrap(), text, Written::default()));
             let reading = all.reading(group_meaning(group).unwrap().key).unwrap().clone();
             (reading, all.resolution().into_values().next())
         };
@@ -467,7 +476,9 @@ mod tests {
         let pattern = Regex::new(r"digest (?<digest>\w+)|rows (?<rows>\d+)").unwrap();
         let mut all = Lines::default();
         let lines = ["digest ab", "rows 4", "digest cd"];
-        lines.iter().for_each(|line| all.add(&pattern, &pattern.captures(line).unwrap(), line));
+        lines
+            .iter()
+            .for_each(|line| assert!(!all.add(&pattern, &pattern.captures(line).unwrap(), line, Written::default())));
         assert_eq!(all.digest().map(String::as_str), Some("cd"));
         assert_eq!(all.reading("rows".parse().unwrap()), Some(&Reading::Measured(4.0)));
     }

@@ -22,11 +22,30 @@ pub struct Stream {
     source: Option<File>,
     capture: Capture,
     pending: Vec<u8>,
+    /// How many of the pending bytes had been read in turns before this one, and before which instant none of them was there.
+    early: (usize, Nanos),
+    /// When the last byte had been read.
+    last: Nanos,
+    /// Whether a carriage return ended a line, so that a newline behind it ends no other.
+    returned: bool,
     /// Whether the line is longer than what is pending.
     cut: bool,
     /// Lines that were too long.
     too_long: u64,
     lines: bool,
+}
+
+/// A line that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Without its end; bytes that are no UTF-8 as `\xHH`.
+    pub text: String,
+    /// Where a part of it had been read in a turn before: that part, and an instant at which it was not there.
+    pub early: Option<(String, Nanos)>,
+    /// An instant at which the rest of it was not there.
+    pub earliest: Nanos,
+    /// When its end had been read; where it has none, its last byte.
+    pub at: Nanos,
 }
 
 /// Result of a read.
@@ -41,7 +60,17 @@ pub enum Taken {
 impl Stream {
     /// From a non-blocking source; `lines` if its lines matter.
     pub fn new(source: Option<File>, lines: bool) -> Self {
-        Self { source, capture: Capture::new(CAPTURED, CAPTURED), pending: Vec::new(), cut: false, too_long: 0, lines }
+        Self {
+            source,
+            capture: Capture::new(CAPTURED, CAPTURED),
+            pending: Vec::new(),
+            early: (0, Nanos::ZERO),
+            last: Nanos::ZERO,
+            returned: false,
+            cut: false,
+            too_long: 0,
+            lines,
+        }
     }
 
     /// The descriptor to wait for, until the stream ends.
@@ -49,17 +78,16 @@ impl Stream {
         self.source.as_ref()
     }
 
-    /// Reads what is there, and hands over each line that it completes and that is not too long, bytes that are no UTF-8 as `\xHH`,
-    /// with the instant at which its end had been read.
-    pub fn take(&mut self, buffer: &mut [u8], line: &mut dyn FnMut(&str, Nanos)) -> Taken {
+    /// Reads what is there, none of which was there at `earliest`, and hands over each line that it completes and that is not too
+    /// long.
+    pub fn take(&mut self, buffer: &mut [u8], earliest: Nanos, line: &mut dyn FnMut(Line)) -> Taken {
+        self.early.0 = self.pending.len();
         for _ in 0..ROUNDS {
             let Some(source) = &mut self.source else { return Taken::Empty };
             let read = source.read(buffer);
-            let at = monotonic();
-            let line = &mut |text: &str| line(text, at);
             match read {
                 Ok(0) => self.end(line),
-                Ok(n) => self.push(&buffer[..n], line),
+                Ok(n) => self.push(&buffer[..n], (earliest, monotonic()), line),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Empty,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // A terminal whose other side is closed returns EIO.
@@ -69,46 +97,59 @@ impl Stream {
         Taken::More
     }
 
-    fn push(&mut self, bytes: &[u8], line: &mut dyn FnMut(&str)) {
+    /// Programs that show their progress in one line write it again after a carriage return, which ends a line here too.
+    fn push(&mut self, bytes: &[u8], (earliest, at): (Nanos, Nanos), line: &mut dyn FnMut(Line)) {
         self.capture.push(bytes);
+        self.last = at;
         if !self.lines {
             return;
         }
         let mut rest = bytes;
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            self.keep(&rest[..end]);
-            self.hand_over(line);
+        while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.keep(&rest[..end], earliest);
+            let returns = rest[end] == b'\r';
+            let is_empty = self.pending.is_empty();
+            if !is_empty || (!returns && !self.returned) {
+                self.hand_over(earliest, line);
+            }
+            self.returned = returns && (self.returned || !is_empty);
             rest = &rest[end + 1..];
         }
-        self.keep(rest);
+        self.keep(rest, earliest);
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn keep(&mut self, bytes: &[u8], earliest: Nanos) {
+        if self.pending.is_empty() {
+            self.early = (0, earliest);
+        }
         let room = LONGEST_LINE.saturating_sub(self.pending.len()).min(bytes.len());
         self.pending.extend_from_slice(&bytes[..room]);
         self.cut |= room < bytes.len();
     }
 
-    fn hand_over(&mut self, line: &mut dyn FnMut(&str)) {
+    fn hand_over(&mut self, earliest: Nanos, line: &mut dyn FnMut(Line)) {
         if std::mem::take(&mut self.cut) {
             self.too_long += 1;
         } else {
-            line(escaped(&self.pending).trim_end_matches('\r'));
+            let early = self.pending.get(..self.early.0).filter(|early| !early.is_empty());
+            let early = early.map(|early| (escaped(early).into_owned(), self.early.1));
+            line(Line { text: escaped(&self.pending).into_owned(), early, earliest, at: self.last });
         }
         self.pending.clear();
+        self.early.0 = 0;
     }
 
-    fn end(&mut self, line: &mut dyn FnMut(&str)) {
+    fn end(&mut self, line: &mut dyn FnMut(Line)) {
         self.source = None;
         if !self.pending.is_empty() {
-            self.hand_over(line);
+            // Any of it may have been read in a turn before.
+            self.hand_over(self.early.1, line);
         }
     }
 
     /// Hands over a line without an end: nothing more is read, though another process may have the stream open.
-    pub fn cut_off(&mut self, line: &mut dyn FnMut(&str, Nanos)) {
-        let at = monotonic();
-        self.end(&mut |text| line(text, at));
+    pub fn cut_off(&mut self, line: &mut dyn FnMut(Line)) {
+        self.end(line);
     }
 
     /// The stored bytes.
@@ -146,7 +187,7 @@ mod tests {
         }
         drop(writer);
         while stream.source().is_some() {
-            stream.take(&mut buffer, &mut |line, _| lines.push(line.to_owned()));
+            stream.take(&mut buffer, Nanos::ZERO, &mut |line| lines.push(line.text));
         }
         (lines, stream.captured())
     }
@@ -166,11 +207,61 @@ mod tests {
         let mut stream = Stream::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), true);
         writer.write_all(b"took 3.0\ntook 1.5").unwrap();
         let mut lines = Vec::new();
-        let line = &mut |line: &str, _| lines.push(line.to_owned());
-        assert_eq!(stream.take(&mut [0; 64], line), Taken::Empty);
+        let line = &mut |line: Line| lines.push(line.text);
+        assert_eq!(stream.take(&mut [0; 64], Nanos::ZERO, line), Taken::Empty);
         stream.cut_off(line);
         stream.cut_off(line);
         assert_eq!(lines, ["took 3.0", "took 1.5"]);
+    }
+
+    #[test]
+    fn carriage_returns_end_lines() {
+        let progress = b"\relapsed 0.1 s\relapsed 0.2 s\r\n\r\n\n\r\rtook 1 s\r\r\nlast";
+        let lines = ["elapsed 0.1 s", "elapsed 0.2 s", "", "", "took 1 s", "last"];
+        assert_eq!(read(&[progress]).0, lines);
+        for split in 1..progress.len() {
+            let mut stream = Stream::new(None, true);
+            let mut found = Vec::new();
+            let (before, after) = progress.split_at(split);
+            for part in [before, after] {
+                stream.push(part, (Nanos::ZERO, Nanos::ZERO), &mut |line| found.push(line.text));
+            }
+            stream.end(&mut |line| found.push(line.text));
+            assert_eq!(found, lines, "{split}");
+        }
+    }
+
+    /// A program writes `loading... `, works, and ends the line; or ends without an end of its line.
+    #[test]
+    fn text_that_was_read_before_the_rest_of_its_line_has_its_own_time() {
+        let ms = Nanos::from_millis;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        let mut stream = Stream::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), true);
+        let mut lines = Vec::new();
+        let mut take = |text: &str, earliest| {
+            writer.write_all(text.as_bytes()).unwrap();
+            stream.take(&mut [0; 64], ms(earliest), &mut |line| lines.push(line));
+            monotonic()
+        };
+        take("loading... ", 1);
+        take("done", 3);
+        take(" in 2 s\n", 5);
+        let before = take("ready", 7);
+        let text = |text: &str| text.to_owned();
+        assert_eq!(
+            lines[0],
+            Line {
+                text: text("loading... done in 2 s"),
+                early: Some((text("loading... done"), ms(1))),
+                earliest: ms(5),
+                at: lines[0].at
+            }
+        );
+        let mut last = Vec::new();
+        stream.cut_off(&mut |line| last.push(line));
+        assert!(last[0].at <= before && last[0].earliest == ms(7), "{last:?}");
+        assert_eq!((last[0].text.as_str(), &last[0].early), ("ready", &None));
     }
 
     #[test]
@@ -178,10 +269,10 @@ mod tests {
         assert_eq!(read(&[b"a\xff\xfeb\n"]).0, ["a\\xff\\xfeb"]);
         let mut stream = Stream::new(None, true);
         let mut lines = Vec::new();
-        stream.push(&vec![b'x'; LONGEST_LINE], &mut |line| lines.push(line.len()));
-        stream.push(b"yyy\nz\n", &mut |line| lines.push(line.len()));
-        stream.push(&vec![b'x'; LONGEST_LINE], &mut |line| lines.push(line.len()));
-        stream.push(b"\n", &mut |line| lines.push(line.len()));
+        let longest = vec![b'x'; LONGEST_LINE];
+        for part in [longest.as_slice(), b"yyy\nz\n", longest.as_slice(), b"\n"] {
+            stream.push(part, (Nanos::ZERO, Nanos::ZERO), &mut |line| lines.push(line.text.len()));
+        }
         assert_eq!(lines, [1, LONGEST_LINE]);
         assert!(stream.captured().omitted > 0);
         assert_eq!(stream.captured().too_long, 1);

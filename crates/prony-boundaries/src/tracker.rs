@@ -7,7 +7,9 @@ use prony_runtime::{ProbeEvent, ProbeLine};
 
 use crate::functions::{Part, observed};
 use crate::marks::{Boundary, Mark};
+use crate::order::Written;
 use crate::phase_state::{Event, Happened, PhaseState};
+use crate::stream::Line;
 
 /// What an event changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,8 +72,22 @@ impl Tracker {
         change
     }
 
+    /// A line of stdout, 0, or stderr, 1. If what had been read of it earlier begins or ends a phase, it may have done so then.
+    pub fn line(&mut self, stream: usize, line: &Line) -> Change {
+        let Line { text, early, earliest, at } = line;
+        let bounds = |text: &str| self.phases.iter().any(|phase| phase.is_bounded_by(text));
+        let early = early.as_ref().filter(|(text, _)| bounds(text)).map_or(*earliest, |(_, earliest)| *earliest);
+        let written = Written { stream, earliest: early.min(*earliest), at: *at };
+        self.happened_at(Happened::Line(text), written)
+    }
+
     /// Something happened at an instant, or up to `lag` earlier.
     pub fn happened(&mut self, happened: Happened<'_>, at: Nanos, lag: Nanos) -> Change {
+        self.happened_at(happened, Written { stream: 0, earliest: at.since(lag), at })
+    }
+
+    fn happened_at(&mut self, happened: Happened<'_>, written: Written) -> Change {
+        let (at, lag) = (written.at, written.at.since(written.earliest));
         let mut change = Change::default();
         let mut known = false;
         let listening = if let Happened::Line(line) = happened { self.listening(line) } else { Vec::new() };
@@ -91,7 +107,7 @@ impl Tracker {
             if let (Happened::Line(line), true) = (happened, listening.contains(&index))
                 && phase.can_contain(at.since(lag))
             {
-                phase.listen(line);
+                phase.listen(line, written);
             }
             if ends && was_open {
                 phase.note_end(at, lag);
@@ -101,6 +117,11 @@ impl Tracker {
             }
         }
         self.follow(&mut change);
+        if let Happened::Line(line) = happened {
+            for (index, phase) in self.phases.iter_mut().enumerate() {
+                phase.order(line, written, change.began.contains(&index) || change.ended.contains(&index));
+            }
+        }
         if let (Happened::Mark(mark), false) = (happened, known) {
             self.unknown_mark(&format!("{} {}", mark.name, mark.boundary.name()));
         }
@@ -297,6 +318,51 @@ mod tests {
             assert_eq!(reported[&"time".parse().unwrap()], why(text));
             assert_eq!(reported[&"operations".parse().unwrap()], why("-10"));
         }
+    }
+
+    fn written(text: &str, early: Option<(&str, u64)>, (earliest, read): (u64, u64)) -> Line {
+        let early = early.map(|(text, earliest)| (text.to_owned(), at(earliest)));
+        Line { text: text.to_owned(), early, earliest: at(earliest), at: at(read) }
+    }
+
+    /// What is read of stdout is handled before what is read of stderr in the same turn.
+    #[test]
+    fn values_are_missing_if_the_order_of_lines_of_two_streams_is_not_known() {
+        let read = r"(?<operations>\d+) done|(?<errors>\d+) failed";
+        let specs = [phase(line("^go"), line("^end"), Some(read), false), phase(line("^end"), None, Some(read), false)];
+        let values = |lines: &[(usize, &str, (u64, u64))]| {
+            let mut tracker = Tracker::new(&specs);
+            lines.iter().for_each(|(stream, text, when)| drop(tracker.line(*stream, &written(text, None, *when))));
+            [0, 1].map(|index: usize| {
+                let reported = tracker.phases[index].reported();
+                let of = |key: &str| reported[&key.parse().unwrap()].measured().copied();
+                (of("operations"), of("errors"), tracker.phases[index].unordered)
+            })
+        };
+        let begun = [(0, "go", (0, 1)), (1, "900 done", (5, 6)), (1, "0 failed", (5, 6))];
+        let and = |lines: &[(usize, &'static str, (u64, u64))]| values(&[&begun, lines].concat());
+        let (known, none, unknown) = ((Some(900.0), Some(0.0), false), (None, None, false), (None, None, true));
+        assert_eq!(and(&[(0, "end", (7, 8)), (1, "noise", (7, 8))]), [known, none]);
+        assert_eq!(and(&[(0, "end", (7, 8)), (1, "1000 done", (7, 8))]), [unknown, unknown], "of which phase?");
+        assert_eq!(and(&[(0, "end", (5, 7))]), [unknown, unknown], "the line that was handled before may be later");
+        assert_eq!(and(&[(0, "end", (7, 8)), (1, "7 done", (8, 9))]), [known, (Some(7.0), None, false)]);
+        assert_eq!(and(&[(0, "1000 done", (5, 7))])[0], unknown, "which is the last?");
+        assert_eq!(and(&[(0, "1000 done", (6, 7))])[0], (Some(1000.0), Some(0.0), false));
+        let kinds = values(&[(0, "go", (0, 1)), (0, "900 done", (5, 6)), (1, "7 failed", (5, 6))]);
+        assert_eq!(kinds[0], (Some(900.0), Some(7.0), false), "neither replaces the other");
+    }
+
+    /// A program that writes `loading... `, works, and then `done`, begins a phase by the first and ends another by the second.
+    #[test]
+    fn boundary_may_be_as_early_as_the_part_of_its_line_that_shows_it() {
+        let line_of = written("loading... done", Some(("loading... ", 2)), (90, 91));
+        let mut tracker = Tracker::new(&[phase(None, line("done$"), None, false)]);
+        tracker.start(at(0));
+        tracker.line(0, &line_of);
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(91)), at(1)));
+        let mut tracker = Tracker::new(&[phase(line("^loading"), None, None, false)]);
+        tracker.line(0, &line_of);
+        assert_eq!((tracker.phases[0].began, tracker.phases[0].lag), (Some(at(91)), at(89)));
     }
 
     #[test]

@@ -3,16 +3,19 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use prony_model::reading::{Reading, Why};
 pub use prony_model::record::DiskUsage;
 use prony_model::units::Bytes;
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Access, Advice, AtFlags, CWD, accessat, fadvise, fstatfs};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-use crate::sys::cache::{Map, cachestat};
+use crate::own_files::OwnFiles;
+use crate::sys::cache::{CacheStat, Map, cachestat};
 use crate::why::why;
 
 /// Pages of a store's files in the page cache.
@@ -57,8 +60,9 @@ impl Residency {
 }
 
 /// Regular files at or below `path`, each once however many links it has. `path` itself may be a link; links below it
-/// are not followed. What disappears during the walk is left out: a store may be merging its files.
-fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// are not followed. What disappears during the walk is left out, since a store may be merging its files, and so are those of
+/// `without`.
+fn files(path: &Path, without: &OwnFiles) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut visited = BTreeSet::new();
     let mut open = vec![path.to_owned()];
@@ -79,18 +83,18 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
                     open.extend(entries?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?)
                 }
             }
-        } else if metadata.is_file() {
+        } else if metadata.is_file() && !without.contains(&metadata) {
             found.push(path);
         }
     }
     Ok(found)
 }
 
-fn over_files<T>(path: &Path, start: T, add: impl Fn(T, &Path) -> io::Result<T>) -> Reading<T>
+fn over_files<T>(path: &Path, without: &OwnFiles, start: T, add: impl Fn(T, &Path) -> io::Result<T>) -> Reading<T>
 where
     T: Clone,
 {
-    let all = files(path).and_then(|files| {
+    let all = files(path, without).and_then(|files| {
         files.iter().try_fold(start, |total, file| match add(total.clone(), file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(total),
             result => result,
@@ -102,9 +106,9 @@ where
     }
 }
 
-/// Size of all regular files at or below `path`.
+/// Size of all regular files at or below `path`, but for what this process itself writes, such as a results database beside a store.
 pub(crate) fn disk_usage(path: &Path) -> Reading<DiskUsage> {
-    over_files(path, DiskUsage::default(), |total, file| {
+    over_files(path, &OwnFiles::now(), DiskUsage::default(), |total, file| {
         let metadata = fs::metadata(file)?;
         Ok(DiskUsage {
             length: total.length + Bytes::from_bytes(metadata.len()),
@@ -115,11 +119,16 @@ pub(crate) fn disk_usage(path: &Path) -> Reading<DiskUsage> {
     })
 }
 
-/// Pages of all regular files at or below `path` in the page cache: by `cachestat`, or by `mincore`
-/// before Linux 6.5, which knows nothing of dirty pages.
+/// Pages of all regular files at or below `path` in the page cache: by `cachestat`, or by `mincore` before Linux 6.5 and on
+/// overlayfs, which knows nothing of dirty pages. Missing where one of the files is on a file system with a cache of its own, or
+/// where the user neither owns nor may write it. What this process itself writes is left out.
 pub fn resident(path: &Path) -> Reading<Residency> {
+    resident_without(path, &OwnFiles::now())
+}
+
+fn resident_without(path: &Path, without: &OwnFiles) -> Reading<Residency> {
     let none = Residency { pages: 0, cached: 0, dirty: Reading::Measured(0), writeback: Reading::Measured(0) };
-    over_files(path, none, |total, file| Ok(total.plus(resident_file(&File::open(file)?)?)))
+    over_files(path, without, none, |total, file| Ok(total.plus(resident_file(&File::open(file)?)?)))
 }
 
 pub(crate) fn resident_file(file: &File) -> io::Result<Residency> {
@@ -128,15 +137,56 @@ pub(crate) fn resident_file(file: &File) -> io::Result<Residency> {
     if pages == 0 {
         return Ok(Residency { pages, cached: 0, dirty: Reading::Measured(0), writeback: Reading::Measured(0) });
     }
-    match cachestat(file) {
+    let kind = fstatfs(file)?.f_type as u64;
+    match counted(kind, || cachestat(file), || may_know(file))? {
         Ok(stat) => Ok(Residency {
             pages,
             cached: stat.cached,
             dirty: Reading::Measured(stat.dirty),
             writeback: Reading::Measured(stat.writeback),
         }),
-        Err(error) => by_mincore(file, pages, &why("`cachestat`", &error)),
+        Err(unknown) => by_mincore(file, pages, &unknown),
     }
+}
+
+/// The kind of file system of overlayfs, by statfs(2). It keeps pages with the files of its layers: `cachestat` looks into those of
+/// its own files, which have none, and a map is one of the file below.
+const OVERLAYFS: u64 = 0x794c_7630;
+
+/// Those of ZFS and GPFS, whose caches the kernel does not know: its calls find no pages and evict none.
+const OWN_CACHE: [u64; 2] = [0x2fc1_2fc1, 0x4750_4653];
+
+/// The pages of a file on this kind of file system by `cachestat`, or why `mincore` must count them.
+///
+/// # Errors
+/// Where neither is true.
+fn counted(
+    kind: u64,
+    cachestat: impl FnOnce() -> io::Result<CacheStat>,
+    may_know: impl FnOnce() -> bool,
+) -> io::Result<Result<CacheStat, Why>> {
+    if OWN_CACHE.contains(&kind) {
+        let what = "its file system has a cache of its own, of which the kernel reports nothing";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    }
+    let unknown = match cachestat() {
+        Ok(_) if kind == OVERLAYFS => Why::NotSupported("`cachestat` reports nothing on overlayfs".into()),
+        Ok(stat) => return Ok(Ok(stat)),
+        Err(error) => why("`cachestat`", &error),
+    };
+    if may_know() {
+        return Ok(Err(unknown));
+    }
+    let what = "its pages in the page cache are reported only to who owns the file or may write it";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+/// Whether `mincore` reports the pages of a file: since Linux 5.2 (`can_do_mincore`) it reports to all others that all of them are
+/// in memory.
+fn may_know(file: &File) -> bool {
+    let owned = || file.metadata().is_ok_and(|about| about.uid() == geteuid().as_raw());
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    owned() || accessat(CWD, itself, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
 fn by_mincore(file: &File, pages: u64, unknown: &Why) -> io::Result<Residency> {
@@ -145,14 +195,18 @@ fn by_mincore(file: &File, pages: u64, unknown: &Why) -> io::Result<Residency> {
     Ok(Residency { pages, cached, dirty: unknown(), writeback: unknown() })
 }
 
-/// Evicts all regular files at or below `path` from the page cache and reports what stayed: sync, drop, measure. Pages
-/// that some process has mapped stay (METHOD 5.1: close the store first).
+/// [`drop_cached`], and what stayed: the pages that some process has mapped (METHOD 5.1: close the store first). Whatever an engine in
+/// this process still has open is among the files.
 pub fn evict(path: &Path) -> Reading<Residency> {
-    let dropped = over_files(path, (), |(), file| drop_pages(&File::open(file)?));
-    match dropped {
-        Reading::Measured(()) => resident(path),
+    match drop_cached(path) {
+        Reading::Measured(()) => resident_without(path, &OwnFiles::default()),
         Reading::Missing(why) => Reading::Missing(why),
     }
+}
+
+/// Writes all regular files at or below `path` to the disk and evicts them from the page cache.
+pub fn drop_cached(path: &Path) -> Reading<()> {
+    over_files(path, &OwnFiles::default(), (), |(), file| drop_pages(&File::open(file)?))
 }
 
 /// [`evict`] for one open file.
@@ -179,6 +233,7 @@ mod tests {
         sparse.seek(SeekFrom::Start(64 << 20)).unwrap();
         sparse.write_all(b"end").unwrap();
         sparse.sync_all().unwrap();
+        drop(sparse);
         fs::hard_link(dir.path().join("below/sparse"), dir.path().join("again")).unwrap();
         std::os::unix::fs::symlink("/proc", dir.path().join("elsewhere")).unwrap();
         let usage = *disk_usage(dir.path()).measured().unwrap();
@@ -197,12 +252,57 @@ mod tests {
         assert!(matches!(resident(Path::new("/no such store")), Reading::Missing(_)));
     }
 
+    /// To close a descriptor of the results database would remove the locks of SQLite on it.
+    #[test]
+    fn what_this_process_writes_is_no_part_of_a_store() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("data"), [1; 5000]).unwrap();
+        let mut database = File::create(dir.path().join("prony.db")).unwrap();
+        database.write_all(&[1; 50_000]).unwrap();
+        assert_eq!(
+            disk_usage(dir.path()).measured().map(|usage| (usage.files, usage.length.as_bytes())),
+            Some((1, 5000))
+        );
+        let pages = |reading: Reading<Residency>| reading.measured().map(|found| found.pages);
+        let of = |bytes: u64| Some(bytes.div_ceil(rustix::param::page_size() as u64));
+        assert_eq!(pages(resident(dir.path())), of(5000));
+        assert_eq!(pages(evict(dir.path())), of(5000).zip(of(50_000)).map(|(a, b)| a + b), "all that a worker has");
+    }
+
     #[test]
     fn an_empty_store_has_no_share() {
         let dir = tempfile::tempdir().unwrap();
         File::create(dir.path().join("empty")).unwrap();
         let found = resident(dir.path());
         assert_eq!(found.measured().map(|r| (r.pages, r.share())), Some((0, None)));
+    }
+
+    /// On overlayfs `cachestat` said 0 cached and 0 dirty pages of any file, and on ZFS both calls did.
+    #[test]
+    fn file_systems_whose_pages_a_call_does_not_find_are_known() {
+        const EXT4: u64 = 0xef53;
+        let stat = CacheStat { cached: 3, ..CacheStat::default() };
+        let of = |kind: u64| counted(kind, || Ok(stat), || true).map_err(|error| error.kind());
+        assert!(matches!(of(EXT4), Ok(Ok(stat)) if stat.cached == 3));
+        assert!(matches!(of(OVERLAYFS), Ok(Err(Why::NotSupported(text))) if text.contains("overlayfs")));
+        assert!(OWN_CACHE.iter().all(|kind| matches!(of(*kind), Err(io::ErrorKind::Unsupported))));
+    }
+
+    /// `mincore` reports that all pages of other users' files are in memory.
+    #[test]
+    fn mincore_is_not_asked_about_files_that_one_neither_owns_nor_may_write() {
+        let refused = |errno: rustix::io::Errno, may_know: bool| {
+            counted(0xef53, || Err(errno.into()), || may_know).map(Result::unwrap_err).map_err(|error| error.kind())
+        };
+        let (new, denied) = (rustix::io::Errno::NOSYS, rustix::io::Errno::PERM);
+        assert!(matches!(refused(new, true), Ok(Why::NotSupported(_))));
+        assert!(matches!(refused(denied, true), Ok(Why::NotPermitted(_))));
+        assert!([new, denied].iter().all(|errno| refused(*errno, false) == Err(io::ErrorKind::PermissionDenied)));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(may_know(file.as_file()));
+        if !geteuid().is_root() {
+            assert!(!may_know(&File::open("/etc/passwd").unwrap()));
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod launch;
 pub mod limits;
 pub mod lock;
 pub mod mount;
+pub mod own_files;
 pub mod owner;
 pub mod processors;
 pub mod profile;

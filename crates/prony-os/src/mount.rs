@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use prony_model::reading::Reading;
 use prony_model::record::Mount;
 
-use crate::why::{parse_with, why};
+use crate::why::{parse_with, read_text, why};
 
 /// The file system of `path`.
 pub fn of(path: &Path) -> Reading<Mount> {
@@ -19,11 +19,7 @@ pub fn of(path: &Path) -> Reading<Mount> {
 
 /// The list of mounts. One of them may have a name that is not UTF-8, which concerns no other.
 pub(crate) fn mountinfo() -> Reading<String> {
-    const PATH: &str = "/proc/self/mountinfo";
-    match std::fs::read(PATH) {
-        Ok(bytes) => Reading::Measured(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) => Reading::Missing(why(&format!("`{PATH}`"), &error)),
-    }
+    read_text("/proc/self/mountinfo")
 }
 
 /// The mount of an absolute path: the deepest mount point above it, the last one where several

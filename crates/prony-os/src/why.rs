@@ -30,6 +30,9 @@ const BUFFER: usize = 16 << 10;
 
 /// The whole text of a small file of the kernel. Such a file shows no size, so that the standard library, which asks for it,
 /// begins with a buffer of 32 bytes: five to nine calls where two suffice.
+///
+/// Names in it may be any bytes: the kernel cuts that of a process after 15, even inside a character. What is not UTF-8 is
+/// replaced, since it concerns no other field.
 pub(crate) fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     let file = File::open(path)?;
     let (mut bytes, mut length) = (vec![0; BUFFER], 0);
@@ -43,7 +46,7 @@ pub(crate) fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
         }
     }
     bytes.truncate(length);
-    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// What a parser found in a text, or that it did not understand it.
@@ -83,8 +86,8 @@ mod tests {
             std::fs::write(&path, &text).unwrap();
             assert!(kernel_text(&path).unwrap() == text, "{length} bytes");
         }
-        std::fs::write(&path, b"\xff").unwrap();
-        assert_eq!(kernel_text(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        std::fs::write(&path, b"7 (\xc3) S").unwrap();
+        assert_eq!(kernel_text(&path).unwrap(), "7 (\u{fffd}) S");
         let version = std::fs::read_to_string("/proc/version").unwrap();
         assert_eq!(kernel_text("/proc/version").unwrap(), version);
     }

@@ -1,6 +1,6 @@
 //! Caches the output of variants' builds across runs, by a hash of the builds' inputs.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -78,13 +78,21 @@ impl Builds {
 
     fn forget_old(&self) {
         let _ = Scratch::sweep(&self.directory);
-        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        // The user chooses the directory, and may have other things there.
+        for entry in entries.filter(|entry| is_key(&entry.file_name())) {
             let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
             if age.is_some_and(|age| age > RETENTION) {
                 let _ = remove_tree(&entry.path());
             }
         }
     }
+}
+
+/// Whether a name is one that [`key`] gives.
+fn is_key(name: &OsStr) -> bool {
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    name.len() == 32 && name.as_encoded_bytes().iter().all(is_digit)
 }
 
 /// Makes the directory and its parents, for this user only: builds contain whole programs.
@@ -169,6 +177,23 @@ mod tests {
             );
         }
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
+    }
+
+    /// The directory may be any of the user's: everything in it that was old was removed.
+    #[test]
+    fn old_builds_are_removed_and_nothing_else() {
+        let top = tempfile::tempdir().unwrap();
+        let builds = Builds { directory: top.path().to_path_buf() };
+        let (old, new) = ("0123456789abcdef0123456789abcdef", "f".repeat(32));
+        let theirs = ["notes", "0123456789ABCDEF0123456789ABCDEF", "0123456789abcdef0123456789abcde"];
+        for name in [&[old, new.as_str()][..], &theirs].concat() {
+            fs::create_dir(top.path().join(name)).unwrap();
+            let age = if name == new { Duration::ZERO } else { 2 * RETENTION };
+            File::open(top.path().join(name)).unwrap().set_modified(SystemTime::now() - age).unwrap();
+        }
+        builds.forget_old();
+        let left = |name: &str| top.path().join(name).exists();
+        assert!(!left(old) && left(&new) && theirs.into_iter().all(left));
     }
 
     #[test]

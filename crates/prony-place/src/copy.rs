@@ -1,5 +1,6 @@
 //! Copies a program's directory, so that the user's own files are never changed.
 
+use std::ffi::CStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
@@ -7,7 +8,10 @@ use std::path::Path;
 
 use prony_model::program::{OutwardLinks, ProgramSpec};
 use prony_os::launch::remove_tree;
-use rustix::fs::{AtFlags, CWD, SeekFrom, Timespec, Timestamps, UTIME_OMIT, ioctl_ficlone, seek, utimensat};
+use rustix::fs::{
+    AtFlags, CWD, SeekFrom, Timespec, Timestamps, UTIME_OMIT, XattrFlags, ioctl_ficlone, lgetxattr, lgetxattr_query,
+    llistxattr, llistxattr_query, lsetxattr, seek, utimensat,
+};
 use rustix::io::Errno;
 
 use crate::error::Error;
@@ -35,8 +39,8 @@ pub fn copy_tree(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> R
     )
 }
 
-/// Makes a planned copy: files with their modes and times of modification, holes as holes, sharing their blocks with the
-/// original where the file system can. Sockets, FIFOs, devices, and what is prony's own are left out.
+/// Makes a planned copy: files with their modes, times of modification and extended attributes, holes as holes, sharing their
+/// blocks with the original where the file system can. Sockets, FIFOs, devices, and what is prony's own are left out.
 ///
 /// Build tools compare times of modification, `make` and `cargo` among them. With the time of the copy, in the order in
 /// which files are copied, an artefact that is older than its source would be up to date, and would be measured.
@@ -60,6 +64,8 @@ pub(crate) fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mu
             if ioctl_ficlone(&ours, &file).is_err() {
                 content(&file, &ours, from, &mut |bytes| progress(done + bytes, total))?;
             }
+            // Before the mode, which may forbid it.
+            copy_attributes(from, &to)?;
             ours.set_permissions(entry.about.permissions()).map_err(Error::copying(&to))?;
             // Not the time in the listing: a file written since then would appear older than it is.
             set_modified(&to, &file.metadata().map_err(Error::copying(from))?)?;
@@ -70,10 +76,12 @@ pub(crate) fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mu
     // When all are filled, which changes their times, and what is in one before itself: its mode may forbid both.
     for entry in plan.entries.iter().rev().filter(|entry| entry.target.is_none() && entry.about.is_dir()) {
         let to = copy.join(&entry.to);
+        copy_attributes(&entry.from, &to)?;
         fs::set_permissions(&to, entry.about.permissions()).map_err(Error::copying(&to))?;
         set_modified(&to, &entry.about)?;
     }
     let about = fs::metadata(original).map_err(Error::copying(original))?;
+    copy_attributes(original, copy)?;
     fs::set_permissions(copy, about.permissions()).map_err(Error::copying(copy))?;
     set_modified(copy, &about)
 }
@@ -83,7 +91,40 @@ fn set_modified(path: &Path, as_of: &Metadata) -> Result<(), Error> {
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let last_modification = Timespec { tv_sec: as_of.mtime(), tv_nsec: as_of.mtime_nsec() };
     let times = Timestamps { last_access, last_modification };
-    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| Error::copying(path)(errno.into()))
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(failed(path))
+}
+
+/// Extended attributes of users, capabilities of executables, and access lists. Others belong to the machine.
+fn is_copied(name: &CStr) -> bool {
+    let all = [c"security.capability", c"system.posix_acl_access", c"system.posix_acl_default"];
+    name.to_bytes().starts_with(b"user.") || all.contains(&name)
+}
+
+/// Gives a file or directory the extended attributes of another, but for those that its file system does not have or this user
+/// may not give it.
+fn copy_attributes(from: &Path, to: &Path) -> Result<(), Error> {
+    let size = match llistxattr_query(from) {
+        Ok(0) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+        size => size.map_err(failed(from))?,
+    };
+    let mut names = vec![0; size];
+    let size = llistxattr(from, &mut names[..]).map_err(failed(from))?;
+    for name in names[..size].split_inclusive(|byte| *byte == 0).filter_map(|name| CStr::from_bytes_with_nul(name).ok())
+    {
+        if is_copied(name) {
+            let mut value = vec![0; lgetxattr_query(from, name).map_err(failed(from))?];
+            let size = lgetxattr(from, name, &mut value[..]).map_err(failed(from))?;
+            match lsetxattr(to, name, &value[..size], XattrFlags::empty()) {
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM) => {}
+                Err(errno) => return Err(failed(to)(errno)),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn failed(path: &Path) -> impl FnOnce(Errno) -> Error {
+    move |errno| Error::copying(path)(errno.into())
 }
 
 /// Copies the data of a file, and leaves its holes out.

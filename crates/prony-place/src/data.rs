@@ -18,7 +18,7 @@ use prony_model::reading::Reading;
 use prony_model::record::effective::CopiedData;
 use prony_model::service::{DataSpec, ServiceSpec};
 use prony_model::units::Bytes;
-use prony_os::cache::evict;
+use prony_os::cache::drop_cached;
 use prony_os::host::sync_file_system;
 use prony_os::launch::remove_tree;
 use rustix::process::geteuid;
@@ -106,7 +106,7 @@ impl DataSources {
         fs::remove_dir(to).map_err(Error::copying(to))?;
         copy_plan(&copied.directory, &plan, to, progress)?;
         self.unchanged(service, &copied.directory, &self.plan(&copied.directory)?)?;
-        on_disk(to)?;
+        on_disk(to).map_err(Error::copying(to))?;
         Ok(copied)
     }
 
@@ -147,17 +147,16 @@ pub fn copy_data(original: &Path, to: &Path, progress: &mut Progress<'_>) -> Res
             lchown(&path, Some(about.uid()), Some(about.gid())).map_err(Error::copying(&path))?;
         }
     }
-    on_disk(to)?;
+    on_disk(to).map_err(Error::copying(to))?;
     Ok((plan.bytes(), plan.entries.iter().filter(|entry| entry.about.is_file()).count()))
 }
 
-/// Writes a copy to the disk and evicts it from the page cache.
-fn on_disk(copy: &Path) -> Result<(), Error> {
-    let failed = |why: String| Error::copying(copy)(io::Error::other(why));
+/// Writes a file, or all below a directory, to the disk and evicts them from the page cache.
+pub(crate) fn on_disk(path: &Path) -> io::Result<()> {
     // Each file is synced by itself when it is evicted, which is slow where many are dirty.
-    for done in [sync_file_system(copy), evict(copy).map(drop)] {
+    for done in [sync_file_system(path), drop_cached(path)] {
         if let Reading::Missing(why) = done {
-            return Err(failed(format!("it cannot be written to the disk: {why}")));
+            return Err(io::Error::other(format!("it cannot be written to the disk: {why}")));
         }
     }
     Ok(())

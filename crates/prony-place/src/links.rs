@@ -15,15 +15,13 @@ use std::path::{Component, Path, PathBuf};
 
 use prony_model::program::OutwardLinks;
 use prony_os::launch::Scratch;
+use prony_os::own_files::OwnFiles;
 
 use crate::error::Error;
 use prony_results::{is_file_of, is_results};
 
 /// The kernel's limit on links in a path.
 const MOST_LINKS: usize = 40;
-
-/// The least page of SQLite: its files are that long, or a multiple of it.
-const PAGE: u64 = 512;
 
 /// What is copied, and how symbolic links are handled.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +66,7 @@ impl Plan {
     pub(crate) fn of(top: &Path, rules: &Rules) -> Result<Self, Error> {
         let mut lister = Lister {
             rules,
+            written: OwnFiles::now(),
             roots: vec![(top.to_path_buf(), PathBuf::new())],
             entries: Vec::new(),
             special: Vec::new(),
@@ -124,13 +123,10 @@ enum Linked {
     Outward(PathBuf),
 }
 
-/// Few files are read for it. One of several names may be the database that is open here, which must not be closed.
-fn may_be_database(about: &Metadata) -> bool {
-    about.is_file() && about.nlink() == 1 && about.len() >= PAGE && about.len().is_multiple_of(PAGE)
-}
-
 struct Lister<'a> {
     rules: &'a Rules,
+    /// What this process writes, which is not copied by any name: to read it would remove the locks of SQLite on it.
+    written: OwnFiles,
     /// Trees that are copied, and their paths in the copy.
     roots: Vec<(PathBuf, PathBuf)>,
     entries: Vec<Entry>,
@@ -161,7 +157,7 @@ impl Lister<'_> {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 about => about.map_err(Error::copying(&from))?,
             };
-            if may_be_database(&about) && is_results(&from) {
+            if self.written.contains(&about) || is_results(&from, &self.written) {
                 databases.push(from);
                 continue;
             }
@@ -213,7 +209,7 @@ impl Lister<'_> {
             return Ok(Linked::Settled);
         }
         let about = match fs::metadata(&way.end) {
-            Ok(about) if is_copied(about.file_type()) => about,
+            Ok(about) if is_copied(about.file_type()) && !self.written.contains(&about) => about,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
             _ => return Ok(Linked::Settled),
         };
@@ -291,13 +287,11 @@ fn relative(from: &Path, to: &Path) -> PathBuf {
 pub(crate) struct Manifest(Vec<(PathBuf, u64)>);
 
 impl Manifest {
-    /// Of everything that is planned but what git keeps for itself, which reading a repository changes, and files into
-    /// which this process itself prints. Of directories, only that they are there: scratch may be put into them.
+    /// Of everything that is planned but what git keeps for itself, which reading a repository changes. Of directories, only
+    /// that they are there: scratch may be put into them.
     pub(crate) fn of(plan: &Plan) -> Self {
-        let ours: Vec<_> = [1, 2].into_iter().filter_map(|n| fs::metadata(format!("/proc/self/fd/{n}")).ok()).collect();
-        let ours = |about: &Metadata| ours.iter().any(|out| (out.dev(), out.ino()) == (about.dev(), about.ino()));
         let counted = |entry: &&Entry| !entry.to.components().any(|part| part.as_os_str() == ".git");
-        let entries = plan.entries.iter().filter(counted).filter(|entry| !ours(&entry.about));
+        let entries = plan.entries.iter().filter(counted);
         Self(entries.map(|entry| (entry.to.clone(), state(entry))).collect())
     }
 

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use prony_analysis::guard::{self, Finding};
 use prony_experiment::design::Experiment;
 use prony_model::event::{Event, Observer};
-use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
+use prony_model::program::{Care, Change, CommandLine, CopyOf, InputSpec, ProgramSpec};
 use prony_model::record::effective::Source;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::Nanos;
 use prony_os::interrupt::Interrupt;
-use prony_os::launch::{Launch, LaunchSpec, Scratch, Status};
+use prony_os::launch::{Launch, LaunchSpec, Scratch, Status, remove_tree};
 use prony_os::limits::Group;
 
 use crate::copy::{Progress, close, copy_plan, copy_tree};
-use crate::data::DataSources;
+use crate::data::{DataSources, on_disk};
 use crate::error::Error;
 use crate::launch_setting::Setting;
 use crate::links::Manifest;
@@ -240,7 +240,7 @@ impl Place {
             }
             let plan = plan.allowed(&out.top, Some(format!("revision `{of}` of `{}`", out.top.display())))?;
             copy_plan(&clone, &plan, &top, &mut progress)?;
-            std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
+            remove_tree(&clone)?;
             changed.push(out.said);
             let uncommitted = sources.uncommitted(&original).map_err(|message| failed("change", message))?;
             remarks
@@ -363,12 +363,42 @@ impl Place {
         Ok(own)
     }
 
-    /// Runs the program's `prepare`, as before each trial. Links that lead out of the copy are handled twice: before
-    /// `prepare`, those that the previous trial may have made; after it, those that `prepare` made.
+    /// Runs the program's `prepare`, as before each trial with these limits.
     ///
     /// # Errors
-    /// Where it fails, the user interrupts it, or such a link refuses the run.
+    /// Where it fails, the user interrupts it, or a link that leads out of the copy refuses the run.
     pub fn prepare(
+        &self,
+        means: Means<'_>,
+        setting: &Setting<'_>,
+        limits: &Limits,
+        stop: &mut dyn FnMut() -> bool,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        self.run_prepare(means, setting, stop, observer)?;
+        if limits.memory.is_some() { self.evict(setting) } else { Ok(()) }
+    }
+
+    /// Evicts its copy and the program's input from the page cache. The kernel charges a page to the group that reads or writes it
+    /// first: what prony, a build, `prepare` or an earlier trial did would be free under the limit.
+    fn evict(&self, setting: &Setting<'_>) -> Result<(), Error> {
+        let program = setting.program;
+        let own = self.directory.is_none() || (program.copy == CopyOf::Trial && self.copy.is_some());
+        let copy = if own { Some(own_copy(setting.scratch)) } else { self.top().map(|(top, _)| top) };
+        let input = match &program.input {
+            InputSpec::File(path) => Some(PathBuf::from(path)).filter(|path| path.is_file()),
+            InputSpec::Null | InputSpec::Text(_) => None,
+        };
+        let doing = "evict the files of a program from the page cache";
+        copy.into_iter()
+            .chain(input)
+            .try_for_each(|path| on_disk(&path))
+            .map_err(|source| Error::Setup { doing, source })
+    }
+
+    /// Links that lead out of the copy are handled twice: before `prepare`, those that the previous trial may have made; after
+    /// it, those that `prepare` made.
+    fn run_prepare(
         &self,
         means: Means<'_>,
         setting: &Setting<'_>,
@@ -429,7 +459,7 @@ impl Place {
         let scratch = Scratch::create(means.near)?;
         let directory = self.directory(program, scratch.path(), &mut progress(means, program, observer))?;
         let setting = Setting::new(program, scratch.path(), directory);
-        self.prepare(means, &setting, &mut || means.interrupt.asked(), observer)?;
+        self.prepare(means, &setting, limits, &mut || means.interrupt.asked(), observer)?;
         let mut spec = setting.beside(&program.command.words())?;
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
@@ -558,6 +588,12 @@ fn launch(
 
 #[cfg(test)]
 mod tests {
+    use prony_model::event::Log;
+    use prony_model::units::Bytes;
+    use prony_os::cache::resident;
+    use prony_os::launch::Launcher;
+    use prony_os::mount;
+
     use super::*;
     use crate::tests::program;
 
@@ -585,5 +621,30 @@ mod tests {
             used.iter().filter(|(key, _)| key.variant == variant).map(|(_, times)| *times).collect::<Vec<_>>()
         };
         assert_eq!((of(0), of(1)), (vec![4; 4], vec![4]));
+    }
+
+    /// Reads of what prony, `prepare` or an earlier trial had read or written were free: the limit did not count those pages.
+    #[test]
+    fn memory_limit_finds_no_page_of_the_program_in_memory() {
+        let top = tempfile::tempdir().unwrap();
+        let (scratch, input) = (top.path().join("scratch"), top.path().join("input"));
+        std::fs::create_dir_all(own_copy(&scratch)).unwrap();
+        for file in [&input, &own_copy(&scratch).join("data")] {
+            std::fs::write(file, vec![7; 200_000]).unwrap();
+        }
+        let mut program = program("[program.p]\ncommand = \"cat\"\n");
+        program.input = InputSpec::File(input.display().to_string());
+        let setting = Setting::new(&program, &scratch, own_copy(&scratch));
+        let (launcher, interrupt) = (Launcher::this_program(["supervise"]), Interrupt::default());
+        let means = Means { launcher: &launcher, near: top.path(), interrupt: &interrupt };
+        let cached = |memory| {
+            let limits = Limits { memory, ..Limits::default() };
+            Place::default().prepare(means, &setting, &limits, &mut || false, &mut Log::default()).unwrap();
+            [&input, &own_copy(&scratch)].map(|path| resident(path).measured().unwrap().cached)
+        };
+        assert!(cached(None).iter().all(|pages| *pages > 0));
+        if !mount::of(top.path()).measured().unwrap().is_in_memory() {
+            assert_eq!(cached(Some(Bytes::from_mib(64))), [0, 0]);
+        }
     }
 }

@@ -94,6 +94,45 @@ fn files_links_and_directories_of_a_copy_have_the_times_of_the_original() {
     }
 }
 
+/// They were lost silently: a server that may listen on port 80 did not start from its copy.
+#[test]
+fn files_and_directories_of_a_copy_have_the_extended_attributes_of_the_original() {
+    use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
+    let top = tempfile::tempdir().unwrap();
+    let (site, copy) = (top.path().join("site"), top.path().join("copy"));
+    fs::create_dir_all(site.join("a")).unwrap();
+    fs::write(site.join("a/file"), "x").unwrap();
+    // Another user may read the file: version 2, then entries of tag, rights and number.
+    let entries: [(u16, u16, u32); 5] = [(1, 4, !0), (2, 4, 12_345), (4, 0, !0), (0x10, 4, !0), (0x20, 0, !0)];
+    let acl = entries
+        .iter()
+        .flat_map(|(tag, rights, id)| [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat());
+    let acl: Vec<u8> = [2, 0, 0, 0].into_iter().chain(acl).collect();
+    // Of version 2, to listen on ports below 1024.
+    let capability: Vec<u8> = [0x0200_0001_u32, 1 << 10, 0, 0, 0].iter().flat_map(|part| part.to_le_bytes()).collect();
+    let mut given = vec![
+        ("", "user.top", vec![1]),
+        ("a", "user.directory", vec![0, 255]),
+        ("a/file", "user.file", Vec::new()),
+        ("a/file", "system.posix_acl_access", acl),
+        ("a/file", "security.capability", capability),
+    ];
+    // Not every file system has each of them, and not every user may give them.
+    given.retain(|(path, name, value)| lsetxattr(site.join(path), *name, value, XattrFlags::empty()).is_ok());
+    if given.is_empty() {
+        return eprintln!("SKIPPED: no extended attribute can be given here");
+    }
+    fs::set_permissions(site.join("a/file"), fs::Permissions::from_mode(0o440)).unwrap();
+    made(&site, &copy, OutwardLinks::Refuse).unwrap();
+    for (path, name, value) in given {
+        let mut found = vec![0; 1000];
+        let size =
+            lgetxattr(copy.join(path), name, &mut found[..]).unwrap_or_else(|errno| panic!("{path} {name}: {errno}"));
+        assert_eq!(found[..size], value, "{path} {name}");
+    }
+    assert_eq!(fs::metadata(copy.join("a/file")).unwrap().mode(), fs::metadata(site.join("a/file")).unwrap().mode());
+}
+
 #[test]
 fn preserved_link_has_the_same_target_in_the_copy() {
     let top = tempfile::tempdir().unwrap();
@@ -193,6 +232,21 @@ fn the_database_and_what_lies_beside_it_are_not_copied() {
     assert_eq!(copied, ["other.db-wal", "r.db-notes", "r.dbx"]);
 }
 
+/// To read one would remove the locks of SQLite on the database.
+#[test]
+fn what_this_process_writes_is_copied_by_none_of_its_names() {
+    let top = tempfile::tempdir().unwrap();
+    let (site, copy) = (top.path().join("site"), top.path().join("copy"));
+    fs::create_dir(&site).unwrap();
+    let _database = prony_results::Database::create(&top.path().join("own.db")).unwrap();
+    fs::hard_link(top.path().join("own.db"), site.join("hard link")).unwrap();
+    fs::hard_link(top.path().join("own.db-shm"), site.join("shared memory")).unwrap();
+    symlink("../own.db", site.join("link")).unwrap();
+    fs::write(site.join("file"), "x").unwrap();
+    made(&site, &copy, OutwardLinks::Copy).unwrap();
+    assert_eq!(below(&copy), [copy.join("file")]);
+}
+
 /// Only the database of the run itself was left out.
 #[test]
 fn results_databases_of_other_runs_are_not_copied() {
@@ -219,6 +273,7 @@ fn holes_stay_holes_and_data_between_them_are_copied() {
     file.set_len(length).unwrap();
     places.iter().for_each(|at| file.write_all_at(b"data", *at).unwrap());
     file.sync_all().unwrap();
+    drop(file);
     let blocks = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
     assert!(blocks(&from) < 1 << 20, "the file system of {} has no holes", top.path().display());
     let mut reports = Vec::new();

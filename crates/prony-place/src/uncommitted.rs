@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use prony_os::launch::Scratch;
+use prony_os::own_files::OwnFiles;
 use prony_results::{is_file_of, is_results};
 
 use crate::revision::git;
@@ -43,9 +44,10 @@ impl Uncommitted {
                 _ => {}
             }
         }
-        let databases = untracked.iter().filter(|path| path.is_file() && is_results(path));
+        let written = OwnFiles::now();
+        let databases = untracked.iter().filter(|path| is_results(path, &written));
         let own: Vec<PathBuf> = databases.chain(own).cloned().collect();
-        let untracked = untracked.iter().filter(|path| !is_own(path, &own)).count();
+        let untracked = untracked.iter().filter(|path| !is_own(path, &own, &written)).count();
         Ok(Self { head, tracked, untracked })
     }
 
@@ -62,18 +64,20 @@ impl Uncommitted {
     }
 }
 
-/// Whether something is prony's own: a scratch directory, a database or what lies beside it, or a folder of such files only.
-fn is_own(path: &Path, own: &[PathBuf]) -> bool {
+/// Whether something is prony's own: a scratch directory, a database or what lies beside it, what this process writes, or a folder
+/// of such files only.
+fn is_own(path: &Path, own: &[PathBuf], written: &OwnFiles) -> bool {
     if path.file_name().is_some_and(Scratch::is_name)
         || own.iter().any(|own| is_file_of(own, path) || is_cuts(own, path))
     {
         return true;
     }
-    if !path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
-        return path.is_file() && is_results(path);
+    let Ok(about) = path.symlink_metadata() else { return false };
+    if !about.is_dir() {
+        return written.contains(&about) || is_results(path, written);
     }
     let Ok(entries) = std::fs::read_dir(path) else { return false };
-    entries.flatten().all(|entry| is_own(&entry.path(), own))
+    entries.flatten().all(|entry| is_own(&entry.path(), own, written))
 }
 
 /// Whether a path is that of the saved cuts beside a database.
@@ -86,8 +90,16 @@ fn is_cuts(database: &Path, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
+
+    /// Whether this process has POSIX locks on a file.
+    fn locked(file: &Path) -> bool {
+        let (inode, me) = (format!(":{} ", fs::metadata(file).unwrap().ino()), format!(" {} ", std::process::id()));
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().any(|lock| lock.contains(" POSIX ") && lock.contains(&inode) && lock.contains(&me))
+    }
 
     #[test]
     fn files_of_prony_are_no_changes_of_the_working_tree() {
@@ -120,6 +132,14 @@ mod tests {
         }
         drop(prony_results::Database::create(&top.join("other.db")).unwrap());
         assert_eq!(found(), clean);
+        // That of this run, open here, by any name. Its locks were removed, so that another prony deleted its log.
+        let live = prony_results::Database::create(&top.join("live.db")).unwrap();
+        fs::hard_link(top.join("live.db"), top.join("another name")).unwrap();
+        let locks = || ["live.db", "live.db-shm"].map(|name| locked(&top.join(name)));
+        assert!(locks().iter().all(|locked| *locked), "SQLite locks what it has open");
+        assert_eq!((found(), locks()), (clean.clone(), [true; 2]));
+        drop(live);
+        fs::remove_file(top.join("another name")).unwrap();
         fs::write(top.join("results/mine"), "x").unwrap();
         fs::write(top.join(" mine"), "x").unwrap();
         assert_eq!(found().counts().as_deref(), Some("2 untracked files"));

@@ -1,9 +1,10 @@
 //! Creates the tables, and checks the schema version in the file's header. Files of any other version are refused.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use prony_os::own_files::OwnFiles;
 use rusqlite::{Connection, TransactionBehavior};
 
 const TABLES: &str = include_str!("schema.sql");
@@ -16,6 +17,9 @@ const APPLICATION_ID: i64 = 0x7072_6f6e;
 
 /// Bytes of an SQLite file's header up to the application id, which is their end.
 const HEADER: usize = 72;
+
+/// The least page of SQLite: its files are that long, or a multiple of it.
+const PAGE: u64 = 512;
 
 /// Why a file cannot be used.
 #[derive(Debug)]
@@ -65,11 +69,14 @@ pub(super) fn create(connection: &mut Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a file is a results database, of whichever schema and run, by its header. To close a file takes away the locks that
-/// SQLite of this process has on it: none that is open here may be asked about.
-pub fn is_results(file: &Path) -> bool {
+/// Whether a file is a results database, of whichever schema and run, by its header. `own` are files that this process writes:
+/// such a database is not opened, which would remove the locks of SQLite on it, and so is not recognized. Links are not followed.
+pub fn is_results(file: &Path, own: &OwnFiles) -> bool {
     let mut header = [0; HEADER];
-    File::open(file).and_then(|file| file.read_exact_at(&mut header, 0)).is_ok()
+    // Few files are read for it.
+    let may_be = |about: &Metadata| about.is_file() && about.len() >= PAGE && about.len().is_multiple_of(PAGE);
+    file.symlink_metadata().is_ok_and(|about| may_be(&about) && !own.contains(&about))
+        && File::open(file).and_then(|file| file.read_exact_at(&mut header, 0)).is_ok()
         && header.starts_with(b"SQLite format 3\0")
         && header.ends_with(&(APPLICATION_ID as u32).to_be_bytes())
 }

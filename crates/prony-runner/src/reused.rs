@@ -128,21 +128,11 @@ impl ReusedEnvironment {
     pub(crate) fn make(near: &Path, launcher: &dyn Launch, tracepoints: &Tracepoints) -> Result<Self, Error> {
         let scratch = Scratch::create(near)?;
         let group = Group::for_counting();
-        let counting = counting(&group);
+        let counting = group.counting();
         let supervisor = launcher.reusable(Some(group), &tracepoints.open_fds(), Some(scratch.path()))?;
         let foreign = ForeignProcess::new(supervisor.spawner());
         let syncs = tracepoints.follow(supervisor.spawner());
         let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
         Ok(Self { supervisor, common: Common { counting, files, foreign, syncs }, scratch })
     }
-}
-
-/// The directory of a group in which CPU time is counted.
-pub(super) fn counting(group: &Group) -> Option<PathBuf> {
-    group.directories().into_iter().find(|dir| counts_cpu(dir)).map(Path::to_path_buf)
-}
-
-/// Whether a control group's directory counts CPU time: no other counter includes children whose parent never waits.
-pub(super) fn counts_cpu(dir: &Path) -> bool {
-    dir.join("cpuacct.usage").exists() || dir.join("cpu.stat").exists()
 }

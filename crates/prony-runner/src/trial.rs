@@ -89,11 +89,15 @@ pub fn run_with(
     documents_unchanged(spec)?;
     let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));
     record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
-    let program = spec.subject.program();
     let (care, commands) = (context.experiment.observe().care, context.experiment.records_commands());
-    let changed = program.and_then(|program| context.places.source_changed(program, care, commands));
-    record.findings.extend(changed);
-    guard::program::note_coarse_cpu(&mut record.findings, &expr::named(context.experiment), program.is_some());
+    for changed in spec.programs().filter_map(|program| context.places.source_changed(program, care, commands)) {
+        // Several services may be copies of one directory.
+        if !record.findings.contains(&changed) {
+            record.findings.push(changed);
+        }
+    }
+    let is_program = spec.subject.program().is_some();
+    guard::program::note_coarse_cpu(&mut record.findings, &expr::named(context.experiment), is_program);
     Ok(record)
 }
 
@@ -119,7 +123,7 @@ fn attempt(
     let program = program.transpose()?;
     let prepare = |stop: &mut dyn FnMut() -> bool, observer: &mut dyn Observer| {
         let both = program.as_ref().zip(placed.as_ref());
-        both.map_or(Ok(()), |(program, (_, place))| program.prepare(context, place, stop, observer))
+        both.map_or(Ok(()), |(program, (_, place))| program.prepare(context, (place, &spec.limits), stop, observer))
     };
     let has_services = !spec.services.is_empty();
     if !has_services {

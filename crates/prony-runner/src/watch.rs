@@ -10,12 +10,13 @@ use prony_boundaries::limits::Stopped;
 use prony_boundaries::marks::{self, Mark};
 use prony_boundaries::observation::Observation;
 use prony_boundaries::phase_state::PhaseState;
-use prony_boundaries::stream::{Stream, Taken};
+use prony_boundaries::stream::{Line, Stream, Taken};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{End, Process, Started, Status};
+use prony_os::sample::processor_wait;
 use prony_place::launch_setting::Ends;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -146,9 +147,6 @@ impl Deadline {
     }
 }
 
-/// A line, and when it had been read.
-type Line = (String, Nanos);
-
 impl Turn<'_> {
     fn until_the_end(
         &mut self,
@@ -273,23 +271,22 @@ impl Turn<'_> {
     fn read(&mut self, observation: &mut Observation<'_>, earliest: Nanos) -> bool {
         self.worker.iter_mut().for_each(|worker| worker.turn(observation));
         let (mut lines, mut more) = (Vec::new(), false);
-        for stream in &mut self.streams[..2] {
-            let line = &mut |line: &str, at| lines.push((line.to_owned(), at));
-            more |= stream.take(&mut self.buffer, line) == Taken::More;
+        for (number, stream) in self.streams[..2].iter_mut().enumerate() {
+            let line = &mut |line| lines.push((number, line));
+            more |= stream.take(&mut self.buffer, earliest, line) == Taken::More;
         }
-        let (begins, rest, too) = self.marks();
-        begins.iter().for_each(|(text, at)| observation.mark(text, earliest, *at));
-        lines.iter().for_each(|(line, at)| observation.line(line, earliest, *at));
-        rest.iter().for_each(|(text, at)| observation.mark(text, earliest, *at));
+        let (begins, rest, too) = self.marks(earliest);
+        begins.iter().for_each(|mark| observation.mark(&mark.text, earliest, mark.at));
+        lines.iter().for_each(|(stream, line)| observation.line(*stream, line));
+        rest.iter().for_each(|mark| observation.mark(&mark.text, earliest, mark.at));
         more | too
     }
 
     /// The marks that have arrived, begins of phases and all others, and whether there may be more.
-    fn marks(&mut self) -> (Vec<Line>, Vec<Line>, bool) {
+    fn marks(&mut self, earliest: Nanos) -> (Vec<Line>, Vec<Line>, bool) {
         let mut texts = Vec::new();
-        let line = &mut |line: &str, at| texts.push((line.to_owned(), at));
-        let more = self.streams[2].take(&mut self.buffer, line) == Taken::More;
-        let is_begin = |(text, _): &Line| {
+        let more = self.streams[2].take(&mut self.buffer, earliest, &mut |line| texts.push(line)) == Taken::More;
+        let is_begin = |Line { text, .. }: &Line| {
             begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.boundary == marks::Boundary::Begin)
         };
         let (begins, rest) = texts.into_iter().partition(is_begin);
@@ -302,19 +299,15 @@ impl Turn<'_> {
         if (0..LAST_TURNS).all(|_| self.read(observation, self.noticed)) {
             return;
         }
-        let mut lines = Vec::new();
-        for stream in &mut self.streams[..2] {
-            stream.cut_off(&mut |line: &str, at| lines.push((line.to_owned(), at)));
+        for (number, stream) in self.streams[..2].iter_mut().enumerate() {
+            stream.cut_off(&mut |line| observation.line(number, &line));
         }
-        lines.iter().for_each(|(line, at)| observation.line(line, self.noticed, *at));
     }
 }
 
 /// How long this thread has not slept since it began: on a processor, and waiting for one.
 fn awake() -> Option<Nanos> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let waited = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(thread_cpu() + Nanos::from_nanos(waited))
+    Some(thread_cpu() + *processor_wait().measured()?)
 }
 
 #[cfg(test)]

@@ -52,7 +52,9 @@ fn epoch_offset() -> u64 {
 /// The abort in a report; `None` for a truncated one, or one about another event.
 fn abort(text: &str, epoch: u64) -> Option<ProbeLine> {
     let Report { header, javascript_heap: mut heap } = serde_json::from_str(text).ok()?;
-    if !matches!(header.trigger.as_str(), "FatalError" | "OOMError") {
+    // A native module may end the process by the same trigger.
+    let is_heap = header.event.contains("heap out of memory");
+    if !is_heap || !matches!(header.trigger.as_str(), "FatalError" | "OOMError") {
         return None;
     }
     let wall = Nanos::from_millis(header.dump_event_time_stamp.parse().ok()?);
@@ -108,5 +110,9 @@ mod tests {
         assert_eq!(abort(&REPORT[..REPORT.len() / 2], 0), None);
         assert_eq!(abort("{}", 0), None);
         assert_eq!(abort(&REPORT.replace("OOMError", "API"), 0), None, "one that the program asked for");
+        let other = REPORT.replace("OOMError", "FatalError");
+        assert!(abort(&other, 0).is_some());
+        let other = other.replace("Allocation failed - JavaScript heap out of memory", "napi_fatal_error: no handle");
+        assert_eq!(abort(&other, 0), None, "another fault");
     }
 }

@@ -39,7 +39,30 @@ fn each_thread_has_its_role_and_its_end() {
     let ends: Vec<(Role, Nanos)> = threads.all().iter().map(|thread| (thread.role, thread.ended)).collect();
     let expected = [(Role::Main, 100), (Role::Worker, 100), (Role::Child, 60), (Role::Child, 40)];
     assert_eq!(ends, expected.map(|(role, at)| (role, ms(at))));
-    assert_eq!(threads.end_of_main(), Some(ms(100)));
+}
+
+/// As a shell executes one command after another, `a && b`, or both at once: neither is a child of the other.
+#[test]
+fn phase_ends_with_the_last_process_that_no_probed_process_started() {
+    let of_shell = |pid, at| {
+        let rest =
+            r#""probe":"hello","parent":99,"runtime":"node","version":"20.1.0","script":"a.js","unsupported":[]"#;
+        line(pid, 0, at, rest)
+    };
+    let lines = [of_shell(1, 0), hello(5, 0, 10), bye(1, 0, 100), bye(5, 0, 105), of_shell(6, 110), bye(6, 0, 900)];
+    let mut threads = threads(&lines);
+    threads.finish(ms(950), &[], &BTreeMap::new());
+    let outermost: Vec<bool> = threads.all().iter().map(|thread| thread.outermost).collect();
+    assert_eq!(outermost, [true, false, true]);
+    let end = |begin, end, fresh| threads.end_within(ms(begin), ms(end), ms(fresh));
+    assert_eq!(end(0, 950, 50), ms(900));
+    assert_eq!(end(200, 800, 50), ms(800));
+    assert_eq!(end(0, 108, 50), ms(100), "the child was ending with its parent");
+    assert_eq!(end(0, 108, 4), ms(105), "the child was at work");
+    assert_eq!(end(901, 950, 50), ms(950), "none was there");
+    let mut other = Threads::default();
+    other.join(&threads);
+    assert!(other.all().iter().all(|thread| !thread.outermost), "of a replica");
 }
 
 #[test]

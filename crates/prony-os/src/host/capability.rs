@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 use crate::cache;
 use crate::launch::Scratch;
 use crate::profile::perf;
-use crate::sample::Tracepoints;
 use crate::sample::device::Device;
 use crate::sample::snapshot::pressure;
+use crate::sample::{Tracepoints, processor_wait};
 use crate::why::{read_text, why};
 
 const OWNER: &str = "run as root, or as the user who owns the processes";
 const TRACING: &str =
     "run as root, with tracefs mounted at /sys/kernel/tracing, or give the binary CAP_PERFMON and CAP_DAC_READ_SEARCH";
-const SCHED_INFO: &str = "a kernel with CONFIG_SCHED_INFO";
+const SCHED_INFO: &str = "a kernel with CONFIG_SCHEDSTATS, or boot it with `delayacct`";
 const PAGE_MONITOR: &str = "a kernel with CONFIG_PROC_PAGE_MONITOR";
 const CHILDREN: &str = "a kernel with CONFIG_PROC_CHILDREN; without it the tree is still found, at more cost";
 const PERF: &str =
@@ -69,7 +69,7 @@ pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capabili
         ("pressure", "shares of time waited for CPU, I/O, memory", all.into(), "boot the kernel with psi=1"),
         ("proportional memory", "sums over processes that share pages", own("/proc/self/smaps_rollup"), OWNER),
         ("bytes read and written", "I/O of each process", own("/proc/self/io"), OWNER),
-        ("time waiting for a CPU", "run delay of each thread", own("/proc/thread-self/schedstat"), SCHED_INFO),
+        ("time waiting for a CPU", "run delay of each thread", processor_wait().into(), SCHED_INFO),
         ("exact memory peaks", "the kernel's RSS peak of each phase", clear_refs(), PAGE_MONITOR),
         ("children lists", "finding the process tree fast", own("/proc/thread-self/children"), CHILDREN),
         ("dirty pages of files", "whether a store has settled", dirty_pages(), "Linux 6.5 or later (cachestat)"),

@@ -56,8 +56,9 @@ impl Evidence {
 
 /// Messages of language runtimes that reach their own heap limit: how the line begins, and what it contains. The same words within
 /// other lines may be those of a test or a log.
-const HEAP_MESSAGES: [(&str, &str); 10] = [
+const HEAP_MESSAGES: [(&str, &str); 11] = [
     ("FATAL ERROR: ", "JavaScript heap out of memory"),
+    ("Error [ERR_WORKER_OUT_OF_MEMORY]: ", "memory limit"),
     ("Exception", "java.lang.OutOfMemoryError"),
     ("java.lang.OutOfMemoryError", ""),
     ("Terminating due to java.lang.OutOfMemoryError", ""),
@@ -68,6 +69,9 @@ const HEAP_MESSAGES: [(&str, &str); 10] = [
     ("Fatal error: ", "Allowed memory size of"),
     ("Heap exhausted", ""),
 ];
+
+/// Java reports by the same error that the system refused a thread (`unable to create native thread`).
+const OF_NO_HEAP: &str = "unable to create";
 
 /// Signals by which runtimes end where their heap is full: those of `abort` and of instructions that end a program.
 const ABORTS: [i32; 3] = [libc::SIGABRT, libc::SIGTRAP, libc::SIGILL];
@@ -163,7 +167,7 @@ fn heap_message(evidence: &Evidence) -> Option<&str> {
     // Some runtimes write the program's name before.
     let after_name =
         |line: &'_ str| line.split_once(": ").is_some_and(|(name, rest)| !name.contains(' ') && begins(rest));
-    let says = |line: &&str| begins(line) || after_name(line);
+    let says = |line: &&str| (begins(line) || after_name(line)) && !line.contains(OF_NO_HEAP);
     let mut lines = evidence.messages.lines().map(str::trim);
     lines.find(says).filter(|_| fits && evidence.ended_by_us.is_none())
 }
@@ -302,6 +306,10 @@ mod tests {
         assert_eq!(outcome_of(says, Status::Exited(0)), Outcome::Ok);
         let java = |e: &mut Evidence| e.messages = "Exception: java.lang.OutOfMemoryError: Java heap space".into();
         assert_eq!(outcome_of(java, Status::Exited(1)), memory(OutOfMemory::Runtime));
+        let text =
+            "Error [ERR_WORKER_OUT_OF_MEMORY]: Worker terminated due to reaching memory limit: JS heap out of memory";
+        let worker = |e: &mut Evidence| e.messages = format!("      throw er;\n      ^\n\n{text}\n    at Worker.x\n");
+        assert_eq!(outcome_of(worker, Status::Exited(1)), memory(OutOfMemory::Runtime));
         let haskell = |e: &mut Evidence| e.messages = "prog: Heap exhausted;\nprog: Current maximum heap size".into();
         assert_eq!(outcome_of(haskell, Status::Exited(251)), memory(OutOfMemory::Runtime));
         // Another fault of a program that has the words in its output.
@@ -310,6 +318,16 @@ mod tests {
         let test = |e: &mut Evidence| e.messages = "test java.lang.OutOfMemoryError handling: ok".into();
         assert_eq!(outcome_of(test, Status::Exited(1)), Outcome::Failed { code: Some(1) });
         assert_eq!(outcome_of(test, Status::Signalled(libc::SIGABRT)), Outcome::Crashed { signal: libc::SIGABRT });
+    }
+
+    #[test]
+    fn thread_that_the_system_refused_is_no_full_heap() {
+        let text =
+            "java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory or process limits";
+        for before in ["Exception in thread \"main\" ", "", "Terminating due to "] {
+            let says = |e: &mut Evidence| e.messages = format!("{before}{text}");
+            assert_eq!(outcome_of(says, Status::Exited(1)), Outcome::Failed { code: Some(1) }, "{before}");
+        }
     }
 
     #[test]

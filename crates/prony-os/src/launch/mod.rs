@@ -30,7 +30,7 @@ pub use handle::{Launch, Launcher, Process, Reusable, Started};
 pub use last_lines::last_lines;
 pub use output_capture::Capture;
 pub use prony_model::record::{Captured, Status};
-pub use scratch::{Scratch, Swept, remove_tree};
+pub use scratch::{Scratch, Swept, detach_mounts, remove_tree};
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
 pub use wire::{CpuTime, End, Finished, KilledFor, Usage};

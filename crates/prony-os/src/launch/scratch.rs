@@ -1,5 +1,6 @@
 //! The directory of one trial, on the file system of the results, removed after the trial.
 
+use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -8,10 +9,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, chmod, openat};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 
 use crate::error::Error;
 use crate::file_modes::own_directory;
 use crate::lock::{Lock, abandoned};
+use crate::mount::{MountPoint, mounts};
 use crate::owner::{ProcessId, is_name};
 
 /// A directory that is removed when this value is dropped. If the runner is killed, a supervisor that knows the
@@ -95,11 +99,12 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// Removes a directory that prony has made, with its content; one that is already removed is no error. Directories
-/// without write permission, such as a cache of Go modules, get it first and are removed too.
+/// without write permission, such as a cache of Go modules, get it first and are removed too. What was mounted in it stays.
 ///
 /// # Errors
 /// When something in it cannot be removed.
 pub fn remove_tree(path: &Path) -> Result<(), Error> {
+    detach_mounts(path)?;
     let removed = match fs::remove_dir_all(path) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             make_writable(CWD, path.as_os_str());
@@ -111,6 +116,36 @@ pub fn remove_tree(path: &Path) -> Result<(), Error> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
         _ => Ok(()),
     }
+}
+
+/// Detaches what is mounted at a directory or below. A subject that was killed may have left a bind mount of the user's files
+/// there, and whoever removes what is in the directory would remove those.
+///
+/// # Errors
+/// Where the mounts cannot be listed, or one of them cannot be detached: then nothing may be removed.
+pub fn detach_mounts(path: &Path) -> Result<(), Error> {
+    // Mount points have no links in their paths; what the last name itself is a link to is not removed.
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let Ok(parent) = fs::canonicalize(parent) else { return Ok(()) };
+    let all = mounts().map_err(Error::file("list the mounts below", path))?;
+    for point in mounted_below(&parent.join(name), all) {
+        // At once for the paths, and later for processes that still use it.
+        match unmount(&point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            // Its directory was removed.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(Error::file("detach the mount at", point)(errno.into())),
+        }
+    }
+    Ok(())
+}
+
+/// The mount points at a directory and below, each before what contains it, and of several on one point the last one first.
+fn mounted_below(directory: &Path, mounts: Vec<MountPoint>) -> Vec<PathBuf> {
+    let mut points: Vec<PathBuf> =
+        mounts.into_iter().rev().map(|mount| mount.point).filter(|point| point.starts_with(directory)).collect();
+    points.sort_by_key(|point| Reverse(point.components().count()));
+    points
 }
 
 /// Gives its owner all rights on a directory and on those in it. No link is followed, since a process that is left of a
@@ -162,6 +197,35 @@ mod tests {
         let _lock = Lock::shared(&in_use).unwrap();
         assert_eq!(Scratch::sweep(near.path()).unwrap().removed, std::slice::from_ref(&left));
         assert!(!left.exists() && in_use.exists() && near.path().join("results").exists() && mine.path().exists());
+    }
+
+    #[test]
+    fn mounts_are_detached_from_the_inside_and_from_the_top() {
+        let device = (0, 1);
+        let mount =
+            |point: &str| MountPoint { point: point.into(), kind: String::new(), source: String::new(), device };
+        let points = ["/", "/a/s", "/a/s/x", "/a/s/x/y", "/a/st", "/a/s/z"].map(mount);
+        let found = mounted_below(Path::new("/a/s"), points.into());
+        assert_eq!(found, ["/a/s/x/y", "/a/s/z", "/a/s/x", "/a/s"].map(PathBuf::from));
+    }
+
+    /// A subject that was killed left a bind mount, and the user's files in it were removed with the scratch directory.
+    #[test]
+    fn removal_leaves_what_is_mounted_below() {
+        let near = tempfile::tempdir().unwrap();
+        let path = |name: &str| near.path().join(name);
+        fs::create_dir_all(path("scratch/below/mounted")).unwrap();
+        fs::create_dir(path("user")).unwrap();
+        fs::write(path("user/file"), "x").unwrap();
+        if let Err(error) = rustix::mount::mount_bind(path("user"), path("scratch/below/mounted")) {
+            return eprintln!("SKIPPED: this user cannot mount: {error}");
+        }
+        assert!(path("scratch/below/mounted/file").exists());
+        std::os::unix::fs::symlink(path("scratch"), path("link")).unwrap();
+        detach_mounts(&path("link")).unwrap();
+        assert!(path("scratch/below/mounted/file").exists(), "a link is removed without what it leads to");
+        remove_tree(&path("scratch")).unwrap();
+        assert!(path("user/file").exists() && !path("scratch").exists());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
 
-use super::figures::{Figures, Version};
-use super::group_files::{entry, number, sum_of_devices, table, write};
+use super::figures::Figures;
+use super::group_files::{entry, number, table, write};
 
 /// Controllers that limit or count, and the freezer, which stops a group while it is killed.
 pub(super) const CONTROLLERS: [&str; 6] = ["memory", "cpu", "cpuacct", "pids", "freezer", "blkio"];
@@ -44,43 +44,18 @@ pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
 /// Fills in the values of this version's controllers.
 pub(super) fn read(dirs: &BTreeMap<String, PathBuf>, figures: &mut Figures) {
     if let Some(dir) = dirs.get("memory") {
-        read_memory(dir, figures);
+        figures.peak = number(dir, "memory.max_usage_in_bytes").map(Bytes::from_bytes);
+        // `failcnt` also rises when reclaim succeeds, so that it proves nothing.
+        figures.limit_hits = Reading::Missing(Why::NotSupported(
+            "control groups of version 1 do not count hits of the limit separately from memory reclaim".into(),
+        ));
     }
     if let Some(dir) = dirs.get("cpuacct") {
-        figures.cpu_from = Some(Version::V1);
         figures.cpu = number(dir, "cpuacct.usage").map(Nanos::from_nanos);
-        figures.cpu_user = number(dir, "cpuacct.usage_user").map(Nanos::from_nanos);
-        figures.cpu_system = number(dir, "cpuacct.usage_sys").map(Nanos::from_nanos);
-    }
-    if let Some(dir) = dirs.get("cpu") {
-        figures.throttled = entry(&table(dir, "cpu.stat"), "throttled_time").map(Nanos::from_nanos);
-    }
-    if let Some(dir) = dirs.get("blkio") {
-        let sum = |word| sum_of_devices(dir, "blkio.throttle.io_service_bytes_recursive", word).map(Bytes::from_bytes);
-        figures.io_from = Some(Version::V1);
-        (figures.read, figures.written) = (sum("Read"), sum("Write"));
     }
     if let Some(dir) = dirs.get("pids") {
         figures.forks_refused = entry(&table(dir, "pids.events"), "max");
     }
-}
-
-fn read_memory(dir: &Path, figures: &mut Figures) {
-    let stat = table(dir, "memory.stat");
-    let bytes = |key| entry(&stat, key).map(Bytes::from_bytes);
-    figures.memory_from = Some(Version::V1);
-    figures.usage = number(dir, "memory.usage_in_bytes").map(Bytes::from_bytes);
-    figures.peak = number(dir, "memory.max_usage_in_bytes").map(Bytes::from_bytes);
-    figures.anon = bytes("total_rss");
-    figures.file = bytes("total_cache");
-    figures.shmem = bytes("total_shmem");
-    figures.mapped = bytes("total_mapped_file");
-    figures.swap = bytes("total_swap");
-    figures.oom_kills = entry(&table(dir, "memory.oom_control"), "oom_kill");
-    // `failcnt` also rises when reclaim succeeds, so that it proves nothing.
-    figures.limit_hits = Reading::Missing(Why::NotSupported(
-        "control groups of version 1 do not count hits of the limit separately from memory reclaim".into(),
-    ));
 }
 
 #[cfg(test)]
@@ -119,23 +94,14 @@ mod tests {
 
     #[test]
     fn figures_are_the_trees() {
-        let dir = fake(&[
-            ("memory.usage_in_bytes", "10\n"),
-            ("memory.max_usage_in_bytes", "20\n"),
-            ("memory.stat", "rss 1\ntotal_rss 5\ntotal_cache 6\ntotal_shmem 0\ntotal_mapped_file 2\ntotal_swap 0\n"),
-            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
-            ("cpuacct.usage", "1000\n"),
-            ("cpu.stat", "nr_throttled 1\nthrottled_time 44\n"),
-        ]);
-        let dirs = ["memory", "cpuacct", "cpu"].map(|name| (name.to_owned(), dir.path().to_owned())).into();
+        let dir =
+            fake(&[("memory.max_usage_in_bytes", "20\n"), ("memory.failcnt", "3\n"), ("cpuacct.usage", "1000\n")]);
+        let dirs = ["memory", "cpuacct"].map(|name| (name.to_owned(), dir.path().to_owned())).into();
         let mut figures = Figures::missing(&Why::NotApplicable);
         read(&dirs, &mut figures);
-        assert_eq!(figures.anon, Reading::Measured(Bytes::from_bytes(5)));
         assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(20)));
-        assert_eq!(figures.oom_kills, Reading::Measured(3));
+        assert!(matches!(figures.limit_hits, Reading::Missing(Why::NotSupported(_))));
         assert_eq!(figures.cpu, Reading::Measured(Nanos::from_nanos(1000)));
-        assert_eq!(figures.throttled, Reading::Measured(Nanos::from_nanos(44)));
-        assert!(matches!(figures.cpu_user, Reading::Missing(Why::NotSupported(_))));
         assert_eq!(figures.forks_refused, Reading::Missing(Why::NotApplicable));
     }
 }

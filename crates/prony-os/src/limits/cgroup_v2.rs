@@ -7,8 +7,8 @@ use std::path::Path;
 use prony_model::units::{Bytes, Nanos};
 
 use super::cgroup_v1::{PERIOD, quota};
-use super::figures::{Figures, Version};
-use super::group_files::{entry, number, processes, sum_of_fields, table, write};
+use super::figures::Figures;
+use super::group_files::{entry, number, processes, table, write};
 use super::hierarchy::leaf_name;
 use crate::lock::Lock;
 use crate::owner::ProcessId;
@@ -79,40 +79,16 @@ pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
 pub(super) fn read(dir: &Path, controllers: &[String], figures: &mut Figures) {
     let has = |name: &str| controllers.iter().any(|controller| controller == name);
     if has("memory") {
-        read_memory(dir, figures);
+        figures.peak = number(dir, "memory.peak").map(Bytes::from_bytes);
+        figures.limit_hits = entry(&table(dir, "memory.events"), "oom");
     }
-    if figures.cpu_from.is_none() {
+    if figures.cpu.measured().is_none() {
         // The kernel has this file even where the controller is not enabled.
-        let stat = table(dir, "cpu.stat");
-        let time = |key| entry(&stat, key).map(Nanos::from_micros);
-        figures.cpu_from = Some(Version::V2);
-        (figures.cpu, figures.cpu_user) = (time("usage_usec"), time("user_usec"));
-        figures.cpu_system = time("system_usec");
-        figures.throttled = time("throttled_usec");
-    }
-    if has("io") {
-        let sum = |key| sum_of_fields(dir, "io.stat", key).map(Bytes::from_bytes);
-        figures.io_from = Some(Version::V2);
-        (figures.read, figures.written) = (sum("rbytes"), sum("wbytes"));
+        figures.cpu = entry(&table(dir, "cpu.stat"), "usage_usec").map(Nanos::from_micros);
     }
     if has("pids") {
         figures.forks_refused = entry(&table(dir, "pids.events"), "max");
     }
-}
-
-fn read_memory(dir: &Path, figures: &mut Figures) {
-    let (stat, events) = (table(dir, "memory.stat"), table(dir, "memory.events"));
-    let bytes = |key| entry(&stat, key).map(Bytes::from_bytes);
-    figures.memory_from = Some(Version::V2);
-    figures.usage = number(dir, "memory.current").map(Bytes::from_bytes);
-    figures.peak = number(dir, "memory.peak").map(Bytes::from_bytes);
-    figures.anon = bytes("anon");
-    figures.file = bytes("file");
-    figures.shmem = bytes("shmem");
-    figures.mapped = bytes("file_mapped");
-    figures.swap = number(dir, "memory.swap.current").map(Bytes::from_bytes);
-    figures.oom_kills = entry(&events, "oom_kill");
-    figures.limit_hits = entry(&events, "oom");
 }
 
 #[cfg(test)]
@@ -164,23 +140,15 @@ mod tests {
     #[test]
     fn counters_distinguish_kills_from_hits_of_the_limit() {
         let dir = fake(&[
-            ("memory.current", "10"),
             ("memory.peak", "20"),
-            ("memory.stat", "anon 5\nfile 6\nshmem 1\nfile_mapped 2\n"),
             ("memory.events", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 1\noom_group_kill 1\n"),
             ("cpu.stat", "usage_usec 7\nuser_usec 4\nsystem_usec 3\n"),
-            ("io.stat", "8:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n"),
         ]);
         let mut figures = Figures::missing(&Why::NotApplicable);
-        read(dir.path(), &["memory".into(), "io".into()], &mut figures);
-        assert_eq!(
-            (figures.oom_kills.clone(), figures.limit_hits.clone()),
-            (Reading::Measured(1), Reading::Measured(2))
-        );
+        read(dir.path(), &["memory".into()], &mut figures);
+        assert_eq!(figures.limit_hits, Reading::Measured(2));
         assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(20)));
-        assert_eq!(figures.cpu_system, Reading::Measured(Nanos::from_micros(3)));
-        assert_eq!(figures.written, Reading::Measured(Bytes::from_bytes(8192)));
-        assert!(matches!(figures.swap, Reading::Missing(Why::NotSupported(_))));
+        assert_eq!(figures.cpu, Reading::Measured(Nanos::from_micros(7)));
         assert_eq!(figures.forks_refused, Reading::Missing(Why::NotApplicable));
     }
 }

@@ -20,6 +20,8 @@ use super::{cgroup_v1, cgroup_v2};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::owner::ProcessId;
+use crate::sample::parse;
+use crate::why::kernel_text;
 
 /// What a user can do where limits are not permitted.
 fn hint(root: bool) -> &'static str {
@@ -240,6 +242,11 @@ impl Group {
         dirs
     }
 
+    /// The directory in which its CPU time is counted; `None` where there is none.
+    pub fn counting(&self) -> Option<PathBuf> {
+        self.v1.get("cpuacct").into_iter().chain(&self.v2).find(|dir| counts_cpu(dir)).cloned()
+    }
+
     /// Where the memory controller, of version 1 or 2, has the group's files.
     pub(super) fn memory_dir(&self) -> Option<(Version, &Path)> {
         self.place("memory").map(|place| match place {
@@ -308,7 +315,7 @@ impl Group {
     /// Kills a process unless its pid now belongs to a process outside of the group.
     fn kill_member(&self, pid: i32) {
         let handle = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let groups = kernel_text(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         if let Some(handle) = handle
             && groups.contains(&self.name)
         {
@@ -344,6 +351,13 @@ impl Group {
     }
 }
 
+/// Whether the directory of a control group counts CPU time: no other counter includes children whose parent never waits. The
+/// controller `cpu` of version 1 has a `cpu.stat` too, without that.
+pub fn counts_cpu(dir: &Path) -> bool {
+    let in_stat = || parse::cpu_stat_v2(&kernel_text(dir.join("cpu.stat")).ok()?);
+    dir.join("cpuacct.usage").exists() || in_stat().is_some()
+}
+
 fn remove_dirs(dir: &Path) -> io::Result<()> {
     for sub in subgroups(dir) {
         match fs::remove_dir(&sub) {
@@ -357,6 +371,7 @@ fn remove_dirs(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use prony_model::reading::Reading;
+    use prony_model::units::Nanos;
 
     use super::*;
 
@@ -401,11 +416,6 @@ mod tests {
         let files = ["memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max", "cgroup.procs"];
         assert_eq!(files.map(content), ["1048576", "0", "1", "200000 100000", "9", "77"]);
         let figures = group.figures();
-        assert_eq!(figures.memory_from, Some(Version::V2));
-        assert_eq!(
-            figures.read,
-            Reading::Missing(Why::NotSupported("there is no control group that counts this".into()))
-        );
         assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(77)));
         assert_eq!(group.members(), [77]);
     }
@@ -432,11 +442,12 @@ mod tests {
     fn without_limits_a_group_is_what_the_machine_permits() {
         let group = Group::create_in(&Hierarchies::default(), "g".into(), &Limits::default(), &make_v2).unwrap();
         assert!(group.directories().is_empty());
-        assert!(matches!(group.figures().cpu, Reading::Missing(Why::NotSupported(_))));
+        let none = Why::NotSupported("there is no control group that counts this".into());
+        assert_eq!(group.figures(), Figures::missing(&none));
         group.remove().unwrap();
         let (_top, hierarchies) = v2_machine("");
         let group = Group::create_in(&hierarchies, "g".into(), &Limits::default(), &make_v2).unwrap();
-        assert_eq!(group.figures().cpu_from, Some(Version::V2));
+        assert_eq!(group.figures().cpu, Reading::Measured(Nanos::from_micros(5)));
         assert!(matches!(group.figures().peak, Reading::Missing(_)));
     }
 
@@ -507,6 +518,24 @@ mod tests {
         let limits = Limits { cpus: Some(1.0), ..Limits::default() };
         let one = Group::create_in(&hierarchies, "b".into(), &limits, &make).unwrap();
         assert_eq!(one.directories(), [top.path().join("b")]);
+    }
+
+    /// With a CPU limit the group has a directory `cpu`, whose `cpu.stat` contains no CPU time and which was taken for the one.
+    #[test]
+    fn cpu_time_is_counted_by_cpuacct_or_version_2_and_not_by_the_cpu_controller() {
+        let top = tempfile::tempdir().unwrap();
+        let (cpu, cpuacct) = (top.path().join("cpu"), top.path().join("cpuacct"));
+        [&cpu, &cpuacct].into_iter().for_each(|dir| fs::create_dir(dir).unwrap());
+        fs::write(cpu.join("cpu.stat"), "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n").unwrap();
+        fs::write(cpuacct.join("cpuacct.usage"), "5\n").unwrap();
+        let both = [("cpu", &cpu), ("cpuacct", &cpuacct)].map(|(name, dir)| (name.to_owned(), dir.clone()));
+        let mut group = Group { v1: both.into(), ..Group::named("g".into()) };
+        assert_eq!(group.counting(), Some(cpuacct));
+        group.v1.remove("cpuacct");
+        assert_eq!(group.counting(), None);
+        let (v2, hierarchies) = v2_machine("");
+        let group = Group::create_in(&hierarchies, "g".into(), &Limits::default(), &make_v2).unwrap();
+        assert_eq!(group.counting(), Some(v2.path().join("g")));
     }
 
     #[test]

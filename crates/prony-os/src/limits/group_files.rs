@@ -71,23 +71,6 @@ pub(super) fn entry(table: &Reading<BTreeMap<String, u64>>, key: &str) -> Readin
     }
 }
 
-/// `key=value` fields summed over all lines, as in `io.stat`.
-pub(super) fn sum_of_fields(dir: &Path, file: &str, key: &str) -> Reading<u64> {
-    let prefix = format!("{key}=");
-    let sum = |text: String| {
-        let fields = text.split_whitespace().filter_map(|field| field.strip_prefix(&prefix)?.parse::<u64>().ok());
-        fields.sum()
-    };
-    read(dir, file).map(sum)
-}
-
-/// Entries whose key ends with a word, summed over devices, as in `blkio.throttle.io_service_bytes`.
-pub(super) fn sum_of_devices(dir: &Path, file: &str, word: &str) -> Reading<u64> {
-    let suffix = format!(" {word}");
-    let sum = |table: BTreeMap<String, u64>| table.iter().filter(|(key, _)| key.ends_with(&suffix)).map(|e| e.1).sum();
-    table(dir, file).map(sum)
-}
-
 /// Numbers of the processes in a group itself.
 pub(super) fn processes(dir: &Path) -> Vec<i32> {
     let text = kernel_text(dir.join("cgroup.procs")).unwrap_or_default();
@@ -120,18 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_sums_come_from_files_or_say_why_not() {
+    fn numbers_come_from_files_or_say_why_not() {
         let dir = tempfile::tempdir().unwrap();
         let put = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
         put("one", "12\n");
         put("max", "max\n");
-        put("io.stat", "8:0 rbytes=10 wbytes=20 rios=1\n8:16 rbytes=5 wbytes=1\n");
-        put("bytes", "8:0 Read 10\n8:0 Write 20\n8:16 Read 1\nTotal 31\n");
         assert_eq!(number(dir.path(), "one"), Reading::Measured(12));
         assert!(matches!(number(dir.path(), "max"), Reading::Missing(Why::Failed(_))));
         assert!(matches!(number(dir.path(), "none"), Reading::Missing(Why::NotSupported(_))));
-        assert_eq!(sum_of_fields(dir.path(), "io.stat", "rbytes"), Reading::Measured(15));
-        assert_eq!(sum_of_devices(dir.path(), "bytes", "Read"), Reading::Measured(11));
     }
 
     #[test]

@@ -19,8 +19,8 @@ mod tests;
 use std::path::PathBuf;
 
 pub use capability::{Ability, Capability, Limit, capability};
-pub use figures::{Figures, Version};
-pub use group::Group;
+pub use figures::Figures;
+pub use group::{Group, counts_cpu};
 pub(crate) use oom::OomWatch;
 pub use prony_model::record::MemoryEvidence;
 pub use sweep::sweep;
@@ -28,5 +28,5 @@ pub use sweep::sweep;
 /// The directories of the control groups of a process that count CPU time: of version 2, and of version 1.
 pub(crate) fn counting_cpu(pid: u32) -> impl Iterator<Item = PathBuf> {
     let hierarchy::Hierarchies { mut v1, v2 } = hierarchy::Hierarchies::of(pid);
-    v2.into_iter().filter(|dir| dir.join("cpu.stat").exists()).chain(v1.remove("cpuacct"))
+    v2.into_iter().chain(v1.remove("cpuacct")).filter(|dir| counts_cpu(dir))
 }

@@ -21,6 +21,8 @@ pub(crate) struct OomWatch {
     group: Option<Group>,
     /// Readable when version 1 is about to kill.
     event: Option<OwnedFd>,
+    /// Whether it was readable.
+    announced: bool,
     /// Whether the kernel ends the whole group by itself.
     together: bool,
     host: HostKills,
@@ -39,12 +41,14 @@ impl OomWatch {
             None => {}
         }
         let host = HostKills::open();
-        Self { group: group.cloned(), event, together, host_before: host.read(), host }
+        Self { group: group.cloned(), event, announced: false, together, host_before: host.read(), host }
     }
 
     /// Forgets the kills so far: they are not evidence for later subjects.
     pub(crate) fn begin_anew(&mut self) {
         self.host_before = self.host.read();
+        self.take_event();
+        self.announced = false;
     }
 
     /// The descriptor to poll: readable when memory runs out.
@@ -58,8 +62,10 @@ impl OomWatch {
     }
 
     /// Whether memory has run out since the last call.
-    pub(crate) fn take_event(&self) -> bool {
-        self.event.as_ref().is_some_and(|event| rustix::io::read(event, &mut [0; 8]).is_ok())
+    pub(crate) fn take_event(&mut self) -> bool {
+        let now = self.event.as_ref().is_some_and(|event| rustix::io::read(event, &mut [0; 8]).is_ok());
+        self.announced |= now;
+        now
     }
 
     /// Whether the kernel has killed a process of the tree.
@@ -86,6 +92,8 @@ impl OomWatch {
         let figures = figures.filter(|_| self.group.as_ref().is_some_and(|group| group.memory_dir().is_some()));
         let (peak, hits) =
             figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
+        self.take_event();
+        let announced = self.event.as_ref().map(|_| self.announced);
         let ours = oom_kills.measured().copied().unwrap_or(0);
         let elsewhere = if host {
             let now = self.host.read();
@@ -96,7 +104,7 @@ impl OomWatch {
         };
         MemoryEvidence {
             limit,
-            limit_reached: limit_reached(limit, &hits, &peak),
+            limit_reached: limit_reached(limit, &hits, &peak, announced),
             peak,
             oom_kills,
             forks_refused,
@@ -110,11 +118,18 @@ fn no_group() -> Reading<u64> {
 }
 
 /// Whether a tree reached its limit: by the kernel's count of hits, or without one, by a peak so close that no further
-/// page fitted. (Ordinary page cache comes as close; only with a kill is it evidence.)
-fn limit_reached(limit: Option<Bytes>, hits: &Reading<u64>, peak: &Reading<Bytes>) -> Reading<bool> {
+/// page fitted. Ordinary page cache comes as close. So where version 1 announces kills by a limit, it must have done that too:
+/// it does not where the machine runs out of memory (`mem_cgroup_oom_notify`), but also for limits of groups above.
+fn limit_reached(
+    limit: Option<Bytes>,
+    hits: &Reading<u64>,
+    peak: &Reading<Bytes>,
+    announced: Option<bool>,
+) -> Reading<bool> {
     let Some(limit) = limit.map(Bytes::as_bytes) else { return Reading::Measured(false) };
     match hits {
         Reading::Measured(hits) => Reading::Measured(*hits > 0),
+        Reading::Missing(_) if announced == Some(false) => Reading::Measured(false),
         Reading::Missing(_) => {
             let near = limit - (limit / 8).min(Bytes::from_mib(2).as_bytes());
             peak.clone().map(|peak| peak.as_bytes() >= near)
@@ -185,12 +200,32 @@ mod tests {
         let limit = Some(Bytes::from_mib(64));
         let (full, low) = (Reading::Measured(Bytes::from_mib(64)), Reading::Measured(Bytes::from_mib(8)));
         let none = Reading::Missing(Why::NotApplicable);
-        assert_eq!(limit_reached(limit, &Reading::Measured(0), &full), Reading::Measured(false));
-        assert_eq!(limit_reached(limit, &Reading::Measured(1), &low), Reading::Measured(true));
-        assert_eq!(limit_reached(limit, &none, &full), Reading::Measured(true));
-        assert_eq!(limit_reached(limit, &none, &low), Reading::Measured(false));
-        assert_eq!(limit_reached(limit, &none, &Reading::Missing(Why::NotApplicable)).measured(), None);
-        assert_eq!(limit_reached(None, &none, &full), Reading::Measured(false));
+        let reached = |limit, hits: &Reading<u64>, peak: &Reading<Bytes>| limit_reached(limit, hits, peak, None);
+        assert_eq!(reached(limit, &Reading::Measured(0), &full), Reading::Measured(false));
+        assert_eq!(reached(limit, &Reading::Measured(1), &low), Reading::Measured(true));
+        assert_eq!(reached(limit, &none, &full), Reading::Measured(true));
+        assert_eq!(reached(limit, &none, &low), Reading::Measured(false));
+        assert_eq!(reached(limit, &none, &Reading::Missing(Why::NotApplicable)).measured(), None);
+        assert_eq!(reached(None, &none, &full), Reading::Measured(false));
+    }
+
+    /// A group that page cache had filled was ended by the machine's OOM killer, and its own limit was named.
+    #[test]
+    fn full_limit_counts_only_if_version_1_announced_the_kill() {
+        let limit = Some(Bytes::from_mib(64));
+        let none = Reading::Missing(Why::NotApplicable);
+        let (full, low) = (Reading::Measured(Bytes::from_mib(64)), Reading::Measured(Bytes::from_mib(8)));
+        let reached = |peak: &Reading<Bytes>, announced| limit_reached(limit, &none, peak, Some(announced));
+        assert_eq!([reached(&full, false), reached(&full, true)], [false, true].map(Reading::Measured));
+        assert_eq!(reached(&low, true), Reading::Measured(false), "by the limit of a group above");
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let mut watch = OomWatch { event: Some(event), ..OomWatch::new(None) };
+        assert!(!watch.take_event() && !watch.announced);
+        rustix::io::write(watch.event.as_ref().unwrap(), &1_u64.to_ne_bytes()).unwrap();
+        watch.evidence(false);
+        assert!(!watch.take_event() && watch.announced, "it is remembered, whoever took the event");
+        watch.begin_anew();
+        assert!(!watch.announced);
     }
 
     #[test]

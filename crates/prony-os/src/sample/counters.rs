@@ -39,6 +39,9 @@ pub struct Counters {
     /// however much.
     #[serde(default)]
     pub ignores_children: u64,
+    /// In how many rounds of sampling a process had pages of hugetlbfs, which the kernel counts in no memory of a process.
+    #[serde(default)]
+    pub huge: u64,
 }
 
 impl Default for Counters {
@@ -58,6 +61,7 @@ impl Default for Counters {
             child_faults: 0,
             unread: Nanos::ZERO,
             ignores_children: 0,
+            huge: 0,
         }
     }
 }
@@ -86,6 +90,7 @@ impl Counters {
             child_faults: f(self.child_faults, other.child_faults),
             unread: nanos(self.unread, other.unread),
             ignores_children: f(self.ignores_children, other.ignores_children),
+            huge: f(self.huge, other.huge),
         }
     }
 
@@ -171,15 +176,18 @@ pub(crate) struct Ledger {
     total: Counters,
     /// In how many rounds a process ignored SIGCHLD.
     ignores_children: u64,
+    /// In how many rounds a process had pages of hugetlbfs.
+    huge: u64,
 }
 
 impl Ledger {
     /// Adds a round and returns the totals.
     pub(crate) fn take(&mut self, round: Round) -> &Counters {
         self.ignores_children += (round.live.ignores_children + round.ended.ignores_children).min(1);
+        self.huge += (round.live.huge + round.ended.huge).min(1);
         self.banked = self.banked.plus(&round.ended);
         self.total = round.live.plus(&self.banked).at_least(&self.total);
-        self.total.ignores_children = self.ignores_children;
+        (self.total.ignores_children, self.total.huge) = (self.ignores_children, self.huge);
         &self.total
     }
 

@@ -31,10 +31,11 @@ use prony_model::record::ProcessSeries;
 use prony_model::units::Nanos;
 
 pub use processes::Processes;
-pub use readings::{Readings, phase_readings, readings_of_roles, readings_with_ends};
+pub use readings::{Readings, forgotten, huge_pages, phase_readings, readings_of_roles, readings_with_ends};
 pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};
 pub use sync::{SyncCounters, Tracepoints};
+pub use threads::processor_wait;
 pub use tree::{Root, Supervisor};
 pub(crate) use tree::{descendants, members, parent};
 pub use unsampled::{Ended, Ends};

@@ -1,7 +1,10 @@
 //! Parsers for files of `/proc` and of control groups. Pure functions: each is tested on recorded texts.
 
+use prony_model::reading::Reading;
 use prony_model::units::{Bytes, Nanos};
 use signal_hook::consts::SIGCHLD;
+
+use crate::why::parsed;
 
 /// Fields of `/proc/PID/stat` that the sampler uses. Times are in clock ticks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +77,8 @@ pub struct Memory {
     pub swap: Bytes,
     /// Largest resident memory since the start or since the last reset.
     pub peak: Bytes,
+    /// Whether there are pages of hugetlbfs, mapped or by `MAP_HUGETLB`: they are in no other value here.
+    pub huge: bool,
     /// Whether SIGCHLD is ignored: nobody inherits the counters of the children then (wait(2), NOTES).
     pub ignores_children: bool,
 }
@@ -89,6 +94,7 @@ pub fn memory(text: &str) -> Option<Memory> {
         // Absent where the kernel is built without swap.
         swap: kib("VmSwap:").unwrap_or_default(),
         peak: kib("VmHWM:")?,
+        huge: kib("HugetlbPages:").is_some_and(|pages| pages > Bytes::default()),
         ignores_children: ignored.is_some_and(|mask| mask >> (SIGCHLD - 1) & 1 == 1),
     })
 }
@@ -177,6 +183,17 @@ pub fn schedstat(text: &str) -> Option<SchedStat> {
         wait: Nanos::from_nanos(numbers.next()??),
         slices: numbers.next()??,
     })
+}
+
+/// Reads the time that a thread waited, from its own `schedstat`. Such a thread has been on a CPU: where it is said never to have
+/// been, the kernel counts nothing (`proc_pid_schedstat` in fs/proc/base.c writes `0 0 0` then).
+pub(crate) fn own_wait(text: &str) -> Reading<Nanos> {
+    match schedstat(text) {
+        Some(SchedStat { slices: 0, .. }) => {
+            Reading::not_supported("the kernel does not count how long threads wait for a CPU")
+        }
+        stat => parsed(stat.map(|stat| stat.wait), "`/proc/thread-self/schedstat`"),
+    }
 }
 
 /// Reads `read_bytes` and `write_bytes` of `/proc/PID/io`.
@@ -312,9 +329,12 @@ mod tests {
             shared: Bytes::from_kib(8),
             swap: Bytes::from_kib(4),
             peak: Bytes::from_kib(1728),
+            huge: false,
             ignores_children: true,
         };
         assert_eq!(memory(text), Some(expected));
+        let huge = |pages: &str| memory(&format!("{text}HugetlbPages:\t {pages} kB\n")).unwrap().huge;
+        assert_eq!(["0", "2048"].map(huge), [false, true]);
         let waits = memory(&text.replace("11000", "01000")).unwrap();
         assert_eq!(waits, Memory { ignores_children: false, ..expected });
         assert_eq!(memory("Name:\tx\nState:\tZ (zombie)\nThreads:\t1\n"), None);
@@ -366,6 +386,15 @@ mod tests {
         let read = SchedStat { on_cpu: Nanos::from_nanos(64_786), wait: Nanos::from_nanos(41_072), slices: 2 };
         assert_eq!(schedstat("64786 41072 2\n"), Some(read));
         assert_eq!(schedstat("64786 41072"), None);
+    }
+
+    /// It was taken for a thread that never waited.
+    #[test]
+    fn kernel_that_counts_no_waiting_is_noticed() {
+        use prony_model::reading::Why;
+        assert_eq!(own_wait("64786 41072 2\n"), Reading::Measured(Nanos::from_nanos(41_072)));
+        assert!(matches!(own_wait("0 0 0\n"), Reading::Missing(Why::NotSupported(_))));
+        assert!(matches!(own_wait("1 2\n"), Reading::Missing(Why::Failed(_))));
     }
 
     #[test]

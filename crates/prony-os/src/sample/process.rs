@@ -186,7 +186,8 @@ impl Process {
         let clock = clock.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
         let inherited = inherited(&stat, ask.tick);
         let mut counters = self.own(&stat, clock, ask.tick, buffer)?.plus(&inherited);
-        counters.ignores_children = u64::from(memory.is_some_and(|memory| memory.ignores_children));
+        let has = |of: fn(Memory) -> bool| u64::from(memory.is_some_and(of));
+        (counters.ignores_children, counters.huge) = (has(|memory| memory.ignores_children), has(|memory| memory.huge));
         if self.last.is_none() {
             (self.found_at, self.inherited_before) = (ask.at, Amounts::of(&inherited));
         }

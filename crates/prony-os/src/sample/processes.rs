@@ -14,7 +14,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::readings::Readings;
+use super::readings::{Readings, huge_pages, mark_memory};
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::unsampled::{Ended, Ends, Missed, Sampled};
 
@@ -72,6 +72,9 @@ impl Processes<'_> {
         let attributed: f64 = found.values().map(|found| found.cpu).sum();
         let mut all: BTreeMap<String, Readings> =
             found.into_iter().map(|(name, found)| (name, found.readings())).collect();
+        if let Some(why) = huge_pages(self.begin, self.end, |_| true) {
+            all.values_mut().for_each(|readings| mark_memory(readings, &why));
+        }
         // Clocks of processes are read some microseconds after the group's.
         let rest = self.cpu.clone().map(|cpu| (cpu - attributed).max(0.0));
         let large = rest.clone().and(self.cpu.clone(), |rest, cpu| rest > PART * cpu);
@@ -316,6 +319,18 @@ mod tests {
         is(&all, "process.site.node", "cpu", 250e6);
         is(&all, "process.site.node.2", "cpu", 300e6);
         is(&all, NOT_ATTRIBUTED, "cpu", 0.0);
+    }
+
+    #[test]
+    fn no_process_has_memory_where_one_had_huge_pages() {
+        let (begin, mut end) = (snapshot(100, &[(1, 0, 1), (2, 0, 1)]), snapshot(1_000, &[(1, 500, 1), (2, 300, 1)]));
+        end.totals.insert("site".to_owned(), Counters { huge: 1, ..Counters::default() });
+        let all = readings(&begin, &end, &[series(1, "node", &[(100, 0, 1)]), series(2, "sh", &[(100, 0, 1)])]);
+        for key in ["anon.max", "rss.end", "pss.end"] {
+            let found = &all["process.site.sh"][&MetricKeyText(key.parse().unwrap())];
+            assert!(matches!(found, Reading::Missing(Why::NotSupported(_))), "{key}: {found:?}");
+        }
+        is(&all, "process.site.sh", "cpu", 300e6);
     }
 
     #[test]

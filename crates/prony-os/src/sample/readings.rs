@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries, TICK};
+use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSample, ProcessSeries, TICK};
 use prony_model::units::{Bytes, Nanos};
 
 use super::counters::Counters;
@@ -242,6 +242,26 @@ fn gauges(
     let peak = peak(begin, end, series, within);
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
     pss(end, within, readings);
+    if let Some(why) = huge_pages(begin, end, within) {
+        mark_memory(readings, &why);
+    }
+}
+
+/// Why memory of processes of some roles is missing, if it is: the kernel counts pages of hugetlbfs in none of its kinds (`HugetlbPages`
+/// in proc_pid_status(5)), so that a program which uses them would seem to need less.
+pub fn huge_pages(begin: &Snapshot, end: &Snapshot, within: impl Fn(&str) -> bool) -> Option<Why> {
+    let rounds = |snapshot: &Snapshot| -> u64 {
+        snapshot.totals.iter().filter(|(role, _)| !role.is_empty() && within(role)).map(|(_, total)| total.huge).sum()
+    };
+    let why = "a process had pages of hugetlbfs (`MAP_HUGETLB`), which the kernel counts in no memory of a process";
+    (rounds(end) > rounds(begin)).then(|| Why::NotSupported(why.into()))
+}
+
+/// Makes memory missing that lacks pages.
+pub(super) fn mark_memory(readings: &mut Readings, why: &Why) {
+    let lacks = |metric| matches!(metric, Metric::Rss | Metric::Anon | Metric::File | Metric::Shared | Metric::Pss);
+    let measured = readings.iter_mut().filter(|(key, reading)| lacks(key.0.metric) && reading.measured().is_some());
+    measured.for_each(|(_, reading)| *reading = Reading::Missing(why.clone()));
 }
 
 /// What samples may have missed of roles that had ended when the phase did.
@@ -311,7 +331,10 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: With
             "the process ended before its peak could be read at the phase's end; `rss.max` is the largest sample"
                 .into(),
         )),
-        (1, Some(process)) => peak_of(begin, process),
+        (1, Some(process)) => match forgotten(process.peak, (begin.at, end.at), series, process.pid) {
+            Some(why) => Reading::Missing(why),
+            None => peak_of(begin, process),
+        },
         (several, _) => Reading::Missing(Why::NotSupported(
             format!(
                 "the kernel keeps a peak for each process, and {several} ran in the phase; `rss.max` is the largest \
@@ -320,6 +343,16 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: With
             .into(),
         )),
     }
+}
+
+/// Why the kernel's peak of a process was not reached in the whole phase, if so: `execve` begins another address space, whose peak it
+/// is (`exec_mmap` in fs/exec.c). Then samples of what the process executed before show more.
+pub fn forgotten(peak: Bytes, (from, to): (Nanos, Nanos), series: &[ProcessSeries], pid: u32) -> Option<Why> {
+    let of = series.iter().filter(|process| process.pid == pid).flat_map(|process| &process.samples);
+    let most = of.filter(|sample| from < sample.at && sample.at < to).map(|sample| sample.rss()).max()?;
+    let why = "the process executed another program in the phase, and the kernel keeps the peak of that alone; `rss.max` is the \
+               largest sample";
+    (most > peak + PEAK_SLACK).then(|| Why::NotSupported(why.into()))
 }
 
 fn peak_of(begin: &Snapshot, process: &ProcessSnapshot) -> Reading<f64> {

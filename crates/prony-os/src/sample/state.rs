@@ -429,8 +429,10 @@ impl State {
             totals.entry(String::new()).or_default().on_cpu = Reading::Measured(group.total);
         }
         if !self.groups.is_empty() {
-            for (role, group) in self.groups() {
-                totals.entry(role).or_default().on_cpu = group.map(|group| group.total);
+            // Where a group cannot be read, its role has the sum of its processes.
+            for (role, group) in self.groups().into_iter().filter_map(|(role, group)| Some((role, *group.measured()?)))
+            {
+                totals.entry(role).or_default().on_cpu = Reading::Measured(group.total);
             }
             // A command of a phase is `load.command`.
             let is_service = |role: &str| !role.is_empty() && role.split('.').next() != Some(LOAD);

@@ -1,6 +1,7 @@
 //! Metrics that the kernel reports per thread only: time waiting for a CPU, and context switches.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
@@ -8,7 +9,7 @@ use prony_model::units::Nanos;
 use super::parse;
 use super::proc_file::{ProcDirectory, ProcFile, ended};
 use super::tree;
-use crate::why::why;
+use crate::why::{read_text, why};
 
 /// Waiting for a CPU and context switches, of one thread or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +64,12 @@ pub(crate) struct Threads {
 impl Threads {
     pub(crate) fn new(pid: u32) -> Self {
         let directory = ProcDirectory::new(format!("/proc/{pid}/task"));
-        Self { pid, directory, live: BTreeMap::new(), ended: Done::default(), blind: None }
+        static COUNTED: OnceLock<Reading<Nanos>> = OnceLock::new();
+        let blind = match COUNTED.get_or_init(processor_wait) {
+            Reading::Measured(_) => None,
+            Reading::Missing(why) => Some(why.clone()),
+        };
+        Self { pid, directory, live: BTreeMap::new(), ended: Done::default(), blind }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -133,6 +139,14 @@ impl Threads {
         let all = self.live.values().fold(self.ended, |all, thread| all.plus(thread.done));
         let wait = self.blind.clone().map_or(Reading::Measured(all.wait), Reading::Missing);
         (wait, all.voluntary, all.forced)
+    }
+}
+
+/// How long the calling thread was ready to run and had no CPU.
+pub fn processor_wait() -> Reading<Nanos> {
+    match read_text("/proc/thread-self/schedstat") {
+        Reading::Measured(text) => parse::own_wait(&text),
+        Reading::Missing(why) => Reading::Missing(why),
     }
 }
 

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{fs, io};
+
+use rustix::thread::gettid;
 
 use super::parse;
 use super::proc_file::{ProcFile, read_once};
@@ -118,7 +121,7 @@ impl Finder {
     /// Where to search for what was added since the last call to a tree of about `size` threads.
     pub(crate) fn news(&mut self, size: usize, buffer: &mut Vec<u8>) -> News {
         let loadavg = self.loadavg.get_or_insert_with(|| ProcFile::new("/proc/loadavg".to_owned()));
-        let now = loadavg.text(buffer).ok().and_then(|text| parse::last_pid(&text));
+        let now = loadavg.text(buffer).ok().and_then(|text| parse::last_pid(&text)).filter(|_| counts_our_pids());
         let before = std::mem::replace(&mut self.last_pid, now);
         news(before, now, std::mem::take(&mut self.unseen), size)
     }
@@ -143,6 +146,25 @@ impl Finder {
         add_members(roots, known, &mut arrivals.processes);
         arrivals
     }
+}
+
+/// Whether the last pid of `/proc/loadavg` is one of the pids that this process sees, found out once: it must move to that of a
+/// new thread. In LXC it is the machine's, whose pids are other numbers, and in gVisor it is 0.
+fn counts_our_pids() -> bool {
+    static COUNTS: OnceLock<bool> = OnceLock::new();
+    let last = || parse::last_pid(&read_once("/proc/loadavg").ok()?);
+    let moves = || {
+        let before = last();
+        let thread = std::thread::Builder::new().spawn(|| gettid().as_raw_nonzero().get()).ok()?.join().ok()?;
+        Some(moved_to(thread.cast_unsigned(), before?, last()?))
+    };
+    // Pids may begin again meanwhile.
+    *COUNTS.get_or_init(|| (0..3).any(|_| moves() == Some(true)))
+}
+
+/// Whether the last pid was that of a thread at some time between two readings, one before it began and one after.
+fn moved_to(thread: u32, before: u32, after: u32) -> bool {
+    before < thread && thread <= after
 }
 
 /// Pids given out since the last call, and those not visible then, unless more than `size`.
@@ -325,6 +347,18 @@ mod tests {
         assert_eq!(news(Some(10), Some(10 + 17), vec![], 20), among(&[], 11..28));
         assert_eq!(news(Some(30_000), Some(12), vec![], 900), News::Anywhere, "pids began again");
         assert_eq!(news(None, Some(12), vec![], 900), News::Anywhere);
+    }
+
+    /// Children that began after the first walk were missed: nothing ever seemed to have begun.
+    #[test]
+    fn last_pid_counts_only_if_it_moves_to_that_of_our_thread() {
+        assert!(moved_to(101, 100, 101) && moved_to(103, 100, 104), "others begin processes too");
+        assert!(!moved_to(101, 0, 0), "as in gVisor");
+        assert!(!moved_to(101, 70_000, 70_001) && !moved_to(101, 7, 9), "as in LXC");
+        assert!(!moved_to(301, 32_767, 302), "they began again");
+        let thread = gettid().as_raw_nonzero().get().cast_unsigned();
+        let last = parse::last_pid(&read_once("/proc/loadavg").unwrap()).unwrap();
+        assert_eq!(counts_our_pids(), last >= thread, "unless pids began again: {last}, {thread}");
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub(crate) fn fresh(phase: Nanos) -> Nanos {
     FRESH.max(Nanos::from_nanos(phase.as_nanos() / 10))
 }
 
+/// Begin of the reason for a metric of which nobody was there.
+const NOBODY: &str = "no probed process was alive";
+
 /// Collections that end within such a time may be reported as one.
 const JOINED: Nanos = Nanos::from_millis(1);
 
@@ -65,14 +68,12 @@ pub(crate) fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTree
     if all.is_empty() {
         return BTreeMap::from([(String::new(), missing(silent))]);
     }
-    // A phase that was noticed to end later ended with the program, as far as its runtime is concerned.
-    let end = threads.end_of_main().map_or(span.end, |end| end.min(span.end));
-    let span = Span { end, ..span };
+    let span = Span { end: threads.end_within(span.begin, span.end, span.fresh()), ..span };
     let mut found = BTreeMap::from([(String::new(), of(&all, span))]);
     if all.len() > 1 {
         for role in Role::ALL {
             let part: Vec<&Thread> = all.iter().copied().filter(|thread| thread.role == role).collect();
-            if part.iter().any(|thread| thread.began <= span.end && thread.ended >= span.begin) {
+            if part.iter().any(|thread| thread.is_there(span.begin, span.end)) {
                 found.insert(role.name().to_owned(), of(&part, span));
             }
         }
@@ -80,13 +81,12 @@ pub(crate) fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTree
     found
 }
 
-/// The longest time of a span in which the main thread's heap was not read, suspensions excluded. `None` where no probe
-/// reported anything.
+/// The longest time of a span in which no heap of a main thread was read, suspensions excluded. `None` where none was there.
 pub(crate) fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Suspensions) -> Option<Nanos> {
-    let main: Vec<&Thread> = threads.all().iter().filter(|thread| thread.role == Role::Main).collect();
-    let end = end.min(threads.end_of_main()?);
+    let main = || threads.all().iter().filter(|thread| thread.outermost && thread.is_there(begin, end));
+    let end = end.min(main().map(|thread| thread.ended).max()?);
     let inside = |at: &Nanos| begin <= *at && *at <= end;
-    let read = main.iter().flat_map(|thread| &thread.samples).map(|sample| sample.at).filter(inside);
+    let read = main().flat_map(|thread| &thread.samples).map(|sample| sample.at).filter(inside);
     let mut instants: Vec<Nanos> = read.chain([begin, end]).map(|at| suspended.running(at)).collect();
     instants.sort_unstable();
     instants.windows(2).map(|pair| pair[1].since(pair[0])).max()
@@ -181,7 +181,7 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
             None => {}
         }
     }
-    let nobody = || Reading::failed("no probed process was alive at the phase's end");
+    let nobody = || Reading::failed(format!("{NOBODY} at the phase's end"));
     sum.map_or_else(nobody, Reading::Measured)
 }
 
@@ -227,7 +227,8 @@ fn within(course: &[(Nanos, f64)], begin: Nanos, end: Nanos, fresh: Nanos) -> Ve
     let first = course.partition_point(|(at, _)| *at < begin);
     let until = course.partition_point(|(at, _)| *at <= end);
     let before = course[..first].last().filter(|(at, _)| begin.since(*at) <= fresh);
-    before.map(|(_, value)| (begin, *value)).into_iter().chain(course[first..until].iter().copied()).collect()
+    let inside = course.get(first..until).unwrap_or_default();
+    before.map(|(_, value)| (begin, *value)).into_iter().chain(inside.iter().copied()).collect()
 }
 
 /// Mean over time, changing evenly between samples; the time in which the program was suspended does not count.
@@ -252,8 +253,11 @@ fn collections(threads: &[&Thread], span: Span<'_>, readings: &mut Readings) {
 }
 
 fn collected(threads: &[&Thread], span: Span<'_>) -> Reading<GcFigures> {
-    let there = threads.iter().filter(|thread| thread.began <= span.end && thread.ended >= span.begin);
-    let parts = there.flat_map(|thread| {
+    let there: Vec<_> = threads.iter().filter(|thread| thread.is_there(span.begin, span.end)).collect();
+    if there.is_empty() {
+        return Reading::failed(format!("{NOBODY} in the phase"));
+    }
+    let parts = there.into_iter().flat_map(|thread| {
         let collections = Collections::of(thread);
         let suspended = span.suspended.outside(span.begin.max(thread.began), span.end.min(thread.ended));
         suspended
@@ -464,6 +468,33 @@ mod tests {
         assert!(matches!(of(&all, "child", "heap.used.end"), Reading::Missing(Why::Failed(_))));
         assert_eq!(number(&all, "child", "heap.used.max"), 5.0);
         assert_eq!(number(&all, "", "heap.used.max"), 72.0);
+    }
+
+    /// `node small.js && node big.js` in a shell: the first ends before the second begins.
+    #[test]
+    fn heap_of_a_process_that_follows_the_first_is_in_the_phase() {
+        let rest = r#""probe":"hello","parent":9,"runtime":"node","version":"20.1.0","script":"b.js","unsupported":[]"#;
+        let collected = line(2, 0, 650, r#""probe":"gc","points":[[640000000,1,1,1000]]"#);
+        let (small, big) = (heap(1, 0, 90, "exit", 5), heap(2, 0, 690, "exit", 300));
+        let after = [line(2, 0, 120, rest), heap(2, 0, 400, "sample", 200), collected, big, bye(2, 0, 700)];
+        let lines: Vec<_> = [hello(1, 0, 0), small, bye(1, 0, 100)].into_iter().chain(after).collect();
+        let threads = finished(&lines, 710);
+        let values = |begin, end| {
+            let all = read(&threads, begin, end, None);
+            ["end", "max"].map(|stat| number(&all, "", &format!("heap.used.{stat}")))
+        };
+        assert_eq!(values(0, 710), [300.0, 300.0]);
+        assert_eq!(values(300, 710), [300.0, 300.0], "a phase after the first process");
+        let all = read(&threads, 300, 660, None);
+        assert_eq!(number(&all, "", "gc.count"), 1.0);
+        let none = read(&threads, 705, 710, None);
+        assert_eq!(of(&none, "", "gc.count"), Reading::failed("no probed process was alive in the phase"));
+        assert_eq!(longest_gap(&threads, ms(120), ms(710), &Suspensions::default()), Some(ms(290)));
+    }
+
+    #[test]
+    fn course_is_empty_within_a_span_that_ends_before_it_begins() {
+        assert_eq!(within(&[(ms(5), 1.0)], ms(9), ms(3), ms(1)), vec![]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{PEAK_SLACK, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
-use prony_os::sample::Snapshot;
+use prony_os::sample::{Snapshot, forgotten, huge_pages};
 
 use crate::figures::readings::hidden;
 use crate::figures::span::{Span, bytes};
@@ -71,14 +71,17 @@ impl Span<'_> {
                 format!("the kernel keeps a peak for each process, and {n} processes ran in the phase; see `rss.max`");
             return Reading::not_supported(why);
         }
-        if let Some(why) = self.foreign_peak(begin, series).or_else(|| self.peak_of_the_unseen()) {
+        let huge = || huge_pages(begin, &self.watched.snapshots[self.until], |_| true);
+        if let Some(why) = self.foreign_peak(begin, series).or_else(|| self.peak_of_the_unseen()).or_else(huge) {
             return Reading::Missing(why);
         }
-        let reached = in_snapshots.iter().map(|process| process.peak).max();
+        let reached = in_snapshots.iter().map(|process| (process.peak, process.pid)).max();
         if !self.to_the_end {
-            return reached
-                .map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
+            let Some((peak, pid)) = reached else { return Reading::Missing(Why::TooFew { have: 0, need: 1 }) };
+            let forgotten = forgotten(peak, (begin.at, end), series, pid);
+            return forgotten.map_or(Reading::Measured(bytes(peak)), Reading::Missing);
         }
+        let reached = reached.map(|(peak, _)| peak);
         let reaped = match &self.watched.ended.usage {
             Reading::Measured(usage) => usage.peak,
             Reading::Missing(why) => return Reading::Missing(why.clone()),

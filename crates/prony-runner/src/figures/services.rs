@@ -135,7 +135,8 @@ pub(crate) fn instances(
         }
     }
     for (role, (threads, silent)) in &served.probes {
-        if threads.end_of_main().is_some_and(|ended| ended < begin.at) {
+        let all = threads.all();
+        if !all.is_empty() && all.iter().all(|thread| thread.ended < begin.at) {
             continue;
         }
         let span = heaps::Span { begin: begin.at, end: end.at, suspension: None, suspended: &Suspensions::default() };
@@ -365,10 +366,15 @@ mod tests {
         let (begin, end, series) = phase();
         let mut reports = threads(&[hello(1, 0, 50), heap(1, 0, 120, "sample", 700), heap(1, 0, 180, "sample", 900)]);
         reports.finish(ms(300), &[], &BTreeMap::new());
-        let before = threads(&[hello(2, 0, 10), heap(2, 0, 20, "sample", 100), bye(2, 0, 40)]);
+        let mut before = threads(&[hello(2, 0, 10), heap(2, 0, 20, "sample", 100), bye(2, 0, 40)]);
+        before.finish(ms(300), &[], &BTreeMap::new());
+        // `node migrate.js && node server.js`
+        let follows = [hello(3, 0, 10), bye(3, 0, 40), hello(4, 0, 50), heap(4, 0, 190, "sample", 800)];
+        let mut follows = threads(&follows);
+        follows.finish(ms(300), &[], &BTreeMap::from([(4, ms(300))]));
         let silent = || Why::NotSupported("no probe".into());
         let mut served = served();
-        served.probes = [("api", reports), ("db.1", before), ("db.2", Default::default())]
+        served.probes = [("api", reports), ("db.1", before), ("db.2", Default::default()), ("db.3", follows)]
             .map(|(role, threads)| (role.to_owned(), (threads, silent())))
             .into();
         let found = instances(&served, &begin, &end, &series);
@@ -377,6 +383,7 @@ mod tests {
         let key = MetricKeyText("heap.used.end".parse().unwrap());
         assert_eq!(found["db.1"].get(&key), None, "its runtime had ended before the phase");
         assert_eq!(found["db.2"][&key], Reading::Missing(silent()));
+        is(&found["db.3"], "heap.used.end", 800.0);
         assert_eq!(found["db"].get(&key), None, "heaps of several runtimes are not added");
     }
 

@@ -10,9 +10,13 @@ use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{Captured, Finished, last_lines};
 use prony_place::launch_setting::why_not_executed;
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
+use rustix::process::Signal;
 
 use crate::watched::Watched;
 use crate::watched::replicas::{Ran, ReplicaEnd};
+
+/// Signals by which a program ends that was asked to end, SIGKILL apart: others are faults of its own.
+const ENDED_BY: [i32; 2] = [Signal::TERM.as_raw(), Signal::INT.as_raw()];
 
 /// A program that could not be executed, named only where `commands` are recorded.
 pub(crate) fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
@@ -143,6 +147,7 @@ fn of_program(success: &[i32], watched: &Watched, heap_aborts: &[ProbeLine]) -> 
     let (outcome, mut shown) = classify(&evidence);
     let outcome = match outcome {
         Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut => outcome,
+        Outcome::Crashed { signal } if !ENDED_BY.contains(&signal) => outcome,
         _ if watched.stopped == Some(Stopped::Asked) => Outcome::Ok,
         outcome => allowed(outcome, success, &mut shown),
     };

@@ -18,7 +18,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::ProcessSample;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::units::Nanos;
-use prony_os::launch::{Finished, LaunchSpec, Process, Reusable, Scratch, Started};
+use prony_os::launch::{Finished, LaunchSpec, Process, Reusable, Scratch, Started, detach_mounts};
 use prony_os::limits::Group;
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
@@ -26,7 +26,7 @@ use prony_os::sample::{Root, Sampler, Samplers, Settings, Snapshot};
 use prony_place::launch_setting::Ends;
 
 use crate::error::Error;
-use crate::reused::{Common, ReusedEnvironment, counting};
+use crate::reused::{Common, ReusedEnvironment};
 use crate::roles::data::OnDisk;
 use crate::run_context::{RunContext, observes_several};
 use crate::scratch::discard;
@@ -95,7 +95,7 @@ impl Environment {
         let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let first = if spec.subject.program().is_some() { FIRST } else { Nanos::ZERO };
-            let settings = Settings { group: counting(&group), first, ..settings };
+            let settings = Settings { group: group.counting(), first, ..settings };
             self.group = Some(group.clone());
             launch.group = Some(group);
             let process = context.launcher.start(launch)?;
@@ -195,6 +195,7 @@ fn empty(scratch: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(scratch)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
+    detach_mounts(scratch).map_err(io::Error::other)?;
     for entry in fs::read_dir(scratch)? {
         let path = entry?.path();
         let kind = fs::symlink_metadata(&path)?.file_type();

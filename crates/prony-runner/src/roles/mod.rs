@@ -21,7 +21,7 @@ use prony_model::event::Observer;
 use prony_model::finding::Finding;
 use prony_model::program::ProgramSpec;
 use prony_model::record::EffectiveProgram;
-use prony_model::spec::{PhaseSpec, TrialSpec};
+use prony_model::spec::{Limits, PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_os::launch::LaunchSpec;
 use prony_place::call_matches;
@@ -104,11 +104,11 @@ impl<'a> Prepared<'a> {
     pub(crate) fn prepare(
         &self,
         context: &RunContext<'_>,
-        place: &Place,
+        (place, limits): (&Place, &Limits),
         stop: &mut dyn FnMut() -> bool,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        Ok(place.prepare(context.means(), &self.setting, stop, observer)?)
+        Ok(place.prepare(context.means(), &self.setting, limits, stop, observer)?)
     }
 
     /// Its launch.

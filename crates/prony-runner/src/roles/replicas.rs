@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use prony_boundaries::functions::observed;
 use prony_boundaries::observation::{Observation, probed};
-use prony_boundaries::phase_state::Happened;
 use prony_boundaries::probe_reports::Threads;
-use prony_boundaries::stream::{Stream, Taken};
+use prony_boundaries::stream::{Line, Stream, Taken};
 use prony_boundaries::tracker::Tracker;
 use prony_model::program::{ObserveSpec, ReplicasSpec, replica_instance};
 use prony_model::spec::{Action, PhaseSpec};
@@ -81,6 +80,8 @@ struct Replica {
     started: Started,
     end: Option<ReplicaEnd>,
     streams: [Stream; 3],
+    /// When they were read for the last time: what they have now was not there before.
+    read_at: Nanos,
     read: Option<Regex>,
     lines: Tracker,
     threads: Threads,
@@ -297,6 +298,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
         started: Started::default(),
         end: None,
         streams,
+        read_at: Nanos::ZERO,
         // The checker has compiled it before.
         read: read.and_then(|pattern| Regex::new(pattern).ok()),
         lines: Tracker::new(&[phase]),
@@ -357,20 +359,21 @@ impl Replica {
 
     /// Reads its streams once: whether a line reported something, and whether there may be more.
     fn read(&mut self, buffer: &mut [u8]) -> (bool, bool) {
-        let Self { streams: [stdout, stderr, marks], lines, threads, read, .. } = self;
+        let now = monotonic();
+        let Self { streams: [stdout, stderr, marks], read_at, lines, threads, read, .. } = self;
         // Its marks belong to no phase: only those of the program do.
-        let mark = &mut |text: &str, _| match probed(text) {
+        let mark = &mut |Line { text, .. }: Line| match probed(&text) {
             Some(line) => threads.take(&line),
-            None => lines.unknown_mark(text),
+            None => lines.unknown_mark(&text),
         };
-        let mut more = marks.take(buffer, mark) == Taken::More;
+        let mut more = marks.take(buffer, *read_at, mark) == Taken::More;
         let mut reported = false;
-        for stream in [stdout, stderr] {
-            let line = &mut |text: &str, at| {
-                reported |= read.as_ref().is_some_and(|read| read.is_match(text));
-                lines.happened(Happened::Line(text), at, Nanos::ZERO);
-            };
-            more |= stream.take(buffer, line) == Taken::More;
+        for (number, stream) in [stdout, stderr].into_iter().enumerate() {
+            let line = &mut |line| reported |= noted(number, &line, read.as_ref(), lines);
+            more |= stream.take(buffer, *read_at, line) == Taken::More;
+        }
+        if !more {
+            *read_at = now;
         }
         (reported, more)
     }
@@ -380,13 +383,15 @@ impl Replica {
         self.unread |= if ended { self.rest(buffer) } else { self.read(buffer).0 };
     }
 
-    /// Reads what remains after its end.
+    /// Reads what remains after its end. A last line without an end is whole then, though a process that was left behind may have the
+    /// stream open.
     fn rest(&mut self, buffer: &mut [u8]) -> bool {
         let mut reported = false;
         for _ in 0..LAST_TURNS {
             let (said, more) = self.read(buffer);
             reported |= said;
             if !more {
+                reported |= cut_off(&mut self.streams, self.read.as_ref(), &mut self.lines);
                 break;
             }
         }
@@ -425,5 +430,49 @@ impl Replica {
             heap_aborts,
             output: [stdout.captured(), stderr.captured()],
         }))
+    }
+}
+
+/// Takes a line of a stream; whether it reported something.
+fn noted(stream: usize, line: &Line, read: Option<&Regex>, lines: &mut Tracker) -> bool {
+    lines.line(stream, line);
+    read.is_some_and(|read| read.is_match(&line.text))
+}
+
+/// Takes last lines without an end; whether one reported something.
+fn cut_off(streams: &mut [Stream; 3], read: Option<&Regex>, lines: &mut Tracker) -> bool {
+    let mut reported = false;
+    for (number, stream) in streams[..2].iter_mut().enumerate() {
+        stream.cut_off(&mut |line| reported |= noted(number, &line, read, lines));
+    }
+    reported
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn last_line_of_a_replica_is_whole_though_another_process_has_the_stream_open() {
+        let pattern = r"took (?<time>[\d.]+)";
+        let observe = ObserveSpec { read: Some(pattern.to_owned()), ..ObserveSpec::WHOLE };
+        let action = Action::Observe(observe);
+        let phase = PhaseSpec { name: "replica.1".into(), timed: true, action, background: None, limit: None };
+        let (mut lines, read) = (Tracker::new(&[phase]), Regex::new(pattern).unwrap());
+        lines.start(Nanos::ZERO);
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"took 3.5").unwrap();
+        let [stderr, marks] = [false, true].map(|lines| Stream::new(None, lines));
+        let mut streams = [Stream::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), true), stderr, marks];
+        // One read only: the pipe stays open.
+        rustix::io::ioctl_fionbio(streams[0].source().unwrap(), true).unwrap();
+        streams[0].take(&mut [0; 64], Nanos::ZERO, &mut |line| panic!("{line:?}"));
+        assert!(cut_off(&mut streams, Some(&read), &mut lines));
+        assert!(!cut_off(&mut streams, Some(&read), &mut lines), "once only");
+        let reported = lines.phases[0].reported();
+        assert_eq!(reported[&"time".parse().unwrap()].measured(), Some(&3.5e9));
+        drop(writer);
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use prony_boundaries::observation::probed;
 use prony_boundaries::probe_reports::Threads;
-use prony_boundaries::stream::{Stream, Taken};
+use prony_boundaries::stream::{Line, Stream, Taken};
 use prony_experiment::services::started_in_order;
 use prony_model::event::Observer;
 use prony_model::number::{count, quantity};
@@ -25,7 +25,7 @@ use prony_model::record::EffectiveProgram;
 use prony_model::service::{ReadySign, ServiceSpec, SetUp};
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
-use prony_model::units::Unit;
+use prony_model::units::{Nanos, Unit};
 use prony_os::attached::Attached;
 use prony_os::clock::monotonic;
 use prony_os::launch::{End, Process, Scratch, Started, Status, remove_tree};
@@ -211,7 +211,7 @@ impl<'a> Services<'a> {
         let mut effective = EffectiveProgram { data: copied, ..declared };
         effective.remarks.extend(remark);
         if made.is_none() {
-            place.prepare(means, &setting, &mut || context.interrupt.asked(), observer)?;
+            place.prepare(means, &setting, &service.limits, &mut || context.interrupt.asked(), observer)?;
         }
         if share.number == 1 {
             self.effective.push(effective);
@@ -603,15 +603,15 @@ fn until_one_ends<'i>(instances: &'i mut [Instance<'_>]) -> impl FnMut() -> bool
 fn read(streams: &mut [Stream; 3], threads: &mut Threads, line: &mut Option<Regex>, buffer: &mut [u8]) -> bool {
     let [stdout, stderr, marks] = streams;
     // Marks of services belong to no phase.
-    let mark = &mut |text: &str, _| probed(text).iter().for_each(|line| threads.take(line));
-    let mut more = marks.take(buffer, mark) == Taken::More;
+    let mark = &mut |line: Line| probed(&line.text).iter().for_each(|line| threads.take(line));
+    let mut more = marks.take(buffer, Nanos::ZERO, mark) == Taken::More;
     for stream in [stdout, stderr] {
-        let found = &mut |text: &str, _| {
-            if line.as_ref().is_some_and(|pattern| pattern.is_match(text)) {
+        let found = &mut |read: Line| {
+            if line.as_ref().is_some_and(|pattern| pattern.is_match(&read.text)) {
                 *line = None;
             }
         };
-        more |= stream.take(buffer, found) == Taken::More;
+        more |= stream.take(buffer, Nanos::ZERO, found) == Taken::More;
     }
     more
 }

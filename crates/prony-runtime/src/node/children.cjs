@@ -1,7 +1,11 @@
 'use strict';
 // Children for which the program made the environment itself are probed too: only the loading of the probe is added.
-const { ChildProcess } = require('child_process');
+const children = require('child_process');
+const Module = require('module');
 const { exited } = require('./channel.cjs');
+
+const { ChildProcess } = children;
+const SYNC = ['spawnSync', 'execSync', 'execFileSync'];
 
 /** The environment with the probe in NODE_OPTIONS, appended to its value. */
 function withProbe(pairs, option) {
@@ -9,6 +13,42 @@ function withProbe(pairs, option) {
   if (at < 0) return [...pairs, `NODE_OPTIONS=${option}`];
   if (pairs[at].includes(option)) return pairs;
   return pairs.map((pair, i) => (i === at ? `${pair} ${option}` : pair));
+}
+
+/** The options of a child or a worker thread: where they have an environment of their own, with the probe in it. */
+function ownEnvironment(options, option) {
+  if (options === null || typeof options !== 'object' || Array.isArray(options)) return options;
+  const { env } = options;
+  // `SHARE_ENV` is a symbol: the environment of this thread has the probe.
+  if (env === null || typeof env !== 'object') return options;
+  const [own] = withProbe(env.NODE_OPTIONS === undefined ? [] : [`NODE_OPTIONS=${env.NODE_OPTIONS}`], option);
+  return { ...options, env: { ...env, NODE_OPTIONS: own.slice('NODE_OPTIONS='.length) } };
+}
+
+/** Adds the probe to the environments that calls of these functions are given. */
+function installSync(option) {
+  for (const name of SYNC) {
+    const original = children[name];
+    const own = (self, args) => Reflect.apply(original, self, args.map((arg) => ownEnvironment(arg, option)));
+    children[name] = new Proxy(original, { apply: (_, self, args) => own(self, args) });
+  }
+}
+
+/** The same for workers, once the program requires their module: its loading takes longer than that of the probe. */
+function installWorkers(option) {
+  const { _load } = Module;
+  let done = false;
+  Module._load = function (request, ...rest) {
+    const loaded = Reflect.apply(_load, this, [request, ...rest]);
+    if (done || (request !== 'worker_threads' && request !== 'node:worker_threads')) return loaded;
+    done = true;
+    const { Worker } = loaded;
+    const proxy = new Proxy(Worker, {
+      construct: (target, [file, options], made) => Reflect.construct(target, [file, ownEnvironment(options, option)], made === proxy ? target : made),
+    });
+    loaded.Worker = proxy;
+    return loaded;
+  };
 }
 
 function install() {
@@ -20,6 +60,8 @@ function install() {
     if (options && Array.isArray(options.envPairs)) options.envPairs = withProbe(options.envPairs, option);
     return spawn.call(this, options, ...rest);
   };
+  installSync(option);
+  installWorkers(option);
   // A worker that is terminated sends nothing any more. The event exists from Node 16.2.
   process.on('worker', (worker) => {
     const { threadId } = worker;

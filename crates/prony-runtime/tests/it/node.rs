@@ -473,6 +473,33 @@ fn workers_and_children_are_probed_whatever_their_environment() {
 }
 
 #[test]
+fn children_that_are_waited_for_and_workers_are_probed_though_they_have_environments_of_their_own() {
+    let main = "
+        const { spawnSync, execSync, execFileSync } = require('child_process');
+        const { Worker, SHARE_ENV } = require('worker_threads');
+        require('./lib/lib').fixed(1);
+        if (process.argv[2] !== 'child') {
+            const { PATH } = process.env;
+            const node = JSON.stringify(process.execPath);
+            spawnSync(process.execPath, [__filename, 'child'], { env: { PATH } });
+            execFileSync(process.execPath, [__filename, 'child'], { env: { PATH, NODE_OPTIONS: '--no-deprecation' } });
+            execSync(`${node} ${JSON.stringify(__filename)} child`, { env: { PATH } });
+            spawnSync(process.execPath, [__filename, 'child']);
+            const argv = ['child'];
+            const worker = new Worker('./main.js', { argv, env: { PATH } });
+            new Worker('./main.js', { argv, env: SHARE_ENV }).on('exit', () => console.log('done', worker instanceof Worker));
+        }
+    ";
+    let Some(environment) = environment(&["lib.js#fixed"], main) else { return };
+    if environment.version.0 < 14 {
+        return; // It has no `SHARE_ENV` for workers, or no workers.
+    }
+    assert_eq!(environment.succeed(&["main.js"]), "done true");
+    assert_eq!(hellos(&environment.lines()).len(), 7);
+    assert_eq!(ends(&environment.events(), "lib.js#fixed").len(), 7);
+}
+
+#[test]
 fn user_node_options_stay_in_force() {
     let files = [
         ("own.js", "global.own = 1;"),

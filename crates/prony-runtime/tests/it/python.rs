@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::units::Nanos;
-use prony_runtime::{CallSpec, Occasion, ProbeEvent, Runtime, SuspensionCommand};
+use prony_runtime::{CallSpec, Occasion, ProbeEvent, ProbeLine, Runtime, SuspensionCommand};
 
 use crate::environment::{Environment, all_said_bye, call, ends, found, hellos, suspended_at};
 
@@ -337,6 +337,93 @@ if __name__ == '__main__':
         let last = lines.iter().rfind(|line| line.source == source).unwrap();
         assert_eq!(last.event, ProbeEvent::Bye {}, "{source:?}");
     }
+}
+
+#[test]
+fn forked_child_reports_nothing_of_a_call_of_its_parent() {
+    let module = "
+import os
+def forks():
+    child = os.fork()
+    if child == 0:
+        raise KeyError('in the child')
+    os.waitpid(child, 0)
+def own():
+    pass
+";
+    let main = "
+from pkg import module
+try:
+    module.forks()
+except KeyError:
+    module.own()
+";
+    let calls: Vec<_> = ["pkg.module:forks", "pkg.module:own"].map(call).into();
+    let files = [("pkg/__init__.py", ""), ("pkg/module.py", module), ("main.py", main)];
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
+    environment.succeed(&["main.py"]);
+    let events = environment.events();
+    assert_eq!(ends(&events, "pkg.module:forks"), [(0, true)], "the parent's only");
+    assert_eq!(ends(&events, "pkg.module:own"), [(0, true)], "the child's own");
+}
+
+#[test]
+fn child_that_only_executes_another_program_reports_nothing() {
+    let main = "
+import os, subprocess
+subprocess.run(['true'], preexec_fn=lambda: None, check=True)
+child = os.fork()
+if child == 0:
+    os.execvp('true', ['true'])
+os.waitpid(child, 0)
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+";
+    let Some(environment) = environment(&[], main) else { return };
+    environment.succeed(&["main.py"]);
+    let lines = environment.lines();
+    let who = hellos(&lines);
+    assert_eq!(who.len(), 2, "the program, and the child that goes on: {who:?}");
+    let of_child: Vec<&ProbeLine> = lines.iter().filter(|line| line.source != who[0]).collect();
+    let ProbeEvent::Hello(hello) = &of_child[0].event else { panic!("{of_child:?}") };
+    assert_eq!(hello.parent, who[0].pid);
+    assert!(matches!(of_child[1].event, ProbeEvent::Heap { .. }), "{of_child:?}");
+    assert!(of_child.windows(2).all(|pair| pair[0].at <= pair[1].at), "{of_child:?}");
+    assert!(all_said_bye(&lines));
+}
+
+#[test]
+fn callable_object_with_methods_of_its_own_stays_as_it_is() {
+    let main = "
+from pkg import cached
+cached.of(1); cached.of.cache_clear(); cached.plain(1)
+print(cached.plain.cost)
+";
+    let cached = "
+import functools
+@functools.lru_cache
+def of(x):
+    return x
+def plain(x):
+    return x
+plain.cost = 7
+";
+    let calls: Vec<_> = ["pkg.cached:of", "pkg.cached:plain"].map(call).into();
+    let files = [("pkg/__init__.py", ""), ("pkg/cached.py", cached), ("main.py", main)];
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "7");
+    let missed = |event: &ProbeEvent| match event {
+        ProbeEvent::NotFound { call, why, .. } => Some((call.clone(), why.clone())),
+        _ => None,
+    };
+    let missed: Vec<_> = environment.events().iter().filter_map(missed).collect();
+    assert!(missed.len() == 1 && missed[0].0 == "pkg.cached:of", "{missed:?}");
+    assert!(
+        missed[0].1.contains("is a callable object, not a function") && missed[0].1.contains("cache_clear"),
+        "{missed:?}"
+    );
+    assert_eq!(ends(&environment.events(), "pkg.cached:plain"), [(0, true)]);
 }
 
 #[test]

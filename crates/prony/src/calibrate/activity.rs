@@ -1,7 +1,7 @@
 //! Fixtures that do a known amount of work: a burst of CPU time after the response, and sync calls such as `fsync`.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use prony_model::metric::{Metric, MetricKey};
@@ -43,8 +43,10 @@ pub(super) fn burst_then_idle(bench: &Bench) -> Result<Ran, Error> {
     let scratch = Scratch::create(&bench.near)?;
     let store = Scratch::create(&bench.near)?;
     let setup = |source| Error::Setup { doing: "leave dirty pages", source };
-    let mut file = File::create(store.path().join("pages")).map_err(setup)?;
-    file.write_all(&vec![7; DIRTY.as_bytes() as usize]).map_err(setup)?;
+    let pages = store.path().join("pages");
+    fs::write(&pages, vec![7; DIRTY.as_bytes() as usize]).map_err(setup)?;
+    // What prony has open for writing is no part of a store.
+    let file = File::open(&pages).map_err(setup)?;
     let mut observed = bench.observe(1, &scratch)?;
     let begin = observed.snapshot();
     let directory = store.path().to_path_buf();

@@ -58,7 +58,7 @@ impl Bench {
     pub fn observe(&self, count: usize, scratch: &Scratch) -> Result<Observed, Error> {
         let groups: Vec<Group> = (0..count).map(|_| Group::create(&Limits::default())).collect::<Result<_, _>>()?;
         let counting = match &groups[..] {
-            [group] => group.directories().into_iter().find(|dir| counts_cpu(dir)).map(Path::to_path_buf),
+            [group] => group.counting(),
             _ => None,
         };
         let settings = Settings { group: counting, ..Settings::default() };
@@ -86,10 +86,6 @@ impl Bench {
         process.started(&[])?;
         Ok(Child { process, said: BufReader::new(ours) })
     }
-}
-
-fn counts_cpu(dir: &Path) -> bool {
-    dir.join("cpuacct.usage").exists() || dir.join("cpu.stat").exists()
 }
 
 fn spec(socket: UnixStream, dir: &Path, group: Group) -> io::Result<LaunchSpec> {

@@ -51,15 +51,16 @@ impl Bench {
     }
 
     pub(crate) fn prony(&self, args: &[&str]) -> Output {
-        Command::new(PRONY)
-            .args(args)
-            .current_dir(self.dir.path())
-            .env("NO_COLOR", "1")
-            .env("PRONY_CACHE", self.path("cache"))
-            .env("PRONY_RUNS", self.path("runs"))
-            .envs(self.shared.then_some(("PRONY_SHARED", "1")))
-            .output()
-            .unwrap()
+        self.command(args).output().unwrap()
+    }
+
+    /// The same, to which a test can give variables.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(PRONY);
+        command.args(args).current_dir(self.dir.path()).env("NO_COLOR", "1");
+        command.env("PRONY_CACHE", self.path("cache")).env("PRONY_RUNS", self.path("runs"));
+        command.envs(self.shared.then_some(("PRONY_SHARED", "1")));
+        command
     }
 
     /// Begins `prony exec`, which may hang where it should not.

@@ -238,6 +238,7 @@ pub(crate) fn program() -> Effective {
         data: Some(copied_data()),
         env: BTreeMap::from([("NODE_ENV".into(), "production".into())]),
         inherit: texts("LANG"),
+        inherited: BTreeMap::from([("LANG".to_owned(), "0badcafe".to_owned())]),
         runtime: Some(Runtime::Node),
         pty: true,
         listens: Some(true),

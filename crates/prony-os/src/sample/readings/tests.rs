@@ -110,6 +110,41 @@ fn process_sampled_only_between_snapshots_makes_the_peak_missing() {
     assert!(matches!(get(&readings, "rss.peak"), Reading::Missing(Why::NotSupported(_))));
 }
 
+/// With them (`glibc.malloc.hugetlb=2`) a program of the same size had next to no memory.
+#[test]
+fn memory_is_missing_where_a_process_had_huge_pages() {
+    let with = |huge: u64, of: u64| {
+        let mut all = snapshot(of, of, vec![process(7, "worker", of, 10)]);
+        all.totals.get_mut("worker").unwrap().huge = huge;
+        all
+    };
+    let readings = |before: u64, huge: u64| phase_readings(&with(before, 100), &with(huge, 900), &[], "");
+    for key in ["anon.end", "rss.max", "shared.mean", "file.end", "pss.end", "rss.peak"] {
+        assert!(matches!(get(&readings(2, 2), key), Reading::Measured(_)), "{key}: none in the phase");
+        let why = get(&readings(2, 3), key).clone();
+        assert!(
+            matches!(&why, Reading::Missing(Why::NotSupported(why)) if why.contains("hugetlbfs")),
+            "{key}: {why:?}"
+        );
+    }
+    assert!(matches!(get(&readings(2, 3), "vsz.end"), Reading::Measured(_)));
+    assert_eq!(huge_pages(&with(0, 1), &with(1, 2), |role| role == "other"), None);
+}
+
+/// `sh -c 'work; exec other'`: the peak was that of `other`.
+#[test]
+fn peak_is_missing_where_samples_before_execve_exceed_it() {
+    let (begin, end) = (snapshot(100, 0, vec![]), snapshot(900, 0, vec![process(7, "worker", 900, 10)]));
+    let slack = PEAK_SLACK.as_bytes();
+    // Files take 1,000 bytes, and the kernel's peak is 9,000.
+    let peak = |at: u64, anon: u64| {
+        get(&phase_readings(&begin, &end, &[series(7, "worker", &[(at, anon)])], ""), "rss.peak").clone()
+    };
+    assert_eq!(peak(500, 8_000 + slack), Reading::Measured(9_000.0), "the kernel counts no closer");
+    assert!(matches!(peak(500, 8_001 + slack), Reading::Missing(Why::NotSupported(why)) if why.contains("executed")));
+    assert_eq!(peak(50, 8_001 + slack), Reading::Measured(9_000.0), "before the phase");
+}
+
 #[test]
 fn a_peak_that_was_not_reset_belongs_to_earlier_phases() {
     let mut begin = snapshot(100, 0, vec![process(1, "worker", 100, 1)]);

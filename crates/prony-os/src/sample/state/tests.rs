@@ -82,3 +82,14 @@ fn counters_of_a_child_are_in_its_parent_or_on_their_own() {
     drop(input);
     shell.wait().unwrap();
 }
+
+/// Its CPU time was missing, so that no watch noticed its work.
+#[test]
+fn role_whose_group_cannot_be_read_has_the_cpu_time_of_its_processes() {
+    let mut state = State::new(vec![Root::subject(std::process::id(), "db")], Settings::default());
+    state.count_group("db".to_owned(), PathBuf::from("/no such group"));
+    let counters = state.glance();
+    for role in ["db", ""] {
+        assert!(counters[role].on_cpu.measured().is_some_and(|time| *time > Nanos::ZERO), "{role}: {counters:?}");
+    }
+}

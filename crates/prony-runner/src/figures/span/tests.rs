@@ -186,6 +186,9 @@ fn a_peak_of_another_process_is_not_the_last_phases() {
     let last = between(&one, 1, 2, &child);
     assert!(why(&last, &["rss.peak"]).contains("even before the phase"), "the child's was before");
     assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as a snapshot read it");
+    let mut before_execve = series(7, 50);
+    before_execve.samples[0].anon = Bytes::from_mib(30);
+    assert!(why(&between(&one, 0, 1, &[before_execve]), &["rss.peak"]).contains("executed another program"));
     let mut unseen = watched(snapshots(), vec![]);
     unseen.snapshots[2].totals.get_mut("").unwrap().child_faults = 40;
     let last = between(&unseen, 1, 2, &[series(7, 200)]);

@@ -112,3 +112,18 @@ fn full_heap_of_a_runtime_has_its_sizes_as_evidence() {
     assert!(shown.contains("the heap of the child process 8 when it was full, 600"), "{shown}");
     assert!(shown.contains("used 1.00 kB, total 2.00 kB"), "{shown}");
 }
+
+#[test]
+fn program_that_crashes_after_it_was_asked_to_end_has_crashed() {
+    let outcome = |status| {
+        let mut one = exited(0);
+        (one.ended.status, one.stopped) = (status, Some(Stopped::Asked));
+        judged(&mut one, None, &[]).outcome
+    };
+    for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
+        assert_eq!(outcome(Status::Signalled(signal.as_raw())), Outcome::Ok, "{signal:?}");
+    }
+    assert_eq!(outcome(Status::Exited(3)), Outcome::Ok);
+    let fault = Signal::SEGV.as_raw();
+    assert_eq!(outcome(Status::Signalled(fault)), Outcome::Crashed { signal: fault });
+}

@@ -8,10 +8,8 @@ use prony_model::record::EffectiveProgram;
 use prony_model::service::{Observed, ServiceSpec};
 use prony_os::attached::Attached;
 use prony_os::launch::{LaunchSpec, Started};
-use prony_os::limits::Group;
+use prony_os::limits::{Group, counts_cpu};
 use prony_os::sample::{Root, Supervisor};
-
-use crate::reused::{counting, counts_cpu};
 
 /// How often it is looked for.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -71,7 +69,7 @@ pub(super) fn root(
 ) -> (Root, Option<PathBuf>) {
     let (pid, group, supervisor, counts) = match attached {
         Some(Attached { pid, group }) => (*pid, group.clone(), None, group.clone().filter(|dir| counts_cpu(dir))),
-        None => (started.pid, group.directories().first().map(|dir| dir.to_path_buf()), supervisor, counting(group)),
+        None => (started.pid, group.directories().first().map(|dir| dir.to_path_buf()), supervisor, group.counting()),
     };
     (Root { group, supervisor, own: attached.is_none(), ..Root::subject(pid, role) }, counts)
 }

@@ -16,7 +16,6 @@ use prony_os::sample::{Root, Sampler, Tracepoints};
 use prony_place::launch_setting::why_not_executed;
 
 use crate::error::Error;
-use crate::reused::counting;
 use crate::watched::report::{COMMAND, Commanded, Fault};
 
 /// Such a command, launched.
@@ -69,7 +68,7 @@ impl Command {
         if let Some(pid) = process.suspended() {
             sampler.count_syncs(COMMAND, tracepoints.follow(pid));
         }
-        counting(&group).into_iter().for_each(|directory| sampler.count_group(COMMAND, directory));
+        group.counting().into_iter().for_each(|directory| sampler.count_group(COMMAND, directory));
         Ok(Self { process, group, started: Started::default(), sampled: None, recorded })
     }
 

@@ -3,7 +3,7 @@
 from _thread import RLock
 from math import frexp
 
-from .channel import line, now, quoted, spend
+from .channel import line, now, pid, quoted, spend
 from .heap import boundary, due
 from .suspend import suspend, suspended
 from .spec import SPEC
@@ -51,7 +51,7 @@ class Call:
         self.classes = {}
 
     def begin(self):
-        """A call begins: its number and instant."""
+        """A call begins: its number, its instant and its process."""
         with self.lock:
             self.n += 1
             self.open += 1
@@ -64,16 +64,18 @@ class Call:
         if single:
             line("begin", at, f',"call":{self.id},"n":{n},"open":{is_open - 1}')
             due(at)
-        return n, clock()
+        return n, clock(), pid()
 
     def end(self, begun, ok, result=None):
         """A call ends."""
-        n, began = begun
+        n, began, process = begun
+        if process != pid():
+            return  # a forked child goes on with a call of its parent, which reports the end itself
         ended = clock()
         if result is not None and not self.deferred:
             self._defer(type(result))
         with self.lock:
-            self.open = max(self.open - 1, 0)  # that of a call which a forked child goes on with is 0
+            self.open -= 1
             is_open, reported_open = self.open, self.reported_open
             single = n <= SPEC["detail"]
             if single:

@@ -23,6 +23,9 @@ class _State:
     """Lines that this process has sent, and their cost."""
 
     pid = os.getpid()
+    parent = os.getppid()
+    began = now()
+    greets = False  # a forked child says `hello` before its first line
     spent = 0  # nanoseconds inside the probe
     blocks = 0  # blocks of memory that it took
     sent = 0
@@ -53,6 +56,9 @@ def _send(data):
 
 def line(kind, at, rest):
     """Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody reads."""
+    if _State.greets:
+        _State.greets = False
+        hello()
     data = f'{{"probe":"{kind}","at":{at},"pid":{_State.pid},"thread":0{rest}}}\n'.encode()
     try:
         if len(data) > _LINE_MAX:
@@ -86,7 +92,9 @@ def hello():
     version = "%d.%d.%d" % sys.version_info[:3]
     argv = getattr(sys, "orig_argv", None) or getattr(sys, "argv", None) or [""]
     script = quoted(" ".join(argv[1:3])[-512:])
-    line("hello", now(), f',"parent":{os.getppid()},"runtime":"python","version":"{version}","script":{script},"unsupported":[]')
+    at = now()
+    _State.spent -= at - _State.began  # `line` counts the time since the instant that the line has
+    line("hello", _State.began, f',"parent":{_State.parent},"runtime":"python","version":"{version}","script":{script},"unsupported":[]')
 
 
 def spend(nanoseconds):
@@ -112,7 +120,7 @@ def bye():
 
 
 def forked():
-    """A child begins its own counts."""
-    _State.pid = os.getpid()
+    """A child begins its own counts. It says so before its first line: one that only executes another program has none."""
+    _State.pid, _State.parent, _State.began = os.getpid(), os.getppid(), now()
     _State.spent = _State.sent = _State.lost = 0
-    hello()
+    _State.greets = True

@@ -99,10 +99,9 @@ def report():
 
 
 def forked():
-    """A child begins its own counts."""
-    _State.count = _State.full = _State.time = _State.group = 0
+    """A child begins its own counts. Its heap is read at the next occasion: one that only executes another program has none."""
+    _State.count = _State.full = _State.time = _State.group = _State.due = 0
     _State.points = []
-    heap_line("start")
 
 
 def install():

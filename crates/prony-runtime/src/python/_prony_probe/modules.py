@@ -41,6 +41,13 @@ def _instead(function, target):
     return _watched_now[-1][0]
 
 
+def _lost(value):
+    """A public attribute of the type of a callable that functions do not have, such as `cache_clear`; None where there is none.
+    Functions that Cython compiled have those of Python 2, which begin with `func_`."""
+    own = set(dir(type(value))) - set(dir(type(_lost)))
+    return min((name for name in own if not name.startswith(("_", "func_"))), default=None)
+
+
 def _watched(owner, name, target):
     """The new value of `owner.name`; the kind of a method stays the same."""
     is_class = isinstance(owner, type)
@@ -52,6 +59,9 @@ def _watched(owner, name, target):
         raise TypeError(f"`{name}` is a class; name one of its methods")
     if not callable(value):
         raise TypeError(f"`{name}` is not a function")
+    lost = _lost(value)
+    if lost:
+        raise TypeError(f"`{name}` is a callable object, not a function: a timed function in its place would have no `{lost}`")
     return _instead(value, target)
 
 
