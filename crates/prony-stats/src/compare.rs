@@ -258,7 +258,7 @@ impl Evidence {
             .or_else(|| contradiction.map(|why| Verdict::CantTell { more_blocks: Reading::Missing(why) }))
             .or_else(|| {
                 let verdict = self.verdict(contrast, interval, differs, family.margin)?;
-                self.by_finished(verdict, [variant, baseline], family.alpha / p_adjusted)
+                Some(self.by_finished(verdict, [variant, baseline], family.alpha / p_adjusted))
             })
             .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family, open) });
         let (ratio, interval) = contrast.figures(&self.test, interval);
@@ -368,15 +368,18 @@ impl Evidence {
     /// If a difference rests on trials that did not finish, what differs is how often trials finish, not the metric; nothing is
     /// claimed where that does not differ in the same direction. The blocks in which all finished are judged at the level at
     /// which the whole differs: its p-value may be larger by the factor `room`.
-    fn by_finished(&self, verdict: Verdict, [variant, baseline]: [Counts; 2], room: f64) -> Option<Verdict> {
-        let Some((p, side)) = self.of_finished.filter(|_| verdict.is_difference()) else { return Some(verdict) };
+    fn by_finished(&self, verdict: Verdict, [variant, baseline]: [Counts; 2], room: f64) -> Verdict {
+        let Some((p, side)) = self.of_finished.filter(|_| verdict.is_difference()) else { return verdict };
         if side == self.side && p <= self.sequential_p * room {
-            return Some(verdict);
+            return verdict;
         }
         match variant.share().total_cmp(&baseline.share()) {
-            Ordering::Less if self.side > 0.0 => Some(Verdict::FinishesLessOften),
-            Ordering::Greater if self.side < 0.0 => Some(Verdict::FinishesMoreOften),
-            _ => None,
+            Ordering::Less if self.side > 0.0 => Verdict::FinishesLessOften,
+            Ordering::Greater if self.side < 0.0 => Verdict::FinishesMoreOften,
+            _ => {
+                let why = "the difference rests on blocks in which a trial did not finish, and it is not shown how often which one does";
+                Verdict::CantTell { more_blocks: Reading::failed(why) }
+            }
         }
     }
 
@@ -434,8 +437,8 @@ impl Evidence {
         let (above, below) = self.test.counts(equal);
         if self.at > 0 && self.interval == (equal, equal) && above + below > 0 {
             notes.push(format!(
-                "values repeat: of {} the variant lies above its baseline in {above} and below in {below}, and in the others they are \
-                 equal, so that the median ratio says nothing of these",
+                "most values are equal: of {} the variant lies above its baseline in {above} and below it in {below}, of which the \
+                 median ratio and its interval show nothing",
                 count(self.at, "block")
             ));
         }

@@ -146,10 +146,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::program::tests::record;
+    use super::super::tests::heap_abort;
     use super::*;
     use prony_model::outcome::Outcome;
-    use prony_model::reading::{Reading, Why};
-    use prony_model::record::probe::{HeapAbort, SuspensionReport};
+    use prony_model::reading::Reading;
+    use prony_model::record::probe::SuspensionReport;
     use prony_model::record::{Conditions, EffectiveProgram, MetricKeyText};
 
     /// A trial that ended well, with what its probes reported.
@@ -191,17 +192,6 @@ mod tests {
 
     #[test]
     fn what_went_wrong_with_a_probe_is_found() {
-        let missing = || Reading::Missing(Why::NotApplicable);
-        let abort = HeapAbort {
-            pid: 1,
-            thread: 0,
-            at: Nanos::ZERO,
-            what: "heap out of memory".into(),
-            used: missing(),
-            total: missing(),
-            limit: missing(),
-            external: missing(),
-        };
         let found = check(&TrialRecord {
             phases: Vec::new(),
             ..probed(ProbeReport {
@@ -210,7 +200,7 @@ mod tests {
                     suspension("b"),
                     SuspensionReport { went_on: Some(Because::Unanswered), ..suspension("b") },
                 ],
-                heap_aborts: vec![abort],
+                heap_aborts: vec![heap_abort()],
                 suspended_inside: BTreeMap::from([("whole".to_owned(), "load".to_owned())]),
                 ..ProbeReport::default()
             })

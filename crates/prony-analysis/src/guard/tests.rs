@@ -26,6 +26,7 @@ use prony_model::outcome::{Ending, Outcome};
 use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::host::Mount;
+use prony_model::record::probe::HeapAbort;
 use prony_model::record::{
     Answer, Change, Completion, Conditions, Effective, EffectiveStore, Machine, MemoryEvidence, MetricKeyText,
     PhaseRecord, ProcessSample, ProcessSeries, ReferenceTimes, TrialRecord,
@@ -36,6 +37,21 @@ use prony_model::spec::{
 };
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Fraction, Nanos};
+
+/// A process that ended at its heap limit.
+pub(super) fn heap_abort() -> HeapAbort {
+    let missing = || Reading::Missing(Why::NotApplicable);
+    HeapAbort {
+        pid: 1,
+        thread: 0,
+        at: Nanos::ZERO,
+        what: "heap out of memory".into(),
+        used: missing(),
+        total: missing(),
+        limit: missing(),
+        external: missing(),
+    }
+}
 
 /// An engine that can do everything, under three names.
 pub(super) struct Engines;

@@ -200,15 +200,18 @@ fn maximum_of_samples_is_compared_with_what_the_kernel_saw() {
 /// CPU time between two marks, of which the kernel's clock shows multiples of 2 ms only: 400 and 402 ms.
 #[test]
 fn values_of_a_coarse_clock_show_no_difference_only_beyond_its_step() {
-    let block = |n: usize, step: f64| {
+    let block = |n: usize, (once, else_): (f64, f64), step: f64| {
         let [ours, first, second] =
-            [n % 5, n % 10, (n + 3) % 10].map(|n| Observation::Value(if n == 0 { 402.0 } else { 400.0 }));
+            [n % 5, n % 10, (n + 3) % 10].map(|n| Observation::Value(if n == 0 { once } else { else_ }));
         let [ours, first, second] = [ours, first, second].map(|one| one.within((step, step)));
         Block::pair(ours, &[first, second])
     };
-    let verdict = |step: f64| one_comparison((0..30).map(|n| block(n, step)).collect()).verdict;
-    assert_eq!(verdict(0.0), Verdict::NoDifference, "as if the clock were fine");
-    assert!(matches!(verdict(20.0), Verdict::CantTell { .. }));
+    let verdict = |values, step: f64| one_comparison((0..30).map(|n| block(n, values, step)).collect()).verdict;
+    assert_eq!(verdict((402.0, 400.0), 0.0), Verdict::NoDifference, "as if the clock were fine");
+    // Values of 4 and 8 ms, most of which are equal, show no difference whatever the clock.
+    for (values, step) in [((402.0, 400.0), 20.0), ((8.0, 4.0), 4.0), ((8.0, 4.0), 0.0)] {
+        assert!(matches!(verdict(values, step), Verdict::CantTell { .. }), "{values:?}, {step}");
+    }
 }
 
 #[test]

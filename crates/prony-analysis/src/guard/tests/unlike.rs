@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use prony_model::random::Stream;
 use prony_model::record::effective::{EffectiveServices, Replica, ReplicaEnd, Replicas};
-use prony_model::record::probe::HeapAbort;
 use prony_model::record::{Effective, EffectiveProgram, MetricKeyText, ProbeReport, Status};
 
 use super::super::unlike;
@@ -54,18 +53,7 @@ fn programs_that_leave_processes_behind_are_not_compared() {
 #[test]
 fn programs_that_go_on_without_aborted_processes_are_not_compared() {
     let aborted = |how_many: usize| {
-        let missing = || Reading::Missing(Why::NotApplicable);
-        let abort = HeapAbort {
-            pid: 1,
-            thread: 1,
-            at: Nanos::ZERO,
-            what: "heap out of memory".into(),
-            used: missing(),
-            total: missing(),
-            limit: missing(),
-            external: missing(),
-        };
-        let probe = ProbeReport { heap_aborts: vec![abort; how_many], ..Default::default() };
+        let probe = ProbeReport { heap_aborts: vec![heap_abort(); how_many], ..Default::default() };
         let mut trial = ran(EffectiveProgram::default());
         trial.conditions.probe = Some(probe);
         trial

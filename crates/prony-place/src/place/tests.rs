@@ -1,0 +1,60 @@
+//! Tests of how places are prepared and which of them a trial uses.
+
+use prony_model::event::Log;
+use prony_model::units::Bytes;
+use prony_os::cache::resident;
+use prony_os::launch::Launcher;
+use prony_os::mount;
+
+use super::*;
+use crate::tests::program;
+
+/// A baseline has as many copies as trials in a block, each used once there; all others have one.
+#[test]
+fn copies_are_used_equally_often() {
+    let places = Places::default();
+    let program = program("[program.p]\ncommand = \"true\"\ndirectory = \".\"\n");
+    let mut used: BTreeMap<Key, u32> = BTreeMap::new();
+    for block in 0..4_u32 {
+        // Sub-blocks and labels are in another order in each block, and the variant is in another sub-block.
+        let sub_blocks = [block % 2, 1 - block % 2];
+        for sub_block in sub_blocks {
+            let trial = |variant, label| PlannedTrial { block, sub_block, position: 0, variant, label, seed: 1 };
+            let mut trials = vec![trial(0, Label::A), trial(0, Label::A2)];
+            trials.rotate_left((block / 2) as usize % 2);
+            trials.extend((sub_block == block / 2).then(|| trial(1, Label::A)));
+            for trial in trials {
+                *used.entry(places.key(&trial, &program)).or_default() += 1;
+                assert_eq!(places.key(&trial, &program), places.key(&trial, &program), "of one trial");
+            }
+        }
+    }
+    let of =
+        |variant| used.iter().filter(|(key, _)| key.variant == variant).map(|(_, times)| *times).collect::<Vec<_>>();
+    assert_eq!((of(0), of(1)), (vec![4; 4], vec![4]));
+}
+
+/// Reads of what prony, `prepare` or an earlier trial had read or written were free: the limit did not count those pages.
+#[test]
+fn memory_limit_finds_no_page_of_the_program_in_memory() {
+    let top = tempfile::tempdir().unwrap();
+    let (scratch, input) = (top.path().join("scratch"), top.path().join("input"));
+    std::fs::create_dir_all(own_copy(&scratch)).unwrap();
+    for file in [&input, &own_copy(&scratch).join("data")] {
+        std::fs::write(file, vec![7; 200_000]).unwrap();
+    }
+    let mut program = program("[program.p]\ncommand = \"cat\"\n");
+    program.input = InputSpec::File(input.display().to_string());
+    let setting = Setting::new(&program, &scratch, own_copy(&scratch));
+    let (launcher, interrupt) = (Launcher::this_program(["supervise"]), Interrupt::default());
+    let means = Means { launcher: &launcher, near: top.path(), interrupt: &interrupt };
+    let cached = |memory| {
+        let limits = Limits { memory, ..Limits::default() };
+        Place::default().prepare(means, &setting, &limits, &mut || false, &mut Log::default()).unwrap();
+        [&input, &own_copy(&scratch)].map(|path| resident(path).measured().unwrap().cached)
+    };
+    assert!(cached(None).iter().all(|pages| *pages > 0));
+    if !mount::of(top.path()).measured().unwrap().is_in_memory() {
+        assert_eq!(cached(Some(Bytes::from_mib(64))), [0, 0]);
+    }
+}
