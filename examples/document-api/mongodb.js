@@ -1,5 +1,5 @@
 // Documents in a collection of MongoDB. Transactions need MongoDB 4.0 or newer and a replica set; with `transactions: false` the same
-// commands run without one: each of them is atomic, all of them are not, and nothing conflicts.
+// commands run without one: each of them is atomic, all of them are not, and only two requests that create one document conflict.
 "use strict";
 
 const { MongoClient } = require("mongodb");
@@ -11,7 +11,7 @@ const WITH_TRANSACTIONS = 7;
 const DUPLICATE_KEY = 11000;
 
 exports.open = async ({ url, pool, sent, transactions }) => {
-  // Without retries of the driver's own, which nobody would count.
+  // Reads and writes are not retried by the driver, which nobody would count; a commit may be, once, after an error of the network.
   const client = await new MongoClient(url, { maxPoolSize: pool, retryWrites: false, retryReads: false }).connect();
   const documents = client.db().collection("documents");
   const server = await client.db("admin").command({ isMaster: 1 });

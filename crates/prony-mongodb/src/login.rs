@@ -25,7 +25,6 @@ const ROUNDS: std::ops::RangeInclusive<u32> = 4_096..=10_000_000;
 pub type Fault = &'static str;
 
 /// A login, of which one side's message follows on the other's.
-#[derive(Debug)]
 pub struct Login {
     mechanism: &'static Mechanism,
     password: String,
@@ -40,7 +39,6 @@ pub struct Login {
 }
 
 /// What the server says next.
-#[derive(Debug)]
 enum Expected {
     /// The salt and the rounds.
     Challenge,
@@ -50,7 +48,6 @@ enum Expected {
     End,
 }
 
-#[derive(Debug)]
 struct Mechanism {
     name: &'static str,
     length: usize,

@@ -56,6 +56,8 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// The minimum detectable effect: the smallest effect that is found with probability 0.8, as a share.
     pub smallest_effect: Reading<f64>,
+    /// Whether the interval says something of every block: not where most are equal, so that it is a point, and others are not.
+    pub covers_all: bool,
     /// The A/A check: the baseline's second label compared with its first, at 95 % and uncorrected.
     pub aa: Reading<Estimate>,
     /// Trials of the variant.
@@ -148,6 +150,8 @@ struct Evidence {
     interval: (f64, f64),
     /// At the last interim analysis only.
     half_width: Option<f64>,
+    /// Whether its interval is no point beside blocks that lie elsewhere.
+    covers_all: bool,
     sequential_p: f64,
     /// The side of the interim analysis that rejected most strongly: below 0 is better.
     side: f64,
@@ -188,6 +192,7 @@ impl Evidence {
             spent: first,
             closing: false,
             half_width: None,
+            covers_all: true,
             sequential_p: 1.0,
             side: 0.0,
             decided_at: 0,
@@ -234,10 +239,11 @@ impl Evidence {
             self.sequential_p = p;
             (self.side, self.decided_at) = (test.side(equal), test.blocks());
         }
-        let half_width = |estimate: f64| match (now.1 - estimate).max(estimate - now.0) {
+        self.covers_all = now.0 < now.1 || test.range() == 0.0;
+        let half_width = |estimate: f64| match self.covers_all {
+            true => (now.1 - estimate).max(estimate - now.0),
             // Most values are equal, and the others may lie anywhere.
-            0.0 => test.range(),
-            half_width => half_width,
+            false => test.range(),
         };
         self.half_width = test.estimate().map(half_width).filter(|w| w.is_finite());
         (self.at, self.spent, self.test) = (test.blocks(), spent, test);
@@ -258,7 +264,7 @@ impl Evidence {
             .or_else(|| contradiction.map(|why| Verdict::CantTell { more_blocks: Reading::Missing(why) }))
             .or_else(|| {
                 let verdict = self.verdict(contrast, interval, differs, family.margin)?;
-                Some(self.by_finished(verdict, [variant, baseline], family.alpha / p_adjusted))
+                Some(self.by_finished(verdict, [variant, baseline], (family.alpha, p_adjusted)))
             })
             .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family, open) });
         let (ratio, interval) = contrast.figures(&self.test, interval);
@@ -272,6 +278,7 @@ impl Evidence {
             p_adjusted: unless(&uncounted, p(p_adjusted)),
             verdict,
             smallest_effect: unless(&uncounted, self.smallest_effect(contrast)),
+            covers_all: self.covers_all,
             aa: against_itself(contrast),
             variant,
             baseline,
@@ -367,10 +374,16 @@ impl Evidence {
 
     /// If a difference rests on trials that did not finish, what differs is how often trials finish, not the metric; nothing is
     /// claimed where that does not differ in the same direction. The blocks in which all finished are judged at the level at
-    /// which the whole differs: its p-value may be larger by the factor `room`.
-    fn by_finished(&self, verdict: Verdict, [variant, baseline]: [Counts; 2], room: f64) -> Verdict {
+    /// which the whole differs: their p-value, corrected by as much, may be `alpha` too.
+    fn by_finished(
+        &self,
+        verdict: Verdict,
+        [variant, baseline]: [Counts; 2],
+        (alpha, adjusted): (f64, f64),
+    ) -> Verdict {
         let Some((p, side)) = self.of_finished.filter(|_| verdict.is_difference()) else { return verdict };
-        if side == self.side && p <= self.sequential_p * room {
+        // Not divided: of blocks that are all equal both are 0.
+        if side == self.side && p * adjusted <= self.sequential_p * alpha {
             return verdict;
         }
         match variant.share().total_cmp(&baseline.share()) {
@@ -433,9 +446,8 @@ impl Evidence {
                 counted - self.at as usize
             ));
         }
-        let equal = contrast.equal(&self.test);
-        let (above, below) = self.test.counts(equal);
-        if self.at > 0 && self.interval == (equal, equal) && above + below > 0 {
+        let (above, below) = self.test.counts(contrast.equal(&self.test));
+        if !self.covers_all && above + below > 0 {
             notes.push(format!(
                 "most values are equal: of {} the variant lies above its baseline in {above} and below it in {below}, of which the \
                  median ratio and its interval show nothing",

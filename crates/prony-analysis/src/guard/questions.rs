@@ -160,12 +160,31 @@ pub(super) fn stored_by_speed<'s>(spec: &'s TrialSpec, phase: &PhaseSpec) -> imp
             if changes_amount && action.is_bounded_by_time() {
                 found.push(earlier);
             }
-            if matches!(action, Action::Put(_)) && is_of_all(action) {
+            if has_all_after(loaded.contains(&ops.collection), action) {
                 loaded.insert(&ops.collection);
+            } else {
+                loaded.remove(&ops.collection);
             }
         }
     }
     found.into_iter()
+}
+
+/// Whether a collection has every record after an action on it, where it had them before or not.
+fn has_all_after(before: bool, action: &Action) -> bool {
+    match action {
+        Action::Put(_) => before || is_of_all(action),
+        Action::Delete(_) => false,
+        Action::Mix(mix) => before && mix.weights.delete == 0.0,
+        _ => before,
+    }
+}
+
+/// Whether a collection has every record when a phase begins.
+pub(super) fn has_all(spec: &TrialSpec, phase: &str, collection: &Option<String>) -> bool {
+    let before = spec.phases.iter().take_while(|earlier| earlier.name != phase).flat_map(PhaseSpec::actions);
+    let on_it = before.filter(|action| action.ops().is_some_and(|ops| ops.collection == *collection));
+    on_it.fold(false, has_all_after)
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {

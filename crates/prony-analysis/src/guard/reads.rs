@@ -6,7 +6,7 @@ use prony_model::http::{HttpSpec, kind_of};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Completion, PhaseRecord};
-use prony_model::spec::{Action, Amount, PhaseSpec};
+use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::{Nanos, Unit};
 
 /// Work per operation may differ by this share before it is reported.
@@ -52,9 +52,7 @@ fn unequal_replacements(
 ) -> Option<String> {
     let instance = name.instance.as_deref();
     let Action::Put(puts) = a.action_of(instance) else { return None };
-    let fills = |earlier: &PhaseSpec| matches!(&earlier.action, Action::Put(ops) if ops.collection == puts.collection && ops.amount == Amount::Records);
-    let all_replace =
-        |all: &VariantTrials<'_>| all.spec.phases.iter().take_while(|earlier| earlier.name != name.phase).any(fills);
+    let all_replace = |all: &VariantTrials<'_>| questions::has_all(all.spec, &name.phase, &puts.collection);
     let by_time = [a, b].iter().any(|phase| phase.action_of(instance).is_bounded_by_time());
     if !by_time || !is_timed(name) || all_replace(baseline) && all_replace(variant) {
         return None;

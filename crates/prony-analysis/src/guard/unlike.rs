@@ -111,10 +111,11 @@ fn repeated(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &s
     })
 }
 
-/// Processes or threads of one variant ended at their heap limit, and its program went on without what they had to do.
+/// Processes or threads of one variant ended at their heap limit, and its program went on without what they had to do. A program
+/// that ended with them is out of memory, which is an outcome.
 fn heap_aborts(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
     let aborts = |trial: &TrialRecord| trial.conditions.probe.as_ref().is_some_and(|p| !p.heap_aborts.is_empty());
-    let aborted = |trial: &TrialRecord| f64::from(aborts(trial));
+    let aborted = |trial: &TrialRecord| f64::from(trial.ending.outcome.is_ok() && aborts(trial));
     let [ours, theirs] = [baseline, variant].map(|all| mean(all, aborted));
     ((ours - theirs).abs() > ENDED).then(|| {
         format!(

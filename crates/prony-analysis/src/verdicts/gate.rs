@@ -308,8 +308,8 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
     };
     let (low, high, limit) = (interval.low, interval.high.unwrap_or(f64::INFINITY), gate.limit());
     let (fails, passes) = if gate.is_of_less() { (high < limit, low >= limit) } else { (low > limit, high <= limit) };
-    // Of values that repeat, an interval of no width leaves out those that differ.
-    let covers = low < high || line.comparison.smallest_effect.measured().is_some_and(|effect| *effect <= gate.share);
+    let reach = &line.comparison.smallest_effect;
+    let covers = line.comparison.covers_all || reach.measured().is_some_and(|effect| *effect <= gate.share);
     match (fails, passes && covers) {
         (true, _) => Answer::Fails,
         (_, true) => Answer::Passes,

@@ -79,11 +79,17 @@ impl Sampler for Every {
     }
 }
 
+/// How many places are drawn ahead, after each chunk anew; a chunk with more of them uses them again.
+const DRAWN: usize = 1024;
+
 /// One operation in so many; the clock is read before and after it. Which one of them is drawn: at a fixed distance each could
 /// be the first of a shared transaction.
 pub(super) struct OneIn {
     every: u64,
     places: Stream,
+    /// Drawn outside of what is timed; the next one to use.
+    drawn: [u64; DRAWN],
+    next: usize,
     /// Operations that are left of so many, and how many are left after the one to time.
     left: u64,
     after: u64,
@@ -96,7 +102,14 @@ impl OneIn {
     /// `buffers` where operations succeed only with their transaction.
     pub(super) fn new(every: u64, places: Stream, buffers: bool) -> Self {
         let timestamps = Timestamps::new(LatencyKind::Service, buffers);
-        Self { every, places, left: 0, after: 0, started: None, timestamps, ends: room_for_ends() }
+        let (drawn, ends) = ([0; DRAWN], room_for_ends());
+        let mut all = Self { every, places, drawn, next: 0, left: 0, after: 0, started: None, timestamps, ends };
+        all.draw();
+        all
+    }
+
+    fn draw(&mut self) {
+        self.drawn.fill_with(|| self.places.below(self.every));
     }
 }
 
@@ -105,7 +118,8 @@ impl Timing for OneIn {
     fn before(&mut self, _index: usize) {
         if self.left == 0 {
             self.left = self.every;
-            self.after = self.places.below(self.every);
+            self.after = self.drawn[self.next % DRAWN];
+            self.next += 1;
         }
         self.left -= 1;
         if self.left == self.after {
@@ -135,6 +149,7 @@ impl Sampler for OneIn {
     fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
         self.timestamps.collect(chunk, &self.ends, samples);
         self.ends.clear();
+        self.draw();
     }
 
     fn finish(&mut self, samples: &mut Samples) {

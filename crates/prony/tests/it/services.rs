@@ -14,16 +14,15 @@ const SERVER: &str = r#"
 const http = require("http"), fs = require("fs");
 const [port, data, log, name, ...others] = process.argv.slice(2);
 let burn = (ms) => { const until = Date.now() + ms; while (Date.now() < until); };
+// Before it listens: then connections are accepted, while what else it does may be late.
+if (log) fs.appendFileSync(log, [name, process.pid, fs.readdirSync(data).length, ...others].join(" ") + "\n");
 http.createServer((request, response) => {
   if (request.url === "/end") process.exit(3);
   if (request.url === "/burn") burn(20);
   if (request.url === "/later") setTimeout(() => burn(400), 600);
   if (request.url.startsWith("/write/")) fs.appendFileSync(data + "/written", request.url + "\n");
   response.end("answer\n");
-}).listen(+port, "127.0.0.1", () => {
-  if (log) fs.appendFileSync(log, [name, process.pid, fs.readdirSync(data).length, ...others].join(" ") + "\n");
-  console.log("listening");
-});
+}).listen(+port, "127.0.0.1", () => console.log("listening"));
 process.on("SIGTERM", () => { if (log) fs.appendFileSync(log, name + " ends\n"); process.exit(0); });
 "#;
 

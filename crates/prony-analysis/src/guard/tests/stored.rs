@@ -98,13 +98,13 @@ fn removals_of_nothing_are_named_and_not_compared() {
 #[test]
 fn puts_that_replace_their_own_records_are_not_compared_with_puts_of_new_ones() {
     let of = |phases: Vec<Action>| {
-        let names = ["p", "q"].into_iter().zip(phases).map(|(name, action)| phase_spec(name, action));
+        let names = ["p", "q", "r"].into_iter().zip(phases).map(|(name, action)| phase_spec(name, action));
         TrialSpec { phases: names.collect(), ..spec("lmdb") }
     };
     let for_a_second = || Action::Put(ops(Amount::Duration(Nanos::from_secs(1))));
     let ran = |operations: f64| {
         let counts = [(Metric::Operations, operations), (Metric::Distinct, operations.min(100.0))];
-        record(vec![phase("p", &counts), phase("q", &counts)])
+        record(["p", "q", "r"].map(|name| phase(name, &counts)).into())
     };
     let why = |spec: &TrialSpec, operations: [f64; 2], metric: &str| {
         let [x, y] = operations.map(ran);
@@ -122,6 +122,8 @@ fn puts_that_replace_their_own_records_are_not_compared_with_puts_of_new_ones() 
     assert_eq!(why(&puts, [90.0, 60.0], "p.rate"), None);
     let again = of(vec![Action::Put(ops(Amount::Records)), for_a_second()]);
     assert_eq!(why(&again, [400.0, 90.0], "q.rate"), None, "both replace what the first phase has stored");
+    let removed = of(vec![Action::Put(ops(Amount::Records)), Action::Delete(ops(Amount::Records)), for_a_second()]);
+    assert!(why(&removed, [400.0, 90.0], "r.rate").is_some(), "nothing is there any more");
 }
 
 /// Reads that found nothing, since the file lets one variant remove the records before, were 2.6 times faster; so were scans.

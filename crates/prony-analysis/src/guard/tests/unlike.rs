@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prony_model::outcome::OutOfMemory;
 use prony_model::random::Stream;
 use prony_model::record::effective::{EffectiveServices, Replica, ReplicaEnd, Replicas};
 use prony_model::record::{Effective, EffectiveProgram, MetricKeyText, ProbeReport, Status};
@@ -61,6 +62,9 @@ fn programs_that_go_on_without_aborted_processes_are_not_compared() {
     let found = why(&spec("lmdb"), &[aborted(0)], &[aborted(2)]).unwrap();
     assert!(found.contains("ended at their heap limit in") && found.contains("100 % of those of `y`"), "{found}");
     assert_eq!(why(&spec("lmdb"), &[aborted(1)], &[aborted(2)]), None);
+    let mut ended = aborted(1);
+    ended.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Runtime };
+    assert_eq!(why(&spec("lmdb"), &[aborted(0)], &[ended]), None, "out of memory is a verdict of its own");
 }
 
 /// Phases that begin and end at these times, and what a trial with them ran.
