@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use prony_engines::lmdb::Lmdb;
-use prony_engines::phases::{Machine, Plan, host};
+use prony_engines::phases::{Machine, Plan};
+use prony_engines::registry;
 use prony_engines::timed_loop::process_cpu;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
@@ -59,7 +59,7 @@ impl Machine for NoMachine {
 
 fn run(plan: &Plan) -> Result<Script> {
     let mut script = Script { phases: plan.spec.phases.len(), next: 0, reports: Vec::new(), cpu: 0 };
-    host::<Lmdb>(&mut script, &NoMachine, plan, &Progress::default())?;
+    registry::host("lmdb", &mut script, &NoMachine, plan, &Progress::default())?;
     Ok(script)
 }
 

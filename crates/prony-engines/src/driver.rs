@@ -275,6 +275,15 @@ pub trait Read: Sized {
 
 /// What can be written.
 pub trait Write: Read {
+    /// As [`Read::get`], of what is to be replaced: where transactions run at the same time, a commit of another that replaces it in
+    /// between is a conflict.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_to_write(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        self.get(key, found)
+    }
+
     /// Stores a value, in place of an older one where there is one.
     ///
     /// # Errors

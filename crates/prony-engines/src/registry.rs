@@ -1,9 +1,15 @@
 //! The engines of this build: the one place that lists them.
+//!
+//! The loops are generic over the engine. They are compiled with each engine in this crate, so that a change in another crate does
+//! not compile them again.
 
+use prony_model::crash::CrashStep;
+use prony_model::link::{Link, Progress};
 use prony_model::spec::StoreSpec;
 use prony_model::spelling::nearest;
 
 use crate::driver::{Capabilities, Description, Driver, EngineError, OptionFault, Settings};
+use crate::phases::{self, CrashPlan, HostError, Machine, Plan};
 
 /// An engine that a driver exists for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +23,7 @@ pub struct Known {
 }
 
 /// Work that is done with a driver chosen by name, once; inside, every call is direct.
-pub trait Visitor {
+pub(crate) trait Visitor {
     /// The result of the work.
     type Output;
 
@@ -45,7 +51,7 @@ macro_rules! engines {
         ///
         /// # Errors
         /// `Unknown` where this build has no such engine.
-        pub fn dispatch<V: Visitor>(engine: &str, visitor: V) -> Result<V::Output, EngineError> {
+        pub(crate) fn dispatch<V: Visitor>(engine: &str, visitor: V) -> Result<V::Output, EngineError> {
             match engine {
                 "memory" => Ok(visitor.visit::<crate::memory::Memory>()),
                 $(#[cfg(feature = $feature)] $name => Ok(visitor.visit::<$driver>()),)*
@@ -66,6 +72,74 @@ engines! {
     "postgresql" "postgres" crate::postgresql::Postgresql;
     "redis" "redis" crate::redis::Redis;
     "mongodb" "mongodb" crate::mongodb::Mongodb;
+}
+
+/// Hosts a store of the engine named `engine`: opens it, reports that, and runs the requested phases until the runner sends
+/// `stop`.
+///
+/// # Errors
+/// Whatever ends the trial before its plan, and an engine that this build does not have.
+pub fn host(
+    engine: &str,
+    link: &mut dyn Link,
+    machine: &dyn Machine,
+    plan: &Plan,
+    progress: &Progress,
+) -> Result<(), HostError> {
+    hosted(dispatch(engine, Hosting { link, machine, plan, progress }))
+}
+
+/// Does a step of a crash trial on the engine named `engine`.
+///
+/// # Errors
+/// As [`host`].
+pub fn crash(
+    engine: &str,
+    link: &mut dyn Link,
+    machine: &dyn Machine,
+    plan: &CrashPlan,
+    step: CrashStep,
+) -> Result<(), HostError> {
+    hosted(dispatch(engine, Crashing { link, machine, plan, step }))
+}
+
+fn hosted(ended: Result<Result<(), HostError>, EngineError>) -> Result<(), HostError> {
+    ended.unwrap_or_else(|error| Err(HostError { phase: None, cause: error.into() }))
+}
+
+struct Hosting<'a> {
+    link: &'a mut dyn Link,
+    machine: &'a dyn Machine,
+    plan: &'a Plan,
+    progress: &'a Progress,
+}
+
+impl Visitor for Hosting<'_> {
+    type Output = Result<(), HostError>;
+
+    fn visit<D: Driver>(self) -> Self::Output {
+        phases::host::<D>(self.link, self.machine, self.plan, self.progress)
+    }
+}
+
+struct Crashing<'a> {
+    link: &'a mut dyn Link,
+    machine: &'a dyn Machine,
+    plan: &'a CrashPlan,
+    step: CrashStep,
+}
+
+impl Visitor for Crashing<'_> {
+    type Output = Result<(), HostError>;
+
+    fn visit<D: Driver>(self) -> Self::Output {
+        match self.step {
+            CrashStep::Write => phases::write::<D>(self.link, self.plan),
+            CrashStep::Check { cut, acknowledged } => {
+                phases::check::<D>(self.link, self.machine, self.plan, (cut, acknowledged))
+            }
+        }
+    }
 }
 
 struct Check<'s>(&'s StoreSpec);

@@ -2,7 +2,7 @@
 //!
 //! The default column family of an `OptimisticTransactionDB`: RocksDB's database type whose
 //! transactions see their own writes without a lock per key; a commit that meets a newer write to
-//! one of its keys fails with `Resource busy`, and that error is the operation's. Several reads come from a
+//! one of the keys that it has put, or read to put, fails with `Resource busy`, and that error is the operation's. Several reads come from a
 //! snapshot, a single one from the newest state; a single write goes to the database itself. Values are handed out from
 //! the block cache, without a copy (`get_pinned`).
 //!
@@ -188,7 +188,8 @@ impl Driver for RocksDb {
             },
             promises: promises(),
             options: option_specs(),
-            idiom: "the default column family of an OptimisticTransactionDB: conflicting commits fail as busy; one \
+            idiom: "the default column family of an OptimisticTransactionDB: conflicting commits fail as busy, what is read to be \
+                    replaced by `GetForUpdate` included; one \
                     read or write without a snapshot or transaction, several reads from a snapshot; values read without a \
                     copy; removals do not check whether the key exists"
                 .to_owned(),
@@ -373,6 +374,14 @@ impl Read for RocksDbWrite<'_> {
 }
 
 impl Write for RocksDbWrite<'_> {
+    fn get_to_write(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        match self {
+            // RocksDB checks at the commit whether the key has changed since it was put, or since this.
+            Self::Transaction(txn) => get_in(txn.get_pinned_for_update(key, true), found),
+            Self::Once(_) => self.get(key, found),
+        }
+    }
+
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
         let put = match self {
             Self::Transaction(txn) => txn.put(key, value),

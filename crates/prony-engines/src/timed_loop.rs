@@ -216,7 +216,9 @@ fn index<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), Eng
 #[inline(always)]
 fn read_modify_write<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
     let Some(indexed) = op.indexed else {
-        get(txn, op, reads)?;
+        let (number, key) = (op.number, op.key.len());
+        let found = txn.get_to_write(op.key, |value| reads.numbered(number, key, value))?;
+        reads.misses += u64::from(!found);
         return txn.put(op.key, op.value);
     };
     let (mut found, number, key) = (false, op.number, op.key.len());

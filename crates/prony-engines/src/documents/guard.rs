@@ -37,11 +37,8 @@ impl Guard<'_> {
     fn satisfies<W: Write>(self, txn: &mut W, reads: &mut Reads) -> Result<bool, EngineError> {
         let mut stored = Entries::default();
         for key in keys(self.required) {
-            let found = txn.get(key, |value| {
-                if self.locks {
-                    stored.push(value);
-                }
-            })?;
+            let found =
+                if self.locks { txn.get_to_write(key, |value| stored.push(value)) } else { txn.get(key, |_| ()) }?;
             if !found {
                 return Ok(false);
             }

@@ -254,7 +254,7 @@ impl Indexed<'_> {
         mut old: impl FnMut(&[u8], &mut Reads),
     ) -> Result<Vec<Vec<u8>>, EngineError> {
         let mut entries = Ok(Vec::new());
-        txn.get(key, |value| {
+        txn.get_to_write(key, |value| {
             old(value, reads);
             let begin = now();
             entries = decode(self.indexes.encoding, value).map(|document| {

@@ -39,10 +39,11 @@ use prony_model::reading::Reading;
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
-pub use crash::{Acknowledged, check, write};
+pub use crash::Acknowledged;
+pub(crate) use crash::{check, write};
 pub use queue::Queue;
 pub use stop::{HostError, Stop};
-pub use worker_loop::host;
+pub(crate) use worker_loop::host;
 
 /// What a phase needs of the operating system beyond the standard library.
 pub trait Machine {

@@ -28,7 +28,7 @@ use crate::timed_loop::now;
 ///
 /// # Errors
 /// Whatever ends the trial before its plan; the caller reports it to the runner ([`HostError::to_message`]).
-pub fn host<D: Driver>(
+pub(crate) fn host<D: Driver>(
     link: &mut dyn Link,
     machine: &dyn Machine,
     plan: &Plan,

@@ -12,12 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use prony_engines::driver::Driver;
-use prony_engines::phases::{Acknowledged, CrashPlan, HostError, Machine, Plan, Queue, check, host, write};
-use prony_engines::registry::{Visitor, dispatch};
+use prony_engines::phases::{Acknowledged, CrashPlan, Machine, Plan, Queue};
+use prony_engines::registry;
 use prony_http::Trial;
 use prony_model::crash::{CrashStep, CutKind};
-use prony_model::error::chain;
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
 use prony_model::reading::{Reading, Why};
@@ -97,42 +95,21 @@ fn crashing(line: &mut Socket, plan: &CrashPlan, step: CrashStep) -> Option<From
         let message = format!("calls of `sync` by the engine cannot be noticed here: {error}");
         return Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message });
     }
-    let stepping = || match dispatch(&store.engine, Crashing { line, plan, step }) {
-        Ok(ended) => ended.err().map(|error| error.to_message()),
-        Err(error) => Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message: chain(&error) }),
+    let stepping = || {
+        let ended = registry::crash(&store.engine, line, &ThisMachine, plan, step);
+        ended.err().map(|error| error.to_message())
     };
     let ended = catch_unwind(AssertUnwindSafe(stepping));
     ended.unwrap_or_else(|panic| Some(failed(None, format!("panicked: {}", panic_text(panic.as_ref())))))
 }
 
-struct Crashing<'a> {
-    line: &'a mut Socket,
-    plan: &'a CrashPlan,
-    step: CrashStep,
-}
-
-impl Visitor for Crashing<'_> {
-    type Output = Result<(), HostError>;
-
-    fn visit<D: Driver>(self) -> Self::Output {
-        match self.step {
-            CrashStep::Write => write::<D>(self.line, self.plan),
-            CrashStep::Check { cut, acknowledged } => {
-                check::<D>(self.line, &ThisMachine, self.plan, (cut, acknowledged))
-            }
-        }
-    }
-}
-
 /// Runs the trial; returns the message for the runner if the trial failed.
 fn hosted(line: &mut Socket, plan: &Plan, progress: &Progress) -> Option<FromWorker> {
     let hosted = || match &plan.spec.subject {
-        Subject::Store(store) => match dispatch(&store.engine, Hosting { line, plan, progress }) {
-            Ok(ended) => ended.err().map(|error| error.to_message()),
-            Err(error) => {
-                Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message: chain(&error) })
-            }
-        },
+        Subject::Store(store) => {
+            let ended = registry::host(&store.engine, line, &ThisMachine, plan, progress);
+            ended.err().map(|error| error.to_message())
+        }
         Subject::Services => {
             let trial = Trial { spec: &plan.spec, seed: plan.seed, throughput: plan.throughput };
             prony_http::host(line, trial, progress).err().map(|error| error.to_message())
@@ -142,20 +119,6 @@ fn hosted(line: &mut Socket, plan: &Plan, progress: &Progress) -> Option<FromWor
     // A panic ends the trial, and is reported to the runner like any other failure.
     let ended = catch_unwind(AssertUnwindSafe(hosted));
     ended.unwrap_or_else(|panic| Some(failed(progress.phase(), format!("panicked: {}", panic_text(panic.as_ref())))))
-}
-
-struct Hosting<'a> {
-    line: &'a mut Socket,
-    plan: &'a Plan,
-    progress: &'a Progress,
-}
-
-impl Visitor for Hosting<'_> {
-    type Output = Result<(), HostError>;
-
-    fn visit<D: Driver>(self) -> Self::Output {
-        host::<D>(self.line, &ThisMachine, self.plan, self.progress)
-    }
 }
 
 struct ThisMachine;

@@ -21,7 +21,7 @@ use crate::timed_loop::{chain, now};
 ///
 /// # Errors
 /// Where the store does not open, or its records cannot be read.
-pub fn check<D: Driver>(
+pub(crate) fn check<D: Driver>(
     link: &mut dyn Link,
     machine: &dyn Machine,
     plan: &CrashPlan,

@@ -26,8 +26,8 @@ use crate::driver::{Driver, EngineError};
 use workload::Workload;
 
 pub use acknowledged::Acknowledged;
-pub use check::check;
-pub use write::write;
+pub(crate) use check::check;
+pub(crate) use write::write;
 
 /// A crash trial in one of its two processes.
 struct Trial<'t> {

@@ -17,7 +17,7 @@ const BATCH: usize = 1_000;
 ///
 /// # Errors
 /// Whatever ends the writes before the process is ended.
-pub fn write<D: Driver>(link: &mut dyn Link, plan: &CrashPlan) -> Result<(), HostError> {
+pub(crate) fn write<D: Driver>(link: &mut dyn Link, plan: &CrashPlan) -> Result<(), HostError> {
     ended(writes::<D>(link, plan))
 }
 
