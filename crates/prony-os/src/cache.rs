@@ -59,18 +59,26 @@ impl Residency {
     }
 }
 
+/// What disappears during a walk is left out, since a store may be merging its files.
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+fn is_absent_or_unreadable(error: &io::Error) -> bool {
+    is_absent(error) || error.kind() == io::ErrorKind::PermissionDenied
+}
+
 /// Regular files at or below `path`, each once however many links it has. `path` itself may be a link; links below it
-/// are not followed. What disappears during the walk is left out, since a store may be merging its files, and so are those of
-/// `without`.
-fn files(path: &Path, without: &OwnFiles) -> io::Result<Vec<PathBuf>> {
+/// are not followed. Left out are those of `without`, and what is below `path` and gives an error that is `left_out`.
+fn files(path: &Path, without: &OwnFiles, left_out: fn(&io::Error) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut visited = BTreeSet::new();
     let mut open = vec![path.to_owned()];
     while let Some(path) = open.pop() {
         let first = visited.is_empty();
-        let vanished = |error: &io::Error| error.kind() == io::ErrorKind::NotFound && !first;
+        let is_left_out = |error: &io::Error| left_out(error) && !first;
         let metadata = match if first { fs::metadata(&path) } else { fs::symlink_metadata(&path) } {
-            Err(error) if vanished(&error) => continue,
+            Err(error) if is_left_out(&error) => continue,
             result => result?,
         };
         if !visited.insert((metadata.dev(), metadata.ino())) {
@@ -78,7 +86,7 @@ fn files(path: &Path, without: &OwnFiles) -> io::Result<Vec<PathBuf>> {
         }
         if metadata.is_dir() {
             match fs::read_dir(&path) {
-                Err(error) if vanished(&error) => {}
+                Err(error) if is_left_out(&error) => {}
                 entries => {
                     open.extend(entries?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?)
                 }
@@ -90,13 +98,15 @@ fn files(path: &Path, without: &OwnFiles) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn over_files<T>(path: &Path, without: &OwnFiles, start: T, add: impl Fn(T, &Path) -> io::Result<T>) -> Reading<T>
-where
-    T: Clone,
-{
-    let all = files(path, without).and_then(|files| {
+fn over_files<T: Clone>(
+    path: &Path,
+    (without, left_out): (&OwnFiles, fn(&io::Error) -> bool),
+    start: T,
+    add: impl Fn(T, &Path) -> io::Result<T>,
+) -> Reading<T> {
+    let all = files(path, without, left_out).and_then(|files| {
         files.iter().try_fold(start, |total, file| match add(total.clone(), file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(total),
+            Err(error) if left_out(&error) => Ok(total),
             result => result,
         })
     });
@@ -108,7 +118,7 @@ where
 
 /// Size of all regular files at or below `path`, but for what this process itself writes, such as a results database beside a store.
 pub(crate) fn disk_usage(path: &Path) -> Reading<DiskUsage> {
-    over_files(path, &OwnFiles::now(), DiskUsage::default(), |total, file| {
+    over_files(path, (&OwnFiles::now(), is_absent), DiskUsage::default(), |total, file| {
         let metadata = fs::metadata(file)?;
         Ok(DiskUsage {
             length: total.length + Bytes::from_bytes(metadata.len()),
@@ -128,7 +138,7 @@ pub fn resident(path: &Path) -> Reading<Residency> {
 
 fn resident_without(path: &Path, without: &OwnFiles) -> Reading<Residency> {
     let none = Residency { pages: 0, cached: 0, dirty: Reading::Measured(0), writeback: Reading::Measured(0) };
-    over_files(path, without, none, |total, file| Ok(total.plus(resident_file(&File::open(file)?)?)))
+    over_files(path, (without, is_absent), none, |total, file| Ok(total.plus(resident_file(&File::open(file)?)?)))
 }
 
 pub(crate) fn resident_file(file: &File) -> io::Result<Residency> {
@@ -204,9 +214,10 @@ pub fn evict(path: &Path) -> Reading<Residency> {
     }
 }
 
-/// Writes all regular files at or below `path` to the disk and evicts them from the page cache.
+/// Writes all regular files at or below `path` to the disk and evicts them from the page cache. Files and directories that the
+/// user may not read stay in it.
 pub fn drop_cached(path: &Path) -> Reading<()> {
-    over_files(path, &OwnFiles::default(), (), |(), file| drop_pages(&File::open(file)?))
+    over_files(path, (&OwnFiles::default(), is_absent_or_unreadable), (), |(), file| drop_pages(&File::open(file)?))
 }
 
 /// [`evict`] for one open file.
@@ -224,6 +235,33 @@ fn drop_pages(file: &File) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::io::{Seek, SeekFrom, Write};
+
+    /// Nothing was evicted where one directory could not be read.
+    #[test]
+    fn what_may_not_be_read_stays_and_all_else_is_evicted() {
+        use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (file, closed) = (dir.path().join("file"), dir.path().join("closed"));
+        fs::write(&file, [1; 10_000]).unwrap();
+        fs::create_dir(&closed).unwrap();
+        let allow = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
+        allow(0o000);
+        let dropped = std::thread::scope(|scope| {
+            let without = || {
+                // A thread has capabilities of its own (capabilities(7)).
+                let own = capabilities(None).unwrap();
+                let reads = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+                set_capabilities(None, CapabilitySets { effective: own.effective - reads, ..own }).unwrap();
+                assert!(fs::read_dir(&closed).is_err());
+                assert!(disk_usage(dir.path()).measured().is_none(), "a size without it would be too small");
+                drop_cached(dir.path())
+            };
+            scope.spawn(without).join().unwrap()
+        });
+        allow(0o755);
+        assert_eq!(dropped, Reading::Measured(()));
+    }
 
     #[test]
     fn length_and_blocks_differ_for_a_sparse_file() {

@@ -151,7 +151,7 @@ pub fn copy_data(original: &Path, to: &Path, progress: &mut Progress<'_>) -> Res
     Ok((plan.bytes(), plan.entries.iter().filter(|entry| entry.about.is_file()).count()))
 }
 
-/// Writes a file, or all below a directory, to the disk and evicts them from the page cache.
+/// Writes a file, or all below a directory, to the disk and evicts them from the page cache, as far as the user may read them.
 pub(crate) fn on_disk(path: &Path) -> io::Result<()> {
     // Each file is synced by itself when it is evicted, which is slow where many are dirty.
     for done in [sync_file_system(path), drop_cached(path)] {

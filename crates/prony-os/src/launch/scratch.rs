@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, chmod, openat};
 use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 
 use crate::error::Error;
 use crate::file_modes::own_directory;
@@ -129,7 +129,16 @@ pub fn detach_mounts(path: &Path) -> Result<(), Error> {
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     let Ok(parent) = fs::canonicalize(parent) else { return Ok(()) };
     let all = mounts().map_err(Error::file("list the mounts below", path))?;
-    for point in mounted_below(&parent.join(name), all) {
+    let points = mounted_below(&parent.join(name), all);
+    // What is detached below a shared mount is detached below all its peers too: of a bind mount of /dev, the machine's own /dev/pts
+    // (mount_namespaces(7)). `REC` reaches what another mount at the same point hides.
+    for point in &points {
+        match mount_change(point, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(Error::file("separate from its peers the mount at", point)(errno.into())),
+        }
+    }
+    for point in points {
         // At once for the paths, and later for processes that still use it.
         match unmount(&point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             // Its directory was removed.
@@ -226,6 +235,37 @@ mod tests {
         assert!(path("scratch/below/mounted/file").exists(), "a link is removed without what it leads to");
         remove_tree(&path("scratch")).unwrap();
         assert!(path("user/file").exists() && !path("scratch").exists());
+    }
+
+    /// A bind mount of /dev and of all below it, from which detaching it took the machine's own.
+    #[test]
+    fn removal_leaves_what_is_mounted_elsewhere_too() {
+        use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
+        let near = tempfile::tempdir().unwrap();
+        let path = |name: &str| near.path().join(name);
+        ["scratch/below", "shared"].into_iter().for_each(|name| fs::create_dir_all(path(name)).unwrap());
+        let tmpfs = |at: &str| mount("none", path(at), "tmpfs", MountFlags::empty(), None);
+        if let Err(error) = tmpfs("shared") {
+            return eprintln!("SKIPPED: this user cannot mount: {error}");
+        }
+        mount_change(path("shared"), MountPropagationFlags::SHARED).unwrap();
+        fs::create_dir(path("shared/inner")).unwrap();
+        // Two at one point, as below /proc of most machines.
+        for name in ["hidden", "file"] {
+            tmpfs("shared/inner").unwrap();
+            fs::write(path("shared/inner").join(name), "x").unwrap();
+        }
+        mount_bind_recursive(path("shared"), path("scratch/below")).unwrap();
+        let was_there = path("scratch/below/inner/file").exists();
+        let removed = remove_tree(&path("scratch"));
+        let mut is_there = path("shared/inner/file").exists();
+        _ = unmount(path("shared/inner"), UnmountFlags::DETACH);
+        is_there &= path("shared/inner/hidden").exists();
+        for at in ["shared/inner", "shared"] {
+            _ = unmount(path(at), UnmountFlags::DETACH);
+        }
+        removed.unwrap();
+        assert!(was_there && is_there && !path("scratch").exists());
     }
 
     #[test]

@@ -10,8 +10,8 @@ use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries, TICK};
 use prony_model::spec::{Action, CollectionSpec, PhaseSpec, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::{CpuTime, End, Usage};
-use prony_os::sample::Snapshot;
 use prony_os::sample::counters::Counters;
+use prony_os::sample::{Snapshot, huge_pages};
 
 use crate::figures::readings::{Readings, hidden, nanos, set, take_away};
 use crate::watched::replicas::{NEVER_BEGAN, NOT_INHERITED};
@@ -134,6 +134,11 @@ pub(super) fn peak_of(
     (end, before): (Option<&End>, Option<&(CpuTime, Usage)>),
     (snapshots, series): (&[Snapshot], &[ProcessSeries]),
 ) -> Reading<f64> {
+    if let [first, .., last] = snapshots
+        && let Some(why) = huge_pages(first, last, |of| of == role)
+    {
+        return Reading::Missing(why);
+    }
     let all = || snapshots.iter().flat_map(|snapshot| &snapshot.processes);
     let in_snapshots = || all().filter(|process| process.role == role);
     let sampled = series.iter().filter(|process| process.role == role).map(|process| process.pid);

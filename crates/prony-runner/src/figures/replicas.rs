@@ -11,7 +11,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, MetricKeyText, PEAK_SLACK, ProcessSeries};
 use prony_model::units::{Nanos, Unit};
 use prony_os::sample::counters::Counters;
-use prony_os::sample::{Ended, Ends, Snapshot, phase_readings, readings_of_roles, readings_with_ends};
+use prony_os::sample::{Ended, Ends, Snapshot, huge_pages, phase_readings, readings_of_roles, readings_with_ends};
 use prony_runtime::ProbeLine;
 
 use crate::figures::counted::{COUNTED, counted, peak_of, set_counted, without_schedule};
@@ -270,6 +270,7 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     let (begin, end, ends) = (&snapshots[first], &snapshots[until], known_ends(begun(), true));
     readings.extend(readings_of_roles(begin, end, inputs.series, |role| roles.contains(role), &ends));
     let pss = inputs.pss.with(&snapshots[first..=until], &roles, begun().count());
+    let pss = huge_pages(begin, end, |role| roles.contains(role)).map_or(pss, Reading::Missing);
     let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
     set_counted(&mut readings, &COUNTED, &spent);

@@ -251,6 +251,14 @@ fn replica_memory_at_the_end_is_from_its_report() {
     let all = all.map(|ran| with_peak(ran, 40));
     let found = instances(&all, Inputs { snapshots: &snapshots, series: &series, pss: &LargestPss::default() });
     assert_eq!(get(&found["replicas"], "anon.max"), Reading::Measured(70.0));
+    // The kernel counts pages of hugetlbfs neither in its peak nor in the proportional set size.
+    let mut huge = snapshots.to_vec();
+    huge.last_mut().unwrap().totals.entry("replica.1".to_owned()).or_default().huge = 1;
+    let found = instances(&all, Inputs { snapshots: &huge, series: &series, pss: &LargestPss::default() });
+    for (instance, name) in [("replica.1", "rss.peak"), ("replicas", "pss.max"), ("replicas", "anon.max")] {
+        assert!(why(get(&found[instance], name)).contains("hugetlbfs"), "{instance} {name}");
+    }
+    assert!(get(&found["replica.2"], "rss.peak").measured().is_some());
 }
 
 /// The samples of one that lived long vouched for one that ended between two of its own.
