@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::combine::{self, Combination};
 use super::decode::compare::{self, Named};
@@ -16,6 +17,7 @@ use super::floor;
 use super::grammar;
 use super::node::{Node, RawExperiment};
 use super::problem::{Problem, Problems};
+use super::redacted::digest;
 use super::services;
 use super::shape::Shape;
 use super::specification;
@@ -61,7 +63,8 @@ pub fn check_in(
     overrides: &Overrides,
 ) -> Result<Experiment, Vec<Problem>> {
     let mut problems = Problems::new(&raw.text);
-    let outside = EnvironmentValues::new(&overrides.variables, &raw.text);
+    let used = RefCell::default();
+    let outside = EnvironmentValues::new(&overrides.variables, &used, &raw.text);
     let raw = &outside.fill(&subject::with_names(raw, &mut problems), &mut problems);
     let factors = factors::read(&raw.root, overrides, &mut problems);
     let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();
@@ -69,9 +72,9 @@ pub fn check_in(
     if raw.root.get("phase").and_then(Node::list).is_some_and(|phases| phases.len() > MOST_PHASES) {
         return Err(problems.into_list());
     }
-    let mut used = Vec::new();
-    VARIED.iter().filter_map(|section| raw.root.get(section)).for_each(|node| substitute::used(node, &mut used));
-    combine::unused(&factors, &used, &mut problems);
+    let mut named = Vec::new();
+    VARIED.iter().filter_map(|section| raw.root.get(section)).for_each(|node| substitute::used(node, &mut named));
+    combine::unused(&factors, &named, &mut problems);
 
     let baseline = combine::baseline(&factors, &raw.root, &mut problems);
     let combinations = combine::combinations(&factors, &raw.root, &baseline, &mut problems);
@@ -102,18 +105,24 @@ pub fn check_in(
     compare.primary = compare.primary.or_else(|| compare::default_primary(&variants));
     let about = View::new(raw.root.get("experiment"), &grammar::EXPERIMENT);
     Ok(Experiment {
-        title: about.plain("title").unwrap_or(&raw.file).to_owned(),
+        title: about.plain("title").map_or_else(|| file_name(&raw.file), str::to_owned),
         question: about.plain("question").map(str::to_owned),
         source: raw.text.clone(),
         seed: overrides.seed.or(about.whole("seed")).unwrap_or(DEFAULT_SEED),
         factors: public,
         variants,
         compare,
+        environment: used.take().iter().map(|(name, value)| (name.clone(), digest(value))).collect(),
         observe: compare::observe(raw.root.get("observe")),
         tables,
         explores: false,
         leave_one_out: factors::left_out(&raw.root).map(str::to_owned),
     })
+}
+
+/// The name of a file without the directories of its path, by which it may be named in several ways.
+fn file_name(path: &str) -> String {
+    Path::new(path).file_name().map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// The variants of these combinations.
@@ -243,7 +252,10 @@ fn baseline_set_aside(
         let named = baseline.iter().map(|(at, level)| (&factors[*at], *level)).find(|(factor, _)| factor.name == name);
         // A search compares nothing before it has a result.
         let aside = |(factor, level): &(&FactorDef, usize)| {
-            let is_replaced = key.is_none() || factor.meant(*level) != [*level];
+            let own = |key| factor.levels[*level].node.get(key);
+            let is_made =
+                |key| factor.meant(*level) != [*level] && own(key).is_some_and(|own| !factors::is_given(levels, own));
+            let is_replaced = key.is_none_or(is_made);
             !factor.free && !factor.levels[*level].selected && is_replaced
         };
         let Some((factor, level)) = named.filter(aside) else { continue };

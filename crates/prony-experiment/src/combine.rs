@@ -40,7 +40,7 @@ pub(crate) fn named(factors: &[FactorDef], node: Option<&Node>, problems: &mut P
             continue;
         }
         let label = entry.node.label();
-        match factor.level(&label) {
+        match factor.level_of(&entry.node) {
             Some(level) => match factor.meant(level).as_slice() {
                 [one] => _ = named.insert(at, *one),
                 _ => _ = named.insert(at, level),

@@ -32,6 +32,9 @@ pub struct Experiment {
     /// The factor whose levels leave one change out each, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) leave_one_out: Option<String>,
+    /// Digests of the values of the environment variables that texts of the variants contain, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) environment: BTreeMap<String, String>,
 }
 
 /// The level that `[design] leave_one_out` makes of all changes together.

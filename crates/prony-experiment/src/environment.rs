@@ -1,6 +1,7 @@
 //! Placeholders in programs and services for values from outside of the file: `{env.NAME}`, `{dir}`, `{tmp}`, `{instance}`,
 //! `{port}`, `{data}`, `{service.NAME.port}`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -28,6 +29,7 @@ const WITH_INSTANCE: [&str; 2] = ["command", "env"];
 #[derive(Clone, Copy)]
 pub(crate) struct EnvironmentValues<'a> {
     variables: &'a BTreeMap<String, String>,
+    used: &'a RefCell<BTreeMap<String, String>>,
     file: &'a str,
     dir: bool,
     instance: bool,
@@ -42,9 +44,13 @@ fn entries(node: &mut Node) -> &mut [Entry] {
 }
 
 impl<'a> EnvironmentValues<'a> {
-    /// For the texts of a file.
-    pub(crate) fn new(variables: &'a BTreeMap<String, String>, file: &'a str) -> Self {
-        Self { variables, file, dir: false, instance: false, service: false }
+    /// For the texts of a file; `used` will have the variables whose values texts contain.
+    pub(crate) fn new(
+        variables: &'a BTreeMap<String, String>,
+        used: &'a RefCell<BTreeMap<String, String>>,
+        file: &'a str,
+    ) -> Self {
+        Self { variables, used, file, dir: false, instance: false, service: false }
     }
 
     /// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, `{tmp}` and `{instance}`, which
@@ -191,12 +197,15 @@ impl<'a> EnvironmentValues<'a> {
             _ => name.strip_prefix("env.").map(|name| self.variable(name, node, at, problems)),
         }
         });
-        node.value = Value::Text(filled);
+        if filled != text {
+            *node = Node { value: Value::Text(filled), digits: None, ..node.clone() };
+        }
     }
 
     /// The value of a variable of prony's own, braces escaped; nothing where it has none, which is reported.
     fn variable(&self, name: &str, node: &Node, at: &Range<usize>, problems: &mut Problems<'_>) -> String {
         if let Some(value) = self.variables.get(name) {
+            self.used.borrow_mut().insert(name.to_owned(), value.clone());
             return value.replace('{', "{{").replace('}', "}}");
         }
         let message = format!("the environment variable `{name}` is not set");

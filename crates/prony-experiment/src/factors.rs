@@ -62,7 +62,7 @@ pub(crate) struct LevelDef {
     pub(crate) node: Node,
     /// Whether the command line includes it.
     pub(crate) selected: bool,
-    /// The level from which `--set FACTOR.SETTING` made it, by index.
+    /// The level of the file from which `--set FACTOR.SETTING` made it, by index.
     of: Option<usize>,
 }
 
@@ -74,18 +74,25 @@ impl LevelDef {
 }
 
 impl FactorDef {
-    /// The index of the level with this label; numbers may be written with underscores.
+    /// The index of the level with this label; a number may be written in any notation.
     pub(crate) fn level(&self, label: &str) -> Option<usize> {
         let exact = self.index.labels.get(label).copied();
-        exact.or_else(|| self.index.numbers.get(&bits(label.replace('_', "").parse().ok()?)).copied())
+        exact.or_else(|| self.index.numbers.get(&bits(typed_number(label)?.number()?)).copied())
     }
 
-    /// The levels that the file means by one: itself, and those that `--set FACTOR.SETTING` made from it; only these if it
-    /// does not run.
+    /// The index of the level that a value of the file names: a number as a number, whatever the notation of both, unless levels
+    /// have labels of their own.
+    pub(crate) fn level_of(&self, node: &Node) -> Option<usize> {
+        let own = node.number().filter(|_| !self.labelled);
+        let number = own.and_then(|number| self.index.numbers.get(&bits(number)).copied());
+        number.or_else(|| self.level(&node.label()))
+    }
+
+    /// The levels that the file means by one: itself and those that `--set FACTOR.SETTING` made from it, as far as they run;
+    /// itself if none of them does.
     pub(crate) fn meant(&self, at: usize) -> Vec<usize> {
         let made = (self.written..self.levels.len()).filter(|made| self.levels[*made].of == Some(at));
-        let own = std::iter::once(at).filter(|at| self.levels[*at].selected);
-        let mut all: Vec<usize> = own.chain(made).collect();
+        let mut all: Vec<usize> = std::iter::once(at).chain(made).filter(|at| self.levels[*at].selected).collect();
         if all.is_empty() {
             all.push(at);
         }
@@ -280,12 +287,14 @@ fn set_key(factors: &mut [FactorDef], path: &str, values: &[String], problems: &
         factor.levels[at].selected = false;
         for text in values {
             let value = typed(text, before.span.clone(), before.text().is_some());
-            if value.label() == before.label() {
+            if is_same(&value, before) {
                 factor.levels[at].selected = true;
                 continue;
             }
             let label = format!("{} {key}={}", level.label, value.label());
-            factor.add_level(LevelDef { of: Some(at), ..LevelDef::new(label, with_key(&level.node, key, &value)) });
+            // Another setting may have made this level already.
+            let of = Some(level.of.unwrap_or(at));
+            factor.add_level(LevelDef { of, ..LevelDef::new(label, with_key(&level.node, key, &value)) });
         }
     }
 }
@@ -336,16 +345,47 @@ fn find<'f>(
 
 /// A level from the command line, typed as TOML would type it, or a text where the file has texts: `0123456` may be a revision.
 fn typed(text: &str, span: Range<usize>, is_text: bool) -> Node {
-    let plain = text.replace('_', "");
-    let value = match (text, plain.parse::<i64>(), plain.parse::<f64>()) {
+    let value = match text {
         _ if is_text => Value::Text(text.to_owned()),
-        ("true", ..) => Value::Flag(true),
-        ("false", ..) => Value::Flag(false),
-        (_, Ok(whole), _) => Value::Whole(whole),
-        (_, _, Ok(number)) if number.is_finite() => Value::Number(number),
-        _ => Value::Text(text.to_owned()),
+        "true" => Value::Flag(true),
+        "false" => Value::Flag(false),
+        _ => typed_number(text).map_or_else(|| Value::Text(text.to_owned()), |number| number.value),
     };
     Node::new(span, value).with_notation(Some(text))
+}
+
+/// A number in any notation of TOML.
+fn typed_number(text: &str) -> Option<Node> {
+    let plain = text.replace('_', "");
+    let prefixed = |(prefix, radix)| Some((plain.strip_prefix(prefix)?, radix));
+    let value = match [("0x", 16), ("0o", 8), ("0b", 2)].into_iter().find_map(prefixed) {
+        Some((digits, radix)) if !digits.starts_with(['+', '-']) => {
+            Value::Whole(i64::from_str_radix(digits, radix).ok()?)
+        }
+        _ => match (plain.parse::<i64>(), plain.parse::<f64>()) {
+            (Ok(whole), _) => Value::Whole(whole),
+            (_, Ok(number)) if number.is_finite() => Value::Number(number),
+            _ => return None,
+        },
+    };
+    Some(Node::new(0..0, value))
+}
+
+/// Whether two values are one setting: numbers may have two notations.
+pub(crate) fn is_same(a: &Node, b: &Node) -> bool {
+    match (&a.value, &b.value) {
+        // Large ones have no exact number with a fraction.
+        (Value::Whole(a), Value::Whole(b)) => a == b,
+        _ => match (a.number(), b.number()) {
+            (Some(a), Some(b)) => bits(a) == bits(b),
+            _ => a.label() == b.label(),
+        },
+    }
+}
+
+/// Whether one of the values for a key on the command line is the one that a level has.
+pub(crate) fn is_given(values: &[String], own: &Node) -> bool {
+    values.iter().any(|text| is_same(&typed(text, own.span.clone(), own.text().is_some()), own))
 }
 
 /// The fault of a label that no level has.
@@ -388,7 +428,7 @@ pub(crate) fn levels(factor: &FactorDef, node: &Node, problems: &mut Problems<'_
     }
     let mut found = Vec::new();
     for item in items {
-        match factor.level(&item.label()) {
+        match factor.level_of(item) {
             Some(at) => found.extend(factor.meant(at)),
             None => {
                 let label = item.label();

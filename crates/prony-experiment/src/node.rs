@@ -18,6 +18,8 @@ pub(crate) struct Node {
     pub(crate) value: Value,
     /// A number as it was written, without underscores, if it would be shown in another way: `3.10`, which may be a version.
     pub(crate) written: Option<String>,
+    /// A text with its levels in digits, where they have a notation that a quantity cannot have: `1000 ms` for `1e3 ms`.
+    pub(crate) digits: Option<String>,
 }
 
 /// A value as TOML knows them.
@@ -126,7 +128,7 @@ fn node(value: Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Node {
 impl Node {
     /// A value written at a place.
     pub(crate) const fn new(span: Range<usize>, value: Value) -> Self {
-        Self { span, via: None, value, written: None }
+        Self { span, via: None, value, written: None, digits: None }
     }
 
     /// The same, with a number as it was written.
@@ -143,6 +145,17 @@ impl Node {
             Value::Number(x) => Some(x.to_string()),
             _ => None,
         }
+    }
+
+    /// A number in digits, if it is written in a notation that a quantity cannot have: `1e3`, `0x20`.
+    pub(crate) fn digits(&self) -> Option<String> {
+        let is_other = |text: &&String| text.contains(|c: char| c.is_ascii_alphabetic());
+        self.written.as_ref().filter(is_other).and_then(|_| self.decimal())
+    }
+
+    /// What a quantity is read from: a text or a number.
+    pub(crate) fn quantity(&self) -> Option<String> {
+        self.digits.clone().or_else(|| self.text().map(str::to_owned)).or_else(|| self.decimal())
     }
 
     /// The entry with this key, where the node is a table that has it.

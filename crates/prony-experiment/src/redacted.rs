@@ -33,7 +33,7 @@ impl Experiment {
             return Cow::Borrowed(self);
         }
         let mut recorded = self.clone();
-        recorded.source = recorded_source(&self.source) + &format!("# its variants: {}\n", self.digest_of_variants());
+        recorded.source = recorded_source(&self.source);
         for level in recorded.factors.iter_mut().flat_map(|factor| &mut factor.levels) {
             // Labels are recorded, and so are numbers, which order the variants.
             let is_recorded = match &level.value {
@@ -63,20 +63,17 @@ impl Experiment {
         Cow::Owned(recorded)
     }
 
-    /// What distinguishes the variants from others of the same file, which the environment gives other values.
-    fn digest_of_variants(&self) -> String {
-        digest(&serde_json::to_string(&self.variants).unwrap_or_default())
-    }
-
     /// Whether a text is the file of this experiment, as far as the record shows.
     pub fn is_of(&self, text: &str) -> bool {
-        self.source == text || self.source.starts_with(&recorded_source(text))
+        self.source == text || self.source == recorded_source(text)
     }
 
-    /// Whether an experiment without command lines in its record is that of `recorded` but for values of the environment.
-    pub fn has_other_values(&self, recorded: &Self) -> bool {
-        let own = Self { source: recorded.source.clone(), ..self.recorded().into_owned() };
-        own == *recorded && self.recorded().source != recorded.source && recorded.is_of(&self.source)
+    /// The environment variables that have other values in an experiment of the same file, as far as both use them.
+    pub fn changed_variables(&self, recorded: &Self) -> Vec<&str> {
+        let changed =
+            |(name, now): &(&String, &String)| recorded.environment.get(*name).is_some_and(|then| then != *now);
+        let all = self.environment.iter().filter(|_| recorded.is_of(&self.source)).filter(changed);
+        all.map(|(name, _)| name.as_str()).collect()
     }
 }
 
@@ -85,8 +82,8 @@ fn recorded_source(text: &str) -> String {
     format!("# {LEFT_OUT}: a text of {} bytes, {}\n", text.len(), digest(text))
 }
 
-/// A hash (FNV-1a) by which texts that are not recorded can be distinguished. It does not reveal their content.
-fn digest(text: &str) -> String {
+/// A hash (FNV-1a) by which texts that are not recorded can be distinguished. Whoever guesses a text can test the guess by it.
+pub(crate) fn digest(text: &str) -> String {
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -52,11 +52,18 @@ impl Levels<'_> {
         if parts.is_err() && !PLAIN.contains(&key) {
             return node.clone();
         }
+        let mut has_digits = false;
         let filled = placeholder::replace(text, |name, at| {
             let level = self.level(name, node, at, problems)?;
+            has_digits |= level.digits().is_some();
             self.in_text(level, name, &span_in(node, self.file, at), problems)
         });
-        Node { value: Value::Text(filled), ..node.clone() }
+        let in_digits = |name: &str, at: &Range<usize>| {
+            let level = self.level(name, node, at, problems)?;
+            level.digits().or_else(|| self.in_text(level, name, &span_in(node, self.file, at), problems))
+        };
+        let digits = has_digits.then(|| placeholder::replace(text, in_digits));
+        Node { value: Value::Text(filled), digits, ..node.clone() }
     }
 
     /// A level inside a longer text, which names it as `hole` at `place`; `None` where it cannot stand there, which is reported.

@@ -241,12 +241,11 @@ impl Walk<'_, '_> {
 
     fn quantity(&mut self, key: &str, node: &Node, shape: &Shape) {
         let text = match &node.value {
-            Value::Text(text) => text.clone(),
-            Value::Whole(_) | Value::Number(_) if !matches!(shape, Shape::Time | Shape::Span) => {
-                node.decimal().unwrap_or_default()
-            }
+            Value::Text(_) => node.quantity(),
+            Value::Whole(_) | Value::Number(_) if !matches!(shape, Shape::Time | Shape::Span) => node.quantity(),
             _ => return self.mismatch(key, node, shape),
         };
+        let text = text.unwrap_or_default();
         let fault = match shape {
             Shape::Time | Shape::Span => match parse_time(&text) {
                 Ok(time) if time == Nanos::ZERO && matches!(shape, Shape::Span) => {

@@ -81,7 +81,7 @@ impl Template {
         let usual = if matches!(body, Body::None) { "GET" } else { "POST" };
         let method = method.unwrap_or_else(|| usual.to_owned());
         if method.is_empty() || !method.bytes().all(is_of_token) {
-            faults.push(Fault::new(format!("`{method}` is no method"), "write it as `--method POST`"));
+            faults.push(Fault::new(format!("`{method}` is not a valid HTTP method"), "write it as `--method POST`"));
         }
         faults.extend(fields.iter().filter_map(|(name, value)| fault_of_field(name, value)));
         if !faults.is_empty() {

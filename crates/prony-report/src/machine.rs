@@ -106,7 +106,9 @@ pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<
         differ.extend(before.map(text));
         let now = inherited(trials, session);
         let other = variables.iter().filter(|(name, value)| now.get(*name).is_some_and(|now| now != *value));
-        differ.extend(other.map(|(name, _)| format!("the variable {name}, in session {session} another value")));
+        differ.extend(
+            other.map(|(name, _)| format!("environment variable {name} has another value in session {session}")),
+        );
     }
     let more = match differ.len().saturating_sub(NAMED) {
         0 => String::new(),

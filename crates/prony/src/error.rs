@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use prony_model::error::message;
 use prony_model::metric::MetricError;
+use prony_results::RunId;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +97,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// What a file names by `{env.NAME}` must be as it was when a run began that is resumed.
+    ///
+    /// # Errors
+    /// Where one of these variables has another value.
+    pub(crate) fn if_changed(variables: &[&str], run: RunId, what: &str) -> Result<(), Self> {
+        let Some(first) = variables.first() else { return Ok(()) };
+        let message =
+            format!("the environment variable `{first}`, which the file uses, has changed since run {run} began");
+        let hint = format!("set it to the value that it had, or start a new {what} without --resume");
+        Err(Self::Arguments { message, hint })
+    }
+
     /// What to do about it, where there is something to do.
     pub fn hint(&self) -> Option<String> {
         match self {

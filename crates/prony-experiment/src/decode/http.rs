@@ -208,7 +208,7 @@ fn headers(view: &View<'_>, problems: &mut Problems<'_>) -> Vec<(String, Templat
             problems.add(via(&entry.node, problem.hint(hint)));
         };
         if !is_token(&entry.key) {
-            fault("is no name of a header field", "use letters, digits and `-`");
+            fault("is not a valid name of a header field", "use letters, digits and `-`");
         } else if ["content-length", "transfer-encoding"].iter().any(|own| entry.key.eq_ignore_ascii_case(own)) {
             fault("is set by the load generator", "leave it out; the length is that of the body");
         } else if fixed_text(&value).any(|c| c.is_ascii_control() && c != '\t') {
@@ -275,7 +275,8 @@ fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_
     if let (Some(node), false) = (view.get("method"), is_token(&method)) {
         problems.add(via(
             node,
-            Problem::new(node.span.clone(), format!("`{method}` is no method")).hint("write it as `POST`"),
+            Problem::new(node.span.clone(), format!("`{method}` is not a valid HTTP method"))
+                .hint("write it as `POST`"),
         ));
     }
     let has_body = !method.eq_ignore_ascii_case("HEAD");

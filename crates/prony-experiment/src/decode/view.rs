@@ -1,6 +1,5 @@
 //! Reads keys of a table by their declaration, so that decoder and declaration cannot drift apart.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::node::{Node, Value};
@@ -118,8 +117,7 @@ pub(crate) fn rate(node: &Node) -> Option<PerSecond> {
 }
 
 fn quantity<T>(node: &Node, parse: fn(&str) -> Result<T, QuantityError>) -> Option<T> {
-    let text = node.text().map(Cow::Borrowed).or_else(|| node.decimal().map(Cow::Owned))?;
-    parse(&text).ok()
+    parse(&node.quantity()?).ok()
 }
 
 /// A text with the escapes of braces undone.

@@ -295,7 +295,8 @@ pub(crate) static OBSERVE: TableShape = table(
             "`false` keeps command lines, variables, paths, changes and texts of programs out of the results \
              database, as well as the text of this file; `prony run --resume` then needs the file. Titles, labels of \
              levels (with the values of `--set`) and their numbers, patterns and functions of phases, names of \
-             processes, files in profiles and what programs print are stored nevertheless.",
+             processes, files in profiles, what programs print, and digests of variables, by which a guess of a value \
+             can be tested, are stored nevertheless.",
         ),
     ]],
 );

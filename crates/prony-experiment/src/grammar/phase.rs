@@ -297,7 +297,7 @@ pub(crate) static ONE_IN: TableShape = table(
         action(
             "one_in",
             Shape::Whole(1, i64::MAX as u64),
-            "Latency of one operation in this many, chosen at random from each so many, into a histogram.",
+            "Of every N operations, the latency of one, chosen at random, goes into a histogram.",
         ),
     ]],
 );

@@ -5,7 +5,7 @@ use prony_model::program::{ProgramSpec, Trigger};
 use prony_model::spec::Action;
 
 use super::{faults, faults_with, sound, sound_with};
-use crate::design::Experiment;
+use crate::design::{Experiment, Variant};
 
 fn set(factor: &str, levels: &[&str]) -> Overrides {
     let levels = levels.iter().map(|level| (*level).to_owned()).collect();
@@ -119,6 +119,52 @@ fn versions_and_hashes_that_could_be_numbers_stay_as_they_are() {
     let expected =
         "factor `v` has the numbers `3.10` and `3.1`, which are equal | write versions as texts: `\"3.10\"`, `\"3.1\"`";
     assert!(twice.contains(expected), "{twice}");
+}
+
+/// `when` did not apply to a level that two options `--set` had changed.
+#[test]
+fn level_with_two_other_settings_is_the_level_that_the_file_names() {
+    let text = "[factors.size]\nsmall = { a = 1, b = 0.50 }\nlarge = { a = 0x20, b = 2 }\n[program.x]\n\
+                command = \"x {size.a} {size.b}\"\n[[phase]]\nname = \"some\"\nmark = \"m\"\nwhen = { size = \"small\" }\n";
+    let set = |settings: &[(&str, &[&str])]| {
+        let all = settings.iter().flat_map(|(key, values)| set(key, values).set).collect();
+        let experiment = sound_with(text, &Overrides { set: all, ..Overrides::default() });
+        let phase = |variant: &Variant| variant.spec.phases[0].name.clone();
+        let phases = experiment.variants().iter().map(phase);
+        commands(&experiment)
+            .into_iter()
+            .zip(phases)
+            .map(|(command, name)| format!("{command}: {name}"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(set(&[("size.a", &["3"]), ("size.b", &["4"])]), ["x 3 4: some", "x 3 4: run"]);
+    let both = set(&[("size.a", &["1", "3"]), ("size.b", &["0.5", "4"])]);
+    let small = ["x 1 0.50: some", "x 3 0.50: some", "x 1 4: some", "x 3 4: some"];
+    assert_eq!(both, [&small[..], &["x 1 0.5: run", "x 1 4: run", "x 3 0.5: run", "x 3 4: run"]].concat());
+}
+
+#[test]
+fn numbers_are_the_same_in_each_notation() {
+    let text = "[factors]\nn = [32, 0.50]\n[program.x]\ncommand = \"x {n}\"\n[[phase]]\nname = \"some\"\nmark = \"m\"\n\
+                when = { n = [0x20, 0.5] }\n";
+    assert!(sound(text).variants().iter().all(|variant| variant.spec.phases.len() == 1));
+    assert_eq!(commands(&sound_with(text, &only("n", "5e-1"))), ["x 0.50"]);
+    assert_eq!(commands(&sound_with(text, &only("n", "0b100000"))), ["x 32"]);
+    // Labels that look like numbers are labels.
+    let labels = "[factors.v]\n\"3.1\" = 3.1\n\"3.10\" = 3.10\n[program.x]\ncommand = \"python{v}\"\n[[phase]]\nname = \"some\"\n\
+                  mark = \"m\"\nwhen = { v = 3.10 }\n";
+    let named: Vec<String> =
+        sound(labels).variants().iter().map(|variant| variant.spec.phases[0].name.clone()).collect();
+    assert_eq!(named, ["run", "some"]);
+    let large = "[factors.a]\none = { seed = 9007199254740993 }\n[program.x]\ncommand = \"x {a.seed}\"\n";
+    assert_eq!(commands(&sound_with(large, &set("a.seed", &["9007199254740992"]))), ["x 9007199254740992"]);
+    // A quantity has digits only.
+    let rate = "[factors]\nr = [1e3, 0x20]\n[[phase]]\nname = \"get\"\n\
+                http = { url = \"http://127.0.0.1:1\", path = \"/\", rate = \"{r}/s\", requests = 5 }\n";
+    let experiment = sound(rate);
+    let debug = |variant: &Variant| format!("{:?}", variant.spec.phases[0].action);
+    let all: Vec<String> = experiment.variants().iter().map(debug).collect();
+    assert!(all[0].contains("1000.0") && all[1].contains("32.0"), "{all:?}");
 }
 
 /// Blanks in braces were removed, so that the pattern never matched.

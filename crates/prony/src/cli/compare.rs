@@ -418,7 +418,8 @@ fn what_ran(data: &RunData, variant: usize) -> BTreeMap<String, BTreeSet<String>
         let sources = guard::run::sources(trial).into_iter().map(|(what, state)| (what, state.to_owned()));
         let programs = trial.effective.iter().flat_map(Effective::programs);
         let variables = programs.flat_map(|program| &program.inherited);
-        let variables = variables.map(|(name, value)| (format!("the variable `{name}`"), value.clone()));
+        let variables = variables
+            .map(|(name, value)| (format!("environment variable `{name}` (digest of its value)"), value.clone()));
         let all = guard::run::identity(trial).into_iter().chain(sources).chain(variables);
         all.for_each(|(what, state)| _ = known.entry(what).or_default().insert(state));
     }

@@ -259,7 +259,7 @@ fn none_without_effect(arguments: &Arguments) -> Result<(), Error> {
     let is_poisson = arguments.arrivals == ArrivalKind::Poisson;
     let (message, hint) = if is_poisson && !is_open {
         (
-            "`--arrivals` says when requests start, and without --rate each starts after an answer",
+            "`--arrivals` has no effect without --rate: each request starts when the previous answer has arrived",
             "add --rate, or use --think",
         )
     } else if arguments.seed.is_some() && !is_poisson && arguments.think.is_none() {

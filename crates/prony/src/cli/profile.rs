@@ -65,7 +65,8 @@ pub enum ProfileFormat {
 pub fn profile(args: &ProfileArgs, output: &mut Output<'_>) -> Result<(), Error> {
     if args.format == ProfileFormat::Raw && !args.phase.is_empty() {
         return Err(Error::Arguments {
-            message: "`--format raw` writes the profilers' files whole, and `--phase` chooses a part".to_owned(),
+            message: "`--phase` cannot be used with `--format raw`, which writes the profilers' files unchanged"
+                .to_owned(),
             hint: "leave --phase out, or use another format".to_owned(),
         });
     }

@@ -340,13 +340,7 @@ fn same_experiment(
     if *experiment.recorded() == *recorded {
         return Ok(experiment);
     }
-    if experiment.has_other_values(recorded) {
-        return Err(Error::Arguments {
-            message: format!("the environment has other values than when run {} began", head.id),
-            hint: "set the variables that `{env.NAME}` in the file names as they were then, or start a new run without --resume"
-                .to_owned(),
-        });
-    }
+    Error::if_changed(&experiment.changed_variables(recorded), head.id, "run")?;
     let hint = if !recorded.lacks_commands() {
         "leave the file out to resume the run with its recorded experiment, or start a new run without --resume"
     } else {

@@ -145,6 +145,7 @@ impl<'a> TrialRunner<'a> {
                 hint: "restore the file, or start a new search without --resume".to_owned(),
             });
         }
+        Error::if_changed(&experiment.changed_variables(&data.experiment), run, "search")?;
         database.reopen_run(run, data.head.finished)?;
         let stored = experiments.put(experiment.clone());
         // Where it was, unless the command line says otherwise.

@@ -340,13 +340,13 @@ fn options_without_effect_are_refused() {
     let place = Place::new();
     fs::write(place.path("x.toml"), PROGRAM).unwrap();
     for (line, message) in [
-        ("load http://127.0.0.1:1/ --arrivals poisson", "without --rate each starts after an answer"),
+        ("load http://127.0.0.1:1/ --arrivals poisson", "has no effect without --rate"),
         ("load http://127.0.0.1:1/ --seed 2", "`--seed` has no effect"),
         ("load http://127.0.0.1:1/ --seed 2 --rate 9", "`--seed` has no effect"),
         ("check x.toml --set n=1 --set n=2", "`--set n` is given twice"),
         ("run x.toml --only n=1 --only n=2", "write all levels in one: `--only n=1,2`"),
         ("compare 1 2 --baseline x=1", "cannot be used with"),
-        ("profile --format raw --phase write", "`--phase` chooses a part"),
+        ("profile --format raw --phase write", "which writes the profilers' files unchanged"),
     ] {
         let output = place.run(&words(line));
         let said = text(&output.stderr);

@@ -207,7 +207,7 @@ fn variables_with_other_values_in_another_session_or_run_are_named() {
     };
     let resumed = with(&["run", "--resume", "--quiet"]);
     let resumed = resumed.split_whitespace().collect::<Vec<_>>().join(" ");
-    let named = |name: &str| format!("the variable {name}, in session 1 another value");
+    let named = |name: &str| format!("environment variable {name} has another value in session 1");
     for (name, is_named) in [("TEST_A", true), ("TZ", true), ("TEST_B", false), ("TERM", false), ("PATH", false)] {
         assert_eq!(resumed.contains(&named(name)), is_named, "{name}: {resumed}");
     }
@@ -217,7 +217,8 @@ fn variables_with_other_values_in_another_session_or_run_are_named() {
     with(&["run", "e.toml", "--quiet"]);
     let compared = said(&bench.prony(&["compare", "2", "3"]));
     assert!(
-        compared.contains("the variable `TEST_A`: not set in run 2, ") && !compared.contains("TEST_B"),
+        compared.contains("environment variable `TEST_A` (digest of its value): not set in run 2, ")
+            && !compared.contains("TEST_B"),
         "{compared}"
     );
 }

@@ -12,6 +12,10 @@ fn an_interrupted_search_goes_on_with_commands_that_are_not_recorded() {
     interrupted_and_resumed("record_commands = false\n");
 }
 
+fn refused((code, _, errors): (Option<i32>, String, String), why: &str) {
+    assert!(code == Some(2) && errors.contains(why), "{errors}");
+}
+
 fn interrupted_and_resumed(observe: &str) {
     let bench = Bench::new("");
     let at = |name: &str| bench.path(name).display().to_string();
@@ -39,8 +43,9 @@ fn interrupted_and_resumed(observe: &str) {
     let listed = bench.prony(&["ls"]).1;
     assert!(listed.contains(" 3 ") && !listed.contains(" of "), "{listed}");
     std::fs::write(bench.path("go"), "").unwrap();
-    let (code, _, errors) = bench.prony(&["run", "--resume", "1"]);
-    assert!(code == Some(2) && errors.contains("hint: to resume this search: `prony grow --resume 1`"), "{errors}");
+    let other = bench.command(&["grow", "--resume"]).env("EDGE", "50").output().unwrap();
+    refused(parts(&other), "the environment variable `EDGE`, which the file uses, has changed");
+    refused(bench.prony(&["run", "--resume", "1"]), "hint: to resume this search: `prony grow --resume 1`");
     let (code, said, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
     assert_eq!(code, Some(0), "{errors}");
     let row = said.lines().find(|line| line.starts_with("n ")).unwrap();
@@ -50,17 +55,13 @@ fn interrupted_and_resumed(observe: &str) {
     let positions: Vec<u32> = run.trials.iter().map(|trial| trial.trial.position).collect();
     assert_eq!(positions, (0..positions.len() as u32).collect::<Vec<_>>(), "no trial twice, none lost");
     assert_eq!(lines(&bench.path("j.jsonl")), bench.journal(1), "the journal has each entry once");
-    let (code, _, errors) = bench.prony(&["grow", "--resume"]);
-    assert!(code == Some(2) && errors.contains("no interrupted search"), "{errors}");
+    refused(bench.prony(&["grow", "--resume"]), "no interrupted search");
     // The file is known again however often the run goes on.
     let mut database = Database::open(&bench.path("prony.db")).unwrap();
     database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
     drop(database);
-    let (code, _, errors) = bench.prony(&["grow", "--resume", "--journal", "x.toml"]);
-    assert!(
-        code == Some(2) && errors.contains("`x.toml`: this command reads that file"),
-        "only its own journal is written again"
-    );
+    // Only its own journal is written again.
+    refused(bench.prony(&["grow", "--resume", "--journal", "x.toml"]), "`x.toml`: this command reads that file");
     let (code, again, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
     assert_eq!((code, &again), (Some(0), &said), "{errors}");
     assert_eq!(bench.run(1).trials, run.trials, "nothing was left to run");
@@ -68,8 +69,7 @@ fn interrupted_and_resumed(observe: &str) {
     let mut database = Database::open(&bench.path("prony.db")).unwrap();
     database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
     drop(database);
-    let (code, _, errors) = bench.prony(&["grow", "--resume"]);
-    assert!(code == Some(2) && errors.contains("`x.toml` has changed since run 1 began"), "{errors}");
+    refused(bench.prony(&["grow", "--resume"]), "`x.toml` has changed since run 1 began");
     bench.assert_no_secret_recorded();
 }
 
