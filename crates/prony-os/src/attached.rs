@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -88,14 +88,14 @@ impl Attached {
         fs::read_link(format!("/proc/{}/exe", self.pid)).ok()
     }
 
-    /// Whether one of them listens on a TCP port of these addresses, or of all; `None` where that is not known: they are in another
-    /// network namespace, or their descriptors cannot be read.
-    pub fn listens(&self, port: u16, addresses: &[IpAddr]) -> Option<bool> {
+    /// Whether one of them listens at one of these TCP addresses, or on its port of all; `None` where that is not known: nobody does,
+    /// they are in another network namespace, or their descriptors cannot be read.
+    pub fn listens(&self, addresses: &[SocketAddr]) -> Option<bool> {
         let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
         if namespace("self")? != namespace(&self.pid.to_string())? {
             return None;
         }
-        let sockets = listening(port, addresses)?;
+        let sockets = listening(addresses)?;
         let mut are_known = true;
         for pid in self.all() {
             let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
@@ -186,8 +186,9 @@ fn group_of(pid: u32, id: &str, groups: impl Iterator<Item = PathBuf>) -> Result
 /// The begin of a word that names a control group, where another is the number of a process.
 const GROUP: &str = "group:";
 
-/// The sockets that listen on a TCP port of these addresses, or of all, as descriptors are linked to them (proc(5), `/proc/net/tcp`).
-fn listening(port: u16, addresses: &[IpAddr]) -> Option<Vec<String>> {
+/// The sockets that listen at these TCP addresses, or on their ports of all, as descriptors are linked to them (proc(5),
+/// `/proc/net/tcp`).
+fn listening(addresses: &[SocketAddr]) -> Option<Vec<String>> {
     const LISTENS: &str = "0A";
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let socket = |line: &str| {
@@ -195,8 +196,8 @@ fn listening(port: u16, addresses: &[IpAddr]) -> Option<Vec<String>> {
         let (local, state, inode) = (words.get(1)?, *words.get(3)?, words.get(9)?);
         let (address, own) = local.rsplit_once(':')?;
         let (address, own) = (address_of(address)?, u16::from_str_radix(own, 16).ok()?);
-        let serves = address.is_unspecified() || addresses.contains(&address);
-        (own == port && state == LISTENS && serves).then(|| format!("socket:[{inode}]"))
+        let serves = |asked: &SocketAddr| asked.port() == own && (address.is_unspecified() || asked.ip() == address);
+        (state == LISTENS && addresses.iter().any(serves)).then(|| format!("socket:[{inode}]"))
     };
     let all: Vec<String> = tables.iter().flat_map(|table| table.lines().skip(1).filter_map(socket)).collect();
     (!all.is_empty()).then_some(all)
@@ -257,15 +258,14 @@ mod tests {
         let file = directory.path().join("pid");
         fs::write(&file, format!("{}\n/more\n", child.id())).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let address = listener.local_addr().unwrap();
         let own = Attached { pid: std::process::id(), group: None };
-        let local = [Ipv4Addr::LOCALHOST.into()];
-        assert_eq!(own.listens(port, &local), Some(true));
+        assert_eq!(own.listens(&[address]), Some(true));
         let expected = Attached { pid: child.id(), group: None };
-        assert_eq!(expected.listens(port, &local), Some(false), "another process does");
-        assert_eq!(own.listens(port, &[Ipv4Addr::new(127, 0, 0, 2).into()]), None, "nobody does there");
+        assert_eq!(expected.listens(&[address]), Some(false), "another process does");
+        assert_eq!(own.listens(&[(Ipv4Addr::new(127, 0, 0, 2), address.port()).into()]), None, "nobody does there");
         drop(listener);
-        assert_eq!(own.listens(port, &local), None, "nobody does");
+        assert_eq!(own.listens(&[address]), None, "nobody does");
         assert_eq!(Attached::find(&Observed::Pid(child.id())), Ok(expected.clone()));
         assert_eq!(Attached::find(&Observed::PidFile(file.display().to_string())), Ok(expected.clone()));
         assert_eq!(expected.all(), [child.id()]);

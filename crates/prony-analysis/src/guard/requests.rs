@@ -42,17 +42,18 @@ pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl It
     }))
 }
 
-/// No process that is observed listens where requests are sent: what is measured is another program.
+/// No process that is measured as a service listens where that is reached: what is measured is another program.
 fn observed_elsewhere(server: &EffectiveProgram) -> Option<Finding> {
     let name = &server.program;
-    let message = format!("none of the processes observed as service `{name}` listens on the port of its `url`");
-    let hint = "name the server's own processes in `observe`: a file with the number of a process may be older than the server; if \
-                requests reach it through a proxy, CPU time and memory are those of what is observed, and not of the proxy";
+    let message = no_listener(name);
+    let hint = "name the server's own processes by `url` and `observe`: a command such as `docker run` is a client of them, and a file with \
+                the number of a process may be older than the server; if requests reach it through a proxy, CPU time and memory are \
+                those of what is observed, and not of the proxy";
     let found = Finding::of("observed_elsewhere", Severity::Warning, message, hint);
     (server.listens == Some(false)).then(|| found.with(json!({ "service": name })))
 }
 
-/// Why metrics of processes are not compared where those of another program were observed as a service.
+/// Why metrics of processes are not compared where those of another program were measured as a service.
 pub(super) fn of_another_program(variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let metric = name.key.metric;
     if metric.counter().is_some() || !(metric.is_of_process() || metric.is_gauge()) {
@@ -69,7 +70,11 @@ pub(super) fn of_another_program(variant: &VariantTrials<'_>, name: &MetricName)
     };
     let all = variant.trials.iter().flat_map(|trial| &trial.effective).flat_map(Effective::services);
     let other = all.into_iter().find(|server| server.listens == Some(false) && is_of(&server.program))?;
-    Some(format!("none of the processes observed as service `{}` listens on the port of its `url`", other.program))
+    Some(no_listener(&other.program))
+}
+
+fn no_listener(service: &str) -> String {
+    format!("none of the processes that are measured as service `{service}` listens on its port")
 }
 
 /// Bodies were digested, and the digest says nothing, since some requests failed: the others are not the same in each trial.

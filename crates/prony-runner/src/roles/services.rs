@@ -307,11 +307,10 @@ impl<'a> Services<'a> {
                 sign => ready::is(sign, &instance.setting, instance.share.port),
             };
             if ready {
-                let Instance { service, attached, .. } = &self.instances[number];
-                let recorded = self.effective.iter_mut().find(|effective| effective.program == service.program.name);
-                if let Some(attached) = attached {
-                    observed::record_listening(attached, service, recorded);
-                }
+                let Instance { process, attached, started, service, setting, share, .. } = &self.instances[number];
+                let supervisor = process.as_ref().and_then(|process| process.supervisor());
+                let processes = observed::processes(attached.as_ref(), started, supervisor);
+                observed::record_listening(&processes, (service, setting, share.port), &mut self.effective);
                 return Ok(true);
             }
             let instance = &self.instances[number];

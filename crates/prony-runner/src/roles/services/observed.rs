@@ -1,6 +1,6 @@
 //! A server that runs already: a process of prony waits for its end in its place, and its own processes are observed.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,9 @@ use prony_os::attached::Attached;
 use prony_os::launch::{LaunchSpec, Started};
 use prony_os::limits::{Group, counts_cpu};
 use prony_os::sample::{Root, Supervisor};
+use prony_place::launch_setting::Setting;
+
+use super::ready;
 
 /// How often it is looked for.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -35,18 +38,35 @@ pub(super) fn attached(service: &ServiceSpec, stop: &mut dyn FnMut() -> bool) ->
     }
 }
 
-/// Records whether a server that is ready is the one that is observed: whether a process of it listens where requests are sent.
-pub(super) fn record_listening(attached: &Attached, service: &ServiceSpec, recorded: Option<&mut EffectiveProgram>) {
-    if let (Some(recorded), Some(running)) = (recorded, &service.running) {
-        let place = running.url.split_once("://").map_or(running.url.as_str(), |(_, rest)| rest).split('/').next();
-        let place = place.map(|place| place.rsplit_once('@').map_or(place, |(_, place)| place));
-        let has_port = |place: &&str| place.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-        let host = place
-            .map(|place| if has_port(&place) { place.rsplit_once(':').map_or(place, |(host, _)| host) } else { place });
-        let of_host = (host.unwrap_or_default().trim_matches(['[', ']']), running.port).to_socket_addrs();
-        let addresses: Vec<IpAddr> = of_host.into_iter().flatten().map(|address| address.ip()).collect();
-        recorded.listens = attached.listens(running.port, &addresses);
-    }
+/// The processes of an instance: with a supervisor all below that, since orphans become its children.
+pub(super) fn processes(attached: Option<&Attached>, started: &Started, supervisor: Option<Supervisor>) -> Attached {
+    let started = || Attached { pid: supervisor.map_or(started.pid, |supervisor| supervisor.pid), group: None };
+    attached.cloned().unwrap_or_else(started)
+}
+
+/// Records whether an instance that is ready is what is measured: whether a process of it listens where it is to be reached. Started
+/// by a client, as of a container, it is not.
+pub(super) fn record_listening(
+    processes: &Attached,
+    (service, setting, port): (&ServiceSpec, &Setting<'_>, u16),
+    effective: &mut [EffectiveProgram],
+) {
+    let Some(recorded) = effective.iter_mut().find(|one| one.program == service.program.name) else { return };
+    let addresses = match &service.running {
+        Some(running) => addresses(&running.url, running.port),
+        None => ready::addresses(&service.ready.sign, setting, port),
+    };
+    let known = [recorded.listens, processes.listens(&addresses)].into_iter().flatten();
+    recorded.listens = known.reduce(|earlier, own| earlier && own);
+}
+
+/// The addresses of the host of a URL with this port.
+fn addresses(url: &str, port: u16) -> Vec<SocketAddr> {
+    let place = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let with_port = place.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
+    let host = with_port.map_or(place, |(host, _)| host);
+    (host.trim_matches(['[', ']']), port).to_socket_addrs().into_iter().flatten().collect()
 }
 
 /// Turns the launch of a service into that of the process which waits for the end of the server.

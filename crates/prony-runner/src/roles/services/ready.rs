@@ -15,16 +15,21 @@ const STATUS_LINE: usize = 12;
 
 /// Whether the sign is there now; commands and lines of output are observed elsewhere.
 pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
-    let own = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut addresses = addresses(sign, setting, port).into_iter();
     match sign {
         ReadySign::Started | ReadySign::Line(_) | ReadySign::Command(_) => true,
-        ReadySign::Port => connected(own).is_some(),
+        ReadySign::Port | ReadySign::Tcp(_) => addresses.any(|address| connected(address).is_some()),
+        ReadySign::Http(path) => addresses.any(|own| answers(own, &setting.filled(path).to_string_lossy())),
+    }
+}
+
+/// Where a service is to accept connections, as far as that is known: on its own port, if it has nothing else.
+pub(super) fn addresses(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> Vec<SocketAddr> {
+    match sign {
         ReadySign::Tcp(address) => {
-            let address = setting.filled(address);
-            let all = address.to_string_lossy().to_socket_addrs();
-            all.is_ok_and(|mut all| all.any(|address| connected(address).is_some()))
+            setting.filled(address).to_string_lossy().to_socket_addrs().into_iter().flatten().collect()
         }
-        ReadySign::Http(path) => answers(own, &setting.filled(path).to_string_lossy()),
+        _ => vec![(Ipv4Addr::LOCALHOST, port).into()],
     }
 }
 
