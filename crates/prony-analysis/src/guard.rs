@@ -29,7 +29,7 @@ pub mod replicas;
 pub mod reported_values;
 mod requests;
 pub mod run;
-mod run_order;
+pub(crate) mod run_order;
 pub(crate) mod shared_pages;
 mod statuses;
 mod stored;

@@ -51,16 +51,12 @@ impl Calls {
         self.set_open(source, at, open.saturating_add(1));
     }
 
-    /// An invocation ends in a thread that has `open` more running. Returns whether it counts: one that did not begin there is that of
-    /// another process, of which a forked copy goes on with it.
-    pub fn end(&mut self, source: Source, at: Nanos, open: u64, ok: bool, took: Nanos) -> bool {
-        let counts = self.open.get(&source).is_some_and(|(_, open)| *open > 0);
-        if counts {
-            self.set_open(source, at, open);
-            self.took += took;
-            if ok { self.single.record(took) } else { self.single.record_failed() }
-        }
-        counts
+    /// An invocation ends in a thread that has `open` more running. It counts even where none is known to be running there: a later end
+    /// of another thread of Python may have come first. A forked copy of a process reports no ends of its parent's invocations.
+    pub fn end(&mut self, source: Source, at: Nanos, open: u64, ok: bool, took: Nanos) {
+        self.set_open(source, at, open);
+        self.took += took;
+        if ok { self.single.record(took) } else { self.single.record_failed() }
     }
 
     /// Several invocations were counted up to now. Returns how long ago the last of them may have ended: a thread in which
@@ -183,18 +179,6 @@ mod tests {
     }
 
     #[test]
-    fn end_of_an_invocation_that_did_not_begin_there_does_not_count() {
-        let mut calls = Calls::default();
-        calls.begin(A, ms(0), 0);
-        assert!(!calls.end(B, ms(9), 0, false, ms(9)), "a forked child");
-        assert!(calls.is_open());
-        assert!(calls.end(A, ms(10), 0, true, ms(10)));
-        assert!(!calls.end(A, ms(12), 0, true, ms(12)));
-        assert_eq!(time(&calls, ms(99)), Reading::Measured(ms(10)));
-        assert_eq!((calls.recorder().succeeded(), calls.recorder().failed()), (1, 0));
-    }
-
-    #[test]
     fn side_by_side_and_inside_one_another_time_counts_once() {
         let mut calls = Calls::default();
         calls.begin(A, ms(0), 0);
@@ -277,7 +261,8 @@ mod tests {
         assert!(why(&calls).contains("other threads or processes called the function too"), "{}", why(&calls));
     }
 
-    /// Ten threads of Python that made 200 calls never ended in 2 of 20 trials: the last two ends came in the wrong order.
+    /// Ten threads of Python that made 200 calls never ended in 2 of 20 trials: the last two ends came in the wrong order. The end that
+    /// came last was then dropped, and there was one call less.
     #[test]
     fn invocations_end_where_lines_of_threads_are_out_of_order() {
         let mut calls = Calls::default();
@@ -286,6 +271,7 @@ mod tests {
         calls.end(A, ms(11), 0, true, ms(10));
         calls.end(A, ms(10), 1, true, ms(10));
         assert_eq!((calls.is_open(), time(&calls, ms(99))), (false, Reading::Measured(ms(11))));
+        assert_eq!((calls.recorder().succeeded(), calls.recorder().failed()), (2, 0));
         calls.counted(&concurrent(30, 6, 0));
         calls.counted(&concurrent(20, 5, 1));
         assert_eq!((calls.is_open(), calls.sum(|tallied| tallied.count)), (false, 6));

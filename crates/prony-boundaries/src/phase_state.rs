@@ -309,11 +309,11 @@ impl PhaseState {
                 }
             }
             ProbeEvent::End { open, ok, took, .. } => {
-                if !calls.end(line.source, line.at, *open, *ok, *took) {
-                    return Called::Nothing;
-                }
+                // An end whose line came late ends nothing: the later ones had been read.
+                let idle = !calls.is_open();
+                calls.end(line.source, line.at, *open, *ok, *took);
                 self.ended = self.ended.max(Some(line.at));
-                if calls.is_open() { Called::Nothing } else { Called::Ended }
+                if idle || calls.is_open() { Called::Nothing } else { Called::Ended }
             }
             ProbeEvent::Calls(_) => {
                 let idle = !calls.is_open();
@@ -360,8 +360,7 @@ impl PhaseState {
     }
 
     /// A line `bounded` it, or its `read` matches that line.
-    pub(super) fn order(&mut self, line: &str, written: Written, bounded: bool) {
-        let read = self.understands(line);
+    pub(super) fn order(&mut self, written: Written, bounded: bool, read: bool) {
         if self.order.note(written, bounded, read) {
             self.disorder();
         }
@@ -417,6 +416,18 @@ mod tests {
         assert_eq!((phase.ended, phase.is_complete()), (Some(Nanos::from_millis(50)), true));
         phase.called(&counted(60, 3, 1));
         assert!(!phase.is_complete(), "one had not returned when the program ended");
+    }
+
+    /// Threads of Python write their lines in another order than that of the ends.
+    #[test]
+    fn end_that_is_read_after_a_later_one_ends_the_phase_once() {
+        let mut phase = PhaseState { calls: Some(Calls::default()), ..PhaseState::default() };
+        let begin = |at, open| line(1, 0, at, &format!(r#""probe":"begin","call":"p","n":1,"open":{open}"#));
+        let end =
+            |at, open| line(1, 0, at, &format!(r#""probe":"end","call":"p","n":1,"open":{open},"ok":true,"took":5"#));
+        let changes = [begin(0, 0), begin(1, 1), end(11, 0), end(10, 1)].map(|line| phase.called(&line));
+        assert_eq!(changes, [Called::First, Called::Nothing, Called::Ended, Called::Nothing]);
+        assert_eq!((phase.ended, phase.is_complete()), (Some(Nanos::from_millis(11)), true));
     }
 
     /// Where the end of an invocation was counted, that is why none ended the phase; where it never came, it is not.

@@ -218,6 +218,11 @@ impl Thread {
         self.began <= end && self.ended >= begin
     }
 
+    /// The name of its language runtime.
+    pub fn runtime(&self) -> &str {
+        &self.hello.runtime
+    }
+
     /// Notes what a line reports; returns the heap's values in it, if any.
     fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
         match &line.event {

@@ -117,9 +117,10 @@ impl Tracker {
             }
         }
         self.follow(&mut change);
-        if let Happened::Line(line) = happened {
+        if matches!(happened, Happened::Line(_)) {
             for (index, phase) in self.phases.iter_mut().enumerate() {
-                phase.order(line, written, change.began.contains(&index) || change.ended.contains(&index));
+                let bounded = change.began.contains(&index) || change.ended.contains(&index);
+                phase.order(written, bounded, listening.contains(&index));
             }
         }
         if let (Happened::Mark(mark), false) = (happened, known) {

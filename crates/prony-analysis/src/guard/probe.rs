@@ -68,8 +68,8 @@ fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
     }
     (
         format!(
-            "no heap samples for {gap}: the program kept its thread busy, so that the probe in its runtime could not \
-             run"
+            "the heap of a process was not read for {gap}: the program kept its thread busy, so that the probe in its \
+             runtime could not run"
         ),
         "take `max`, `min` and `mean` of the heap as approximate; `end` is exact where it was measured",
     )

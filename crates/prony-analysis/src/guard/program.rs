@@ -33,6 +33,7 @@ const READING: f64 = 0.05;
 pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unheard(record);
     findings.extend(read_by_several(record));
+    findings.extend(unordered(record));
     findings.extend(rows_unknown(record));
     findings.extend(deferred(record));
     findings.extend(repeated(record));
@@ -100,11 +101,28 @@ pub(crate) fn read_by_several(record: &TrialRecord) -> Option<Finding> {
     Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
 }
 
+pub(crate) const ORDER_NOT_KNOWN: &str = "it is not known in which order lines of stdout and stderr were written";
+
+pub(crate) const ONE_STREAM: &str = "write all lines of the program to one of the two (`2>&1` in a shell)";
+
+/// Lines of stdout and stderr of which the order is not known decide what a phase reads: its metrics and answers from `read` are missing.
+pub(crate) fn unordered(record: &TrialRecord) -> Vec<Finding> {
+    let finding = |name: &String| {
+        let message = format!("{ORDER_NOT_KNOWN}: the metrics that `read` names are missing");
+        Finding::of("unordered", Severity::Warning, message, ONE_STREAM).in_phase(name)
+    };
+    record.program().map_or_else(Vec::new, |program| program.unordered.keys().map(finding).collect())
+}
+
 /// Phases that ended well and whose lines gave no number of rows: their answers are compared without the number of
 /// rows, or not at all.
 pub(crate) fn rows_unknown(record: &TrialRecord) -> Vec<Finding> {
     let Some(program) = record.program() else { return Vec::new() };
-    let explained = |name: &String| program.heard_nothing.contains(name) || program.read_by_several.contains(name);
+    let explained = |name: &String| {
+        program.heard_nothing.contains(name)
+            || program.read_by_several.contains(name)
+            || program.unordered.contains_key(name)
+    };
     let ended = record.phases.iter().filter(|phase| phase.completion == Completion::Complete);
     let found = ended.filter(|phase| !explained(&phase.name)).filter_map(|phase| {
         let Reading::Missing(Why::Failed(why)) = phase.reading(MetricKey::amount(Metric::Rows))? else { return None };

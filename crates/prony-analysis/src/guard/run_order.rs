@@ -38,7 +38,7 @@ type Place = (u32, u32);
 type Values = BTreeMap<Place, f64>;
 
 /// Why the order of trials may have made the difference of two variants in a metric.
-pub(super) fn matters(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
+pub(crate) fn matters(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let values = |of: &VariantTrials<'_>| {
         let measured = |trial: &&TrialRecord| Some((place(trial), trial.figure(name).measured().copied()?));
         of.trials.iter().copied().filter_map(|trial| measured(&trial)).collect::<Values>()

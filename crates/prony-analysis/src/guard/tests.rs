@@ -26,7 +26,8 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::host::Mount;
 use prony_model::record::probe::HeapAbort;
 use prony_model::record::{
-    Answer, Completion, Conditions, Effective, EffectiveStore, Machine, MetricKeyText, PhaseRecord, TrialRecord,
+    Answer, Completion, Conditions, Effective, EffectiveProgram, EffectiveStore, Machine, MetricKeyText, PhaseRecord,
+    TrialRecord,
 };
 use prony_model::spec::{
     Action, Amount, BytesSpec, CollectionSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::variant_trials::VariantTrials;
-use super::{percent, run, run_order};
+use super::{percent, run};
 use prony_model::metric::MetricName;
 use prony_model::number;
 use prony_model::program::REPLICAS;
@@ -91,8 +91,7 @@ pub(crate) fn in_metric(
     name: &MetricName,
 ) -> Option<String> {
     let unfinished = || ended_by_prony(baseline, variant, name).or_else(|| unfinished(baseline, variant, &name.phase));
-    let by_order = || run_order::matters(baseline, variant, name);
-    repeated(baseline, variant, &name.phase).or_else(unfinished).or_else(by_order)
+    repeated(baseline, variant, &name.phase).or_else(unfinished)
 }
 
 /// The phase came more often in the trials of one variant: only its first time is measured.

@@ -1,9 +1,10 @@
 //! Guards that compare a variant with its stratum's baseline.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::program::{ONE_STREAM, ORDER_NOT_KNOWN};
 use super::reads::{WORK, noise};
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::{same_work, typical};
@@ -13,7 +14,7 @@ use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
-use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
+use prony_model::record::{Answer, Completion, EffectiveProgram, PhaseRecord, TrialRecord};
 use prony_model::service::ALL;
 use prony_model::spec::{Action, Grouping, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
@@ -26,7 +27,8 @@ const OBSERVE: &str = "observe";
 
 /// Every guard that needs a variant and its baseline.
 pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
-    let mut findings = answers_differ(baseline, variant);
+    let mut findings = answers_unordered(baseline, variant);
+    findings.extend(answers_differ(baseline, variant));
     findings.extend(queries_differ(baseline, variant));
     findings.extend(work_differs(baseline, variant));
     findings.extend(commit_apart(baseline, variant));
@@ -61,20 +63,72 @@ pub fn disagreements<'a>(
     variant: &VariantTrials<'a>,
 ) -> Vec<(&'a str, &'a Answer, &'a Answer)> {
     let (mut checked, mut found) = (BTreeSet::new(), Vec::new());
-    for (ours, theirs) in same_work(baseline, variant) {
-        for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
-            let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
-            let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
-            let trials = [(baseline.spec, ours), (variant.spec, theirs)];
-            if questions::same(baseline.spec, variant.spec, &phase.name)
-                && refusals::same_before(trials[0], trials[1], &phase.name)
-                && checked.insert(&phase.name)
-            {
-                found.push((phase.name.as_str(), a, b));
-            }
+    for (trials, [phase, other]) in completed(baseline, variant) {
+        // Of an answer that was lost it is not known whether it differs.
+        if lost_answer(trials[0], phase) || lost_answer(trials[1], other) {
+            continue;
+        }
+        let Some((a, b)) = differing(phase, other) else { continue };
+        if should_agree(baseline, variant, trials, &phase.name) && checked.insert(&phase.name) {
+            found.push((phase.name.as_str(), a, b));
         }
     }
     found
+}
+
+/// The phases that both of two trials with the same work completed, with the trials.
+fn completed<'a>(
+    baseline: &VariantTrials<'a>,
+    variant: &VariantTrials<'a>,
+) -> impl Iterator<Item = ([&'a TrialRecord; 2], [&'a PhaseRecord; 2])> {
+    let complete = |trial: &'a TrialRecord| trial.phases.iter().filter(|p| p.completion == Completion::Complete);
+    same_work(baseline, variant).into_iter().flat_map(move |(ours, theirs)| {
+        complete(ours).filter_map(move |phase| {
+            let other = complete(theirs).find(|other| other.name == phase.name)?;
+            Some(([ours, theirs], [phase, other]))
+        })
+    })
+}
+
+/// Whether a phase does the same work in two trials, on the same data after all phases before it.
+fn should_agree(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    [ours, theirs]: [&TrialRecord; 2],
+    phase: &str,
+) -> bool {
+    questions::same(baseline.spec, variant.spec, phase)
+        && refusals::same_before((baseline.spec, ours), (variant.spec, theirs), phase)
+}
+
+/// Whether the answer that the lines of a phase reported is missing because their order is not known.
+fn lost_answer(trial: &TrialRecord, phase: &PhaseRecord) -> bool {
+    let is_unordered = |program: &EffectiveProgram| program.unordered.get(&phase.name) == Some(&true);
+    phase.answer.is_none() && trial.program().is_some_and(is_unordered)
+}
+
+/// Answers that should be equal, of which one or both are missing because the order of the lines that report them is not known.
+fn answers_unordered(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (trials, phases) in completed(baseline, variant) {
+        let each = [baseline, variant].into_iter().zip(trials.into_iter().zip(phases));
+        let without = each.filter(|(_, (trial, phase))| lost_answer(trial, phase));
+        let names: Vec<&str> = without.map(|(of, _)| of.name.as_str()).collect();
+        let [phase, _] = phases;
+        if !names.is_empty() && should_agree(baseline, variant, trials, &phase.name) {
+            missing.entry(&phase.name).or_default().extend(names);
+        }
+    }
+    let finding = |(phase, names): (&str, BTreeSet<&str>)| {
+        let names: Vec<&str> = names.into_iter().collect();
+        let message = format!(
+            "whether the answers agree is not known: in trials of `{}` they are missing, because {ORDER_NOT_KNOWN}",
+            names.join("` and `")
+        );
+        let found = Finding::of("answers_unordered", Severity::Refusal, message, ONE_STREAM).in_phase(phase);
+        found.with(json!({ "variants": names }))
+    };
+    missing.into_iter().map(finding).collect()
 }
 
 /// Why times and rates of a phase are not compared that was declared cold, where the store of one variant was still in the page cache in most of

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::guard::findings::variant_trials;
 use crate::guard::variants::{self, VariantTrials};
-use crate::guard::{Severity, reported_values, shared_pages, unlike};
+use crate::guard::{Severity, reported_values, run_order, shared_pages, unlike};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
 use prony_model::reading::Reading;
@@ -143,7 +143,9 @@ impl<'a> Index<'a> {
             let cache = || variants::unequal_cache(baseline, variant, &pair.metric);
             let client = || variants::client_in_one(baseline, variant, &pair.metric);
             let pages = || shared_pages::counted_repeatedly(baseline, variant, &pair.metric);
-            unlike.or_else(offer).or_else(cache).or_else(client).or_else(pages)
+            // It depends on the values, as no other reason does.
+            let order = || run_order::matters(baseline, variant, &pair.metric);
+            unlike.or_else(offer).or_else(cache).or_else(client).or_else(pages).or_else(order)
         };
         Contrast {
             analyses: analyses(self.experiment, pair),

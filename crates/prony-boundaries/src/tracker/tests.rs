@@ -211,6 +211,18 @@ fn a_line_that_several_phases_match_is_read_by_none_of_them() {
     assert!(!tracker.phases[0].heard_nothing());
 }
 
+/// Each such line was matched with the patterns again, to know its order, and gave the phases a second fault.
+#[test]
+fn line_that_several_phases_match_has_no_order() {
+    let read = Some(r"t (?<time>[\d.]+)");
+    let mut tracker = Tracker::new(&[phase(mark("a"), line("^end"), read, false), phase(mark("b"), None, read, false)]);
+    ["a", "b"].into_iter().for_each(|name| marked(&mut tracker, &format!("{name} begin"), 1));
+    tracker.line(0, &written("t 5", None, (4, 6)));
+    tracker.line(1, &written("end", None, (5, 7)));
+    let faults: Vec<(bool, bool)> = tracker.phases.iter().map(|phase| (phase.ambiguous, phase.unordered)).collect();
+    assert_eq!(faults, [(true, false), (true, false)]);
+}
+
 #[test]
 fn phases_between_lines_may_read_the_same_lines() {
     let read = Some(r"t (?<time>[\d.]+)");

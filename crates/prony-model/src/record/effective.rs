@@ -266,8 +266,8 @@ pub struct EffectiveProgram {
     pub env: BTreeMap<String, String>,
     /// Variables that it inherits from prony.
     pub inherit: Vec<String>,
-    /// Digests of the values of these and of the variables that all programs inherit, without TERM, by name; `not set` for one
-    /// that prony does not have.
+    /// A short digest of the value of each inherited variable, by name (those of `inherit`, and PATH, HOME and others, but not
+    /// TERM); `not set` if prony does not have it. A guess of a value can be tested by it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
     /// Its runtime.
@@ -276,7 +276,8 @@ pub struct EffectiveProgram {
     pub pty: bool,
     /// The file that was executed, where that is known and recorded.
     pub executable: Option<String>,
-    /// Of a server that ran already: whether one of its processes listens where requests are sent; `None` where that is not known.
+    /// Of a service: whether one of its processes listens on its port, and of several instances one of each; `None` where that is not
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listens: Option<bool>,
     /// How its process ended; `None` where it could not be executed.
@@ -293,6 +294,10 @@ pub struct EffectiveProgram {
     pub heard_nothing: Vec<String>,
     /// Phases whose lines matched the `read` of others too.
     pub read_by_several: Vec<String>,
+    /// Phases whose metrics from `read` are missing because the order of lines of stdout and stderr is not known, by name: whether the
+    /// answer, `rows` or `digest`, is among what is missing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unordered: BTreeMap<String, bool>,
     /// Half a unit of the last printed digit of each metric that a phase's lines report, in the metric's unit: the
     /// value may be off by this much. Counts are exact.
     #[serde(default, deserialize_with = "finite", skip_serializing_if = "BTreeMap::is_empty")]

@@ -81,15 +81,18 @@ pub(crate) fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTree
     found
 }
 
-/// The longest time of a span in which no heap of a main thread was read, suspensions excluded. `None` where none was there.
+/// The longest time of a span in which the heap of an outermost process that was there was not read, suspensions excluded. Each process is
+/// looked at for itself: readings of another say nothing of its heap. `None` where none was there.
 pub(crate) fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, suspended: &Suspensions) -> Option<Nanos> {
-    let main = || threads.all().iter().filter(|thread| thread.outermost && thread.is_there(begin, end));
-    let end = end.min(main().map(|thread| thread.ended).max()?);
-    let inside = |at: &Nanos| begin <= *at && *at <= end;
-    let read = main().flat_map(|thread| &thread.samples).map(|sample| sample.at).filter(inside);
-    let mut instants: Vec<Nanos> = read.chain([begin, end]).map(|at| suspended.running(at)).collect();
-    instants.sort_unstable();
-    instants.windows(2).map(|pair| pair[1].since(pair[0])).max()
+    let outermost = threads.all().iter().filter(|thread| thread.outermost && thread.is_there(begin, end));
+    let gaps = outermost.filter_map(|thread| {
+        let (from, to) = (begin.max(thread.began), end.min(thread.ended));
+        let read = thread.samples.iter().map(|sample| sample.at).filter(|at| from <= *at && *at <= to);
+        let mut instants: Vec<Nanos> = read.chain([from, to]).map(|at| suspended.running(at)).collect();
+        instants.sort_unstable();
+        instants.windows(2).map(|pair| pair[1].since(pair[0])).max()
+    });
+    gaps.max()
 }
 
 /// All metrics, missing for one reason.
@@ -123,12 +126,12 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
         put(Stat::Before, sum_at(threads, gauge, before, span.fresh()));
     }
     let until = span.suspension.map_or(span.end, |(before, _)| before);
-    let full = full(threads, span.begin, until);
-    let course = match &full {
+    let gap = full(threads, span.begin, until).or_else(|| unread_for_long(threads, gauge, Span { end: until, ..span }));
+    let course = match &gap {
         Some(_) => Vec::new(),
         None => within(&course(threads, gauge), span.begin, until, span.fresh()),
     };
-    let nothing = || match unknown(threads, gauge).or_else(|| full.clone()) {
+    let nothing = || match unknown(threads, gauge).or_else(|| gap.clone()) {
         Some(why) => Reading::Missing(why),
         None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
     };
@@ -165,6 +168,25 @@ fn unknown(threads: &[&Thread], gauge: Gauge) -> Option<Why> {
     why
 }
 
+/// Whether a thread has such values, as far as it was read, and others of its runtime.
+fn has(threads: &[&Thread], thread: &Thread, gauge: Gauge) -> bool {
+    let of_runtime = || threads.iter().copied().filter(|other| other.runtime() == thread.runtime());
+    unknown(&[thread], gauge).is_none() && unknown(&of_runtime().collect::<Vec<_>>(), gauge).is_none()
+}
+
+/// Why values between the begin and the end of a span are missing: a thread that was there was not read yet for longer than a reading
+/// may be old, and sums over the others would look like those of all. A forked process of Python is read first when it collects
+/// garbage or makes a timed call.
+fn unread_for_long(threads: &[&Thread], gauge: Gauge, span: Span<'_>) -> Option<Why> {
+    let late = |thread: &&&Thread| {
+        let (from, to) = (thread.began.max(span.begin), thread.ended.min(span.end));
+        let first = thread.samples.iter().find(|sample| gauge(&sample.heap).measured().is_some());
+        let until = first.map_or(to, |sample| sample.at.min(to));
+        until.since(from) > span.fresh() && has(threads, thread, gauge)
+    };
+    threads.iter().find(late).map(|thread| unread(thread))
+}
+
 /// The sum over the threads that live at an instant, each by its last reading.
 fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading<f64> {
     if let Some(why) = unknown(threads, gauge) {
@@ -178,6 +200,7 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
             Some((then, value)) if at.since(then) <= fresh => sum = Some(sum.unwrap_or(0.0) + value),
             Some((then, _)) => return Reading::Missing(stale(thread, at.since(then), at)),
             None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_recorded()),
+            None if has(threads, thread, gauge) => return Reading::Missing(unread(thread)),
             None => {}
         }
     }
@@ -189,18 +212,32 @@ fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
     if thread.cut.is_some_and(|cut| cut <= at) {
         return not_recorded();
     }
-    let who = match thread.role {
-        Role::Main => String::new(),
-        Role::Child => format!(" of process {}", thread.source.pid),
-        Role::Worker => format!(" of worker thread {}", thread.source.thread),
-    };
+    let of = of_whom(thread);
     Why::Failed(
         format!(
-            "the heap{who} was last read {age} earlier: the probe reads it at turns of the event loop (Node), garbage \
+            "the heap{of} was last read {age} earlier: the probe reads it at turns of the event loop (Node), garbage \
              collections (Python) and timed calls, and none came since"
         )
         .into(),
     )
+}
+
+fn unread(thread: &Thread) -> Why {
+    let of = of_whom(thread);
+    let when = match thread.runtime() {
+        "python" => ": the probe reads that of a forked Python process first at a garbage collection or a timed call",
+        _ => "",
+    };
+    Why::Failed(format!("the heap{of} had not been read yet{when}").into())
+}
+
+/// The process or thread of a heap, if it is not the program's first process.
+fn of_whom(thread: &Thread) -> String {
+    match thread.role {
+        Role::Main => String::new(),
+        Role::Child => format!(" of process {}", thread.source.pid),
+        Role::Worker => format!(" of worker thread {}", thread.source.thread),
+    }
 }
 
 /// The sum over threads after each change of it, while there are any.
@@ -353,251 +390,4 @@ fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::figures::tests::lines::{bye, full, heap, hello, line, threads};
-
-    fn ms(n: u64) -> Nanos {
-        Nanos::from_millis(n)
-    }
-
-    fn finished(lines: &[prony_runtime::ProbeLine], at: u64) -> Threads {
-        let mut threads = threads(lines);
-        threads.finish(ms(at), &[], &BTreeMap::new());
-        threads
-    }
-
-    fn read(threads: &Threads, begin: u64, end: u64, suspension: Option<(u64, u64)>) -> BTreeMap<String, Readings> {
-        let suspended = Suspensions::new(suspension.map(|(from, to)| (ms(from), ms(to))).into_iter().collect());
-        let suspension = suspension.map(|(from, to)| (ms(from), ms(to)));
-        readings(
-            threads,
-            Span { begin: ms(begin), end: ms(end), suspension, suspended: &suspended },
-            &Why::NotApplicable,
-        )
-    }
-
-    fn of(all: &BTreeMap<String, Readings>, instance: &str, name: &str) -> Reading<f64> {
-        all[instance][&MetricKeyText(name.parse().unwrap())].clone()
-    }
-
-    fn number(all: &BTreeMap<String, Readings>, instance: &str, name: &str) -> f64 {
-        *of(all, instance, name).measured().unwrap_or_else(|| panic!("{:?}", of(all, instance, name)))
-    }
-
-    #[test]
-    fn nothing_said_is_missing_for_its_reason() {
-        let all = read(&Threads::default(), 0, 10, None);
-        assert_eq!(of(&all, "", "heap.used.end"), Reading::Missing(Why::NotApplicable));
-        assert_eq!(of(&all, "", "gc.time"), Reading::Missing(Why::NotApplicable));
-    }
-
-    #[test]
-    fn a_heap_is_followed_through_the_phase() {
-        let beats = (1..=9).map(|n| heap(1, 0, n * 100, "sample", n * 10));
-        let lines: Vec<_> =
-            [hello(1, 0, 0)].into_iter().chain(beats).chain([heap(1, 0, 950, "exit", 7), bye(1, 0, 951)]).collect();
-        let threads = finished(&lines, 990);
-        let all = read(&threads, 250, 650, None);
-        let values = ["end", "max", "min"].map(|stat| number(&all, "", &format!("heap.used.{stat}")));
-        assert_eq!(values, [60.0, 60.0, 20.0], "what held at the begin counts too");
-        let mean = number(&all, "", "heap.used.mean");
-        assert!((mean - (50.0 * 25.0 + 300.0 * 45.0) / 350.0).abs() < 1e-9, "{mean}");
-        assert_eq!(number(&all, "", "heap.total.end"), 120.0);
-        assert!(matches!(of(&all, "", "heap.used.peak"), Reading::Missing(Why::NotSupported(_))));
-        assert!(
-            matches!(of(&all, "", "heap.blocks.end"), Reading::Missing(Why::NotSupported(why)) if why.contains("blocks"))
-        );
-        let whole = read(&threads, 0, 2_000, None);
-        assert_eq!((number(&whole, "", "heap.used.end"), number(&whole, "", "heap.used.min")), (7.0, 7.0));
-        assert_eq!(whole.len(), 1, "one thread has no part");
-    }
-
-    #[test]
-    fn an_old_figure_does_not_pass_for_a_new_one() {
-        let threads = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9), heap(1, 0, 3_000, "sample", 90)], 4_000);
-        let all = read(&threads, 1_000, 2_000, None);
-        let Reading::Missing(Why::Failed(why)) = of(&all, "", "heap.used.end") else { panic!("{all:?}") };
-        assert!(why.contains("1.995 s earlier") || why.contains("2.0"), "{why}");
-        assert_eq!(of(&all, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
-    }
-
-    #[test]
-    fn discarded_figures_are_not_attributed_to_the_program() {
-        let mut threads = full(&[hello(1, 0, 0)]);
-        [gc(1_000, 3, 1_000), gc(2_000, 4, 2_000)].iter().for_each(|line| threads.take(line));
-        threads.finish(ms(3_000), &[], &BTreeMap::new());
-        let all = read(&threads, 500, 2_500, None);
-        for name in ["heap.used.end", "heap.used.max", "heap.used.mean", "gc.count"] {
-            let reading = of(&all, "", name);
-            assert!(
-                matches!(&reading, Reading::Missing(Why::NotSupported(why)) if why.contains("200000 heap samples")),
-                "{name}: {reading:?}"
-            );
-        }
-        let before = read(&threads, 500, 900, None);
-        assert_eq!(of(&before, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
-    }
-
-    #[test]
-    fn the_longest_time_without_a_reading_is_known() {
-        let lines = [hello(1, 0, 0), heap(1, 0, 100, "sample", 9), heap(1, 0, 1_400, "sample", 9), bye(1, 0, 1_500)];
-        let threads = finished(&lines, 1_600);
-        let suspended = Suspensions::new(vec![(ms(500), ms(600))]);
-        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &suspended), Some(ms(1_200)), "it was suspended meanwhile");
-        assert_eq!(longest_gap(&threads, ms(200), ms(300), &suspended), Some(ms(100)));
-        assert_eq!(longest_gap(&Threads::default(), ms(0), ms(1), &suspended), None);
-    }
-
-    #[test]
-    fn heaps_are_summed_and_listed_per_role() {
-        let lines = [
-            hello(1, 0, 0),
-            heap(1, 0, 100, "sample", 50),
-            hello(1, 3, 110),
-            heap(1, 3, 120, "start", 7),
-            hello(8, 0, 130),
-            heap(8, 0, 140, "start", 5),
-            heap(1, 0, 200, "sample", 60),
-            bye(8, 0, 205),
-            heap(1, 3, 210, "sample", 8),
-        ];
-        let all = read(&finished(&lines, 300), 90, 230, None);
-        let end = |instance| number(&all, instance, "heap.used.end");
-        assert_eq!((end(""), end("main"), end("worker")), (68.0, 60.0, 8.0), "the child has ended");
-        assert!(matches!(of(&all, "child", "heap.used.end"), Reading::Missing(Why::Failed(_))));
-        assert_eq!(number(&all, "child", "heap.used.max"), 5.0);
-        assert_eq!(number(&all, "", "heap.used.max"), 72.0);
-    }
-
-    /// `node small.js && node big.js` in a shell: the first ends before the second begins.
-    #[test]
-    fn heap_of_a_process_that_follows_the_first_is_in_the_phase() {
-        let rest = r#""probe":"hello","parent":9,"runtime":"node","version":"20.1.0","script":"b.js","unsupported":[]"#;
-        let collected = line(2, 0, 650, r#""probe":"gc","points":[[640000000,1,1,1000]]"#);
-        let (small, big) = (heap(1, 0, 90, "exit", 5), heap(2, 0, 690, "exit", 300));
-        let after = [line(2, 0, 120, rest), heap(2, 0, 400, "sample", 200), collected, big, bye(2, 0, 700)];
-        let lines: Vec<_> = [hello(1, 0, 0), small, bye(1, 0, 100)].into_iter().chain(after).collect();
-        let threads = finished(&lines, 710);
-        let values = |begin, end| {
-            let all = read(&threads, begin, end, None);
-            ["end", "max"].map(|stat| number(&all, "", &format!("heap.used.{stat}")))
-        };
-        assert_eq!(values(0, 710), [300.0, 300.0]);
-        assert_eq!(values(300, 710), [300.0, 300.0], "a phase after the first process");
-        let all = read(&threads, 300, 660, None);
-        assert_eq!(number(&all, "", "gc.count"), 1.0);
-        let none = read(&threads, 705, 710, None);
-        assert_eq!(of(&none, "", "gc.count"), Reading::failed("no probed process was alive in the phase"));
-        assert_eq!(longest_gap(&threads, ms(120), ms(710), &Suspensions::default()), Some(ms(290)));
-    }
-
-    #[test]
-    fn course_is_empty_within_a_span_that_ends_before_it_begins() {
-        assert_eq!(within(&[(ms(5), 1.0)], ms(9), ms(3), ms(1)), vec![]);
-    }
-
-    #[test]
-    fn before_and_after_what_was_asked_for_at_the_end() {
-        let suspended =
-            line(1, 0, 101, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":90,"total":99}"#);
-        let collected = line(1, 0, 150, r#""probe":"collected","took":5,"heap":{"used":20,"total":98}"#);
-        let lines = [hello(1, 0, 0), heap(1, 0, 50, "sample", 10), suspended, collected, heap(1, 0, 300, "read", 21)];
-        let all = read(&finished(&lines, 400), 40, 100, Some((101, 300)));
-        let values = ["before", "end", "max"].map(|stat| number(&all, "", &format!("heap.used.{stat}")));
-        assert_eq!(values, [90.0, 21.0, 90.0]);
-    }
-
-    /// The counts beside a heap that was read at `at`.
-    fn gc(at: u64, count: u64, until: u64) -> prony_runtime::ProbeLine {
-        said(at, "sample", count, until)
-    }
-
-    fn said(at: u64, why: &str, count: u64, until: u64) -> prony_runtime::ProbeLine {
-        let gc =
-            format!(r#""gc_count":{count},"gc_time":{},"gc_major":1,"gc_until":{}"#, count * 1_000, until * 1_000_000);
-        line(1, 0, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":1,{gc}}},"loop_delay_max":{count}"#))
-    }
-
-    /// Collections that ended at these instants, numbered from `first`, reported at `at`.
-    fn ends(at: u64, first: u64, ends: &[u64]) -> prony_runtime::ProbeLine {
-        let point = |(n, end): (u64, &u64)| format!("[{},{n},1,{}]", end * 1_000_000, n * 1_000);
-        let points: Vec<String> = (first..).zip(ends).map(point).collect();
-        line(1, 0, at, &format!(r#""probe":"gc","points":[{}]"#, points.join(",")))
-    }
-
-    fn missing(all: &BTreeMap<String, Readings>) -> String {
-        match of(all, "", "gc.count") {
-            Reading::Missing(why) => why.to_string(),
-            Reading::Measured(count) => panic!("{count}"),
-        }
-    }
-
-    /// They were those reported within 250 ms of a boundary: a twentieth too many or too few, and none where the program idled.
-    #[test]
-    fn collections_are_counted_by_the_instant_at_which_each_ended() {
-        let lines = [
-            hello(1, 0, 0),
-            gc(1, 0, 1),
-            ends(900, 1, &[100, 209, 211, 300, 895]),
-            gc(900, 5, 900),
-            gc(3_000, 5, 3_000),
-            ends(3_900, 6, &[3_100]),
-            said(3_901, "exit", 6, 3_901),
-            bye(1, 0, 3_902),
-        ];
-        let threads = finished(&lines, 4_000);
-        let count = |begin, end| number(&read(&threads, begin, end, None), "", "gc.count");
-        assert_eq!(
-            [(0, 4_000), (210, 300), (210, 299), (301, 894), (896, 3_050), (2_000, 3_100)].map(|(b, e)| count(b, e)),
-            [6.0, 2.0, 1.0, 0.0, 0.0, 1.0]
-        );
-        let all = read(&threads, 210, 990, None);
-        assert_eq!((number(&all, "", "gc.time"), number(&all, "", "gc.full")), (3_000.0, 0.0));
-        assert_eq!(number(&read(&threads, 0, 4_000, None), "", "loop.delay"), 6.0);
-    }
-
-    #[test]
-    fn collections_without_instants_are_known_only_where_there_were_none() {
-        let threads = finished(&[hello(1, 0, 0), gc(100, 2, 100), gc(200, 5, 200), gc(1_000, 5, 1_000)], 1_300);
-        assert_eq!(number(&read(&threads, 100, 200, None), "", "gc.count"), 3.0);
-        assert_eq!(number(&read(&threads, 250, 990, None), "", "gc.count"), 0.0, "however long nothing was reported");
-        let unclear = missing(&read(&threads, 150, 990, None));
-        assert!(unclear.contains("3 garbage collections within 100") && unclear.contains("did not turn"), "{unclear}");
-        let late = missing(&read(&threads, 100, 1_290, None));
-        assert!(late.contains("known only up to 290"), "{late}");
-        let untold = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9)], 90);
-        assert!(missing(&read(&untold, 0, 50, None)).contains("no garbage collection was reported yet"));
-    }
-
-    #[test]
-    fn collections_of_a_thread_that_was_ended_are_not_known_up_to_its_end() {
-        let said_so = [said(950, "exit", 2, 950), bye(1, 0, 951)];
-        let ended = |last: &[prony_runtime::ProbeLine]| {
-            let lines = [hello(1, 0, 0), gc(900, 2, 900)];
-            read(&finished(&[&lines[..], last].concat(), 1_000), 0, 1_000, None)
-        };
-        assert_eq!(number(&ended(&said_so), "", "gc.count"), 2.0);
-        // Killed, and terminated by its parent, which reports the end for it.
-        for last in [&[][..], &[bye(1, 0, 1_000)]] {
-            let why = missing(&ended(last));
-            assert!(why.contains("known only up to 100") && why.contains("did not report its end"), "{why}");
-        }
-        let killed = finished(&[hello(1, 0, 0), gc(900, 2, 900)], 1_000);
-        assert_eq!(number(&read(&killed, 0, 900, None), "", "gc.count"), 2.0, "up to its last values they are");
-    }
-
-    #[test]
-    fn collections_during_a_suspension_are_excluded() {
-        let lines = [hello(1, 0, 0), ends(300, 1, &[100, 125, 126, 200]), gc(300, 4, 300)];
-        let threads = finished(&lines, 310);
-        let suspended = Suspensions::new(vec![(ms(120), ms(130))]);
-        let span = Span { begin: ms(0), end: ms(240), suspension: None, suspended: &suspended };
-        let all = readings(&threads, span, &Why::NotApplicable);
-        assert_eq!(
-            (number(&all, "", "gc.count"), number(&all, "", "gc.time")),
-            (2.0, 2_000.0),
-            "one before and one after"
-        );
-    }
-}
+mod tests;

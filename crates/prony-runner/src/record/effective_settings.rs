@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use prony_boundaries::phase_state::PhaseState;
 use prony_experiment::redacted::{LEFT_OUT, hidden};
 use prony_model::record::EffectiveProgram;
 use prony_model::record::effective::ProgramStore;
@@ -53,16 +54,25 @@ pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgr
 
 /// Adds what else was observed of the program, and what it left behind.
 fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched) {
+    let of_replicas = |index| {
+        let replicas = watched.replicas.all.iter().filter(move |_| watched.replicas.phase == index);
+        replicas.map(|ran| &ran.lines)
+    };
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
     let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
-        let replicas = watched.replicas.all.iter().filter(|_| watched.replicas.phase == *index);
-        let heard = replicas.into_iter().any(|ran| phase.is_reported_by(&ran.lines));
+        let heard = of_replicas(*index).any(|replica| phase.is_reported_by(replica));
         phase.ended.is_some() && phase.heard_nothing() && !heard
     });
     let unheard = unheard.map(|(_, phase)| phase);
     effective.heard_nothing = unheard.map(|(phase, _)| phase.name.clone()).collect();
     let ambiguous = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.ambiguous);
     effective.read_by_several = ambiguous.map(|(phase, _)| phase.name.clone()).collect();
+    let unordered = spec.phases.iter().zip(&watched.tracker.phases).enumerate().filter_map(|(index, (phase, own))| {
+        let unordered = std::iter::once(own).chain(of_replicas(index)).filter(|lines| lines.unordered);
+        let answers = unordered.map(PhaseState::reads_answer).reduce(|one, other| one || other)?;
+        Some((phase.name.clone(), answers))
+    });
+    effective.unordered = unordered.collect();
     let repeated = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.repeats > 0);
     effective.repeated = repeated.map(|(phase, tracked)| (phase.name.clone(), tracked.repeats)).collect();
     let printed = spec.phases.iter().zip(&watched.tracker.phases).map(|(phase, t)| (phase, t.lines.resolution()));
@@ -91,11 +101,18 @@ fn describe_data(store: &mut ProgramStore, snapshots: &[Snapshot], polls_took: N
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use prony_boundaries::stream::Line;
+    use prony_boundaries::tracker::Tracker;
+    use prony_model::program::ObserveSpec;
     use prony_model::reading::{Reading, Why};
+    use prony_model::spec::{Action, Limits, PhaseSpec, StoreSpec, Subject};
     use prony_os::cache::DiskUsage;
 
     use super::*;
-    use crate::figures::span::tests::snapshot;
+    use crate::figures::replicas::tests::ran;
+    use crate::figures::span::tests::{snapshot, watched};
 
     #[test]
     fn the_record_says_what_was_there_before_and_what_reading_it_took() {
@@ -118,5 +135,42 @@ mod tests {
         assert_eq!(described(&snapshots, Nanos::ZERO).at_begin.unwrap().files, 2);
         snapshots.iter_mut().for_each(|snapshot| snapshot.disk = Reading::Missing(Why::NotApplicable));
         assert!(!described(&snapshots, Nanos::ZERO).found);
+    }
+
+    /// A digest that is missing has no reason in the record, so that it looked like a phase without an answer.
+    #[test]
+    fn phases_whose_lines_have_no_order_are_recorded() {
+        let phase = |name: &str, read: &str| {
+            let action = Action::Observe(ObserveSpec { read: Some(read.to_owned()), ..ObserveSpec::WHOLE });
+            PhaseSpec { name: name.to_owned(), timed: true, action, background: None, limit: None }
+        };
+        let phases = vec![
+            phase("answer", "digest (?<digest>[a-z]+)"),
+            phase("time", "took (?<time>[0-9]+)"),
+            phase("of_replicas", "says (?<operations>[0-9]+)"),
+            phase("none", "rows (?<rows>[0-9]+)"),
+        ];
+        let spec = TrialSpec {
+            services: vec![],
+            subject: Subject::Store(StoreSpec::of("none")),
+            data: vec![],
+            phases,
+            limits: Limits::default(),
+            crashes: vec![],
+        };
+        let mut watched = watched(vec![snapshot(0, 0, &[])], vec![]);
+        watched.tracker = Tracker::new(&spec.phases);
+        watched.tracker.start(Nanos::ZERO);
+        for (stream, text) in [(0, "digest a"), (0, "took 1"), (0, "rows 1"), (1, "digest b"), (1, "took 2")] {
+            let (text, at) = (text.to_owned(), Nanos::from_millis(9));
+            watched.tracker.line(stream, &Line { text, early: None, earliest: Nanos::ZERO, at });
+        }
+        let mut replica = ran(1, (0, 5), 1, &[]);
+        replica.lines.unordered = true;
+        (watched.replicas.phase, watched.replicas.all) = (2, vec![replica]);
+        let mut effective = EffectiveProgram::default();
+        describe(&mut effective, &spec, &watched);
+        let expected = [("answer", true), ("time", false), ("of_replicas", true)];
+        assert_eq!(effective.unordered, BTreeMap::from(expected.map(|(phase, answer)| (phase.to_owned(), answer))));
     }
 }

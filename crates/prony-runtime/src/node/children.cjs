@@ -15,21 +15,30 @@ function withProbe(pairs, option) {
   return pairs.map((pair, i) => (i === at ? `${pair} ${option}` : pair));
 }
 
-/** The options of a child or a worker thread: where they have an environment of their own, with the probe in it. */
-function ownEnvironment(options, option) {
+/** What Node takes of the environment of a child: inherited properties too, as of `Object.create(process.env)`. */
+function withInherited(env) {
+  const all = {};
+  for (const name in env) all[name] = env[name];
+  return all;
+}
+
+/** The options of a child or a worker thread: where they have an environment of their own, a copy of it with the probe. */
+function ownEnvironment(options, option, copy) {
   if (options === null || typeof options !== 'object' || Array.isArray(options)) return options;
   const { env } = options;
   // `SHARE_ENV` is a symbol: the environment of this thread has the probe.
   if (env === null || typeof env !== 'object') return options;
-  const [own] = withProbe(env.NODE_OPTIONS === undefined ? [] : [`NODE_OPTIONS=${env.NODE_OPTIONS}`], option);
-  return { ...options, env: { ...env, NODE_OPTIONS: own.slice('NODE_OPTIONS='.length) } };
+  const copied = copy(env);
+  const [own] = withProbe(copied.NODE_OPTIONS === undefined ? [] : [`NODE_OPTIONS=${copied.NODE_OPTIONS}`], option);
+  copied.NODE_OPTIONS = own.slice('NODE_OPTIONS='.length);
+  return { ...options, env: copied };
 }
 
 /** Adds the probe to the environments that calls of these functions are given. */
 function installSync(option) {
   for (const name of SYNC) {
     const original = children[name];
-    const own = (self, args) => Reflect.apply(original, self, args.map((arg) => ownEnvironment(arg, option)));
+    const own = (self, args) => Reflect.apply(original, self, args.map((arg) => ownEnvironment(arg, option, withInherited)));
     children[name] = new Proxy(original, { apply: (_, self, args) => own(self, args) });
   }
 }
@@ -37,6 +46,8 @@ function installSync(option) {
 /** The same for workers, once the program requires their module: its loading takes longer than that of the probe. */
 function installWorkers(option) {
   const { _load } = Module;
+  // Node takes the own properties of a worker's environment only.
+  const copy = (env) => ({ ...env });
   let done = false;
   Module._load = function (request, ...rest) {
     const loaded = Reflect.apply(_load, this, [request, ...rest]);
@@ -44,7 +55,7 @@ function installWorkers(option) {
     done = true;
     const { Worker } = loaded;
     const proxy = new Proxy(Worker, {
-      construct: (target, [file, options], made) => Reflect.construct(target, [file, ownEnvironment(options, option)], made === proxy ? target : made),
+      construct: (target, [file, options], made) => Reflect.construct(target, [file, ownEnvironment(options, option, copy)], made === proxy ? target : made),
     });
     loaded.Worker = proxy;
     return loaded;

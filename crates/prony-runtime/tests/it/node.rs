@@ -499,6 +499,26 @@ fn children_that_are_waited_for_and_workers_are_probed_though_they_have_environm
     assert_eq!(ends(&environment.events(), "lib.js#fixed").len(), 7);
 }
 
+/// Node gives a child inherited properties of `env` too, and a worker none.
+#[test]
+fn children_that_are_waited_for_have_the_inherited_part_of_their_environment() {
+    let main = "
+        const { spawnSync, execSync, execFileSync } = require('child_process');
+        const env = Object.create({ INHERITED: 'i', NODE_OPTIONS: '--no-deprecation' }, { OWN: { value: 'o', enumerable: true } });
+        const text = 'process.env.INHERITED + process.env.OWN + process.noDeprecation';
+        const { execPath } = process;
+        const outputs = [
+            spawnSync(execPath, ['-p', text], { env }).stdout,
+            execFileSync(execPath, ['-p', text], { env }),
+            execSync(`${JSON.stringify(execPath)} -p '${text}'`, { env }),
+        ];
+        console.log(outputs.map((output) => String(output).trim()).join(' '));
+    ";
+    let Some(environment) = environment(&[], main) else { return };
+    assert_eq!(environment.succeed(&["main.js"]), ["iotrue"; 3].join(" "));
+    assert_eq!(hellos(&environment.lines()).len(), 4);
+}
+
 #[test]
 fn user_node_options_stay_in_force() {
     let files = [

@@ -426,6 +426,31 @@ plain.cost = 7
     assert_eq!(ends(&environment.events(), "pkg.cached:plain"), [(0, true)]);
 }
 
+/// A timed function took the place of the object, and the program had no `cache_clear` any more.
+#[test]
+fn callable_object_inside_a_static_or_class_method_stays_as_it_is() {
+    let main = "
+from pkg.cached import Store
+Store.fixed(1); Store.fixed.cache_clear(); Store.make(1); print(Store.make.cache_info().misses)
+";
+    let cached = "
+import functools
+class Store:
+    fixed = staticmethod(functools.lru_cache(abs))
+    make = classmethod(functools.lru_cache(lambda cls, x: x))
+";
+    let calls: Vec<_> = ["pkg.cached:Store.fixed", "pkg.cached:Store.make"].map(call).into();
+    let files = [("pkg/__init__.py", ""), ("pkg/cached.py", cached), ("main.py", main)];
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "1");
+    let why = |event: &ProbeEvent| match event {
+        ProbeEvent::NotFound { why, .. } => Some(why.clone()),
+        _ => None,
+    };
+    let whys: Vec<_> = environment.events().iter().filter_map(why).collect();
+    assert!(whys.len() == 2 && whys.iter().all(|why| why.contains("would have no `cache_clear`")), "{whys:?}");
+}
+
 #[test]
 fn user_sitecustomize_and_path_stay_in_force() {
     let files = [

@@ -250,6 +250,7 @@ pub(crate) fn program() -> Effective {
         strange_marks_in_all: 4,
         heard_nothing: texts("load"),
         read_by_several: texts("load"),
+        unordered: BTreeMap::from([("load".into(), true)]),
         resolution: BTreeMap::from([(
             "load".into(),
             BTreeMap::from([(MetricKeyText(MetricKey::amount(Metric::Time)), 500.0)]),

@@ -240,14 +240,19 @@ fn floods_leftovers_and_strange_marks_are_counted() {
         strange_marks_in_all: 1,
         heard_nothing: texts(&["a", "b"]),
         read_by_several: texts(&["b", "c"]),
+        unordered: BTreeMap::from([("d".to_owned(), false)]),
         ..EffectiveProgram::default()
     };
     let found = check(&record(Outcome::TimedOut, effective));
     let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
-    assert_eq!(guards, ["read_nothing", "read_by_several", "output_flooded", "left_behind", "strange_marks"]);
+    assert_eq!(
+        guards,
+        ["read_nothing", "read_by_several", "unordered", "output_flooded", "left_behind", "strange_marks"]
+    );
+    assert_eq!(found[2].phase.as_deref(), Some("d"));
     assert_eq!(found[0].phase.as_deref(), Some("a"));
     assert!(found[1].message.contains("several phases, `b`, `c`:"), "{}", found[1].message);
-    assert!(found[2].message.contains("67.1 MB"), "{}", found[2].message);
+    assert!(found[3].message.contains("67.1 MB"), "{}", found[3].message);
     let marks = texts(&["x begin", "y end"]);
     let many = EffectiveProgram { strange_marks: marks, strange_marks_in_all: 10_000, ..Default::default() };
     let found = check(&record(Outcome::TimedOut, many));
@@ -259,18 +264,20 @@ fn floods_leftovers_and_strange_marks_are_counted() {
 
 #[test]
 fn rows_that_no_line_gave_are_reported_once() {
-    let found = |heard_nothing: &[&str]| {
+    let found = |heard_nothing: &[&str], unordered: &[&str]| {
         let heard_nothing = heard_nothing.iter().map(|name| (*name).to_owned()).collect();
-        let mut record = record(Outcome::Ok, EffectiveProgram { heard_nothing, ..EffectiveProgram::default() });
+        let unordered = unordered.iter().map(|name| ((*name).to_owned(), true)).collect();
+        let mut record = record(Outcome::Ok, EffectiveProgram { heard_nothing, unordered, ..Default::default() });
         let rows = Reading::Missing(Why::Failed("`x` is no number".into()));
         let rows = (MetricKeyText(MetricKey::amount(Metric::Rows)), rows);
         record.phases.iter_mut().for_each(|phase| drop(phase.readings.insert(String::new(), [rows.clone()].into())));
         rows_unknown(&record)
     };
-    let [of_a] = found(&[]).try_into().unwrap();
+    let [of_a] = found(&[], &[]).try_into().unwrap();
     assert_eq!((of_a.guard.as_str(), of_a.phase.as_deref()), ("rows_unknown", Some("a")), "others did not complete");
     assert!(of_a.message.ends_with("`x` is no number"), "{}", of_a.message);
-    assert_eq!(found(&["a"]), [], "another finding says that no line matched");
+    assert_eq!(found(&["a"], &[]), [], "another finding says that no line matched");
+    assert_eq!(found(&[], &["a"]), [], "another finding says that lines have no order");
 }
 
 #[test]

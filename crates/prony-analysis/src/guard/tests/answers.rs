@@ -73,3 +73,37 @@ fn digest_that_one_of_two_programs_leaves_out_refuses_the_comparison() {
     assert_eq!(of(&spec, "rows:", "rows:"), [""; 0]);
     assert_eq!(of(&spec, "parts:", "reported:aa"), [""; 0], "replicas have a digest each");
 }
+
+/// Two programs that both wrote their digests where the order of lines was not known passed as programs that agree.
+#[test]
+fn answers_that_are_missing_because_lines_have_no_order_refuse_the_comparison() {
+    let spec = spec("lmdb");
+    let observed = |unordered: &[(&str, bool)], answer: Option<&str>| {
+        let unordered = unordered.iter().map(|(phase, answers)| ((*phase).to_owned(), *answers)).collect();
+        let program = EffectiveProgram { unordered, ..EffectiveProgram::default() };
+        let mut record = TrialRecord { effective: Some(Effective::Program(Arc::new(program))), ..calm() };
+        record.phases[0].action = "observe".to_owned();
+        record.phases[0].answer = answer.map(|digest| answered(digest, None).phases.remove(0).answer.unwrap());
+        record
+    };
+    let of = |a: &TrialRecord, b: &TrialRecord| {
+        let found = variants::check(&variant_trials("x", &spec, a), &variant_trials("y", &spec, b));
+        found.into_iter().filter(|finding| finding.severity == Severity::Refusal).collect::<Vec<_>>()
+    };
+    let (lost, known) = (observed(&[("write", true)], None), observed(&[], Some("reported:aa")));
+    let found = of(&lost, &lost);
+    assert_eq!((found.len(), found[0].guard.as_str()), (1, "answers_unordered"));
+    assert!(found[0].message.contains("in trials of `x` and `y` they are missing"), "{}", found[0].message);
+    let [found] = of(&known, &lost).try_into().unwrap();
+    assert!(
+        found.message.contains("in trials of `y` they are missing"),
+        "not that it gave no answer: {}",
+        found.message
+    );
+    let (elsewhere, other) = (observed(&[("write", true)], Some("reported:aa")), observed(&[], Some("reported:bb")));
+    assert_eq!(of(&elsewhere, &known), [], "another line gave the answer");
+    assert_eq!(of(&elsewhere, &other)[0].guard, "answers_differ");
+    assert_eq!(of(&known, &known), []);
+    let metrics = observed(&[("write", false), ("other", true)], None);
+    assert_eq!(of(&metrics, &metrics), [], "the phase reads no answer");
+}

@@ -7,7 +7,7 @@ use prony_model::random::Stream;
 use prony_model::record::effective::{EffectiveServices, Replica, ReplicaEnd, Replicas};
 use prony_model::record::{Effective, EffectiveProgram, MetricKeyText, ProbeReport, Status};
 
-use super::super::unlike;
+use super::super::{run_order, unlike};
 use super::*;
 
 fn ran(program: EffectiveProgram) -> TrialRecord {
@@ -26,7 +26,9 @@ fn why_of(spec: &TrialSpec, x: &[TrialRecord], y: &[TrialRecord], metric: &str) 
     let of = |name: &str| VariantTrials { name: name.to_owned(), spec, trials: Vec::new() };
     let x = VariantTrials { trials: x.iter().collect(), ..of("x") };
     let y = VariantTrials { trials: y.iter().collect(), ..of("y") };
-    unlike::in_all(&x, &y).or_else(|| unlike::in_metric(&x, &y, &metric.parse().unwrap()))
+    let metric = metric.parse().unwrap();
+    let of_metric = || unlike::in_metric(&x, &y, &metric).or_else(|| run_order::matters(&x, &y, &metric));
+    unlike::in_all(&x, &y).or_else(of_metric)
 }
 
 /// A program's mark came three times, and was faster by its first time alone.

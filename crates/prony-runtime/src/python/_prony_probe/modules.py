@@ -52,9 +52,11 @@ def _watched(owner, name, target):
     """The new value of `owner.name`; the kind of a method stays the same."""
     is_class = isinstance(owner, type)
     raw = owner.__dict__.get(name) if is_class else None
-    if isinstance(raw, (staticmethod, classmethod)):
-        return type(raw)(_instead(raw.__func__, target))
-    value = raw if raw is not None else getattr(owner, name)
+    kind = type(raw) if isinstance(raw, (staticmethod, classmethod)) else None
+    if kind:
+        value = raw.__func__
+    else:
+        value = raw if raw is not None else getattr(owner, name)
     if isinstance(value, type):
         raise TypeError(f"`{name}` is a class; name one of its methods")
     if not callable(value):
@@ -62,7 +64,8 @@ def _watched(owner, name, target):
     lost = _lost(value)
     if lost:
         raise TypeError(f"`{name}` is a callable object, not a function: a timed function in its place would have no `{lost}`")
-    return _instead(value, target)
+    timed = _instead(value, target)
+    return kind(timed) if kind else timed
 
 
 def _patch(module, target):
