@@ -10,6 +10,7 @@ use super::client::{Busy, Shared};
 use super::operate::{Ended, Job, StopOnPanic};
 use super::stop::Stop;
 use crate::driver::Store;
+use crate::timed_loop::now;
 
 /// Stops clients at the end of a scope, however it ends.
 struct StopAtEnd<'a>(&'a Shared<'a>);
@@ -29,14 +30,16 @@ pub(super) fn run<S: Store>(
     began: &mut dyn FnMut() -> Result<(), Stop>,
 ) -> Result<(Ended, Ended), Stop> {
     let (ready, is_ready) = channel();
-    let (release, released) = channel::<()>();
+    let (release, released) = channel();
     let (ended, beside) = std::thread::scope(|scope| {
         let clients = std::thread::Builder::new().spawn_scoped(scope, move || {
             let stop = StopOnPanic(phase.shared);
             let ended = background.run(store, &mut || {
                 // The phase is gone where it has failed, and reports that itself.
-                let goes_on = ready.send(()).is_ok() && released.recv().is_ok();
-                if goes_on { Ok(()) } else { Err(Stop::OtherFailed) }
+                // The phase is gone where it has failed, and reports that itself.
+                ready.send(()).map_err(|_| Stop::OtherFailed)?;
+                background.shared.release(released.recv().map_err(|_| Stop::OtherFailed)?);
+                Ok(())
             });
             if ended.is_err() {
                 stop.0.stop();
@@ -53,7 +56,7 @@ pub(super) fn run<S: Store>(
                 is_ready.recv().map_err(|_| Stop::OtherFailed)?;
                 began()?;
                 // It fails where the background has ended, whose error is known then.
-                let _ = release.send(());
+                let _ = release.send(now());
                 Ok(())
             })
         };

@@ -44,6 +44,8 @@ pub(super) struct Shared<'a> {
     pub(super) operations: &'a AtomicU64,
     /// The instant from which on the clients stop; `u64::MAX` while they go on.
     stopped: AtomicU64,
+    /// The instant at which the clients were released; `u64::MAX` before.
+    released: AtomicU64,
     /// When any client was in a timed section.
     pub(super) busy: Busy,
     /// The same of the clients of the phase and of its background, where it has one.
@@ -53,12 +55,24 @@ pub(super) struct Shared<'a> {
 impl<'a> Shared<'a> {
     /// `listed` says whether sections are to be known one by one.
     pub(super) fn new(operations: &'a AtomicU64, listed: bool) -> Self {
-        Self { operations, stopped: AtomicU64::new(u64::MAX), busy: Busy::new(listed), either: None }
+        Self {
+            operations,
+            stopped: AtomicU64::new(u64::MAX),
+            released: AtomicU64::new(u64::MAX),
+            busy: Busy::new(listed),
+            either: None,
+        }
     }
 
     /// The clients stop: one of them has failed, or they are a background whose phase has ended.
     pub(super) fn stop(&self) {
         self.stopped.fetch_min(now(), Relaxed);
+    }
+
+    /// The clients may begin from this instant on, or from an earlier one that is known already: that of the phase, for its
+    /// background.
+    pub(super) fn release(&self, at: u64) {
+        self.released.fetch_min(at, Relaxed);
     }
 
     /// Since when the clients stop.
@@ -272,17 +286,20 @@ impl<'a> Client<'a> {
         client
     }
 
-    /// Starts the clock.
+    /// Starts the clock. The schedule of an open loop starts when the clients are released: a start that was due before this one's
+    /// thread ran is late, and not later.
     pub(super) fn begin<T: Sampler>(&mut self, timing: &mut T) {
-        let at = self.enter();
-        self.sections = Sections { began: at, started: at, ..Sections::default() };
+        let at = now();
+        let origin = self.pace.as_ref().map_or(at, |_| at.min(self.shared.released.load(Relaxed)));
+        let started = self.enter(origin);
+        let began = if self.pace.is_some() { origin } else { started };
+        self.sections = Sections { began, started, ..Sections::default() };
         self.schedule(timing);
-        timing.begin(at);
+        timing.begin(started);
     }
 
-    /// A timed section begins; returns its begin, which excludes the wait for the lock that clients share.
-    fn enter(&self) -> u64 {
-        let at = now();
+    /// A timed section begins at `at`; returns its begin, which excludes the wait for the lock that clients share.
+    fn enter(&self, at: u64) -> u64 {
         if !self.of_several {
             return at;
         }
@@ -455,7 +472,7 @@ impl<'a> Client<'a> {
         let any = self.prepare(now().saturating_sub(self.sections.began));
         self.schedule(timing);
         self.sections.gap_cpu += thread_cpu().saturating_sub(cpu);
-        let started = self.enter();
+        let started = self.enter(now());
         self.sections.gap += started - stopped;
         self.sections.started = started;
         let pause = self.pauses.as_mut().is_some_and(|pauses| std::mem::take(&mut pauses.due));

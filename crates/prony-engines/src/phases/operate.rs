@@ -28,7 +28,7 @@ use super::undoing::Failures;
 use super::ways::{InSession, Way};
 use crate::documents::Planned;
 use crate::driver::{Capabilities, EngineError, Session, Store};
-use crate::timed_loop::{Tally, Untimed, process_cpu, thread_cpu};
+use crate::timed_loop::{Tally, Untimed, now, process_cpu, thread_cpu};
 
 /// The note on an open loop's CPU time, a part of which the engine does not use.
 const SPUN: &str = "open loop: `cpu` includes busy waiting before each intended start, up to 0.1 ms per operation, \
@@ -148,6 +148,7 @@ impl Job<'_> {
         self.check()?;
         let client = self.client(0)?;
         began()?;
+        self.shared.release(now());
         let mut ended = self.sum(vec![self.sampled(way, 0, client)?])?;
         ended.report.plan = self.plan(|_, _| "not known: the transaction was open".to_owned());
         Ok(ended)
@@ -196,6 +197,7 @@ impl Job<'_> {
             if announced.is_err() || clients.is_err() {
                 self.shared.stop();
             }
+            self.shared.release(now());
             drop(closed);
             let ends: Vec<_> = clients?.into_iter().map(|client| client.join()).collect();
             announced?;

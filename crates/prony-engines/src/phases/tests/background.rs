@@ -67,28 +67,27 @@ fn operations_of_a_phase_do_not_depend_on_its_background() {
     assert_eq!(phase.answer, plain.answer);
 }
 
-/// Gets at so many a second in the background, by so many clients.
-fn paced_readers(rate: f64, threads: u32) -> Action {
+/// Gets at so many a second in the background, by two clients.
+fn paced_readers(rate: f64) -> Action {
     let rate = Some(Arrivals { rate: PerSecond::new(rate).unwrap(), poisson: false });
-    Action::Get(background(Ops { rate, threads, ..ops(Order::Uniform) }))
+    Action::Get(background(Ops { rate, threads: 2, ..ops(Order::Uniform) }))
 }
 
 #[test]
 fn background_counts_every_start_that_was_due_while_the_phase_ran() {
     let duration = Amount::Duration(Nanos::from_millis(200));
     let update = Action::Update(Ops { amount: duration, ..paced(Order::Uniform) });
-    let (_, readers, _) = with_background(&beside(update, paced_readers(2000.0, 1)));
+    let (_, readers, _) = with_background(&beside(update, paced_readers(2000.0)));
     let due = (readers.operations + readers.skipped) as f64;
-    // On a busy machine the reader begins later than the phase, and ends later. Each of several would have a schedule of its own.
-    let [least, most] = [readers.overlap.unwrap(), readers.time].map(|time| 2000.0 * time.as_nanos() as f64 / 1e9);
-    assert!(readers.operations > 0 && (least - 2.0..=most + 2.0).contains(&due), "{least} to {most}: {due}");
+    let most = 2000.0 * readers.time.as_nanos() as f64 / 1e9;
+    assert!(readers.operations > 0 && (399.0..=most + 2.0).contains(&due), "{due} of {most}");
     assert!(readers.lag.is_some());
 }
 
 #[test]
 fn background_does_not_wait_for_a_start_after_the_phase() {
     // The second client starts after 20 s.
-    let (_, readers, _) = with_background(&beside(Action::Update(paced(Order::Shuffled)), paced_readers(0.05, 2)));
+    let (_, readers, _) = with_background(&beside(Action::Update(paced(Order::Shuffled)), paced_readers(0.05)));
     assert_eq!((readers.operations, readers.skipped), (1, 0));
 }
 
