@@ -24,7 +24,9 @@ impl Drop for Server {
 }
 
 fn server(bench: &Bench) -> Server {
-    server_on(bench, std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
+    // The listener ends with this statement: the server is awaited by a connection.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    server_on(bench, port)
 }
 
 fn server_on(bench: &Bench, port: u16) -> Server {
@@ -68,7 +70,7 @@ fn server_that_runs_already_is_measured_and_goes_on() {
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let cpu = of(&trial, "burn", "db", Metric::Cpu) / 1e9;
     // The kernel counts in ticks, and prony's look at the port before the phase takes the server some time too.
-    assert!(cpu > 0.05 && cpu < used + 0.03 && cpu > 0.5 * used - 0.03, "{cpu} of {used}");
+    assert!(cpu > 0.05 && cpu < used + 0.03 && cpu > 0.8 * used - 0.03, "{cpu} of {used}");
     let anon = phase(&trial, "burn").readings["db"][&MetricKeyText("anon.max".parse().unwrap())].measured().copied();
     assert!(anon.is_some_and(|anon| anon > 5e6), "the memory of Node.js: {anon:?}");
     assert!(of(&trial, "burn", "load", Metric::Cpu) < 0.5e9 * cpu, "the load generator is apart");
