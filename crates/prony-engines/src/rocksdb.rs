@@ -188,8 +188,8 @@ impl Driver for RocksDb {
             },
             promises: promises(),
             options: option_specs(),
-            idiom: "the default column family of an OptimisticTransactionDB: conflicting commits fail as busy, what is read to be \
-                    replaced by `GetForUpdate` included; one \
+            idiom: "the default column family of an OptimisticTransactionDB: conflicting commits fail as busy; what is to be replaced \
+                    is read by `GetForUpdate`; one \
                     read or write without a snapshot or transaction, several reads from a snapshot; values read without a \
                     copy; removals do not check whether the key exists"
                 .to_owned(),

@@ -242,8 +242,8 @@ mod tests {
         use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
-        let (file, closed) = (dir.path().join("file"), dir.path().join("closed"));
-        fs::write(&file, [1; 10_000]).unwrap();
+        let (file, beside, closed) = (dir.path().join("file"), dir.path().join("beside"), dir.path().join("closed"));
+        [&file, &beside].into_iter().for_each(|path| fs::write(path, [1; 10_000]).unwrap());
         fs::create_dir(&closed).unwrap();
         let allow = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
         allow(0o000);
@@ -261,6 +261,12 @@ mod tests {
         });
         allow(0o755);
         assert_eq!(dropped, Reading::Measured(()));
+        let cached = |path| resident_file(&File::open(path).unwrap()).unwrap().cached;
+        // A file system in memory keeps its files there.
+        let single = tempfile::NamedTempFile::new_in(dir.path()).unwrap();
+        fs::write(single.path(), [1; 10_000]).unwrap();
+        let expected = evict_file(single.as_file()).unwrap().cached;
+        assert_eq!([cached(&file), cached(&beside)], [expected; 2]);
     }
 
     #[test]

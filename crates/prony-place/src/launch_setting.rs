@@ -157,8 +157,8 @@ impl<'a> Setting<'a> {
         names.filter(|name| !self.program.env.contains_key(*name))
     }
 
-    /// What stands in the record for the values of these variables, by name: a short digest, by which a guess of the value can be tested. The
-    /// kind of the terminal changes no program that prony launches.
+    /// What stands in the record for the values of these variables, by name: a short digest, by which a guess of the value can be
+    /// tested. The kind of the terminal changes no program that prony launches.
     pub fn inherited(&self) -> BTreeMap<String, String> {
         let digest = |value: OsString| format!("{:08x}", xxh3_64(value.as_bytes()) as u32);
         let state = |name: &str| std::env::var_os(name).map_or_else(|| "not set".to_owned(), digest);

@@ -237,7 +237,7 @@ mod tests {
         assert!(path("user/file").exists() && !path("scratch").exists());
     }
 
-    /// A bind mount of /dev and of all below it, from which detaching it took the machine's own.
+    /// Detaching a recursive bind mount of /dev detached /dev/pts of the machine too.
     #[test]
     fn removal_leaves_what_is_mounted_elsewhere_too() {
         use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use prony_model::record::EffectiveProgram;
-use prony_model::service::{Observed, ServiceSpec};
+use prony_model::service::{Observed, PORT, ReadySign, ServiceSpec};
 use prony_os::attached::Attached;
 use prony_os::launch::{LaunchSpec, Started};
 use prony_os::limits::{Group, counts_cpu};
@@ -52,9 +52,14 @@ pub(super) fn record_listening(
     effective: &mut [EffectiveProgram],
 ) {
     let Some(recorded) = effective.iter_mut().find(|one| one.program == service.program.name) else { return };
+    let uses_port = || {
+        let sign = matches!(service.ready.sign, ReadySign::Port | ReadySign::Http(_));
+        sign || service.texts().iter().any(|text| text.contains(PORT))
+    };
     let addresses = match &service.running {
         Some(running) => addresses(&running.url, running.port),
-        None => ready::addresses(&service.ready.sign, setting, port),
+        // A port that it does not use may become that of another process.
+        None => ready::addresses(&service.ready.sign, setting, Some(port).filter(|_| uses_port())),
     };
     let known = [recorded.listens, processes.listens(&addresses)].into_iter().flatten();
     recorded.listens = known.reduce(|earlier, own| earlier && own);

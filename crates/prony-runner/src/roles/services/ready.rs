@@ -15,7 +15,7 @@ const STATUS_LINE: usize = 12;
 
 /// Whether the sign is there now; commands and lines of output are observed elsewhere.
 pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
-    let mut addresses = addresses(sign, setting, port).into_iter();
+    let mut addresses = addresses(sign, setting, Some(port)).into_iter();
     match sign {
         ReadySign::Started | ReadySign::Line(_) | ReadySign::Command(_) => true,
         ReadySign::Port | ReadySign::Tcp(_) => addresses.any(|address| connected(address).is_some()),
@@ -23,13 +23,13 @@ pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
     }
 }
 
-/// Where a service is to accept connections, as far as that is known: on its own port, if it has nothing else.
-pub(super) fn addresses(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> Vec<SocketAddr> {
+/// Where a service is to accept connections: by its sign, or else on its own port, if it uses one.
+pub(super) fn addresses(sign: &ReadySign, setting: &Setting<'_>, port: Option<u16>) -> Vec<SocketAddr> {
     match sign {
         ReadySign::Tcp(address) => {
             setting.filled(address).to_string_lossy().to_socket_addrs().into_iter().flatten().collect()
         }
-        _ => vec![(Ipv4Addr::LOCALHOST, port).into()],
+        _ => port.map(|port| (Ipv4Addr::LOCALHOST, port).into()).into_iter().collect(),
     }
 }
 
