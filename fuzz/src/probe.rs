@@ -19,9 +19,14 @@ pub(super) fn run(data: &[u8]) {
     let Some((size, data)) = data.split_first() else { return };
     let data = &data[..data.len().min(LONGEST)];
     let lines = lines(data, usize::from(*size).max(1) * 16);
-    let ends = data.iter().filter(|byte| **byte == b'\n').count();
-    let rest = usize::from(data.last().is_some_and(|byte| *byte != b'\n'));
-    assert_eq!(lines.len(), ends + rest, "each line is handed over once");
+    let expected = expected_lines(data);
+    assert_eq!(lines.len(), expected.len(), "each line is handed over once");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(
+            std::str::from_utf8(expected).is_ok_and(|text| text == line) || line.contains("\\x"),
+            "lines are whole"
+        );
+    }
     let mut said = Said::default();
     for line in &lines {
         Mark::parse(line);
@@ -31,6 +36,20 @@ pub(super) fn run(data: &[u8]) {
         }
     }
     said.finish();
+}
+
+/// A newline ends a line, and a carriage return ends one that is not empty.
+fn expected_lines(data: &[u8]) -> Vec<&[u8]> {
+    let mut lines = Vec::new();
+    for row in data.split_inclusive(|byte| *byte == b'\n') {
+        let text = row.strip_suffix(b"\n").unwrap_or(row);
+        let before = lines.len();
+        lines.extend(text.split(|byte| *byte == b'\r').filter(|part| !part.is_empty()));
+        if lines.len() == before && text.len() < row.len() {
+            lines.push(&[]);
+        }
+    }
+    lines
 }
 
 /// Read in pieces of `size` bytes.
@@ -84,5 +103,6 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     };
     let recorded = super::files(&super::repository("fuzz/seeds"), "jsonl");
     let single = recorded.iter().flat_map(|lines| lines.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec));
-    single.collect::<Vec<_>>().into_iter().chain(recorded.clone()).map(with_size).collect()
+    let progress = b"\rread 1 %\rread 2 %\r\n\r\n{\"probe\":\r".to_vec();
+    single.chain(recorded.clone()).chain([progress]).map(with_size).collect()
 }

@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
 
 /// What the parsers give a meaning to.
-const TOKENS: [&str; 28] = [
+const TOKENS: [&str; 29] = [
     "{",
     "}",
     "[",
@@ -15,6 +15,7 @@ const TOKENS: [&str; 28] = [
     "\"",
     "'''",
     "\n",
+    "\r",
     "=",
     ".",
     ",",
