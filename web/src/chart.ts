@@ -1,5 +1,5 @@
 // A chart on the page: drawn when it is scrolled near, redrawn when its width changes, with a table of the same values.
-import { h } from "./dom.ts";
+import { h, prose } from "./dom.ts";
 import type { Series } from "./data.ts";
 import { colour, dash } from "./draw.ts";
 import type { State } from "./state.ts";
@@ -48,7 +48,7 @@ export function figure(chart: Figure): HTMLElement {
   const element = h(
     "figure",
     { class: "chart" },
-    h("figcaption", {}, h("h3", {}, chart.title), h("p", { class: "fine" }, chart.caption)),
+    h("figcaption", {}, h("h3", {}, chart.title), h("p", { class: "fine" }, ...prose(chart.caption))),
     canvas,
     details,
   );

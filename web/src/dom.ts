@@ -17,6 +17,11 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** A text of which what is between backticks is code. */
+export function prose(text: string): Child[] {
+  return text.split("`").map((part, at) => (at % 2 === 1 ? h("code", {}, part) : part));
+}
+
 /** A labelled choice; `change` gets the chosen value. */
 export function choice(
   label: string,

@@ -1,6 +1,6 @@
 // The embedded data as files.
 import { numbers, type Payload, reason } from "./data.ts";
-import { download, h } from "./dom.ts";
+import { download, h, prose } from "./dom.ts";
 import { csv } from "./format.ts";
 
 /** One row per trial, one column per metric; a missing value says why. */
@@ -57,8 +57,10 @@ export function raw(data: Payload, json: string): void {
     h(
       "p",
       { class: "fine" },
-      "The data of this page as files: values to seven digits, timelines in steps. The results database has every single " +
-        `sample: \`prony report ${data.run} --format csv --what series\`.`.replaceAll("`", ""),
+      ...prose(
+        "The data of this page as files: values to seven digits, timelines in steps. The results database has every single " +
+          `sample: \`prony report ${data.run} --format csv --what series\`.`,
+      ),
     ),
     h(
       "div",
