@@ -1,6 +1,6 @@
 //! Binomial tails and exact intervals for counts.
 
-use super::special::{beta_cdf, beta_quantile};
+use super::special::{beta_cdf, beta_quantile, ln_gamma};
 
 /// `P(B <= at_most)` of a binomial variable with `trials` fair tosses.
 pub(crate) fn fair_tail(at_most: u32, trials: u32) -> f64 {
@@ -31,9 +31,42 @@ pub fn binomial_interval(successes: u32, trials: u32, level: f64) -> (f64, f64) 
     (low, high)
 }
 
+/// The p-value of "both have the same share of successes", from successes and trials of each: Fisher's exact test, two-sided
+/// by the probabilities of the tables.
+pub(crate) fn exact_p((hits, n): (u32, u32), (other_hits, m): (u32, u32)) -> f64 {
+    let choose = |n: u32, k: u32| {
+        let [n, k, rest] = [n, k, n - k].map(|count| ln_gamma(f64::from(count) + 1.0));
+        n - k - rest
+    };
+    let all = hits + other_hits;
+    let log = |hits: u32| choose(n, hits) + choose(m, all - hits) - choose(n + m, all);
+    // Tables as probable as this one differ from it by rounding errors.
+    let most = log(hits) + 1e-7;
+    let tables = all.saturating_sub(m)..=all.min(n);
+    tables.map(log).filter(|log| *log <= most).map(f64::exp).sum::<f64>().min(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By enumeration of which of all trials succeeded, of those with as many successes.
+    #[test]
+    fn exact_test_agrees_with_enumeration() {
+        for (n, m) in [(3u32, 6u32), (5, 5), (1, 9)] {
+            for (hits, other_hits) in (0..=n).flat_map(|hits| (0..=m).map(move |other_hits| (hits, other_hits))) {
+                let of_first = |word: &u32| (word & ((1 << n) - 1)).count_ones();
+                let words: Vec<u32> =
+                    (0..1 << (n + m)).filter(|word: &u32| word.count_ones() == hits + other_hits).collect();
+                let count = |hits: u32| words.iter().filter(|word| of_first(word) == hits).count();
+                let extreme = (0..=n).map(count).filter(|found| *found <= count(hits)).sum::<usize>();
+                let expected = extreme as f64 / words.len() as f64;
+                let found = exact_p((hits, n), (other_hits, m));
+                assert!((found - expected).abs() < 1e-6, "{hits} of {n}, {other_hits} of {m}: {found}, {expected}");
+            }
+        }
+        assert_eq!(exact_p((0, 0), (5, 5)), 1.0);
+    }
 
     /// By enumeration of all outcomes of `n` tosses.
     fn enumerated(at_most: u32, n: u32) -> f64 {

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+use super::binomial::fair_tail;
 use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, unless};
 use super::interim::{InterimAnalyses, blocks_by_counts};
 use super::observe::{Counts, Observation};
@@ -12,6 +13,7 @@ use super::p_values::Law;
 use super::power::{least_blocks, smallest_effect};
 use super::sign::{Bracketed, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};
+use prony_model::metric::Better;
 use prony_model::number::{count, effect};
 use prony_model::reading::{Reading, Why};
 
@@ -283,7 +285,7 @@ impl Evidence {
             variant,
             baseline,
             method: self.method(contrast, family),
-            notes: self.notes(contrast),
+            notes: self.notes(contrast, family.margin),
         }
     }
 
@@ -374,13 +376,19 @@ impl Evidence {
 
     /// If a difference rests on trials that did not finish, what differs is how often trials finish, not the metric; nothing is
     /// claimed where that does not differ in the same direction. The blocks in which all finished are judged at the level at
-    /// which the whole differs: their p-value, corrected by as much, may be `alpha` too.
+    /// which the whole differs: their p-value, corrected by as much, may be `alpha` too. Nor are variants alike of which one
+    /// finishes less often: medians hide trials that do not finish while they are few.
     fn by_finished(
         &self,
         verdict: Verdict,
         [variant, baseline]: [Counts; 2],
         (alpha, adjusted): (f64, f64),
     ) -> Verdict {
+        let is_alike = matches!(verdict, Verdict::NoDifference | Verdict::DiffersWithinMargin);
+        if is_alike && variant.differ(baseline) {
+            let why = "most blocks show no difference, but the two do not have a value equally often";
+            return Verdict::CantTell { more_blocks: Reading::failed(why) };
+        }
         let Some((p, side)) = self.of_finished.filter(|_| verdict.is_difference()) else { return verdict };
         // Not divided: of blocks that are all equal both are 0.
         if side == self.side && p * adjusted <= self.sequential_p * alpha {
@@ -430,8 +438,8 @@ impl Evidence {
         )
     }
 
-    fn notes(&self, contrast: &Contrast) -> Vec<String> {
-        let mut notes = Vec::new();
+    fn notes(&self, contrast: &Contrast, margin: f64) -> Vec<String> {
+        let mut notes = Vec::from_iter(self.part_beyond(contrast, margin));
         let (all, counted) = (contrast.blocks.len(), self.brackets.len());
         let unknown = all - contrast.paired().count();
         if unknown > 0 {
@@ -449,15 +457,38 @@ impl Evidence {
         let (above, below) = self.test.counts(contrast.equal(&self.test));
         if !self.covers_all && above + below > 0 {
             notes.push(format!(
-                "most values are equal: of {} the variant lies above its baseline in {above} and below it in {below}, of which the \
-                 median ratio and its interval show nothing",
-                count(self.at, "block")
+                "most values are equal: {}, of which the median ratio and its interval show nothing",
+                self.lies(contrast, (above, below), "")
             ));
         }
         if contrast.blocks.iter().any(|block| block.baseline_twice().is_none()) {
             notes.push("the baseline ran once in each block, so that there is no A/A check".to_owned());
         }
         notes
+    }
+
+    /// Where the median lies inside the margin, and so many more blocks lie beyond it on one side than on the other that this
+    /// is no chance at 5 %: a part of the trials differs, of which the median says nothing.
+    fn part_beyond(&self, contrast: &Contrast, margin: f64) -> Option<String> {
+        let bound = margin.ln_1p() + contrast.resolution;
+        let [(above, _), (_, below)] = [bound, -bound].map(|bound| self.test.counts(bound));
+        let is_chance = 2.0 * fair_tail(above.min(below), above + below) > 0.05;
+        if self.at == 0 || !self.covers_all || is_chance || self.test.middle().is_none_or(|middle| middle.abs() > bound)
+        {
+            return None;
+        }
+        let by = format!(" by more than {}", effect(bound.exp_m1()));
+        Some(format!(
+            "{}: the median ratio and its interval do not describe these blocks",
+            self.lies(contrast, (above, below), &by)
+        ))
+    }
+
+    /// In how many blocks the cost lies above and below the baseline's, as values of the metric.
+    fn lies(&self, contrast: &Contrast, (above, below): (u32, u32), by: &str) -> String {
+        let (above, below) = if contrast.better == Better::Higher { (below, above) } else { (above, below) };
+        let of = count(self.at, "block");
+        format!("of {of} the variant lies{by} above its baseline in {above} and{by} below it in {below}")
     }
 }
 

@@ -239,7 +239,7 @@ mod tests {
     /// Two levels of each of two factors: the first levels of both, then the second level of the first factor, of the
     /// second factor, of both.
     fn cross(values: [f64; 4]) -> Block {
-        let trials = values.map(|value| if value > 0.0 { Observation::Value(value) } else { Observation::Disturbed });
+        let trials = values.map(|value| if value > 0.0 { Observation::Value(value) } else { Observation::Unknown });
         Block { trials: trials.to_vec(), combinations: vec![vec![1.0, -1.0, -1.0, 1.0]] }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::binomial::binomial_interval;
+use super::binomial::{binomial_interval, exact_p};
 use prony_model::metric::Better;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
@@ -25,11 +25,11 @@ pub enum Observation {
     /// Did not finish, because of a limit of the experiment, the runtime's heap or the subject's own failure: worse
     /// than any value.
     Unfinished,
-    /// Finished, but the metric was not measured or its phase not reached: no value, but counted among the trials that
-    /// finished.
+    /// Finished, but the metric was not measured: no value, but counted among the trials that finished.
     Unmeasured,
-    /// Ended from outside: the host ran out of memory, an unknown kill. What it would have given is not known.
-    Disturbed,
+    /// What it would have given is not known: it was ended from outside (the host ran out of memory, an unknown kill), or
+    /// ended well without having completed the phase, and so did other work than was to be measured (METHOD 8.1).
+    Unknown,
     /// The user ended the run: there was no such trial.
     Interrupted,
     /// Read back data that had not been written: the comparison is refused.
@@ -54,8 +54,8 @@ impl Observation {
             (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if outcome.is_own_failure() => {
                 Self::Unfinished
             }
-            (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if !outcome.is_ok() => Self::Disturbed,
-            // It ended well, or its phase was completed, however the trial ended later.
+            (_, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) => Self::Unknown,
+            // Its phase was completed, however the trial ended later.
             _ => Self::Unmeasured,
         }
     }
@@ -101,7 +101,7 @@ impl Observation {
 pub struct Counts {
     /// Trials that finished, with a value or not.
     pub finished: u32,
-    /// Trials that finished or did not; disturbances and interruptions are not among them.
+    /// Trials that finished or did not; those of which it is not known and interrupted ones are not among them.
     pub trials: u32,
 }
 
@@ -125,6 +125,11 @@ impl Counts {
     /// The exact interval for the share that finishes.
     pub fn interval(self, level: f64) -> (f64, f64) {
         binomial_interval(self.finished, self.trials, level)
+    }
+
+    /// Whether the shares that finish differ: Fisher's exact test (1922), two-sided, at 5 %.
+    pub(crate) fn differ(self, other: Self) -> bool {
+        exact_p((self.finished, self.trials), (other.finished, other.trials)) <= 0.05
     }
 
     /// Whether there are trials and none finished.
@@ -158,10 +163,10 @@ mod tests {
             assert_eq!(of(own), Observation::Unfinished, "{own}");
         }
         for outside in [Outcome::OutOfMemory { by: OutOfMemory::Host }, Outcome::Killed] {
-            assert_eq!(of(outside), Observation::Disturbed, "{outside}");
+            assert_eq!(of(outside), Observation::Unknown, "{outside}");
         }
         assert_eq!(of(Outcome::Unsupported), Observation::Unsupported);
-        assert_eq!(of(Outcome::Ok), Observation::Unmeasured, "nothing from outside disturbed it");
+        assert_eq!(of(Outcome::Ok), Observation::Unknown, "it ended well without the phase");
     }
 
     #[test]
@@ -201,12 +206,12 @@ mod tests {
         assert!(!more.may_be_nothing() && Observation::Value(2.0).within((2.0, 0.0)).may_be_nothing());
         assert_eq!(cost(Observation::Unfinished, Better::Higher), Some([f64::INFINITY; 3]));
         assert_eq!(cost(Observation::Value(-1.0), Better::Lower), None);
-        assert_eq!(cost(Observation::Disturbed, Better::Lower), None);
+        assert_eq!(cost(Observation::Unknown, Better::Lower), None);
     }
 
     #[test]
     fn counts_leave_disturbances_out() {
-        let all = [Observation::Value(1.0), Observation::Unfinished, Observation::Disturbed];
+        let all = [Observation::Value(1.0), Observation::Unfinished, Observation::Unknown];
         let counts = Counts::of(all.into_iter());
         assert_eq!(counts, Counts { finished: 1, trials: 2 });
         assert!(!counts.never() && !counts.always());

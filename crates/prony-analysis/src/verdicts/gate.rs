@@ -138,8 +138,8 @@ pub enum Answer {
     Passes,
     /// Not decided; more blocks could decide it.
     Unsure,
-    /// A trial of the baseline failed, a disturbance or a refusal prevents the comparison, or no block has a value of
-    /// the metric: nothing can be said about the change.
+    /// A trial of the baseline failed, a trial of either ended well without a value that counts, a disturbance or a
+    /// refusal prevents the comparison, or no block has a value of the metric: nothing can be said about the change.
     CannotJudge,
     /// A comparison is worse by more than the share, or a trial of the variant failed because of the variant itself.
     Fails,
@@ -246,8 +246,9 @@ impl fmt::Display for Verdicted {
 }
 
 /// The gate's answer for a comparison, and why. How trials ended comes before their values: a variant of which one
-/// trial failed does not pass. Where a trial of the baseline failed, or something else ended a trial of either, the
-/// values cannot show that the variant passes, though they may still show that it fails.
+/// trial failed does not pass. Where a trial of the baseline failed, something else ended a trial of either, or one ended
+/// well without a value that counts (METHOD 8.1), the values cannot show that the variant passes, though they may still show that
+/// it fails.
 fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) {
     let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
     let failures = |which: fn(Outcome) -> bool, variant: usize| -> Option<String> {
@@ -263,9 +264,10 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
     }
     let judged = judge(gate, line);
     let beside = [(variant, &line.pair.names.variant), (baseline, &line.pair.names.baseline)];
-    let how = beside
-        .into_iter()
-        .find_map(|(id, name)| Some(format!("`{name}` failed in {}", failures(|outcome| !outcome.is_ok(), id)?)));
+    let how = beside.into_iter().find_map(|(id, name)| {
+        let failed = failures(|outcome| !outcome.is_ok(), id).map(|how| format!("`{name}` failed in {how}"));
+        failed.or_else(|| Some(format!("`{name}` {}", without_phase(&gate.metric, of(id))?)))
+    });
     match (judged, how) {
         (Answer::Passes | Answer::Unsure, Some(how)) => (Answer::CannotJudge, format!("{how}; {}", line.sentence)),
         (Answer::Fails, _) if !ends_worse(line) && line.comparison.interval.measured().is_some() => {
@@ -276,6 +278,18 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
         }
         _ => (judged, line.sentence.clone()),
     }
+}
+
+/// How many trials ended well although what they did in the phase does not count, and why it does not in the first.
+fn without_phase<'a>(metric: &MetricName, trials: impl Iterator<Item = &'a TrialRecord> + Clone) -> Option<String> {
+    let excluded = |trial: &TrialRecord| {
+        let phase = trial.phases.iter().find(|phase| phase.name == metric.phase && trial.ending.outcome.is_ok())?;
+        trial.excluded(phase, metric.key.metric)
+    };
+    let mut without = trials.clone().filter_map(excluded);
+    let why = without.next()?;
+    let all = count(trials.count(), "trial");
+    Some(format!("ended well in {} of {all} without a value that counts ({why})", 1 + without.count()))
 }
 
 /// Whether the verdict is on trials that did not finish, not on values.

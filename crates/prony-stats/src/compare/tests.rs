@@ -1,3 +1,4 @@
+mod finishing;
 mod unlike_blocks;
 
 use super::super::interim::InterimAnalyses;
@@ -218,7 +219,7 @@ fn values_of_a_coarse_clock_show_no_difference_only_beyond_its_step() {
 fn comparison_without_any_paired_block_is_not_helped_by_more_blocks() {
     let silent = |n| {
         let blocks = blocks(n, 1.0).into_iter();
-        one_comparison(blocks.map(|block| with(block, Some(Observation::Disturbed), None)).collect())
+        one_comparison(blocks.map(|block| with(block, Some(Observation::Unknown), None)).collect())
     };
     assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
     let few = |have| Verdict::CantTell { more_blocks: Reading::Missing(Why::TooFew { have, need: 3 }) };
@@ -278,34 +279,6 @@ fn no_difference_is_refused_for_a_margin_below_the_smallest_effect() {
 }
 
 #[test]
-fn outcomes_come_first() {
-    let oom = |b: Block| with(b, Some(Observation::Unfinished), None);
-    let c = one_comparison(blocks(6, 1.0).into_iter().map(oom).collect());
-    assert_eq!(c.verdict, Verdict::DoesNotFinish);
-    assert_eq!((c.variant, c.baseline), (Counts { finished: 0, trials: 6 }, Counts { finished: 12, trials: 12 }));
-    let turned = |b: Block| with(b, None, Some(Observation::Unfinished));
-    assert_eq!(
-        one_comparison(blocks(6, 1.0).into_iter().map(turned).collect()).verdict,
-        Verdict::BaselineDoesNotFinish
-    );
-    let neither = |b: Block| oom(turned(b));
-    assert_eq!(one_comparison(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
-}
-
-#[test]
-fn sometimes_unfinished_counts_as_worse_than_any_time() {
-    // Two of three trials of the variant run out of memory; its other trials take as long as the baseline.
-    let mut some = blocks(30, 1.0);
-    for (i, block) in some.iter_mut().enumerate() {
-        block.trials[0] = if i % 3 == 0 { block.trials[0] } else { Observation::Unfinished };
-    }
-    let c = one_comparison(some);
-    assert!(c.verdict.is_worse(), "{c:?}");
-    assert_eq!(c.interval.measured().unwrap().high, None);
-    assert_eq!(c.ratio, Reading::Missing(Why::NotReached));
-}
-
-#[test]
 fn wrong_answers_and_guards_refuse() {
     let mut wrong = blocks(30, 2.0);
     wrong[3].trials[0] = Observation::WrongAnswer;
@@ -318,7 +291,7 @@ fn wrong_answers_and_guards_refuse() {
 #[test]
 fn blocks_without_a_value_may_have_any() {
     let mut some = blocks(8, 2.0);
-    some[2].trials[2] = Observation::Disturbed;
+    some[2].trials[2] = Observation::Unknown;
     let c = one_comparison(some);
     assert_eq!(c.blocks, 6);
     assert!(c.notes.iter().any(|note| note.starts_with("1 of 8 blocks lack a value")), "{:?}", c.notes);
@@ -327,7 +300,7 @@ fn blocks_without_a_value_may_have_any() {
 /// A variant was 2.8 times slower in the blocks where it had a value, and was so fast in all others that it had none.
 #[test]
 fn values_that_are_missing_because_they_are_small_give_no_verdict() {
-    for missing in [Observation::Unmeasured, Observation::Disturbed] {
+    for missing in [Observation::Unmeasured, Observation::Unknown] {
         let mut some = blocks(18, 2.8);
         some.iter_mut().enumerate().filter(|(n, _)| n % 5 < 3).for_each(|(_, block)| block.trials[0] = missing);
         let c = one_comparison(some);

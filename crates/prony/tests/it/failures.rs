@@ -356,6 +356,23 @@ fn gate_fails_where_the_variant_failed_and_cannot_judge_where_only_something_els
     }
 }
 
+/// A program that ended with exit code 0 before the end of the phase in 5 of 30 trials passed.
+#[test]
+fn gate_cannot_judge_where_a_trial_ended_well_without_the_phase() {
+    let gate: Gate = "run.time slower 5%".parse().unwrap();
+    let says = |variant: usize, leaving: u32| {
+        let leaves = |t: &TrialRecord| t.trial.variant == variant && t.trial.block < leaving;
+        let of = data(&run_of(30, |t| leaves(t).then_some((Outcome::Ok, Reached::Begin))));
+        Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials)
+    };
+    assert_eq!(says(1, 0).answer(), Answer::Passes);
+    for variant in [0, 1] {
+        let outcome = says(variant, 5);
+        assert_eq!(outcome.answer(), Answer::CannotJudge, "{outcome}");
+        assert!(outcome.to_string().contains("without a value that counts (not reached)"), "{outcome}");
+    }
+}
+
 #[test]
 fn gate_fails_for_a_slower_variant_though_a_trial_of_the_baseline_failed() {
     let gate: Gate = "run.time slower 5%".parse().unwrap();

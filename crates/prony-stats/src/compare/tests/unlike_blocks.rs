@@ -30,6 +30,22 @@ fn values_that_repeat_show_nothing_of_those_that_do_not() {
     assert!(matches!(c.verdict, Verdict::CantTell { .. }), "{c:?}");
 }
 
+/// A quarter of the trials took twice as long, of which the median shows nothing.
+#[test]
+fn part_of_the_blocks_that_differs_has_a_note() {
+    let note = |better: Better, part: usize| {
+        let both = blocks(30, 1.0).into_iter().zip(blocks(30, 2.0)).enumerate();
+        let some = both.map(|(i, (alike, twice))| if i % 4 < part { twice } else { alike }).collect();
+        let family = family(vec![Contrast { better, ..contrast(some) }]);
+        compare_family(&family).remove(0).notes.into_iter().find(|note| note.contains("do not describe"))
+    };
+    let (lower, higher) = (note(Better::Lower, 1).unwrap(), note(Better::Higher, 1).unwrap());
+    let above =
+        "of 30 blocks the variant lies by more than 3 % above its baseline in 8 and by more than 3 % below it in 0";
+    assert!(lower.starts_with(above) && higher.starts_with(above), "{lower}, {higher}");
+    assert_eq!((note(Better::Lower, 0), note(Better::Lower, 4)), (None, None));
+}
+
 /// A count that is the same in all blocks was "finishes less often" once one trial did not finish.
 #[test]
 fn difference_without_any_noise_stays_one_beside_a_trial_that_did_not_finish() {
