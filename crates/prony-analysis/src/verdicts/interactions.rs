@@ -4,6 +4,10 @@
 mod cells;
 mod corners;
 
+use std::collections::BTreeMap;
+
+use crate::guard::findings::variant_trials;
+use crate::guard::variants::{self, VariantTrials};
 use prony_model::metric::MetricName;
 use prony_model::number::{count, percent_with};
 use prony_model::reading::Reading;
@@ -174,11 +178,29 @@ fn refused(verdicts: &Verdicts, metric: &MetricName) -> Vec<usize> {
     lines.filter(|l| matches!(l.comparison.verdict, Verdict::Refused { .. })).map(|l| l.pair.variant).collect()
 }
 
+/// Whether guards let these variants be compared, each with each that differs from it in one factor, whether or not a verdict
+/// compares them: no baseline needs to be declared, and two may be baselines.
+fn are_comparable(corners: [usize; 4], variants: &[VariantTrials<'_>], known: &mut Known) -> bool {
+    [(0, 1), (0, 2), (1, 3), (2, 3)].into_iter().all(|(a, b)| {
+        let (a, b) = (corners[a].min(corners[b]), corners[a].max(corners[b]));
+        let refuses = || variants::refusal(&variants::check(&variants[a], &variants[b])).is_some();
+        !*known.entry((a, b)).or_insert_with(refuses)
+    })
+}
+
+/// Whether guards refuse to compare two variants.
+type Known = BTreeMap<(usize, usize), bool>;
+
 /// Every pair of effects with enough blocks.
 fn candidates<'a>(data: &RunData, metrics: &'a [MetricName], cells: &[Cells<'_>]) -> Vec<Candidate<'a>> {
-    let mut candidates = Vec::new();
+    let of = |variant| variant_trials(&data.experiment, &data.trials, variant);
+    let variants: Vec<VariantTrials<'_>> = data.experiment.variants().iter().map(of).collect();
+    let (mut candidates, mut known) = (Vec::new(), Known::new());
     for roles in roles(&data.experiment) {
         for corners in contexts(&data.experiment, roles) {
+            if !are_comparable(corners, &variants, &mut known) {
+                continue;
+            }
             for (at, (metric, of_metric)) in metrics.iter().zip(cells).enumerate() {
                 let contrast = of_metric.cross(corners, roles.relative);
                 if contrast.blocks.len() >= MIN_BLOCKS as usize {

@@ -200,6 +200,22 @@ fn few_blocks_stars_and_refused_comparisons_say_nothing() {
     assert_eq!(found(&wrong), Interactions { confidence: 0.95, analyses: 1, ..Interactions::default() });
 }
 
+/// Without a baseline no verdict refuses anything: the effect of `way` depended on an engine that gave other answers.
+#[test]
+fn variants_with_other_answers_do_not_interact_without_a_baseline_either() {
+    let factors = [texts("engine", &["memory", "lmdb"]), texts("way", &["each", "batch"])];
+    let experiment = experiment("ways", &factors, &[("write", true)], BLOCKS);
+    let time = |engine: usize, way: usize| [[1.0, 1.0], [6.0, 3.0]][engine][way];
+    let mut data = run(&experiment, time);
+    let found = |data: &RunData| interactions::of(data, &verdicts::of(data)).examined;
+    assert_eq!(found(&data), 1);
+    for trial in &mut data.trials {
+        let engine = experiment.variants()[trial.trial.variant].levels[0];
+        trial.phases[0].answer = Some(Answer { rows: Some(1), digest: engine.to_string(), comparable: true });
+    }
+    assert_eq!(found(&data), 0);
+}
+
 #[test]
 fn identical_variants_rarely_interact() {
     let mut hits = 0;
