@@ -19,6 +19,9 @@ const AGED: f64 = 0.5;
 /// A trend of the baseline counts if its p-value is below this.
 const TREND: f64 = 0.01;
 
+/// What changes by more than this share of the baseline's change, as logarithms, changes as it does: half is due to half as many runs.
+const ALIKE: f64 = 0.75;
+
 /// The order counts if its p-value is below this. Each verdict asks twice, and once more for each analysis before the last.
 const CHANCE: f64 = 0.003;
 
@@ -45,7 +48,9 @@ pub(crate) fn matters(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>,
     };
     let [ours, theirs] = [baseline, variant].map(values);
     let carried = || carried_over((baseline, &ours), (variant, &theirs), name);
-    carried().or_else(|| unsteady((baseline, &ours), (variant, &theirs), name)).or_else(|| aged(baseline, &ours, name))
+    carried()
+        .or_else(|| unsteady((baseline, &ours), (variant, &theirs), name))
+        .or_else(|| aged((baseline, &ours), &theirs, name))
 }
 
 fn place(trial: &TrialRecord) -> Place {
@@ -159,16 +164,20 @@ fn unsteady(
     })
 }
 
-/// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often.
-fn aged(baseline: &VariantTrials<'_>, ours: &Values, name: &MetricName) -> Option<String> {
+/// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often:
+/// so the variant changes half as much, as a logarithm. Where it changes about as much, the machine has changed.
+fn aged((baseline, ours): (&VariantTrials<'_>, &Values), theirs: &Values, name: &MetricName) -> Option<String> {
     let program = baseline.spec.subject.program()?;
     let ran_twice = baseline.trials.iter().any(|trial| trial.trial.label == Label::A2);
     let restores = program.prepare.is_some() || program.directory.is_some() && program.copy != CopyOf::None;
     if !ran_twice || restores {
         return None;
     }
-    let values: Vec<f64> = ours.values().copied().collect();
-    let found = drift(&values).filter(|found| found.p <= TREND && found.ratio.ln().abs() > (1.0 + AGED).ln())?;
+    let over_the_run = |values: &Values| drift(&values.values().copied().collect::<Vec<f64>>());
+    let found = over_the_run(ours).filter(|found| found.p <= TREND && found.ratio.ln().abs() > (1.0 + AGED).ln())?;
+    if over_the_run(theirs).is_some_and(|other| other.ratio.ln() / found.ratio.ln() > ALIKE) {
+        return None;
+    }
     let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
     Some(format!(
         "`{name}` of `{}` {word} by {} over the run. If trials leave something for later ones, the baseline ages twice as fast, since \

@@ -158,6 +158,8 @@ fn programs_that_age_in_a_shared_directory_are_not_compared() {
     assert!(found.starts_with("`w.time` of `x` rose by ") && found.contains("`prepare`"), "{found}");
     assert_eq!(why(&shared, &aging(0.2), &y), None, "as machines do");
     assert_eq!(why(&spec("lmdb"), &aging(1.0), &y), None, "each trial has a store of its own");
+    assert!(why(&shared, &aging(1.0), &aging(0.3)).unwrap().starts_with("`w.time` of `x` rose by "));
+    assert_eq!(why(&shared, &aging(1.0), &aging(1.0)), None, "the machine became slower");
 }
 
 #[test]
