@@ -28,7 +28,7 @@ pub struct Lines(Vec<Line>);
 #[derive(Clone, Debug, Default)]
 struct Line {
     readings: Vec<(MetricKey, Reading<f64>)>,
-    /// Half a unit of the last digit of each, where they have a fraction.
+    /// How far each may be off because of its printed digits, where it is not exact.
     resolution: BTreeMap<MetricKeyText, f64>,
     digest: Option<String>,
     written: Written,
@@ -57,10 +57,10 @@ impl Lines {
                 let unit = meaning.key.metric.unit();
                 // Whole bytes are a count.
                 let is_exact = unit == Unit::Count || unit == Unit::Bytes && meaning.scale == 1.0 && is_whole(text);
-                let half = half_a_digit(text) * meaning.scale;
+                let error = digit_error(text) * meaning.scale;
                 // `0e999` is 0, and may be off by more than any number.
-                if reading.measured().is_some() && !is_exact && half.is_finite() {
-                    line.resolution.insert(MetricKeyText(meaning.key), half);
+                if reading.measured().is_some() && !is_exact && error.is_finite() {
+                    line.resolution.insert(MetricKeyText(meaning.key), error);
                 }
                 line.readings.push((meaning.key, reading));
             }
@@ -261,11 +261,13 @@ fn without_separators(text: &str) -> Option<String> {
     is_grouped.then(|| text.replace(separator, ""))
 }
 
-/// Half a unit of the last digit of a number: 0.05 of `0.1`, 500 of `1e3`.
-fn half_a_digit(text: &str) -> f64 {
+/// How far a number may be off because of its printed digits: 0.05 of `0.1`, 500 of `1e3`, to which programs round; 1 of `20`, since
+/// division of whole numbers cuts off what is left, and so do the two clocks of a difference.
+fn digit_error(text: &str) -> f64 {
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let decimals = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len() as i32);
-    0.5 * 10f64.powi(exponent.parse::<i32>().unwrap_or(0).saturating_sub(decimals))
+    let units = if is_whole(text) { 1.0 } else { 0.5 };
+    units * 10f64.powi(exponent.parse::<i32>().unwrap_or(0).saturating_sub(decimals))
 }
 
 /// The begin of a text, control characters escaped.
@@ -438,10 +440,10 @@ mod tests {
 
     #[test]
     fn last_printed_digit_is_the_resolution() {
-        for (text, half) in
-            [("0.1", 0.05), ("0.100", 5e-4), ("20", 0.5), ("1_000.5", 0.05), ("1e3", 500.0), ("1.5e-2", 5e-4)]
+        for (text, error) in
+            [("0.1", 0.05), ("0.100", 5e-4), ("20", 1.0), ("1_000.5", 0.05), ("1e3", 500.0), ("1.5e-2", 5e-4)]
         {
-            assert!((half_a_digit(text) / half - 1.0).abs() < 1e-9, "{text}");
+            assert!((digit_error(text) / error - 1.0).abs() < 1e-9, "{text}");
         }
         let pattern = Regex::new(r"(?<time_ms>\S+) ms, (?<operations>\d+)").unwrap();
         let mut all = Lines::default();

@@ -158,7 +158,8 @@ CREATE TABLE cuts (
     PRIMARY KEY (run, variant, phase, cut)
 ) WITHOUT ROWID;
 
--- For queries by hand: one row a figure, all names spelled out.
+-- For queries by hand: one row a figure, all names spelled out. Figures of trials that failed are among them, and of phases that
+-- were not completed: comparisons leave out those that do not count.
 CREATE VIEW figures AS
 SELECT t.run, t.block, t.position, t.variant, v.levels, t.outcome,
        p.name AS phase, i.name AS instance, m.name AS metric, r.value, m.unit, NULL AS missing

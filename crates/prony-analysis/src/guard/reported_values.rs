@@ -36,10 +36,54 @@ pub(crate) fn too_long(record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
+/// A difference of reported times is examined if it is larger than this share of the phase's wall time.
+const VISIBLE: f64 = 0.25;
+
+/// The wall times of the phases must differ by at least this share of the difference of the reported times.
+const SHOWN: f64 = 0.5;
+
+/// Why a time that two programs report, or a rate by it, is not compared: their times differ by far more than their phases do, so
+/// that one of them reports the time of something else, or in another unit.
+pub(crate) fn not_of_the_phase(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    metric: &MetricName,
+) -> Option<String> {
+    if !matches!(metric.key.metric, Metric::Time | Metric::Rate) || metric.instance.is_some() {
+        return None;
+    }
+    let named = |metric_of: Metric| MetricName { key: MetricKey::amount(metric_of), ..metric.clone() };
+    let [time, wall] = [Metric::Time, Metric::Wall].map(named);
+    let median = |of: &VariantTrials<'_>, name: &MetricName| {
+        let figures: Vec<f64> = of.trials.iter().filter_map(|trial| trial.figure(name).measured().copied()).collect();
+        Some(summary(&figures)?.median)
+    };
+    let each = [baseline, variant].map(|of| {
+        let is_reported = of.trials.iter().any(|trial| trial.program().is_some_and(|p| p.digit_error(&time).is_some()));
+        let late =
+            of.trials.iter().map(|trial| trial.uncertainty(&wall)).map(|(less, more)| less + more).fold(0.0, f64::max);
+        is_reported.then_some((median(of, &time)?, median(of, &wall)?, late))
+    });
+    let [Some((time_a, wall_a, late_a)), Some((time_b, wall_b, late_b))] = each else { return None };
+    let (reported, shown) = (time_b - time_a, (wall_b - wall_a) * (time_b - time_a).signum());
+    // Sums over threads may exceed the wall time in both, of which `too_long` warns.
+    let is_within = time_a <= wall_a * (1.0 + EXCESS) || time_b <= wall_b * (1.0 + EXCESS);
+    let is_visible = is_within && reported.abs() > VISIBLE * wall_a.max(wall_b);
+    (is_visible && shown + late_a + late_b < SHOWN * reported.abs()).then(|| {
+        let [time_a, wall_a, time_b, wall_b] = [time_a, wall_a, time_b, wall_b].map(|ns| Nanos::from_nanos(ns as u64));
+        format!(
+            "`{}` reports a `time` of {time_a} in a phase of {wall_a}, and `{}` one of {time_b} in a phase of {wall_b}: the phases \
+             do not differ as these times do, so one of them is of something else, or in another unit; name the unit in the \
+             pattern, as `time_ms`, let the phase begin and end with what the program measures, or compare `wall`",
+            baseline.name, variant.name
+        )
+    })
+}
+
 /// The largest difference, as a log-ratio, that two variants may have in a metric although their programs print the
 /// same digits (METHOD 4.8). 0 where values are exact.
 pub fn apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, metric: &MetricName) -> f64 {
-    let digits = [baseline, variant].map(|trials| half_a_digit(trials, metric));
+    let digits = [baseline, variant].map(|trials| digit_error(trials, metric));
     // Of nothing no share can be stated. It differs from what is more than both digits, and from no less.
     if let [Some(one), Some(other)] = digits
         && [(one, other), (other, one)].iter().any(|((a, none), (b, some))| *none == 0.0 && some - b > *a)
@@ -50,14 +94,14 @@ pub fn apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, metric: 
     combined([(1.0, a), (-1.0, b)])
 }
 
-/// The rounding error of the values that a variant's program prints, as a share of its typical value; 0 where values
+/// The error of the digits of the values that a variant's program prints, as a share of its typical value; 0 where values
 /// are exact.
 pub fn hidden(of: &VariantTrials<'_>, metric: &MetricName) -> f64 {
-    share(half_a_digit(of, metric))
+    share(digit_error(of, metric))
 }
 
 fn share(digits: Option<(f64, f64)>) -> f64 {
-    digits.map_or(0.0, |(half, of)| (half / of).min(1.0))
+    digits.map_or(0.0, |(error, of)| (error / of).min(1.0))
 }
 
 /// The largest rounding error of a weighted sum of logarithms of printed values. Each term is the weight of a value and
@@ -72,24 +116,24 @@ pub(crate) fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     above.max(below)
 }
 
-/// Half of the smallest step in which a variant's program prints a metric, and a typical value. The smallest step over
+/// How far a metric that a variant's program prints may be off because of its digits, and a typical value. The smallest error over
 /// all trials counts, since a program that omits trailing zeros prints some values with fewer digits than it knows.
-fn half_a_digit(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)> {
+fn digit_error(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)> {
     let named = |key: MetricKey| MetricName { key, ..metric.clone() };
     let printed = |key: MetricKey| {
         let name = named(key);
-        of.trials.iter().filter_map(|trial| trial.program()?.half_a_digit(&name)).reduce(f64::min)
+        of.trials.iter().filter_map(|trial| trial.program()?.digit_error(&name)).reduce(f64::min)
     };
     // A rate that the program does not report itself is as coarse as its time.
     let time = MetricKey::amount(Metric::Time);
-    let (key, half) = match printed(metric.key) {
-        Some(half) => (metric.key, half),
+    let (key, error) = match printed(metric.key) {
+        Some(error) => (metric.key, error),
         None if metric.key.metric == Metric::Rate => (time, printed(time)?),
         None => return None,
     };
     let name = named(key);
     let figures: Vec<f64> = of.trials.iter().filter_map(|trial| trial.figure(&name).measured().copied()).collect();
-    Some((half, summary(&figures)?.median))
+    Some((error, summary(&figures)?.median))
 }
 
 /// A program prints a metric with so few digits that a difference as large as the margin cannot be detected.
@@ -100,8 +144,8 @@ pub(crate) fn coarse_digits(
     margin: f64,
 ) -> Option<Finding> {
     let apart = apart(baseline, variant, metric);
-    let digits = [baseline, variant].into_iter().filter_map(|of| Some((of, half_a_digit(of, metric)?)));
-    let (of, (half, value)) = digits.max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)))?;
+    let digits = [baseline, variant].into_iter().filter_map(|of| Some((of, digit_error(of, metric)?)));
+    let (of, (error, value)) = digits.max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)))?;
     if apart < margin.ln_1p() {
         return None;
     }
@@ -110,15 +154,15 @@ pub(crate) fn coarse_digits(
     } else {
         "differences".to_owned()
     };
-    let share = percent((2.0 * half / value).min(1.0));
+    let share = percent((error / value).min(1.0));
     let message = format!(
-        "`{}` prints `{metric}` with too few digits: one step is {share} of the value, so that {below} cannot be \
+        "`{}` prints `{metric}` with too few digits: the value may be off by {share}, so that {below} cannot be \
          detected",
         of.name
     );
     let hint = "let the program print more digits, or use a smaller unit";
     let found = Finding::of("coarse_digits", Severity::Warning, message, hint).in_phase(&metric.phase);
-    Some(found.with(json!({ "metric": metric.to_string(), "half_a_digit": half, "value": value })))
+    Some(found.with(json!({ "metric": metric.to_string(), "digit_error": error, "value": value })))
 }
 
 #[cfg(test)]
@@ -148,6 +192,39 @@ mod tests {
         let found = found(100e9, 0.16e9);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!(found[0].message.contains("160.00 ms"), "{}", found[0].message);
+    }
+
+    /// One program printed milliseconds and the other seconds: that was "1001 times faster".
+    #[test]
+    fn times_that_differ_more_than_their_phases_are_not_compared() {
+        let trial = |time: f64, wall: f64| {
+            let printed = BTreeMap::from([(MetricKeyText(MetricKey::amount(Metric::Time)), 1e4)]);
+            let resolution = BTreeMap::from([("run".to_owned(), printed)]);
+            let mut trial = record(Outcome::Ok, EffectiveProgram { resolution, ..EffectiveProgram::default() });
+            trial.phases = vec![phase("run", Completion::Complete)];
+            let readings = [(Metric::Time, time), (Metric::Wall, wall), (Metric::TimeLag, 1e5)];
+            let readings = readings.map(|(of, value)| (MetricKeyText(MetricKey::amount(of)), Reading::Measured(value)));
+            trial.phases[0].readings.insert(String::new(), readings.into());
+            trial
+        };
+        let spec = spec(None, None);
+        let found = |a: (f64, f64), b: (f64, f64), metric: &str| {
+            let trials = [a, b].map(|(time, wall)| trial(time, wall));
+            let of = |at: usize| VariantTrials { name: "ab"[at..=at].into(), spec: &spec, trials: vec![&trials[at]] };
+            not_of_the_phase(&of(0), &of(1), &metric.parse().unwrap())
+        };
+        let why = found((30e6, 40e6), (30e3, 40e6), "run.time").unwrap();
+        assert!(
+            why.starts_with("`a` reports a `time` of 30.00 ms in a phase of 40.00 ms, and `b` one of 30.00 us"),
+            "{why}"
+        );
+        assert!(found((30e3, 40e6), (30e6, 40e6), "run.rate").is_some());
+        assert!(found((30e6, 40e6), (30e3, 41e6), "run.time").is_some(), "the phase takes longer");
+        assert_eq!(found((30e6, 40e6), (30e3, 10e6), "run.time"), None, "the phase is as much shorter");
+        assert_eq!(found((5e6, 40e6), (1e6, 40e6), "run.time"), None, "noise of the phase may hide it");
+        assert_eq!(found((30e6, 40e6), (30e3, 40e6), "run.wall"), None);
+        assert!(found((30e9, 40e6), (30e6, 40e6), "run.time").is_some());
+        assert_eq!(found((300e6, 40e6), (80e6, 40e6), "run.time"), None, "sums over threads");
     }
 
     /// Sleeps of 105 and 140 ms that both print `took 0.1s` were *no difference*.
@@ -181,7 +258,7 @@ mod tests {
         let found = coarse_digits(&b, &a, &metric(Metric::Time), 0.03).unwrap();
         assert_eq!((found.guard.as_str(), found.severity), ("coarse_digits", Severity::Warning));
         assert!(
-            found.message.starts_with("`a` prints `run.time` with too few digits: one step is 100 % of the value"),
+            found.message.starts_with("`a` prints `run.time` with too few digits: the value may be off by 50 %"),
             "{}",
             found.message
         );

@@ -317,7 +317,7 @@ pub struct EffectiveProgram {
 
 impl EffectiveProgram {
     /// How far a value may be off because of its printed digits, in its metric's unit; `None` where it is exact.
-    pub fn half_a_digit(&self, name: &MetricName) -> Option<f64> {
+    pub fn digit_error(&self, name: &MetricName) -> Option<f64> {
         let printed = match &name.instance {
             None => self.resolution.get(&name.phase)?,
             Some(instance) => {
