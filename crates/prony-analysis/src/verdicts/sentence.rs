@@ -416,16 +416,14 @@ fn more(blocks: &Reading<u32>, complete: u32, new_run: Option<NewRun>) -> String
 
 /// `0 of 3 trials finished (95 % interval of that share: 0 to 71 %); of the baseline, 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
 fn outcomes(comparison: &Comparison, end: End) -> String {
-    let counts = |c: Counts| (c, shares(c.interval(0.95)));
-    let ((variant, share), (baseline, of_baseline)) = (counts(comparison.variant), counts(comparison.baseline));
-    format!(
-        "{} of {} {} (95 % interval of that share: {share}); of the baseline, {} of {} ({of_baseline})",
-        variant.finished,
-        number::count(variant.trials, "trial"),
-        end.did,
-        baseline.finished,
-        baseline.trials
-    )
+    let of = |counts: Counts, words: &str, label: &str| match counts.trials {
+        0 => "of no trial it is known".to_owned(),
+        n => format!("{} of {n}{words} ({label}{})", counts.finished, shares(counts.interval(0.95))),
+    };
+    let trials = if comparison.variant.trials == 1 { "trial" } else { "trials" };
+    let variant = of(comparison.variant, &format!(" {trials} {}", end.did), "95 % interval of that share: ");
+    let baseline = of(comparison.baseline, "", "");
+    format!("{variant}; of the baseline, {baseline}")
 }
 
 #[cfg(test)]
