@@ -20,7 +20,7 @@ use prony_model::spec::{
 };
 use prony_model::units::{Nanos, PerSecond};
 
-use self::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
+use self::fake::{Fake, Script, Slow, Still, ops, option, plan, records, reports, run, run_on};
 use super::{HostError, Stop, host};
 use crate::driver::Driver;
 use crate::registry::{KNOWN, Visitor, describe, dispatch};
@@ -476,6 +476,26 @@ fn the_store_can_be_closed_evicted_and_reopened() {
     );
     let (_, ended) = run::<true>(&plan(N, [Action::Close, put()]));
     assert_eq!(failure(&ended).2, "`phase 1` cannot run: the store is closed; `reopen` it first");
+}
+
+/// What evicting took, which is prony's own work, was in the time of the phase.
+#[test]
+fn time_of_an_evicting_phase_is_that_of_closing_and_opening() {
+    let (plan, slow) = (plan(10, [put(), Action::Evict]), Slow::default());
+    let asks = [0, 1].map(|index| ToWorker::Phase { index }).into_iter().chain([ToWorker::Stop]).collect();
+    let mut script = Script { asks, sent: Vec::new() };
+    host::<Fake<true>>(&mut script, &slow, &plan, &Progress::default()).unwrap();
+    let began = script.sent.iter().find_map(|message| match message {
+        FromWorker::Began { index: 1, at } => Some(*at),
+        _ => None,
+    });
+    let ended = script.sent.iter().find_map(|message| match message {
+        FromWorker::Ended { index: 1, at, report } => Some((*at, report)),
+        _ => None,
+    });
+    let (began, (ended, report)) = began.zip(ended).unwrap();
+    assert!(report.time + slow.evicted.get() <= ended.since(began), "{} and {}", report.time, slow.evicted.get());
+    assert!(report.notes[0].contains("`fsyncs`"), "{:?}", report.notes);
 }
 
 #[test]

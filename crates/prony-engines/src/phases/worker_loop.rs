@@ -92,6 +92,10 @@ fn in_force<S: Store>(store: &S, collections: &Collections) -> Result<InForce, E
     Ok(in_force)
 }
 
+/// The note on what evicting adds to the counters of the phase.
+const EVICTED: &str = "prony's own work of evicting (`fsync` of each file of the store, and dropping its pages) is not in `time`, but in `wall`, \
+                       CPU time, `fsyncs` and the bytes written";
+
 struct Host<'h> {
     link: &'h mut dyn Link,
     machine: &'h dyn Machine,
@@ -214,24 +218,28 @@ impl<'h> Host<'h> {
         self.ended(index, report, Counters::new())
     }
 
-    /// Closes the store if it is open, evicts it if requested, and opens it; all of that is the phase's time, so that
-    /// work in an engine's destructor is timed.
+    /// Closes the store if it is open, evicts it if requested, and opens it. Closing and opening are the phase's time, so that
+    /// work in an engine's destructor is timed; writing files to the disk and evicting them is prony's own work.
     fn reopen<D: Driver>(&mut self, index: usize, was_open: Option<D::Store>) -> Result<(D::Store, PhaseReport), Stop> {
         let evicts = matches!(self.spec(index).action, Action::Evict);
         let closes = was_open.is_some();
         let (machine, plan, spec) = (self.machine, self.plan, self.store);
         let tables = self.collections.tables.clone();
-        let (mut opened, mut resident) = (None, None);
+        let (mut opened, mut resident, mut evicting) = (None, None, Nanos::ZERO);
         let mut report = self.clocked(index, || {
             was_open.map_or(Ok(()), Store::close)?;
             if evicts {
+                let began = now();
                 resident = Some(machine.evict(&plan.dir));
+                evicting = Nanos::from_nanos(now() - began);
             }
             opened = Some(self::opened::<D>(&plan.dir, spec, &tables, plan.replica == 1)?);
             Ok(())
         })?;
-        report.resident = resident;
-        if closes && !evicts {
+        (report.resident, report.time) = (resident, report.time.since(evicting));
+        if evicts {
+            report.notes.push(EVICTED.to_owned());
+        } else if closes {
             report.notes.push("the store was open, so the time includes closing it".to_owned());
         }
         report.effective = Some(self.effective::<D>(opened.as_ref())?);

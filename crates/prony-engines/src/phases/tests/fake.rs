@@ -1,9 +1,11 @@
 //! For tests: an in-memory store that fails and lies on demand, a runner that follows a script, and small plans.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use prony_model::link::{Link, LinkError, Progress};
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
@@ -20,6 +22,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then, Write,
 };
 use crate::phases::{HostError, Machine, Plan, host};
+use crate::timed_loop::now;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -408,6 +411,26 @@ impl Machine for Still {
 
     fn bytes(&self) -> Reading<(Bytes, Bytes)> {
         Reading::not_supported("nothing is read here")
+    }
+}
+
+/// A machine on which evicting takes a while.
+#[derive(Default)]
+pub(super) struct Slow {
+    /// How long it took.
+    pub(super) evicted: Cell<Nanos>,
+}
+
+impl Machine for Slow {
+    fn evict(&self, dir: &Path) -> Reading<f64> {
+        let began = now();
+        std::thread::sleep(Duration::from_millis(20));
+        self.evicted.set(Nanos::from_nanos(now() - began));
+        Still.evict(dir)
+    }
+
+    fn bytes(&self) -> Reading<(Bytes, Bytes)> {
+        Still.bytes()
     }
 }
 
