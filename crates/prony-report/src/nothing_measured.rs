@@ -63,15 +63,24 @@ fn line(name: &str, trials: &[&TrialRecord]) -> String {
     format!("{name}{}: {}{why}", count(trials.len(), "trial"), ended(trials))
 }
 
+/// Whether the failure of a trial is that of a service, on which no key of the program has an effect: the evidence begins with its name.
+fn is_of_service(trial: &TrialRecord) -> bool {
+    trial.ending.evidence.first().is_some_and(|text| text.starts_with("service `"))
+}
+
+/// The exit code with which a program failed.
+fn code_to_ignore(trials: &[TrialRecord]) -> Option<i32> {
+    trials.iter().filter(|trial| !is_of_service(trial)).find_map(|trial| match trial.ending.outcome {
+        Outcome::Failed { code } => code.filter(|code| *code != NOT_FOUND),
+        _ => None,
+    })
+}
+
 /// What to do about an exit code with which a trial of a program failed; `typed` where options of `prony exec` stand for keys of a
 /// file.
 pub(super) fn to_ignore(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> Option<String> {
     let is_program = experiment.variants().iter().all(|variant| variant.spec.subject.program().is_some());
-    let code = trials.iter().find_map(|trial| match trial.ending.outcome {
-        Outcome::Failed { code } => code.filter(|code| *code != NOT_FOUND),
-        _ => None,
-    });
-    code.filter(|_| is_program).map(|code| {
+    code_to_ignore(trials).filter(|_| is_program).map(|code| {
         let ignored = if typed { format!("-i={code}") } else { format!("success = [0, {code}]") };
         format!("if exit code {code} is no failure, ignore it with `{ignored}`")
     })
@@ -81,7 +90,8 @@ pub(super) fn to_ignore(experiment: &Experiment, trials: &[TrialRecord], typed: 
 fn next_step(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> String {
     let by_itself = "run the command by itself to see all that it prints";
     let either = |option: &str, key: &str| format!("`{}`", if typed { option } else { key });
-    let is_program = experiment.variants().iter().all(|variant| variant.spec.subject.program().is_some());
+    let is_program = experiment.variants().iter().all(|variant| variant.spec.subject.program().is_some())
+        && !trials.first().is_some_and(is_of_service);
     match trials.first().map(|trial| trial.ending.outcome) {
         Some(Outcome::Failed { code: Some(NOT_FOUND) }) if is_program => {
             "exit code 127 is that of a shell that finds no program: see what it printed, and check `PATH`".to_owned()
@@ -98,5 +108,34 @@ fn next_step(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> St
         }
         _ if is_program => by_itself.to_owned(),
         _ => "remove the cause that is named below".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::outcome::Ending;
+    use prony_model::record::Conditions;
+    use serde_json::json;
+
+    use super::*;
+
+    fn failed(evidence: &str) -> TrialRecord {
+        let trial = serde_json::from_value(json!({
+            "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
+            "started_unix_ms": 0, "took": 1, "ending": { "outcome": Outcome::Ok, "phase": null, "after": 1, "evidence": [] },
+            "phases": [], "effective": null, "conditions": Conditions::default(), "series": [],
+            "sampler_cpu": { "measured": 0 }, "findings": []
+        }));
+        let trial: TrialRecord = trial.unwrap();
+        let outcome = Outcome::Failed { code: Some(3) };
+        TrialRecord { ending: Ending { outcome, evidence: vec![evidence.to_owned()], ..trial.ending.clone() }, ..trial }
+    }
+
+    #[test]
+    fn exit_code_of_a_service_is_not_ignored_by_a_key_of_the_program() {
+        let of_service = failed("service `db` ended before the trial did");
+        let of_program = failed("the process exited with code 3");
+        assert_eq!(code_to_ignore(std::slice::from_ref(&of_service)), None);
+        assert_eq!(code_to_ignore(&[of_service, of_program]), Some(3));
     }
 }

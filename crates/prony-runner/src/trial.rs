@@ -334,7 +334,11 @@ fn conclude_from(
         killed_at_the_end: finished.killed,
         settled: readings::watched(spec.phases.iter().enumerate().map(settled)),
         probe: probing.is_there().then(|| probes::probe(&spec.phases, &watched, &heap_aborts, commands)),
-        memory: match (&watched.services.fault, watched.services.are_measured) {
+        // The fault of a service that is not the outcome is none.
+        memory: match (
+            watched.services.fault.as_ref().filter(|_| !record.ending.outcome.is_ok()),
+            watched.services.are_measured,
+        ) {
             (Some(fault), _) => fault.memory.clone(),
             // The load generator's is not that of the services.
             (None, true) => None,

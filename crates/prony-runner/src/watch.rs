@@ -199,7 +199,9 @@ impl Turn<'_> {
         if interrupt.asked() {
             return Some(Stopped::Interrupted);
         }
-        if self.services.fault().is_some() {
+        // Once all phases are over, nothing needs them.
+        let over = self.worker.as_ref().and_then(|worker| worker.report.asked_to_stop);
+        if self.services.fault().is_some_and(|fault| fault.is_early(over)) {
             return Some(Stopped::WithoutService);
         }
         if observation.threads.ambiguous().is_some() {

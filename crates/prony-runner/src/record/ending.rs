@@ -14,6 +14,7 @@ use rustix::process::Signal;
 
 use crate::watched::Watched;
 use crate::watched::replicas::{Ran, ReplicaEnd};
+use crate::watched::services::Fault;
 
 /// Signals by which a program ends that was asked to end, SIGKILL apart: others are faults of its own.
 const ENDED_BY: [i32; 2] = [Signal::TERM.as_raw(), Signal::INT.as_raw()];
@@ -28,7 +29,7 @@ pub(crate) fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
 pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_aborts: &[ProbeLine]) -> Ending {
     let phases = &spec.phases;
     let own = own(spec, watched, finished, heap_aborts);
-    if let Some(fault) = watched.services.fault.as_ref().filter(|_| !matches!(own.outcome, Outcome::Interrupted)) {
+    if let Some(fault) = watched.services.fault.as_ref().filter(|fault| counts(fault, &own.outcome, watched)) {
         // Its clients may have noticed, and have ended the phase, before its end was known.
         let began = |index: usize| watched.tracker.phases[index].began.filter(|began| *began <= fault.at);
         let last = (0..phases.len()).filter_map(|index| Some((began(index)?, index))).max();
@@ -66,6 +67,16 @@ pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_abor
             evidence.extend(still_there(&watched.replicas.all));
             Ending { outcome: own.outcome, phase, after, evidence }
         }
+    }
+}
+
+/// Whether the fault of a service is the outcome. A server may end because its client has ended well: that is none. What failed for a
+/// client may be the end of a service that was known later, and memory may have run out long before that was counted.
+fn counts(fault: &Fault, own: &Outcome, watched: &Watched) -> bool {
+    let early = fault.is_early(Some(watched.services_needed_until()));
+    match own {
+        Outcome::Interrupted => false,
+        own => early || !own.is_ok() || matches!(fault.outcome, Outcome::OutOfMemory { .. }),
     }
 }
 

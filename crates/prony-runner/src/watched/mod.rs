@@ -67,6 +67,13 @@ impl Watched {
         self.cut.unwrap_or((self.ended.at, self.snapshots.len() - 1))
     }
 
+    /// When nothing needed the services any more: the worker was asked to end, or the program and its replicas had ended.
+    pub(crate) fn services_needed_until(&self) -> Nanos {
+        let asked = self.worker.as_ref().and_then(|worker| worker.asked_to_stop);
+        let replicas = self.replicas.all.iter().filter_map(|ran| ran.end()).map(|end| end.at);
+        asked.unwrap_or_else(|| replicas.fold(self.ended.at, Nanos::max))
+    }
+
     /// When the program was suspended, by those of its suspensions of which `which` is true.
     pub(crate) fn suspended_times(&self, which: impl Fn(&Suspension) -> bool) -> Suspensions {
         let all = self.suspensions.iter().filter(|suspension| which(suspension));

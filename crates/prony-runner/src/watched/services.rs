@@ -92,6 +92,11 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Whether its service ended while something needed it; `until` is when nothing did any more, where that has come.
+    pub(crate) fn is_early(&self, until: Option<Nanos>) -> bool {
+        until.is_none_or(|until| self.at <= until)
+    }
+
     /// It could not be executed.
     pub(crate) fn not_begun(role: &str, why: String) -> Self {
         let evidence = vec![format!("service `{role}`: {why}")];
@@ -220,6 +225,13 @@ mod tests {
         assert_eq!(fault.evidence, evidence);
         let fault = Fault::ended("api", &end(Status::Signalled(11)), &wrote("", ""));
         assert_eq!((fault.outcome, fault.evidence.len()), (Outcome::Crashed { signal: 11 }, 2), "it wrote nothing");
+    }
+
+    #[test]
+    fn service_that_ends_when_nothing_needs_it_is_late() {
+        let fault = Fault::ended("api", &end(Status::Exited(0)), &wrote("", ""));
+        let early = [None, Some(ms(70)), Some(ms(69))].map(|until| fault.is_early(until));
+        assert_eq!(early, [true, true, false]);
     }
 
     #[test]

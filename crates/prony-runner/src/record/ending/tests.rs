@@ -9,6 +9,7 @@ use crate::figures::replicas::tests::{cut_off, ran};
 use crate::figures::span::tests::{ms, snapshot, watched};
 use crate::figures::tests::lines::{heap, hello, threads};
 use crate::watched::report::Report;
+use crate::watched::services::Fault;
 
 /// A trial of 900 ms whose main process exited with this code.
 fn exited(code: i32) -> Watched {
@@ -126,4 +127,40 @@ fn program_that_crashes_after_it_was_asked_to_end_has_crashed() {
     assert_eq!(outcome(Status::Exited(3)), Outcome::Ok);
     let fault = Signal::SEGV.as_raw();
     assert_eq!(outcome(Status::Signalled(fault)), Outcome::Crashed { signal: fault });
+}
+
+/// The outcome where a service ended at an instant, in ms.
+fn with_fault(mut one: Watched, at: u64, outcome: Outcome) -> Outcome {
+    one.services.fault = Some(Fault { at: ms(at), outcome, ..Fault::ended_elsewhere("db") });
+    judged(&mut one, None, &[]).outcome
+}
+
+#[test]
+fn service_that_ends_after_its_program_ended_well_is_no_failure() {
+    let fault = Outcome::Failed { code: Some(0) };
+    assert_eq!(with_fault(exited(0), 899, fault), fault);
+    assert_eq!(with_fault(exited(0), 901, fault), Outcome::Ok);
+    // Its client noticed its end before prony did.
+    assert_eq!(with_fault(exited(5), 901, fault), fault);
+    // When memory ran out is not known.
+    let oom = Outcome::OutOfMemory { by: OutOfMemory::Limit };
+    assert_eq!(with_fault(exited(0), 901, oom), oom);
+}
+
+#[test]
+fn service_is_needed_until_replicas_have_ended_and_the_worker_is_asked_to() {
+    let fault = Outcome::Failed { code: Some(0) };
+    let beside = || {
+        let mut one = exited(0);
+        one.replicas.all = vec![ran(1, (120, 950), 5, &[])];
+        one
+    };
+    assert_eq!(with_fault(beside(), 940, fault), fault);
+    assert_eq!(with_fault(beside(), 951, fault), Outcome::Ok);
+    let worker = || {
+        let worker = Some(Report { asked_to_stop: Some(ms(800)), ..Report::default() });
+        Watched { worker, ..exited(0) }
+    };
+    assert_eq!(with_fault(worker(), 799, fault), fault);
+    assert_eq!(with_fault(worker(), 801, fault), Outcome::Ok);
 }
