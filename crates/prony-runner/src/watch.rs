@@ -15,7 +15,7 @@ use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::interrupt::Interrupt;
-use prony_os::launch::{End, Process, Started, Status};
+use prony_os::launch::{End, KilledFor, Process, Started, Status};
 use prony_os::sample::processor_wait;
 use prony_place::launch_setting::Ends;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -155,24 +155,27 @@ impl Turn<'_> {
     ) -> Result<(End, Option<Stopped>), Error> {
         let mut grace = None;
         loop {
-            if let Some(why) = self.must_end(observation, interrupt, grace) {
-                let stopped = if grace.is_some() { Stopped::Asked } else { why };
-                self.replicas.turn(observation, &mut self.buffer)?;
-                self.services.turn(&mut self.buffer)?;
-                if self.worker.is_some() {
-                    observation.cut();
-                }
-                return Ok((self.process.kill_tree()?, Some(stopped)));
-            }
+            let due = self.must_end(observation, interrupt, grace);
             self.replicas.begin(observation)?;
-            let earliest = self.wait(observation, grace);
+            let earliest = self.wait(observation, grace, due.is_some());
             // The end is checked before the streams, so that all of the output exists when it is found.
             let end = self.process.wait(Some(Duration::ZERO))?;
             self.read(observation, earliest);
             self.replicas.turn(observation, &mut self.buffer)?;
             self.services.turn(&mut self.buffer)?;
+            let asked = (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked);
             if let Some(end) = end {
-                return Ok((end, (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked)));
+                return Ok((end, asked.or(due.filter(|why| *why == Stopped::Interrupted))));
+            }
+            // This thread may have been busy until after a limit. What was there at the limit has been read by now.
+            if let Some(why) = due.and_then(|_| self.must_end(observation, interrupt, grace)) {
+                if self.worker.is_some() {
+                    observation.cut();
+                }
+                let end = self.process.kill_tree()?;
+                // One that had ended by itself before the signal was not ended by prony.
+                let by_us = end.killed == Some(KilledFor::Asked) || why == Stopped::Interrupted;
+                return Ok((end, if by_us && grace.is_none() { Some(why) } else { asked }));
             }
             observation.due();
             let mut waits = false;
@@ -227,19 +230,20 @@ impl Turn<'_> {
         self.ending().or_else(|| [observation.deadline(), self.deadline.at].into_iter().flatten().min())
     }
 
-    /// Waits for anything; returns an instant before which nothing of what is there now had come.
+    /// Waits for anything, unless the trial is `due` to end; returns an instant before which nothing of what is there now had
+    /// come.
     ///
     /// What comes wakes this thread, which then waits for a processor. So it came at most so long ago as this thread has not
     /// slept since it found nothing: its wait for a processor and its time on one, by the kernel's account. This is read
     /// before that and after the clock, so that no preemption in between is left out. Where the kernel keeps no such account,
     /// it came after the wait before.
-    fn wait(&mut self, observation: &Observation<'_>, grace: Option<Instant>) -> Nanos {
+    fn wait(&mut self, observation: &Observation<'_>, grace: Option<Instant>, due: bool) -> Nanos {
         let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
         let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         let before = self.noticed;
         let awake = self.reads.then(awake).flatten();
         let more = self.worker.as_ref().is_some_and(Workers::has_more);
-        let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0)) && !more;
+        let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0)) && !more && !due;
         if !idle {
             self.noticed = monotonic();
             return before;

@@ -108,6 +108,19 @@ fn limits_of_the_trial_and_of_a_phase_end_the_program() {
     assert_eq!((in_time.ending.outcome, in_time.phases[0].completion), (Outcome::Ok, Completion::Complete));
 }
 
+/// A runner that was busy until after the limit finds both then; or it finds the end only when it kills what is left.
+#[test]
+fn program_that_ended_by_itself_did_not_reach_its_limit() {
+    let limit = "[limits]\ntime = \"1 us\"";
+    assert_eq!(trial_of(limit, Act::default()).ending.outcome, Outcome::Ok);
+    assert_eq!(trial_of(limit, Act::ends_by(Status::Exited(3))).ending.outcome, Outcome::Failed { code: Some(3) });
+    let unnoticed = Act { unnoticed: true, ..Act::default() };
+    assert_eq!(trial_of(limit, unnoticed).ending.outcome, Outcome::Ok);
+    let phase = "[[phase]]\nname = \"load\"\nbegin = { line = '^begin' }\nend = { line = '^end' }\nlimit = \"1 us\"";
+    let record = trial_of(phase, Act::writes("begin\n").endless());
+    assert_eq!(record.ending.outcome, Outcome::TimedOut, "nothing else came");
+}
+
 #[test]
 fn lines_begin_and_end_phases_until_the_program_is_stopped() {
     let phases = "[[phase]]\nname = \"load\"\nbegin = { line = '^begin' }\nend = { line = '^loaded' }\nthen = \"stop\"\n\

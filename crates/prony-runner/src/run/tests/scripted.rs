@@ -46,6 +46,8 @@ pub(super) struct Act {
     pub(super) time: Nanos,
     /// Whether it ends by itself.
     pub(super) ends: bool,
+    /// That it has ended is known only when it is to be killed.
+    pub(super) unnoticed: bool,
     /// How it ends by itself; signals end it by themselves.
     pub(super) status: Status,
     /// Written to its standard output and to its standard error before it ends.
@@ -71,6 +73,7 @@ impl Default for Act {
             fault: None,
             time: Nanos::from_millis(100),
             ends: true,
+            unnoticed: false,
             status: Status::Exited(0),
             output: [String::new(), String::new()],
             memory,
@@ -289,12 +292,12 @@ impl Process for ScriptedProcess {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<End>, Error> {
-        self.waits += u32::from(self.end.is_none());
+        self.waits += u32::from(self.end.is_none() || self.act.unnoticed);
         assert!(timeout.is_some() && self.waits < MOST_WAITS, "nothing ends `{}`", self.command);
         if let (None, Some(signal)) = (&self.end, self.signalled.take()) {
             self.over(Status::Signalled(signal), monotonic(), None);
         }
-        Ok(self.end.clone())
+        Ok(self.end.clone().filter(|_| !self.act.unnoticed))
     }
 
     fn signal(&self, signal: i32) -> Result<(), Error> {
