@@ -118,10 +118,19 @@ impl Calls {
     }
 
     /// Time in which at least one invocation was running, until `end`, without suspensions of the program; the probe's
-    /// own work in between is left out where invocations ran one after another.
-    pub fn time(&self, end: Nanos, suspended: &Suspensions) -> Reading<Nanos> {
+    /// own work in between is left out where invocations ran one after another. It is missing where several ran at once, and some
+    /// while another thread was suspended: `shared` are suspensions of one thread in which others continued.
+    pub fn time(&self, end: Nanos, (suspended, shared): (&Suspensions, &Suspensions)) -> Reading<Nanos> {
+        let parts = self.inside.iter().copied().filter(|_| self.overlapped);
+        let open = self.is_open().then_some((self.since, end));
+        if parts.chain(open).any(|(from, to)| shared.between(from, to) > Nanos::ZERO) {
+            return Reading::not_supported(
+                "one thread or process of the program was suspended while calls of others ran: this time can be neither left out nor \
+                 counted",
+            );
+        }
         let running = |(from, to): (Nanos, Nanos)| to.since(from).since(suspended.between(from, to));
-        let open = if self.is_open() { running((self.since, end)) } else { Nanos::ZERO };
+        let open = open.map_or(Nanos::ZERO, running);
         let (count, counted) =
             (self.sum(|tallied| tallied.count), self.tallied().fold(Nanos::ZERO, |sum, one| sum + one.total));
         if let Some(why) = self.uncountable().filter(|_| count > 0) {
@@ -154,7 +163,7 @@ mod tests {
     use crate::probe_reports::tests::line;
 
     fn time(calls: &Calls, end: Nanos) -> Reading<Nanos> {
-        calls.time(end, &Suspensions::default())
+        calls.time(end, (&Suspensions::default(), &Suspensions::default()))
     }
 
     const A: Source = Source { pid: 1, thread: 0 };
@@ -199,7 +208,27 @@ mod tests {
         calls.end(A, ms(40), 1, true, ms(15));
         calls.end(A, ms(50), 0, true, ms(30));
         let suspended = Suspensions::new(vec![(ms(10), ms(30)), (ms(60), ms(70))]);
-        assert_eq!(calls.time(ms(99), &suspended), Reading::Measured(ms(30)));
+        assert_eq!(calls.time(ms(99), (&suspended, &Suspensions::default())), Reading::Measured(ms(30)));
+    }
+
+    /// A worker's call of 1.5 s was 0.5 s, since the main thread was suspended for 1 s meanwhile.
+    #[test]
+    fn concurrent_calls_have_no_time_where_one_ran_while_another_thread_was_suspended() {
+        let shared = Suspensions::new(vec![(ms(20), ms(30))]);
+        let time = |calls: &Calls| calls.time(ms(99), (&shared, &shared));
+        let mut calls = Calls::default();
+        calls.begin(A, ms(0), 0);
+        calls.end(A, ms(15), 0, true, ms(15));
+        calls.begin(B, ms(16), 0);
+        assert_eq!(time(&calls).measured(), None, "it is still open");
+        calls.end(B, ms(40), 0, true, ms(24));
+        assert_eq!(time(&calls), Reading::Measured(ms(39)), "each thread measures its own calls");
+        let mut calls = Calls::default();
+        calls.begin(A, ms(0), 0);
+        calls.begin(B, ms(10), 0);
+        calls.end(A, ms(20), 0, true, ms(20));
+        calls.end(B, ms(40), 0, true, ms(30));
+        assert!(matches!(time(&calls), Reading::Missing(Why::NotSupported(_))));
     }
 
     #[test]

@@ -117,7 +117,8 @@ impl Trial<'_> {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
             set(&mut readings, Metric::Suspended, nanos(self.suspended.between(began, over)));
         }
-        let histograms = tracked.calls.as_ref().map(|all| called(all, (ended, self.suspended), &mut readings));
+        let histograms =
+            tracked.calls.as_ref().map(|all| called(all, ended, (self.suspended, self.shared), &mut readings));
         if self.shared.between(began, ended) > Nanos::ZERO {
             unclear(&mut readings, tracked.calls.is_none());
             processes.values_mut().for_each(|readings| unclear(readings, false));
@@ -440,11 +441,12 @@ fn unclear(readings: &mut Readings, timed: bool) {
 /// The invocations of the phase's function: how many, how long in all, and how they were spread.
 fn called(
     calls: &Calls,
-    (ended, suspended): (Nanos, &Suspensions),
+    ended: Nanos,
+    suspensions: (&Suspensions, &Suspensions),
     readings: &mut Readings,
 ) -> Option<HistogramRecord> {
     let recorder = calls.recorder();
-    set(readings, Metric::Time, calls.time(ended, suspended).map(|time| time.as_nanos() as f64));
+    set(readings, Metric::Time, calls.time(ended, suspensions).map(|time| time.as_nanos() as f64));
     set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
     set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
     recorder.metrics(Metric::LATENCY).into_iter().for_each(|(metric, reading)| set(readings, metric, reading));

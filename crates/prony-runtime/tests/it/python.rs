@@ -311,6 +311,58 @@ print('never', flush=True)
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(0), "went on\n"));
 }
 
+/// The call of a thread that went on while another was suspended was shorter by that time, and could take less than nothing; and two
+/// threads that were suspended at once waited for the same answer.
+#[test]
+fn one_thread_is_suspended_at_a_time_and_others_go_on() {
+    let module = "
+def put(x):
+    return x
+def spans(begun, over):
+    begun.set()
+    over.wait()
+";
+    let main = "
+import threading
+from pkg.lib import put, spans
+begun, over = threading.Event(), threading.Event()
+def first():
+    begun.wait()
+    put(1)
+    over.set()
+def second():
+    begun.wait()
+    put(2)
+all = [threading.Thread(target=f) for f in (first, second, lambda: spans(begun, over))]
+for one in all: one.start()
+for one in all: one.join()
+";
+    let files = [("pkg/lib.py", module), ("pkg/__init__.py", ""), ("main.py", main)];
+    let calls = [suspended_at("pkg.lib:put"), call("pkg.lib:spans")];
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
+    let child = environment.start(&["main.py"]);
+    let mut thread = environment.thread(0);
+    let ended =
+        |line: &ProbeLine| matches!(&line.event, ProbeEvent::End { call, .. } if call == "pkg.lib:put").then_some(());
+    environment.wait(1, "the other end", ended);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    thread.send(SuspensionCommand::Go).unwrap();
+    let _second = environment.send(1, SuspensionCommand::Go);
+    assert!(child.wait_with_output().unwrap().status.success());
+    let lines = environment.lines();
+    let is_suspension =
+        |line: &&ProbeLine| matches!(line.event, ProbeEvent::Suspended { .. } | ProbeEvent::Resumed { .. });
+    let all: Vec<&ProbeLine> = lines.iter().filter(is_suspension).collect();
+    let resumes: Vec<bool> = all.iter().map(|line| matches!(line.event, ProbeEvent::Resumed { .. })).collect();
+    assert_eq!(resumes, [false, true, false, true], "{all:?}");
+    let took = lines.iter().find_map(|line| match &line.event {
+        ProbeEvent::End { call, took, .. } if call == "pkg.lib:spans" => Some(*took),
+        _ => None,
+    });
+    let suspended = all[1].at.since(all[0].at);
+    assert!(took.is_some_and(|took| took >= suspended), "{took:?} with a suspension of {suspended}");
+}
+
 #[test]
 fn children_of_every_kind_are_probed_and_say_bye() {
     let main = "

@@ -16,10 +16,10 @@ def install():
     blocks = sys.getallocatedblocks()
     if not channel.listening():
         return
-    from . import calls, children, heap, modules
+    from . import calls, children, heap, modules, suspend
 
     channel.hello()
     modules.install()
     heap.install()
-    children.install((channel, heap, calls))
+    children.install((channel, heap, calls, suspend))
     channel.started(began, max(0, sys.getallocatedblocks() - blocks))

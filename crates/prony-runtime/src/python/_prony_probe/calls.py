@@ -1,6 +1,6 @@
 """Functions timed without editing them. The first calls are reported singly, later ones counted."""
 
-from _thread import RLock
+from _thread import RLock, get_ident
 from math import frexp
 
 from .channel import line, now, pid, quoted, spend
@@ -24,8 +24,14 @@ def _class_of(nanoseconds):
 
 
 def clock():
-    """Nanoseconds of this process without suspensions."""
-    return now() - suspended()
+    """The instant, this thread, and for how long it was suspended before."""
+    return now(), get_ident(), suspended()
+
+
+def took(began, ended):
+    """Nanoseconds between two clocks without suspensions. A call may end in another thread, of which nothing is left out."""
+    between = ended[0] - began[0]
+    return between - (ended[2] - began[2]) if began[1] == ended[1] else between
 
 
 class Call:
@@ -72,6 +78,7 @@ class Call:
         if process != pid():
             return  # a forked child goes on with a call of its parent, which reports the end itself
         ended = clock()
+        time = took(began, ended)
         if result is not None and not self.deferred:
             self._defer(type(result))
         with self.lock:
@@ -81,14 +88,14 @@ class Call:
             if single:
                 at = self._boundary()
             else:
-                self._count(ended - began, ok)
+                self._count(time, ok)
         if not single:
             # At most once a second; but the runner must not wait for the end of calls of which the last one has ended.
-            if ended >= self.due or (is_open == 0 and reported_open > 0):
-                self.due = ended + _EVERY
+            if ended[0] >= self.due or (is_open == 0 and reported_open > 0):
+                self.due = ended[0] + _EVERY
                 self.tell()
             return
-        line("end", at, f',"call":{self.id},"n":{n},"open":{is_open},"ok":{"true" if ok else "false"},"took":{ended - began}')
+        line("end", at, f',"call":{self.id},"n":{n},"open":{is_open},"ok":{"true" if ok else "false"},"took":{time}')
         due(at)
         if self.suspend and is_open == 0:
             self.suspend = suspend(self.id, n)
@@ -152,7 +159,7 @@ def _per_call():
     if not _cost:
         began = now()
         for _ in range(500):
-            _class_of(clock() - clock() + 1000)
+            _class_of(took(clock(), clock()) + 1000)
         _cost.append((now() - began) // 500)
     return _cost[0]
 

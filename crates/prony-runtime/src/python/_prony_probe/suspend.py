@@ -1,23 +1,41 @@
 """Suspends a program at the end of a call: its thread blocks in a read until the runner sends `go`."""
 
 import os
+from _thread import RLock, _local
 
 from .channel import bye, line, now, pid, sleep
 from .heap import collect, figures, heap_line
 from .spec import SPEC
 
 _ANSWER = 10_000_000_000  # nanoseconds until the runner must have answered
-_suspended = [0]
 _suspensions = [0]
 
 
+class _Thread(_local):
+    """This thread."""
+
+    suspended = 0  # nanoseconds so far
+    waits = False  # whether it is suspended now
+
+
+_thread = _Thread()
+# One thread is suspended at a time: to the runner all threads are one.
+_turn = [RLock()]
+
+
 def suspended():
-    """Nanoseconds for which this process was suspended."""
-    return _suspended[0]
+    """Nanoseconds for which this thread was suspended: the others go on."""
+    return _thread.suspended
 
 
-def _answer():
-    path = f'{SPEC["commands"]}/{pid()}-0-{_suspensions[0]}'
+def forked():
+    """In a child no thread is suspended that could give the lock back."""
+    _turn[0] = RLock()
+    _thread.waits = False
+
+
+def _answer(number):
+    path = f'{SPEC["commands"]}/{pid()}-0-{number}'
     until = now() + _ANSWER
     while now() < until:
         try:
@@ -56,8 +74,8 @@ def _converse(fd):
                 return done
 
 
-def _wait():
-    fd = _answer()
+def _wait(number):
+    fd = _answer(number)
     if fd < 0:
         return "unanswered"
     try:
@@ -70,12 +88,23 @@ def _wait():
 
 def suspend(call, n):
     """Suspends the thread; returns whether to suspend at the next end of this call too."""
-    began = now()
-    _suspensions[0] += 1
-    if not line("suspended", began, f',"call":{call},"n":{n},"suspension":{_suspensions[0]},"heap":{figures()}'):
-        return False
-    because = _wait()
-    ended = now()
-    _suspended[0] += ended - began
-    line("resumed", ended, f',"because":"{because}"')
+    if _thread.waits:
+        return True  # a signal handler made the call
+    asked = now()
+    with _turn[0]:
+        _thread.waits = True
+        try:
+            because = _suspend(call, n)
+        finally:
+            _thread.waits = False
+            _thread.suspended += now() - asked
     return because == "go"
+
+
+def _suspend(call, n):
+    _suspensions[0] += 1
+    if not line("suspended", now(), f',"call":{call},"n":{n},"suspension":{_suspensions[0]},"heap":{figures()}'):
+        return None
+    because = _wait(_suspensions[0])
+    line("resumed", now(), f',"because":"{because}"')
+    return because
