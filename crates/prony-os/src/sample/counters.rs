@@ -35,6 +35,9 @@ pub struct Counters {
     /// those whose counters nobody inherited.
     #[serde(default)]
     pub unread: Nanos,
+    /// How many ends of threads and children were found: what they did from their last reading on is in no context switches.
+    #[serde(default)]
+    pub unread_switches: u64,
     /// In how many rounds of sampling a process ignored SIGCHLD: what its children used that no sample showed is in none of these,
     /// however much.
     #[serde(default)]
@@ -60,6 +63,7 @@ impl Default for Counters {
             switches_forced: 0,
             child_faults: 0,
             unread: Nanos::ZERO,
+            unread_switches: 0,
             ignores_children: 0,
             huge: 0,
         }
@@ -89,6 +93,7 @@ impl Counters {
             switches_forced: f(self.switches_forced, other.switches_forced),
             child_faults: f(self.child_faults, other.child_faults),
             unread: nanos(self.unread, other.unread),
+            unread_switches: f(self.unread_switches, other.unread_switches),
             ignores_children: f(self.ignores_children, other.ignores_children),
             huge: f(self.huge, other.huge),
         }
@@ -136,7 +141,21 @@ impl Counters {
 
     /// What was added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
-        self.combine(earlier, u64::saturating_sub)
+        // The kernel's total of a process that has ended lacks nothing, so that what was not read before its last phase would be in
+        // that phase.
+        let unread_switches = self.unread_switches.abs_diff(earlier.unread_switches);
+        Self { unread_switches, ..self.combine(earlier, u64::saturating_sub) }
+    }
+
+    /// Context switches by waiting, and by preemption: the kernel counts them for each thread.
+    pub fn switches(&self) -> Reading<[u64; 2]> {
+        if self.unread_switches > 0 {
+            return Reading::not_supported(
+                "threads or processes ended in the phase, or before it and after they were read last; the kernel adds their context \
+                 switches to no counter of a process that runs",
+            );
+        }
+        Reading::Measured([self.switches_voluntary, self.switches_forced])
     }
 
     /// The larger of each: cumulative counters never fall, though rounding to a tick may make them appear to.
@@ -150,6 +169,7 @@ impl Counters {
             cpu_wait: self.cpu_wait.clone(),
             switches_voluntary: self.switches_voluntary,
             switches_forced: self.switches_forced,
+            unread_switches: self.unread_switches,
             ..Self::default()
         }
     }
@@ -261,6 +281,21 @@ mod tests {
         assert!(why.contains("ignores SIGCHLD"), "{why}");
         ledger.take(live_only(counters(600, 0, 50, 0)));
         assert_eq!(ledger.total().since(&after).are_incomplete(None), None, "none does in the next phase");
+    }
+
+    #[test]
+    fn switches_are_missing_where_threads_ended() {
+        let ended = |unread| Counters { unread_switches: unread, ..counters(10, 0, 50, 9) };
+        assert_eq!(ended(0).switches(), Reading::Measured([9, 0]));
+        assert!(ended(1).switches().measured().is_none());
+        assert!(ended(1).since(&ended(1)).switches().measured().is_some(), "before the phase");
+        assert!(
+            ended(0).since(&ended(1)).switches().measured().is_none(),
+            "the total at the end has what was not read before"
+        );
+        let mut ledger = Ledger::default();
+        ledger.take(Round { live: counters(110, 0, 52, 4), ended: ended(1).never_inherited() });
+        assert_eq!(ledger.total().unread_switches, 1);
     }
 
     #[test]

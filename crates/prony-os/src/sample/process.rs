@@ -134,6 +134,8 @@ pub(crate) struct Process {
     statm_at: Nanos,
     /// When the context switches of its threads were last read.
     switches_at: Nanos,
+    /// In how many readings it had waited for children since the one before.
+    waited: u64,
 }
 
 impl Process {
@@ -160,6 +162,7 @@ impl Process {
             status_anon: Bytes::default(),
             statm_at: Nanos::ZERO,
             switches_at: Nanos::ZERO,
+            waited: 0,
         }
     }
 
@@ -182,11 +185,19 @@ impl Process {
         self.read_threads(ask, buffer);
         self.counters_at = clock.as_ref().ok().map(|clock| (*clock, ask.at));
         // Exact where all threads were found asleep before it is read.
-        let clock = if ask.detail == Detail::All { cpu_clock::process_cpu(self.pid) } else { clock };
+        let clock = if ask.detail == Detail::All {
+            cpu_clock::process_cpu(self.pid).inspect(|clock| self.threads.find_unsampled(*clock))
+        } else {
+            clock
+        };
         let clock = clock.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
         let inherited = inherited(&stat, ask.tick);
+        // Every process that ever ran has page faults.
+        let before = self.last.as_ref().map_or(0, |last| last.inherited.minor_faults);
+        self.waited += u64::from(inherited.minor_faults > before);
         let mut counters = self.own(&stat, clock, ask.tick, buffer)?.plus(&inherited);
         let has = |of: fn(Memory) -> bool| u64::from(memory.is_some_and(of));
+        counters.unread_switches = self.threads.ended_count() + self.waited;
         (counters.ignores_children, counters.huge) = (has(|memory| memory.ignores_children), has(|memory| memory.huge));
         if self.last.is_none() {
             (self.found_at, self.inherited_before) = (ask.at, Amounts::of(&inherited));

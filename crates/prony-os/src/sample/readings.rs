@@ -134,18 +134,16 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
         NOT_OF_GROUP.into_iter().for_each(|metric| put(readings, metric, Reading::Missing(why.clone())));
         return;
     }
+    let switches = used.switches();
     put(readings, Metric::OnCpu, used.on_cpu.map(nanos));
     put(readings, Metric::CpuWait, used.cpu_wait.map(nanos));
     put(readings, Metric::Read, used.read.map(bytes));
     put(readings, Metric::Written, used.written.map(bytes));
-    for (metric, count) in [
-        (Metric::MajorFaults, used.major_faults),
-        (Metric::MinorFaults, used.minor_faults),
-        (Metric::SwitchesVoluntary, used.switches_voluntary),
-        (Metric::SwitchesForced, used.switches_forced),
-    ] {
+    for (metric, count) in [(Metric::MajorFaults, used.major_faults), (Metric::MinorFaults, used.minor_faults)] {
         put(readings, metric, Reading::Measured(count as f64));
     }
+    put(readings, Metric::SwitchesVoluntary, switches.clone().map(|[voluntary, _]| voluntary as f64));
+    put(readings, Metric::SwitchesForced, switches.map(|[_, forced]| forced as f64));
 }
 
 /// Whether counters of the whole tree are without those of some roles, which its group counts: of replicas of a program.

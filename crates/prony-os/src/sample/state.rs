@@ -325,6 +325,7 @@ impl State {
         self.store.ended(pid);
         let process = self.processes.remove(&pid)?;
         let mut last = process.last?;
+        last.counters.unread_switches += 1;
         // Those of a zombie are its last. Prony waits for what it starts, and for what is left of a tree that it ends.
         let is_waited_for = self.own.contains(&pid) || !self.roots.iter().any(|root| root.role == process.role);
         if last.memory.is_some() && !is_waited_for {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use prony_model::reading::{Reading, Why};
+use prony_model::record::TICK;
 use prony_model::units::Nanos;
 
 use super::parse;
@@ -32,6 +33,8 @@ impl Done {
 #[derive(Debug)]
 struct Thread {
     schedstat: ProcFile,
+    /// Its time on a CPU when it was last read.
+    on_cpu: Nanos,
     /// When it was first read.
     first: Nanos,
     /// When it is to be read again.
@@ -51,6 +54,10 @@ pub(super) const STALE: Nanos = Nanos::from_secs(1);
 /// A thread is read again after this part of the time since it was first read, at the latest after [`STALE`].
 const PART: u64 = 20;
 
+/// Threads of which no more is known than that all together used less are as if they had not been: one that sleeps may run for a moment
+/// between two readings.
+const BRIEF: Nanos = Nanos::from_millis(1);
+
 /// The threads of a process. What a thread did between its last reading and its end is lost.
 #[derive(Debug)]
 pub(crate) struct Threads {
@@ -58,6 +65,10 @@ pub(crate) struct Threads {
     directory: ProcDirectory,
     live: BTreeMap<u32, Thread>,
     ended: Done,
+    /// How many ends of threads were found.
+    ends: u64,
+    /// The CPU time of the process that none of its threads had used which were there when all were last read.
+    of_ended: Nanos,
     blind: Option<Why>,
 }
 
@@ -69,7 +80,7 @@ impl Threads {
             Reading::Measured(_) => None,
             Reading::Missing(why) => Some(why.clone()),
         };
-        Self { pid, directory, live: BTreeMap::new(), ended: Done::default(), blind }
+        Self { pid, directory, live: BTreeMap::new(), ended: Done::default(), ends: 0, of_ended: Nanos::ZERO, blind }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -82,6 +93,7 @@ impl Threads {
         for tid in tree::threads(pid) {
             self.live.entry(tid).or_insert_with(|| Thread {
                 schedstat: ProcFile::new(format!("/proc/{pid}/task/{tid}/schedstat")),
+                on_cpu: Nanos::ZERO,
                 first: Nanos::ZERO,
                 due: Nanos::ZERO,
                 slices: 0,
@@ -106,7 +118,27 @@ impl Threads {
         }
         for thread in vanished.iter().filter_map(|tid| self.live.remove(tid)) {
             self.ended = self.ended.plus(thread.done);
+            self.ends += 1;
         }
+    }
+
+    /// Finds whether threads have ended that began after one reading of all and were gone at the next: the process's CPU `clock`,
+    /// read just after all of its threads, counts them too.
+    pub(crate) fn find_unsampled(&mut self, clock: Nanos) {
+        if self.blind.is_some() {
+            return;
+        }
+        let of_live = self.live.values().map(|thread| thread.on_cpu.as_nanos()).sum();
+        let of_ended = clock.since(Nanos::from_nanos(of_live));
+        // Of a thread that runs the kernel counts the time once a tick only, and the clock is read later.
+        let error = BRIEF + Nanos::from_nanos(2 * TICK.as_nanos() * self.were_runnable());
+        self.ends += u64::from(of_ended > self.of_ended + error);
+        self.of_ended = of_ended.max(self.of_ended);
+    }
+
+    /// How many ends of threads were found; of several that ended unsampled, one at least.
+    pub(crate) const fn ended_count(&self) -> u64 {
+        self.ends
     }
 
     /// For how long since the last call threads were runnable without a break: found so at both calls, and not asleep in
@@ -180,7 +212,7 @@ impl Thread {
         buffer: &mut Vec<u8>,
     ) -> std::io::Result<()> {
         let Some(stat) = parse::schedstat(&self.schedstat.text(buffer)?) else { return Ok(()) };
-        self.done.wait = stat.wait;
+        (self.on_cpu, self.done.wait) = (stat.on_cpu, stat.wait);
         let Some((directory, tid)) = switches.filter(|_| all || stat.slices != self.slices) else { return Ok(()) };
         if let Some(status) = parse::thread_status(&directory.text(&format!("{tid}/status"), buffer)?) {
             (self.done.voluntary, self.done.forced) = (status.voluntary, status.forced);
@@ -210,7 +242,7 @@ mod tests {
             std::thread::yield_now();
         }
         threads.read(Nanos::from_secs(5), (false, false), &mut Vec::new());
-        assert!(threads.ended.forced >= 1);
+        assert!(threads.ended.forced >= 1 && threads.ended_count() >= 1);
         let (wait, _, forced) = threads.totals();
         assert!(wait.measured().is_some() && forced >= count as u64);
     }
@@ -219,6 +251,7 @@ mod tests {
     fn a_thread_is_read_less_often_the_older_it_is() {
         let mut thread = Thread {
             schedstat: ProcFile::new("/proc/self/schedstat".to_owned()),
+            on_cpu: Nanos::ZERO,
             first: Nanos::ZERO,
             due: Nanos::ZERO,
             slices: 0,
@@ -233,6 +266,23 @@ mod tests {
         };
         assert_eq!([0, 2_000, 10_000].map(&mut due_after), [0, 100, 500].map(Nanos::from_millis));
         assert_eq!(due_after(60_000), STALE);
+    }
+
+    #[test]
+    fn threads_that_began_and_ended_between_two_readings_are_found_by_the_clock_of_the_process() {
+        let ms = Nanos::from_millis;
+        let mut threads = Threads::new(std::process::id());
+        threads.blind = None;
+        threads.find();
+        threads.live.values_mut().for_each(|thread| thread.on_cpu = Nanos::ZERO);
+        let mut ends = |running: bool, clock: u64| {
+            threads.live.values_mut().take(1).for_each(|thread| thread.was_runnable = running);
+            threads.find_unsampled(ms(clock));
+            threads.ended_count()
+        };
+        assert_eq!([ends(false, 1), ends(false, 4)], [0, 1]);
+        assert_eq!(ends(false, 4), 1, "none since");
+        assert_eq!([ends(true, 20), ends(true, 60)], [1, 2], "a thread that runs has used some of it");
     }
 
     #[test]

@@ -28,6 +28,11 @@ fn amount(readings: &Readings, metric: Metric) -> f64 {
     value(readings, MetricKey::amount(metric))
 }
 
+fn has_switches(readings: &Readings) -> bool {
+    let of = |metric| readings[&MetricKeyText(MetricKey::amount(metric))].measured();
+    of(Metric::SwitchesVoluntary).and(of(Metric::SwitchesForced)).is_some()
+}
+
 fn value(readings: &Readings, key: MetricKey) -> f64 {
     match &readings[&MetricKeyText(key)] {
         Reading::Measured(value) => *value,
@@ -145,7 +150,7 @@ fn cpu_of_threads_that_ended_is_exact() {
     // The threads' own start and end make the figure larger than the truth, never smaller.
     assert!(cpu >= truth && cpu <= truth * 1.05 + 5e6, "{cpu} of {truth}");
     assert!((parts - cpu).abs() <= 40e6, "{parts} against {cpu}: two counters of ticks at two snapshots");
-    assert!(amount(&readings, Metric::SwitchesVoluntary) >= 1.0);
+    assert!(!has_switches(&readings), "those of the threads are in no counter");
 }
 
 #[test]
@@ -156,6 +161,7 @@ fn live_children_are_part_of_the_tree() {
     let readings = phase_readings(&begin, &end, &[], "worker");
     assert_eq!(gauge(&readings, Metric::Processes, Stat::End), 4.0);
     assert!(amount(&readings, Metric::Cpu) >= 120e6);
+    assert!(has_switches(&readings) && amount(&readings, Metric::SwitchesVoluntary) >= 1.0);
     let sampled = sampler.finish();
     assert_eq!(sampled.series.iter().filter(|process| process.role == "worker").count(), 4);
 }
@@ -170,6 +176,7 @@ fn a_child_that_was_waited_for_still_counts() {
     let cpu = amount(&readings, Metric::Cpu);
     // Once, not twice: by the child's own clock or by what its parent inherited.
     assert!((150e6 - 20e6..290e6).contains(&cpu), "{cpu}");
+    assert!(!has_switches(&readings), "no parent inherits them");
 }
 
 #[test]

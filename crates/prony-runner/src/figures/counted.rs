@@ -28,8 +28,8 @@ pub(super) const COUNTED: [(Metric, Count); 9] = [
     (Metric::Written, |all| all.written.clone().map(|amount| amount.as_bytes() as f64)),
     (Metric::MajorFaults, |all| Reading::Measured(all.major_faults as f64)),
     (Metric::MinorFaults, |all| Reading::Measured(all.minor_faults as f64)),
-    (Metric::SwitchesVoluntary, |all| Reading::Measured(all.switches_voluntary as f64)),
-    (Metric::SwitchesForced, |all| Reading::Measured(all.switches_forced as f64)),
+    (Metric::SwitchesVoluntary, |all| all.switches().map(|[voluntary, _]| voluntary as f64)),
+    (Metric::SwitchesForced, |all| all.switches().map(|[_, forced]| forced as f64)),
 ];
 
 /// One metric of counters.
