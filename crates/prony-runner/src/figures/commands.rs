@@ -4,6 +4,7 @@
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::Reading;
 use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries};
+use prony_model::units::Nanos;
 use prony_os::sample::counters::Counters;
 use prony_os::sample::parse::GroupCpu;
 use prony_os::sample::{Ended, Ends, Snapshot, readings_with_ends};
@@ -34,7 +35,7 @@ pub(super) fn readings(ran: &Commanded, snapshots: &[Snapshot], series: &[Proces
         match spent {
             Reading::Measured(spent) => {
                 let waited = spent.cpu_user + spent.cpu_system;
-                without_unwaited(&mut readings, group.total.as_nanos() as f64, waited.as_nanos() as f64);
+                without_unwaited(&mut readings, group.total.as_nanos() as f64, (waited.as_nanos() as f64, Nanos::ZERO));
             }
             Reading::Missing(_) => {
                 set(&mut readings, Metric::CpuUser, nanos(group.user));

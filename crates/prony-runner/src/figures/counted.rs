@@ -88,9 +88,11 @@ fn reads_documents(phase: &PhaseSpec, spec: &TrialSpec) -> bool {
 const UNWAITED: f64 = 0.1;
 
 /// Takes away what the kernel counts of processes where their group used more CPU time than those that somebody waited for: the
-/// difference is that of children whose other counters are in none. Where it used less, processes left it.
-pub(super) fn without_unwaited(readings: &mut Readings, all: f64, waited: f64) {
-    if waited - all > (UNWAITED * waited).max(TICK.as_nanos() as f64) {
+/// difference is that of children whose other counters are in none. Where it used less, processes left it; of what was `waited` for
+/// so much may be that of an earlier phase.
+pub(super) fn without_unwaited(readings: &mut Readings, all: f64, (waited, earlier): (f64, Nanos)) {
+    let slack = (TICK + earlier).as_nanos() as f64;
+    if waited - all > (UNWAITED * waited).max(slack) {
         let [used, counted] = [waited, all].map(|time| Nanos::from_nanos(time as u64));
         let why = format!(
             "processes left the control group of the trial, in which {counted} of their {used} of CPU time were counted: its limits do \

@@ -86,6 +86,17 @@ impl Span<'_> {
         readings
     }
 
+    /// What ticks of procfs cut off the CPU time at the span's begin, user and system apart, of each process and, where processes have
+    /// waited for children, of those: `wait4` has it at the end.
+    fn cut_at_begin(&self) -> Nanos {
+        if self.from_the_start {
+            return Nanos::ZERO;
+        }
+        let Snapshot { processes, totals, .. } = &self.watched.snapshots[self.first];
+        let times = if totals.get("").is_some_and(|all| all.child_faults > 0) { 4 } else { 2 };
+        Nanos::from_nanos(times * processes.len() as u64 * TICK.as_nanos())
+    }
+
     /// By how much CPU time may be too large and too small: see [`Snapshot::cpu_lacks`]; and what was used while counters
     /// were read late, which is that of a neighbouring phase or is in none.
     fn cpu_error(&self) -> [(Metric, Nanos); 2] {
@@ -105,9 +116,7 @@ impl Span<'_> {
             late_end = Nanos::ZERO;
         }
         // Of what ran before, `wait4` tells more than ticks of procfs did at the begin.
-        let in_ticks = self.to_the_end && !self.from_the_start && ungrouped;
-        let processes = if in_ticks { self.watched.snapshots[self.first].processes.len() as u64 } else { 0 };
-        let cut = Nanos::from_nanos(2 * processes * TICK.as_nanos());
+        let cut = if self.to_the_end && ungrouped { self.cut_at_begin() } else { Nanos::ZERO };
         // What was used during a suspension is deducted.
         let inner = self.inner_suspensions().into_iter();
         let (over, under) =
@@ -177,8 +186,14 @@ impl Span<'_> {
 
     /// Whether a metric includes all processes of the trial already, replicas too.
     pub(crate) fn is_of_all(&self, metric: Metric) -> bool {
-        let parts = !self.to_the_end || self.watched.ended.cpu.measured().is_none();
-        self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
+        self.grouped() && (metric == Metric::Cpu || (!self.has_parts_of_end() && of_group(metric)))
+    }
+
+    /// Whether user and system time are those of `wait4`: a group's parts are counted in ticks. At the begin of a later phase so is
+    /// what `wait4` will have, and for each process.
+    fn has_parts_of_end(&self) -> bool {
+        let counted = self.watched.ended.cpu.measured().is_some();
+        self.to_the_end && if self.grouped() { self.from_the_start && counted } else { true }
     }
 
     /// Memory at the end is that after what `at_end` asks for, for the suspended process; for others that of the end
@@ -239,8 +254,7 @@ impl Span<'_> {
         }
     }
 
-    /// A group's total includes children that were not waited for; its parts are counted in ticks, those of `wait4` are
-    /// not. If there is neither, samples show less than was used.
+    /// A group's total includes children that were not waited for. If there is neither, samples show less than was used.
     fn cpu(&self, before: Reading<Counters>, readings: &mut Readings) {
         let (grouped, all) = (self.grouped(), self.watched.ended.cpu.clone());
         if grouped && all.measured().is_none() {
@@ -249,20 +263,27 @@ impl Span<'_> {
         let used = all.and(before, |all, before| {
             [nanos(all.user.since(before.cpu_user)), nanos(all.system.since(before.cpu_system))]
         });
-        set(readings, Metric::CpuUser, used.clone().map(|[user, _]| user));
-        set(readings, Metric::CpuSystem, used.clone().map(|[_, system]| system));
+        let has_parts = self.has_parts_of_end();
+        if has_parts {
+            set(readings, Metric::CpuUser, used.clone().map(|[user, _]| user));
+            set(readings, Metric::CpuSystem, used.clone().map(|[_, system]| system));
+        }
         if !grouped {
             set(readings, Metric::Cpu, used.map(|[user, system]| user + system));
             return;
         }
-        let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu))).and_then(|cpu| cpu.measured().copied());
+        let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
+        let cpu = readings.get(&key).and_then(|cpu| cpu.measured().copied());
         let Watched { replicas, snapshots, .. } = self.watched;
         let of_replicas = replicas.all.iter().filter_map(|ran| ran.between(snapshots, self.first, self.until));
         let of_replicas = of_replicas.fold(Reading::Measured(0.0), |sum, one| {
             sum.and(one, |sum, one| sum + nanos(one.cpu_user + one.cpu_system))
         });
         if let Some(((all, [user, system]), of_replicas)) = cpu.zip(used.measured()).zip(of_replicas.measured()) {
-            without_unwaited(readings, all - of_replicas, user + system);
+            without_unwaited(readings, all - of_replicas, (user + system, self.cut_at_begin()));
+        }
+        if let (false, Some(Reading::Missing(why))) = (has_parts, readings.get(&key).cloned()) {
+            take_away(readings, [Metric::CpuUser, Metric::CpuSystem], &why);
         }
     }
 

@@ -399,3 +399,39 @@ fn memory_of_a_child_that_no_sample_shows_is_known_by_its_peak() {
     assert_eq!(of(90, 20_000), Some(Reading::Measured(90.0 * 1_048_576.0)));
     assert_eq!((of(90, 0), of(3, 20_000)), (None, None), "no child, and none larger than the samples show");
 }
+
+/// One process that had used 29.9 ms when a phase began, of which procfs shows 10 ms, was said to have left its group.
+#[test]
+fn ticks_that_procfs_cuts_off_at_the_begin_are_no_processes_that_left_the_control_group() {
+    let of = |counted: u64, faults: u64| {
+        let mut all = watched(vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 0, &[])], vec![]);
+        all.ended.cpu = Reading::Measured(CpuTime { user: ms(43), system: Nanos::ZERO });
+        for (snapshot, total) in all.snapshots.iter_mut().zip([0, 29, 29 + counted]) {
+            let (total, user) = (ms(total), ms(total / 2));
+            snapshot.group = Reading::Measured(GroupCpu { total, user, system: total.since(user) });
+            snapshot.totals.get_mut("").unwrap().child_faults = faults;
+        }
+        between(&all, 1, 2, &[])
+    };
+    let last = of(14, 0);
+    let [cpu, user, system] = ["cpu", "cpu.user", "cpu.system"].map(|name| get(&last, name));
+    assert_eq!((cpu, user, system), (Reading::Measured(14e6), Reading::Measured(7e6), Reading::Measured(7e6)));
+    assert!(why(&of(2, 0), &["cpu", "cpu.user", "cpu.system"]).contains("left the control group"));
+    assert_eq!(
+        get(&of(2, 1), "cpu"),
+        Reading::Measured(2e6),
+        "children that it had waited for are counted in ticks too"
+    );
+}
+
+/// The kernel counts them for each thread, so that what threads did before they ended in a phase was in the next.
+#[test]
+fn switches_of_the_last_phase_are_missing_where_threads_had_ended_before() {
+    let of = |unread| {
+        let mut all = watched(vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 0, &[])], vec![]);
+        all.snapshots[1].totals.get_mut("").unwrap().unread_switches = unread;
+        ["switches.voluntary", "switches.forced"].map(|name| get(&between(&all, 1, 2, &[]), name))
+    };
+    assert!(of(0).iter().all(|reading| reading.measured().is_some()));
+    assert!(of(2).iter().all(|reading| reading.measured().is_none()));
+}
