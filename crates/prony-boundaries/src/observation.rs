@@ -148,6 +148,13 @@ impl<'a> Observation<'a> {
         self.snapshots.push(counters);
     }
 
+    /// Everything is prepared for a phase that the runner leads, whose workers wait to be released: its counters are those from now on.
+    pub fn prepared(&mut self, index: usize) {
+        self.sampler.wait_for_sleep();
+        self.counters_again();
+        self.begin[index] = self.snapshots.len().checked_sub(1);
+    }
+
     /// The requests that a phase begins with and does not measure were sent: its counters are those from now on.
     pub fn warmed_up(&mut self, index: usize) {
         self.snapshots.push(self.sampler.cheap_snapshot());

@@ -57,7 +57,7 @@ pub enum ToWorker {
         /// Index into the spec's phases.
         index: usize,
     },
-    /// Begin the phase, for which all workers that share the store are prepared, or the writes of a crash trial.
+    /// Begin the phase, for which all workers that share it are prepared, or the writes of a crash trial.
     Go,
     /// Close the store, if open, and exit with 0.
     Stop,
@@ -76,7 +76,8 @@ pub enum FromWorker {
         /// Time that opening the store took.
         open: Nanos,
     },
-    /// Everything is ready for a phase that several workers share: it begins at [`ToWorker::Go`].
+    /// Everything is ready for a phase of a store: it begins at [`ToWorker::Go`], when all workers that share it are ready and its
+    /// counters are read.
     Prepared {
         /// Which.
         index: usize,

@@ -483,7 +483,7 @@ fn the_store_can_be_closed_evicted_and_reopened() {
 fn time_of_an_evicting_phase_is_that_of_closing_and_opening() {
     let (plan, slow) = (plan(10, [put(), Action::Evict]), Slow::default());
     let asks = [0, 1].map(|index| ToWorker::Phase { index }).into_iter().chain([ToWorker::Stop]).collect();
-    let mut script = Script { asks, sent: Vec::new() };
+    let mut script = Script { asks, ..Script::default() };
     host::<Fake<true>>(&mut script, &slow, &plan, &Progress::default()).unwrap();
     let began = script.sent.iter().find_map(|message| match message {
         FromWorker::Began { index: 1, at } => Some(*at),
@@ -502,18 +502,27 @@ fn time_of_an_evicting_phase_is_that_of_closing_and_opening() {
 fn the_runner_leads() {
     let plan = plan(10, [put(), Action::Verify]);
     let asks = [ToWorker::Phase { index: 1 }, ToWorker::Phase { index: 0 }, ToWorker::Phase { index: 2 }].into();
-    let mut script = Script { asks, sent: Vec::new() };
+    let mut script = Script { asks, ..Script::default() };
     let ended = host::<Fake<true>>(&mut script, &Still, &plan, &Progress::default());
     assert_eq!(failure(&ended).2, "the runner requested phase 2, which is not in the plan");
     let sent = script.sent.iter().map(|message| match message {
         FromWorker::Ready { version, .. } => ("ready", *version as usize),
+        FromWorker::Prepared { index } => ("prepared", *index),
         FromWorker::Began { index, .. } => ("began", *index),
         FromWorker::Ended { index, .. } => ("ended", *index),
         _ => ("else", 0),
     });
     assert_eq!(
         sent.collect::<Vec<_>>(),
-        [("ready", VERSION as usize), ("began", 1), ("ended", 1), ("began", 0), ("ended", 0)]
+        [
+            ("ready", VERSION as usize),
+            ("prepared", 1),
+            ("began", 1),
+            ("ended", 1),
+            ("prepared", 0),
+            ("began", 0),
+            ("ended", 0)
+        ]
     );
     let mut link = Script::default();
     let ended = host::<Fake<true>>(&mut link, &Still, &plan, &Progress::default());

@@ -278,12 +278,7 @@ impl<'h> Host<'h> {
             replica: self.plan.replica,
             queue: self.plan.queue.as_deref().filter(|_| ops.share == Sharing::Queue),
         };
-        let mut began = || {
-            if ops.replicas.is_some() {
-                begin_together(link, index)?;
-            }
-            began(link, index)
-        };
+        let mut began = || began(link, index);
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
             let guarded = ended.guarded(&spec.name, at, &job, true);
@@ -401,17 +396,14 @@ impl<'h> Host<'h> {
     }
 }
 
-/// Waits until the other workers that share the store are ready too.
-fn begin_together(link: &mut dyn Link, index: usize) -> Result<(), Stop> {
+/// Begins a phase for which everything is prepared, as soon as the other workers that share it are prepared too and the runner has
+/// read its counters: preparing is not the phase's work.
+fn began(link: &mut dyn Link, index: usize) -> Result<(), Stop> {
     link.send(FromWorker::Prepared { index })?;
     match link.next()? {
-        ToWorker::Go => Ok(()),
+        ToWorker::Go => Ok(link.send(FromWorker::Began { index, at: Nanos::from_nanos(now()) })?),
         other => Err(Stop::Protocol(format!("{other:?} where `go` was due"))),
     }
-}
-
-fn began(link: &mut dyn Link, index: usize) -> Result<(), Stop> {
-    Ok(link.send(FromWorker::Began { index, at: Nanos::from_nanos(now()) })?)
 }
 
 fn closed(spec: &PhaseSpec) -> Stop {

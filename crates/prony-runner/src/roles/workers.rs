@@ -305,7 +305,7 @@ impl<'a> Workers<'a> {
             FromWorker::Progress { .. } => {}
             FromWorker::Prepared { index } if asked == Some(index) && self.may(at, index, Step::Prepare) => {
                 self.processes[at].part.prepared = true;
-                self.go(index);
+                self.go(index, observation);
             }
             FromWorker::Began { index, at: began } if asked == Some(index) && self.may(at, index, Step::Begin) => {
                 self.processes[at].part.began = Some(began);
@@ -328,21 +328,24 @@ impl<'a> Workers<'a> {
         }
     }
 
-    /// Whether a worker may take a step now: in a phase that several share each takes every step once, in this order.
+    /// Whether a worker may take a step now: in a phase that several share each takes every step once, in this order. A load generator
+    /// does not wait to be released.
     fn may(&self, at: usize, index: usize, step: Step) -> bool {
         let PartUnderWay { prepared, began, over, .. } = &self.processes[at].part;
         match (step, is_shared(&self.spec.phases[index])) {
-            (Step::Prepare, shared) => shared && !prepared,
+            (Step::Prepare, _) => !prepared && began.is_none(),
             (Step::Begin, true) => *prepared && began.is_none(),
             (Step::End, true) => began.is_some() && over.is_none(),
             (Step::Begin | Step::End, false) => true,
         }
     }
 
-    /// Releases all that share a phase as soon as each of them is prepared.
-    fn go(&mut self, index: usize) {
+    /// Releases all that share a phase as soon as each of them is prepared. What they did until then (sessions, statements, the order
+    /// of keys) is not work of the phase.
+    fn go(&mut self, index: usize, observation: &mut Observation<'_>) {
         let sharing = &mut self.processes[..self.spec.phases[index].action.replicas()];
         if sharing.iter().all(|process| process.part.prepared) {
+            observation.prepared(index);
             sharing.iter_mut().for_each(|process| process.send(&ToWorker::Go));
         }
     }

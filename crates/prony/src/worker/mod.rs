@@ -244,6 +244,8 @@ mod tests {
         assert_eq!(effective.unwrap().engine, "memory");
         for index in 0..2 {
             runner.say(&json!({ "do": "phase", "index": index }));
+            assert!(matches!(runner.hear(), Some(FromWorker::Prepared { index: i }) if i == index));
+            runner.say(&json!({ "do": "go" }));
             assert!(matches!(runner.hear(), Some(FromWorker::Began { index: i, .. }) if i == index));
             let Some(FromWorker::Ended { report, .. }) = runner.hear() else { panic!("not ended") };
             assert_eq!((report.operations, report.errors), (500, 0));

@@ -389,6 +389,8 @@ pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
 pub(super) struct Script {
     pub(super) asks: VecDeque<ToWorker>,
     pub(super) sent: Vec<FromWorker>,
+    /// It does not release a phase that is prepared.
+    pub(super) holds: bool,
 }
 
 impl Link for Script {
@@ -397,6 +399,9 @@ impl Link for Script {
     }
 
     fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
+        if !self.holds && matches!(message, FromWorker::Prepared { .. }) {
+            self.asks.push_front(ToWorker::Go);
+        }
         self.sent.push(message);
         Ok(())
     }
@@ -442,7 +447,7 @@ pub(super) fn run<const FULL: bool>(plan: &Plan) -> (Vec<PhaseReport>, Result<()
 /// The same on another engine.
 pub(super) fn run_on<D: Driver>(plan: &Plan) -> (Vec<PhaseReport>, Result<(), HostError>) {
     let asks = (0..plan.spec.phases.len()).map(|index| ToWorker::Phase { index }).chain([ToWorker::Stop]).collect();
-    let mut script = Script { asks, sent: Vec::new() };
+    let mut script = Script { asks, ..Script::default() };
     let ended = host::<D>(&mut script, &Still, plan, &Progress::default());
     let reports = script.sent.into_iter().filter_map(|message| match message {
         FromWorker::Ended { report, .. } => Some(*report),

@@ -14,8 +14,9 @@ use crate::phases::{Plan, Queue, host};
 /// One worker's report of the second phase, which it shares; the first worker writes the store before.
 fn part(plan: &Plan, replica: u32, go: bool) -> (Option<PhaseReport>, Vec<FromWorker>, Result<(), HostError>) {
     let first = (replica == 1).then_some(ToWorker::Phase { index: 0 });
-    let shared = [ToWorker::Phase { index: 1 }, if go { ToWorker::Go } else { ToWorker::Stop }, ToWorker::Stop];
-    let mut script = Script { asks: first.into_iter().chain(shared).collect(), sent: Vec::new() };
+    let shared = [ToWorker::Phase { index: 1 }, ToWorker::Stop];
+    let asks = first.into_iter().chain(shared).collect();
+    let mut script = Script { asks, holds: !go, ..Script::default() };
     let plan = Plan { replica, ..plan.clone() };
     let ended = host::<Fake<true>>(&mut script, &Still, &plan, &Progress::default());
     let report = script.sent.iter().find_map(|message| match message {
@@ -60,6 +61,32 @@ fn worker_waits_for_all_workers_before_it_begins() {
     let (report, sent, ended) = part(&plan, 2, false);
     assert!(report.is_none() && ended.is_err());
     assert!(!sent.iter().any(|message| matches!(message, FromWorker::Began { .. })));
+}
+
+/// Sorting 800,000 keys before the phase was in its CPU time, and not in its time.
+#[test]
+fn every_phase_waits_until_its_counters_are_read_when_all_is_prepared() {
+    let get = |threads| Action::Get(Ops { threads, ..ops(Order::Key) });
+    let beside = |plan: Plan| {
+        let mut plan = plan;
+        plan.spec.phases[0].background = Some(get(2));
+        plan
+    };
+    let single =
+        [put(), get(1), get(3), Action::Verify, Action::Persist, Action::Evict].map(|action| plan(N, [action]));
+    for plan in single.into_iter().chain([beside(plan(N, [put()]))]) {
+        let asks = [ToWorker::Phase { index: 0 }, ToWorker::Stop].into();
+        let mut script = Script { asks, holds: true, ..Script::default() };
+        assert!(
+            host::<Fake<true>>(&mut script, &Still, &plan, &Progress::default()).is_err(),
+            "`stop` where `go` was due"
+        );
+        assert!(
+            matches!(script.sent[..], [FromWorker::Ready { .. }, FromWorker::Prepared { index: 0 }]),
+            "{:?}",
+            script.sent
+        );
+    }
 }
 
 #[test]

@@ -210,6 +210,34 @@ fn workers_begin_together_and_the_phase_ends_with_the_last() {
     assert!(report.fault.is_none(), "{:?}", report.fault);
 }
 
+/// What a worker did before the begin was in the CPU time of the phase, and not in its time: keys in order were 0.17 times as
+/// fast by CPU time, and 5.7 times by time.
+#[test]
+fn counters_of_a_phase_are_read_when_its_workers_are_prepared() {
+    shared(&[get(Sharing::Equal), Action::Verify], true, |script| {
+        script.both_ready();
+        let led = script.observation.begin[0];
+        script.says(0, &FromWorker::Prepared { index: 0 });
+        assert_eq!(script.observation.begin[0], led, "the second is not prepared");
+        script.says(1, &FromWorker::Prepared { index: 0 });
+        let prepared = script.observation.begin[0];
+        assert!(prepared > led && prepared == script.observation.snapshots.len().checked_sub(1));
+        for who in 0..2 {
+            script.says(who, &FromWorker::Began { index: 0, at: ms(10) });
+        }
+        (0..2).for_each(|who| script.says(who, &ended(0, 30)));
+        // One of them alone runs the next.
+        script.sent(0);
+        let led = script.observation.begin[1];
+        script.says(0, &FromWorker::Prepared { index: 1 });
+        assert!(script.observation.begin[1] > led);
+        assert_eq!(script.sent(0), ["go"]);
+        script.says(0, &FromWorker::Began { index: 1, at: ms(60) });
+        script.says(0, &ended(1, 70));
+        *script.exit.lock().unwrap() = Some(Status::Exited(0));
+    });
+}
+
 #[test]
 fn phase_that_changes_the_store_waits_until_further_workers_have_exited() {
     for (late, status, fault) in
