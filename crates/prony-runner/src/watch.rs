@@ -26,6 +26,7 @@ use crate::roles::replicas::Replicas;
 use crate::roles::services::Services;
 use crate::roles::workers::Workers;
 use crate::watched::Watched;
+use crate::watched::services::Fault;
 
 /// How often a wait checks whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -202,9 +203,7 @@ impl Turn<'_> {
         if interrupt.asked() {
             return Some(Stopped::Interrupted);
         }
-        // Once all phases are over, nothing needs them.
-        let over = self.worker.as_ref().and_then(|worker| worker.report.asked_to_stop);
-        if self.services.fault().is_some_and(|fault| fault.is_early(over)) {
+        if self.services.fault().is_some_and(|fault| self.needed(fault)) {
             return Some(Stopped::WithoutService);
         }
         if observation.threads.ambiguous().is_some() {
@@ -217,6 +216,14 @@ impl Turn<'_> {
         let first = [limits, grace].into_iter().flatten().min()?;
         // A phase's deadline is now at the earliest.
         (Instant::now() >= first).then_some(Stopped::Deadline)
+    }
+
+    /// Whether a service was needed when it ended: until all phases of a worker are over, or so long before a program ends.
+    fn needed(&self, fault: &Fault) -> bool {
+        fault.is_early(match &self.worker {
+            Some(worker) => worker.report.asked_to_stop,
+            None => Some(monotonic().since(fault.grace())),
+        })
     }
 
     /// Until when a worker is to have ended.

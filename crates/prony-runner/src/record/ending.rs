@@ -73,7 +73,7 @@ pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, heap_abor
 /// Whether the fault of a service is the outcome. A server may end because its client has ended well: that is none. What failed for a
 /// client may be the end of a service that was known later, and memory may have run out long before that was counted.
 fn counts(fault: &Fault, own: &Outcome, watched: &Watched) -> bool {
-    let early = fault.is_early(Some(watched.services_needed_until()));
+    let early = fault.is_early(Some(watched.needs_until(fault)));
     match own {
         Outcome::Interrupted => false,
         own => early || !own.is_ok() || matches!(fault.outcome, Outcome::OutOfMemory { .. }),

@@ -42,7 +42,7 @@ use crate::error::Error;
 use crate::roles::declared::declared;
 use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
-use crate::watched::services::{Fault, Served, incomplete, is_group_there};
+use crate::watched::services::{Fault, NOTICED, Served, incomplete, is_group_there};
 use allotted::{Allotted, Share, beside_data, data_of};
 use counting::Counting;
 
@@ -54,9 +54,6 @@ const SET_UP_GRACE: Duration = Duration::from_secs(600);
 
 /// How long a `setup` may take.
 const SETUP: Duration = Duration::from_secs(600);
-
-/// How long the end of a service may take to be known after its clients have noticed it.
-const NOTICED: Duration = Duration::from_millis(150);
 
 /// How often a wait for a service checks whether it has ended and whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -340,7 +337,7 @@ impl<'a> Services<'a> {
 
     /// Reads all of them; what `failed` for their clients may be the end of a service that is not known yet.
     fn await_ends(&mut self, failed: bool, buffer: &mut [u8]) -> Result<(), Error> {
-        let until = Instant::now() + NOTICED;
+        let until = Instant::now() + NOTICED.to_duration();
         while self.turn(buffer)? && failed && Instant::now() < until {
             std::thread::sleep(POLL_INTERVAL);
         }

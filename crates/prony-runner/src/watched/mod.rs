@@ -19,7 +19,7 @@ use prony_os::sample::Snapshot;
 
 use crate::watched::replicas::Replicated;
 use crate::watched::report::Report;
-use crate::watched::services::Served;
+use crate::watched::services::{Fault, Served};
 
 /// What was observed of a trial's main role.
 pub struct Watched {
@@ -67,11 +67,12 @@ impl Watched {
         self.cut.unwrap_or((self.ended.at, self.snapshots.len() - 1))
     }
 
-    /// When nothing needed the services any more: the worker was asked to end, or the program and its replicas had ended.
-    pub(crate) fn services_needed_until(&self) -> Nanos {
+    /// When nothing needed a service any more that had such a fault: the worker was asked to end, or the program and its replicas were
+    /// about to end.
+    pub(crate) fn needs_until(&self, fault: &Fault) -> Nanos {
         let asked = self.worker.as_ref().and_then(|worker| worker.asked_to_stop);
         let replicas = self.replicas.all.iter().filter_map(|ran| ran.end()).map(|end| end.at);
-        asked.unwrap_or_else(|| replicas.fold(self.ended.at, Nanos::max))
+        asked.unwrap_or_else(|| replicas.fold(self.ended.at, Nanos::max).since(fault.grace()))
     }
 
     /// When the program was suspended, by those of its suspensions of which `which` is true.

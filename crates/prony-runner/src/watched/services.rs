@@ -76,6 +76,10 @@ pub(crate) fn incomplete(role: &str, end: Option<&End>, killed: u64) -> Option<S
     Some(format!("service `{role}` {how}: what it stored may be incomplete"))
 }
 
+/// How long the end of a service may take to be known after its clients have noticed it; and how long a program may take to end
+/// after it has closed its connections.
+pub(crate) const NOTICED: Nanos = Nanos::from_millis(150);
+
 /// Why services made a trial fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
@@ -95,6 +99,12 @@ impl Fault {
     /// Whether its service ended while something needed it; `until` is when nothing did any more, where that has come.
     pub(crate) fn is_early(&self, until: Option<Nanos>) -> bool {
         until.is_none_or(|until| self.at <= until)
+    }
+
+    /// How long after the end of its service a program may end well without having needed it. A server may end, with exit code 0, since
+    /// its client has closed the connection, and before the client has ended.
+    pub(crate) fn grace(&self) -> Nanos {
+        if self.outcome == (Outcome::Failed { code: Some(0) }) { NOTICED } else { Nanos::ZERO }
     }
 
     /// It could not be executed.
@@ -231,7 +241,8 @@ mod tests {
     fn service_that_ends_when_nothing_needs_it_is_late() {
         let fault = Fault::ended("api", &end(Status::Exited(0)), &wrote("", ""));
         let early = [None, Some(ms(70)), Some(ms(69))].map(|until| fault.is_early(until));
-        assert_eq!(early, [true, true, false]);
+        assert_eq!((early, fault.grace()), ([true, true, false], NOTICED));
+        assert_eq!(Fault::ended("api", &end(Status::Exited(3)), &wrote("", "")).grace(), Nanos::ZERO);
     }
 
     #[test]

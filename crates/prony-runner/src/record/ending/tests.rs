@@ -136,12 +136,15 @@ fn with_fault(mut one: Watched, at: u64, outcome: Outcome) -> Outcome {
 }
 
 #[test]
-fn service_that_ends_after_its_program_ended_well_is_no_failure() {
-    let fault = Outcome::Failed { code: Some(0) };
-    assert_eq!(with_fault(exited(0), 899, fault), fault);
-    assert_eq!(with_fault(exited(0), 901, fault), Outcome::Ok);
+fn service_that_ends_because_its_program_ended_well_is_no_failure() {
+    let quiet = Outcome::Failed { code: Some(0) };
+    assert_eq!(with_fault(exited(0), 740, quiet), quiet);
+    assert_eq!(with_fault(exited(0), 760, quiet), Outcome::Ok, "a program closes its connections before it has ended");
+    let crash = Outcome::Crashed { signal: 11 };
+    assert_eq!(with_fault(exited(0), 899, crash), crash);
+    assert_eq!(with_fault(exited(0), 901, crash), Outcome::Ok);
     // Its client noticed its end before prony did.
-    assert_eq!(with_fault(exited(5), 901, fault), fault);
+    assert_eq!(with_fault(exited(5), 901, quiet), quiet);
     // When memory ran out is not known.
     let oom = Outcome::OutOfMemory { by: OutOfMemory::Limit };
     assert_eq!(with_fault(exited(0), 901, oom), oom);
@@ -149,7 +152,7 @@ fn service_that_ends_after_its_program_ended_well_is_no_failure() {
 
 #[test]
 fn service_is_needed_until_replicas_have_ended_and_the_worker_is_asked_to() {
-    let fault = Outcome::Failed { code: Some(0) };
+    let fault = Outcome::Failed { code: Some(3) };
     let beside = || {
         let mut one = exited(0);
         one.replicas.all = vec![ran(1, (120, 950), 5, &[])];
@@ -161,6 +164,8 @@ fn service_is_needed_until_replicas_have_ended_and_the_worker_is_asked_to() {
         let worker = Some(Report { asked_to_stop: Some(ms(800)), ..Report::default() });
         Watched { worker, ..exited(0) }
     };
-    assert_eq!(with_fault(worker(), 799, fault), fault);
-    assert_eq!(with_fault(worker(), 801, fault), Outcome::Ok);
+    for fault in [fault, Outcome::Failed { code: Some(0) }] {
+        assert_eq!(with_fault(worker(), 799, fault), fault);
+        assert_eq!(with_fault(worker(), 801, fault), Outcome::Ok);
+    }
 }
