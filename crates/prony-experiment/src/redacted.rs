@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::design::{Experiment, Variant};
-use prony_model::program::{Change, CommandLine, InputSpec, OutputTo, ProgramSpec};
-use prony_model::service::{CounterSource, ReadySign, ServiceSpec};
+use prony_model::http::{BodySpec, HttpSpec, Part, RequestKind, Template};
+use prony_model::program::{Change, CommandLine, InputSpec, ProgramSpec};
+use prony_model::service::{CounterSource, ReadySign, ServiceSpec, holes};
 use prony_model::spec::{Action, Subject};
 
 /// The replacement for a text that is not recorded.
@@ -26,8 +27,8 @@ impl Experiment {
         !self.records_commands() && self.variants.iter().any(is_program)
     }
 
-    /// The experiment as it is recorded: whole, or without command lines, variables, texts that programs are given, and
-    /// the file's text. Everything on which measurements and comparisons depend is recorded.
+    /// The experiment as it is recorded: whole, or without command lines, variables, texts that programs and servers are given,
+    /// paths, and the file's text. Everything on which measurements and comparisons depend is recorded.
     pub fn recorded(&self) -> Cow<'_, Self> {
         if self.records_commands() {
             return Cow::Borrowed(self);
@@ -46,6 +47,8 @@ impl Experiment {
             }
         }
         for variant in &mut recorded.variants {
+            // A resumed run compares where they lead.
+            variant.spec.paths_mut().into_iter().for_each(|path| *path = hidden(path));
             if let Subject::Program(program) = &mut variant.spec.subject {
                 leave_out(program);
             }
@@ -54,9 +57,10 @@ impl Experiment {
             }
             variant.spec.services.iter_mut().for_each(leave_out_service);
             for phase in &mut variant.spec.phases {
-                if let Action::Run(run) = &mut phase.action {
-                    run.command = CommandLine::Words(vec![LEFT_OUT.to_owned()]);
-                    LEFT_OUT.clone_into(&mut run.directory);
+                match &mut phase.action {
+                    Action::Run(run) => run.command = CommandLine::Words(vec![LEFT_OUT.to_owned()]),
+                    Action::Http(http) => leave_out_requests(http),
+                    _ => {}
                 }
             }
         }
@@ -95,10 +99,52 @@ pub fn hidden(text: &str) -> String {
     format!("{LEFT_OUT} {}", digest(text))
 }
 
+/// Guards compare the requests of variants, so different texts stay different.
+fn leave_out_requests(http: &mut HttpSpec) {
+    fn hide(template: &mut Template) {
+        for part in &mut template.0 {
+            match part {
+                Part::Text(text) => *text = hidden(text),
+                Part::Number | Part::Saved(_) | Part::Field(_) => {}
+            }
+        }
+    }
+    // Every field is named, here too.
+    #[rustfmt::skip]
+    let HttpSpec {
+        server, kinds, other_machines,
+        session: _, connections: _, threads: _, processors: _, rate: _, think: _, amount: _, warm_up: _, timeout: _, retry: _,
+        order: _, collection: _, writes: _,
+    } = http;
+    // A placeholder or an address of this machine says which service gets the requests, which guards compare.
+    if *other_machines && holes(server).is_empty() {
+        *server = hidden(server);
+    }
+    for kind in kinds {
+        let RequestKind { path, headers, body, name: _, weight: _, method: _, expect: _, answer: _, save: _ } = kind;
+        hide(path);
+        headers.iter_mut().for_each(|(_, value)| hide(value));
+        match body {
+            Some(BodySpec::Text(text)) => hide(text),
+            Some(BodySpec::File { path: _, fill }) => {
+                let replaced = std::mem::take(fill).into_iter();
+                *fill = replaced
+                    .map(|(text, mut by)| {
+                        (hidden(&text), {
+                            hide(&mut by);
+                            by
+                        })
+                    })
+                    .collect();
+            }
+            Some(BodySpec::Document) | None => {}
+        }
+    }
+}
+
 fn leave_out_service(service: &mut ServiceSpec) {
     leave_out(&mut service.program);
     let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
-    service.data.iter_mut().for_each(|data| LEFT_OUT.clone_into(&mut data.from));
     service.setup.iter_mut().for_each(|setup| *setup = line());
     service.running.iter_mut().for_each(|running| LEFT_OUT.clone_into(&mut running.url));
     match service.counters.as_mut().map(|counters| &mut counters.source) {
@@ -124,27 +170,25 @@ fn leave_out(program: &mut ProgramSpec) {
     // Every field is named, so that a new one is not forgotten.
     #[rustfmt::skip]
     let ProgramSpec {
-        command, build, prepare, conclude, cleanup, directory, store, env, input, output, changes, replicas,
-        name: _, copy: _, links: _, inherit: _, pty: _, runtime: _, success: _, warmup: _,
+        command, build, prepare, conclude, cleanup, store, env, input, changes, replicas,
+        directory: _, output: _, name: _, copy: _, links: _, inherit: _, pty: _, runtime: _, success: _, warmup: _,
     } = program;
     *command = line();
     [build, prepare, conclude, cleanup].into_iter().flatten().for_each(|step| *step = line());
-    [directory, store].into_iter().flatten().chain(env.values_mut()).for_each(hide);
+    store.iter_mut().chain(env.values_mut()).for_each(hide);
     if let Some(replicas) = replicas {
         replicas.env.values_mut().for_each(hide);
         replicas.command = replicas.command.is_some().then(line);
     }
-    if let InputSpec::File(text) | InputSpec::Text(text) = input {
+    if let InputSpec::Text(text) = input {
         hide(text);
-    }
-    if let OutputTo::File(path) = output {
-        hide(path);
     }
     for change in changes {
         match change {
             Change::Replace { file, find, with, count: _ } => [file, find, with].into_iter().for_each(hide),
             Change::Dependency { name, version, manager: _ } => [name, version].into_iter().for_each(hide),
-            Change::Patch { file: text } | Change::Revision { of: text } => hide(text),
+            Change::Revision { of } => hide(of),
+            Change::Patch { file: _ } => {}
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod observed;
 pub mod open_name;
 mod order;
 pub mod outcome;
+mod paths;
 pub mod processes;
 pub mod profile;
 pub mod program;

@@ -292,11 +292,12 @@ pub(crate) static OBSERVE: TableShape = table(
             "record_commands",
             Shape::Flag,
             "true",
-            "`false` keeps command lines, variables, paths, changes and texts of programs out of the results \
-             database, as well as the text of this file; `prony run --resume` then needs the file. Titles, labels of \
-             levels (with the values of `--set`) and their numbers, patterns and functions of phases, names of \
-             processes, files in profiles, what programs print, and digests of variables, by which a guess of a value \
-             can be tested, are stored nevertheless.",
+            "`false` keeps command lines, variables, paths, changes, texts of programs, requests (paths, values of header \
+             fields, bodies) and addresses of servers on other machines out of the results database, as well as the text \
+             of this file; `prony run --resume` then needs the file. Titles, labels of levels (with the values of `--set`) \
+             and their numbers, patterns and functions of phases, names of processes and of header fields, files in \
+             profiles, what programs print, and digests of variables, paths and requests, by which a guess of a value can \
+             be tested, are stored nevertheless. So are the paths of files of documents.",
         ),
     ]],
 );
