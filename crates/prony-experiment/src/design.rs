@@ -89,6 +89,17 @@ impl Experiment {
         if levels.is_empty() { "the only variant".to_owned() } else { levels.join(", ") }
     }
 
+    /// The experiment with other texts for the paths that its variants name.
+    ///
+    /// # Errors
+    /// Those of `whole`.
+    pub fn with_paths<E>(mut self, whole: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
+        for path in self.variants.iter_mut().flat_map(|variant| variant.spec.paths_mut()) {
+            *path = whole(path)?;
+        }
+        Ok(self)
+    }
+
     /// The baseline of a variant's stratum; the variant itself if it is the baseline.
     pub fn baseline_of(&self, variant: &Variant) -> Option<&Variant> {
         self.variants.iter().find(|other| other.baseline && other.stratum == variant.stratum)

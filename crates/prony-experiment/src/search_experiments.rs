@@ -42,6 +42,16 @@ impl Experiment {
         id
     }
 
+    /// Whether each variant that is also in the record of an earlier session is the same there, as far as the record shows.
+    pub fn agrees_with(&self, recorded: &Self) -> bool {
+        let own = self.recorded();
+        own.variants.iter().all(|variant| {
+            let levels = own.levels_text(variant);
+            let mut earlier = recorded.variants.iter().filter(|known| recorded.levels_text(known) == levels);
+            earlier.all(|known| known.spec == variant.spec)
+        })
+    }
+
     /// The same with the recorded variants under their recorded numbers, to be continued.
     #[must_use]
     pub fn continuing(mut self, recorded: &Self) -> Self {

@@ -113,7 +113,7 @@ fn is_sqlite(path: &Path) -> bool {
 }
 
 /// Where a path leads, whether anything is there or not: no two places are the same, but for hard links.
-fn place(path: &Path) -> PathBuf {
+pub(crate) fn place(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         // A link to nothing: what is written makes what it leads to.

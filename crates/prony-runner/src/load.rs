@@ -9,7 +9,7 @@ use prony_experiment::Problem;
 use prony_experiment::design::Experiment;
 use prony_model::catalog::{Overrides, Surroundings};
 use prony_place::call_matches;
-use prony_place::paths::utf8;
+use prony_place::paths::{absolute, utf8};
 
 use crate::error::Error;
 
@@ -27,6 +27,15 @@ pub fn experiment(file: &Path, overrides: &Overrides, surroundings: &dyn Surroun
         problems if problems.is_empty() => Ok(experiment),
         problems => Err(Error::Experiment { file: name, text: experiment.source().to_owned(), problems }),
     }
+}
+
+/// The experiment with absolute paths, as it is run and recorded: in another folder, from which the run may be resumed, relative
+/// paths lead elsewhere.
+///
+/// # Errors
+/// Where a path is no text, or the current directory is gone.
+pub fn with_absolute_paths(experiment: Experiment) -> Result<Experiment, Error> {
+    Ok(experiment.with_paths(absolute)?)
 }
 
 /// The file's text, and its name.

@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::run_context::RunContext;
 use crate::run_duration::RunDuration;
 use crate::scratch::elsewhere;
-use crate::{estimate, trial};
+use crate::{estimate, load, trial};
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::Gate;
 use prony_results::{Database, RunId, RunStart, RunStatus};
@@ -89,6 +89,7 @@ pub fn begin_in(
     begun: impl FnOnce(&mut Database, RunId) -> Result<(), Error>,
 ) -> Result<(RunId, Summary), Error> {
     let began = monotonic();
+    let experiment = &load::with_absolute_paths(experiment.clone())?;
     let plan = plan::plan(experiment);
     let bought = bought(experiment, database.path());
     // If a budget is too small, that is printed before anything runs.

@@ -336,7 +336,7 @@ fn same_experiment(
 ) -> Result<Experiment, Error> {
     // `--budget` is no part of the file, and is not given again.
     let overrides = Overrides { budget: recorded.compare().budget, ..arguments.overrides.read()? };
-    let experiment = load::experiment(file, &overrides, &Anywhere)?;
+    let experiment = load::with_absolute_paths(load::experiment(file, &overrides, &Anywhere)?)?;
     if *experiment.recorded() == *recorded {
         return Ok(experiment);
     }

@@ -62,11 +62,12 @@ impl Source {
         let mut overrides = self.overrides.clone();
         overrides.set.extend(values.iter().map(|(name, value)| (name.clone(), vec![value.clone()])));
         let checked = prony_experiment::check(&self.raw, &Catalog, &overrides);
-        Ok(checked.map_err(|problems| prony_runner::Error::Experiment {
+        let experiment = checked.map_err(|problems| prony_runner::Error::Experiment {
             file: self.raw.file().to_owned(),
             text: self.raw.text().to_owned(),
             problems,
-        })?)
+        })?;
+        Ok(load::with_absolute_paths(experiment)?)
     }
 
     /// Gives the range the unit of the file's values where it was written without one.

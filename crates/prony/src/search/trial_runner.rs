@@ -146,6 +146,14 @@ impl<'a> TrialRunner<'a> {
             });
         }
         Error::if_changed(&experiment.changed_variables(&data.experiment), run, "search")?;
+        if !experiment.agrees_with(&data.experiment) {
+            return Err(Error::Arguments {
+                message: format!("what `{}` names is not what it was when run {run} began", file.display()),
+                hint: "resume the search in the folder where it was started, with the same files of documents, or start a new \
+                       search without --resume"
+                    .to_owned(),
+            });
+        }
         database.reopen_run(run, data.head.finished)?;
         let stored = experiments.put(experiment.clone());
         // Where it was, unless the command line says otherwise.

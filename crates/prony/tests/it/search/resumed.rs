@@ -248,3 +248,19 @@ fn fresh_blocks_of_a_store_go_on_without_command_lines() {
     };
     assert_eq!(operations(&again), operations(&whole));
 }
+
+/// Its file has the same text, but the directory beside it is another one.
+#[test]
+fn a_search_is_not_resumed_in_another_folder() {
+    let bench = stopped("echo $(( $1 * 100 )); test $1 -le 20", &["grow", "x.toml", "--raise", "size=1..100", "-q"]);
+    std::fs::create_dir_all(bench.path("other/site")).unwrap();
+    for name in ["x.toml", "site/run.sh"] {
+        std::fs::copy(bench.path(name), bench.path("other").join(name)).unwrap();
+    }
+    let resume = ["grow", "--resume", "--database", "../prony.db", "-q"];
+    let elsewhere = bench.command(&resume).current_dir(bench.path("other")).output().unwrap();
+    refused(parts(&elsewhere), "what `x.toml` names is not what it was when run 1 began");
+    assert_eq!(bench.run(1).trials.len(), 3, "nothing ran");
+    let (code, said, errors) = bench.prony(&["grow", "--resume", "-q"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+}
