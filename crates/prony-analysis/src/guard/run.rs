@@ -155,6 +155,21 @@ pub fn identity(trial: &TrialRecord) -> BTreeMap<String, String> {
     identity
 }
 
+/// What must be the same in all trials of a variant, by name: its identity, and where that lies of which its trials have copies.
+pub fn of_variant(trial: &TrialRecord) -> BTreeMap<String, String> {
+    let of_directory = |program: &EffectiveProgram| Some(program.source.as_ref()?.directory.display().to_string());
+    let own = trial.program().and_then(of_directory).map(|path| (format!("{COPIED} directory"), path));
+    let of_services = services(trial).iter().flat_map(|service| {
+        let data = service.data.as_ref().map(|data| data.directory.display().to_string());
+        let each = [("directory", of_directory(service)), ("data", data)];
+        each.map(|(what, path)| Some((format!("{COPIED} {what} of service `{}`", service.program), path?)))
+    });
+    identity(trial).into_iter().chain(own).chain(of_services.flatten()).collect()
+}
+
+/// The begin of the names of what copies were made of: its states are paths.
+const COPIED: &str = "the copied";
+
 fn of_program(program: &EffectiveProgram) -> BTreeMap<String, String> {
     let changes = program.changes.iter().zip(1..).map(|(did, nth)| (format!("change {nth}"), did.clone()));
     let files = program.files.iter().map(|(file, state)| (format!("`{file}`"), state.clone()));
@@ -181,7 +196,7 @@ pub fn sources(trial: &TrialRecord) -> Vec<(String, &str)> {
 type States = BTreeMap<String, BTreeSet<usize>>;
 
 /// What ran was not the same in all trials of a variant, or in all trials that copied one directory. This happens where
-/// a run is resumed after the files have changed.
+/// a run is resumed after the files have changed, or a link leads elsewhere.
 pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
     // A directory is the same for all variants; what steps before the trials make at one place may be another for each.
     let mut found: BTreeMap<(String, Option<usize>), States> = BTreeMap::new();
@@ -191,7 +206,7 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
     for trial in trials {
         let variant = trial.trial.variant;
         sources(trial).into_iter().for_each(|(what, state)| add(what, None, state, variant));
-        identity(trial).into_iter().for_each(|(what, state)| add(what, Some(variant), &state, variant));
+        of_variant(trial).into_iter().for_each(|(what, state)| add(what, Some(variant), &state, variant));
     }
     let mut differ: BTreeMap<(String, Vec<String>), BTreeSet<usize>> = BTreeMap::new();
     for ((what, _), states) in found.into_iter().filter(|(_, states)| states.len() > 1) {
@@ -199,8 +214,8 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
         differ.entry((what, states.into_keys().collect())).or_default().extend(variants);
     }
     let text = |((what, states), variants): (&(String, Vec<String>), &BTreeSet<usize>)| {
-        // Changes say in words what they did; of all else there are digests.
-        let how = if what.starts_with("change ") || what == "the engine" {
+        // Changes say in words what they did, and paths say where; of all else there are digests.
+        let how = if what.starts_with("change ") || what.starts_with(COPIED) || what == "the engine" {
             states.join("; ")
         } else {
             format!("{} different states", states.len())
@@ -286,11 +301,36 @@ mod tests {
         };
         let none = record(Outcome::Ok, EffectiveProgram::default());
         let differ = |trials: &[TrialRecord]| sources_differ(&experiment(), trials);
-        assert_eq!(differ(&[trial("/a", "1"), trial("/b", "2"), trial("/a", "1"), none]), None);
-        let found = differ(&[trial("/a", "1"), trial("/b", "2"), of_variant(1, trial("/b", "3"))]);
+        assert_eq!(differ(&[trial("/a", "1"), in_variant(1, trial("/b", "2")), trial("/a", "1"), none]), None);
+        let found = differ(&[trial("/b", "2"), in_variant(1, trial("/b", "3"))]);
         let expected = "not all trials of a variant ran the same program or engine: the directory `/b` of `x`, `y` (2 \
             different states)";
         assert_eq!(found.unwrap().message, expected);
+    }
+
+    /// A directory was only compared with itself, so that a variant could copy another one halfway through.
+    #[test]
+    fn sources_differ_where_a_variant_copied_two_directories() {
+        let of = |directory: &str| Source { directory: directory.into(), state: Some("1".to_owned()) };
+        let program = |directory: &str| EffectiveProgram { source: Some(of(directory)), ..EffectiveProgram::default() };
+        let trial = |variant, directory: &str| in_variant(variant, record(Outcome::Ok, program(directory)));
+        let differ = |trials: &[TrialRecord]| sources_differ(&experiment(), trials).map(|found| found.message);
+        assert_eq!(differ(&[trial(0, "/a"), trial(1, "/b"), trial(0, "/a")]), None);
+        let begin = "not all trials of a variant ran the same program or engine: ";
+        let found = differ(&[trial(0, "/a"), trial(1, "/b"), trial(0, "/b")]);
+        assert_eq!(found, Some(format!("{begin}the copied directory of `x` (/a; /b)")));
+        let served = |directory: &str, data: &str| {
+            let data =
+                CopiedData { directory: data.into(), state: "1".to_owned(), files: 1, bytes: Bytes::from_bytes(0) };
+            let service = EffectiveProgram { program: "api".to_owned(), data: Some(data), ..program(directory) };
+            let (services, left_behind) = (vec![service], BTreeMap::new());
+            let effective = Some(Effective::Services(EffectiveServices { services, left_behind }.into()));
+            TrialRecord { effective, ..record(Outcome::Ok, EffectiveProgram::default()) }
+        };
+        let found = differ(&[served("/a", "/d"), served("/b", "/e")]);
+        let text =
+            "the copied data of service `api` of `x` (/d; /e), the copied directory of service `api` of `x` (/a; /b)";
+        assert_eq!(found, Some(format!("{begin}{text}")));
     }
 
     #[test]
@@ -301,7 +341,7 @@ mod tests {
             EffectiveProgram { files, ..EffectiveProgram::default() }
         };
         let differ = |programs: Vec<(usize, EffectiveProgram)>| {
-            let trial = |(variant, program)| of_variant(variant, record(Outcome::Ok, program));
+            let trial = |(variant, program)| in_variant(variant, record(Outcome::Ok, program));
             let trials: Vec<TrialRecord> = programs.into_iter().map(trial).collect();
             let found = sources_differ(&experiment(), &trials).map(|found| found.message);
             found.map(|text| {
@@ -359,14 +399,14 @@ mod tests {
         prony_experiment::check(&raw, &Engines, &Default::default()).unwrap()
     }
 
-    fn of_variant(variant: usize, mut record: TrialRecord) -> TrialRecord {
+    fn in_variant(variant: usize, mut record: TrialRecord) -> TrialRecord {
         record.trial.variant = variant;
         record
     }
 
     #[test]
     fn failed_trials_are_counted_by_variant() {
-        let ended = |variant, outcome| of_variant(variant, record(outcome, EffectiveProgram::default()));
+        let ended = |variant, outcome| in_variant(variant, record(outcome, EffectiveProgram::default()));
         let mut trials = vec![ended(0, Outcome::Ok), ended(1, Outcome::Ok)];
         assert_eq!((failures(&experiment(), &trials), trials_failed(&experiment(), &trials)), (None, None));
         trials.push(ended(1, Outcome::TimedOut));

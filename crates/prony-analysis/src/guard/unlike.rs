@@ -251,7 +251,7 @@ fn mean(all: &VariantTrials<'_>, of: impl Fn(&TrialRecord) -> f64) -> f64 {
 /// Not all trials ran the same program or engine, or copied the same directory.
 fn changed(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
     for all in [baseline, variant] {
-        let mut states = all.trials.iter().map(|trial| run::identity(trial)).filter(|identity| !identity.is_empty());
+        let mut states = all.trials.iter().map(|trial| run::of_variant(trial)).filter(|identity| !identity.is_empty());
         let Some(first) = states.next() else { continue };
         // What is known of a large file by its time alone may be the same again.
         let of = |state: Option<&String>| state.filter(|state| !state.ends_with(BY_TIME)).cloned();

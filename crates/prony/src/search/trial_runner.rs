@@ -20,7 +20,7 @@ use super::experiments::Experiments;
 use super::journal::{self, Entry};
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles};
-use prony_analysis::guard::run::{identity, sources, sources_differ};
+use prony_analysis::guard::run::{of_variant, sources, sources_differ};
 use prony_model::finding::Finding;
 use prony_report::screen::one_line;
 use prony_results::{Database, RunId, RunStart, RunStatus};
@@ -307,7 +307,7 @@ impl<'a> TrialRunner<'a> {
     fn of_same_sources(&mut self, record: TrialRecord) -> Option<TrialRecord> {
         let is_like = |known: &TrialRecord| {
             known.trial.variant == record.trial.variant
-                && identity(known) == identity(&record)
+                && of_variant(known) == of_variant(&record)
                 && sources(known) == sources(&record)
         };
         if !self.states.iter().any(is_like) {
@@ -325,7 +325,7 @@ impl<'a> TrialRunner<'a> {
         let earlier: Vec<&TrialRecord> = beside.iter().copied().filter(is_earlier).collect();
         let Some(first) = earlier.first().copied() else { return true };
         let is_of_several = earlier.iter().any(|known| known.trial.variant != first.trial.variant);
-        if is_of_several && earlier.iter().all(|known| identity(known) == identity(first)) {
+        if is_of_several && earlier.iter().all(|known| of_variant(known) == of_variant(first)) {
             let mut as_first = record.clone();
             as_first.trial.variant = first.trial.variant;
             self.changed = sources_differ(&self.experiment, &[first.clone(), as_first]);
