@@ -5,7 +5,9 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use prony_model::http::BodySpec;
 use prony_model::program::{Change, CopyOf, InputSpec, ProgramSpec};
+use prony_model::spec::{Action, CollectionSpec, TrialSpec};
 use prony_results::is_file_of;
 
 use crate::startable::find;
@@ -46,8 +48,41 @@ impl Protected {
         }
     }
 
+    /// What a variant reads: files of documents and of bodies, and what its programs and phases read.
+    pub fn add_read_by(&mut self, spec: &TrialSpec) {
+        let documents =
+            spec.data.iter().filter_map(CollectionSpec::document).filter_map(|document| document.file.as_ref());
+        documents.for_each(|file| self.add(Path::new(&file.path), "`[data]` reads that file"));
+        for phase in &spec.phases {
+            if let Action::Run(run) = &phase.action {
+                self.add_named(&run.command.words(), Path::new(&run.directory));
+            }
+            for kind in phase.action.http().iter().flat_map(|http| &http.kinds) {
+                if let Some(BodySpec::File { path, .. }) = &kind.body {
+                    self.add(Path::new(path), "requests have that file as their `body`");
+                }
+            }
+        }
+        spec.programs().for_each(|program| self.add_read_by_program(program));
+        let data = spec.services.iter().filter_map(|service| service.data.as_ref());
+        data.for_each(|data| self.add_copied(Path::new(&data.from)));
+    }
+
+    /// Files that a command names, from a directory.
+    fn add_named(&mut self, words: &[String], directory: &Path) {
+        let named = words.iter().map(|word| directory.join(word)).filter(|path| path.is_file());
+        named.for_each(|path| self.add(&path, "a program's `command` names that file"));
+    }
+
+    fn add_copied(&mut self, directory: &Path) {
+        let directory = place(directory);
+        if !self.copied.contains(&directory) {
+            self.copied.push(directory);
+        }
+    }
+
     /// What a program reads: its input, patches, the file that it executes, and files that its command names.
-    pub fn add_read_by(&mut self, program: &ProgramSpec) {
+    fn add_read_by_program(&mut self, program: &ProgramSpec) {
         let directory = program.directory.as_deref().map(Path::new);
         for path in program.changes.iter().filter_map(patch).chain(input(program)) {
             self.add(path, "a program's `input` or `change` reads that file");
@@ -55,12 +90,10 @@ impl Protected {
         let replicas = program.replicas.as_ref().and_then(|replicas| replicas.command.as_ref());
         for words in [Some(&program.command), replicas].into_iter().flatten().map(|command| command.words()) {
             let executable = words.first().and_then(|word| find(program, directory, word.as_ref()));
-            let named = words.iter().map(|word| directory.unwrap_or(Path::new("/nowhere")).join(word));
-            let files = executable.into_iter().chain(named.filter(|path| path.is_file()));
-            files.for_each(|path| self.add(&path, "a program's `command` names that file"));
+            executable.iter().for_each(|path| self.add(path, "a program's `command` names that file"));
+            self.add_named(&words, directory.unwrap_or(Path::new("/nowhere")));
         }
-        let copied = directory.filter(|_| program.copy != CopyOf::None).map(place);
-        self.copied.extend(copied.filter(|directory| !self.copied.contains(directory)));
+        directory.filter(|_| program.copy != CopyOf::None).into_iter().for_each(|directory| self.add_copied(directory));
     }
 
     /// Why nothing may be written to a file; `None` where it may.

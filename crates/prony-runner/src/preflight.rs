@@ -186,14 +186,16 @@ impl Surroundings for Here {
         let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&spec.limits));
         let mut lacking: Vec<Lack> =
             limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?))).collect();
+        let mut protected = self.protected.clone();
+        protected.add_read_by(spec);
         match &spec.subject {
-            Subject::Program(program) => lacking.extend(of_program(program, &self.sources, &self.protected)),
+            Subject::Program(program) => lacking.extend(of_program(program, &self.sources, &protected)),
             Subject::Store(store) => lacking.extend(self.room(store, spec)),
             Subject::Services => {}
         }
         for service in &spec.services {
             let started = service.running.is_none().then_some(&service.program);
-            let found = started.map(|program| of_program(program, &self.sources, &self.protected));
+            let found = started.map(|program| of_program(program, &self.sources, &protected));
             lacking.extend(found.into_iter().flatten().map(|lack| Lack { section: "service", ..lack }));
             lacking.extend(service.data.as_ref().and_then(|data| self.of_data(data)));
             lacking.extend(no_processor(&service.processors, "service", "processors"));
@@ -268,7 +270,7 @@ fn of_program(program: &ProgramSpec, sources: &Sources, protected: &Protected) -
         lacking.push(lack("input", (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned())));
     }
     if let OutputTo::File(path) = &program.output
-        && let Some((why, hint)) = unwritable(Path::new(path), program, protected)
+        && let Some((why, hint)) = unwritable(Path::new(path), protected)
     {
         lacking.push(lack("output", (format!("cannot write `{path}`: {why}"), hint.to_owned())));
     }
@@ -282,9 +284,7 @@ fn of_program(program: &ProgramSpec, sources: &Sources, protected: &Protected) -
 }
 
 /// Why a program's output could not be written to a file, or must not, and a hint; makes nothing.
-fn unwritable(path: &Path, program: &ProgramSpec, protected: &Protected) -> Option<(String, &'static str)> {
-    let mut protected = protected.clone();
-    protected.add_read_by(program);
+fn unwritable(path: &Path, protected: &Protected) -> Option<(String, &'static str)> {
     let refusal = protected.refusal_of_program(path).map(|why| (why.to_owned(), NAME_ANOTHER));
     refusal.or_else(|| Some((inaccessible(path)?.to_string(), FROM_FILE)))
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Variant;
 use prony_model::program::OutputTo;
+use prony_model::spec::TrialSpec;
 use prony_place::output_targets::{NAME_ANOTHER, Protected, is_same_file};
 
 use crate::error::Error;
@@ -70,21 +71,28 @@ impl OutputFiles {
         Ok(OutputFile { path: path.to_owned(), file, continued })
     }
 
-    /// Takes the files that programs of these variants write their output to: from now on they are no other output either,
-    /// nor what these programs read.
+    /// Takes the files that programs and services of these variants write their output to: from now on they are no other output
+    /// either, nor what any of these variants reads.
     ///
     /// # Errors
     /// [`Error::Arguments`] where one must not be written.
     pub(crate) fn claim_of_programs(&mut self, variants: &[Variant]) -> Result<(), Error> {
-        let programs = || variants.iter().filter_map(|variant| variant.spec.subject.program());
-        programs().for_each(|program| self.protected.add_read_by(program));
+        variants.iter().for_each(|variant| self.protected.add_read_by(&variant.spec));
         self.written.iter().try_for_each(|path| allowed(path, self.protected.refusal(path)))?;
-        for program in programs() {
-            if let OutputTo::File(path) = &program.output
-                && self.of_programs.insert(PathBuf::from(path))
-            {
-                allowed(Path::new(path), self.protected.refusal_of_program(Path::new(path)))?;
-                self.claim(Path::new(path))?;
+        for variant in variants {
+            let outputs = outputs(&variant.spec);
+            for (nth, path) in outputs.iter().copied().enumerate() {
+                if self.of_programs.insert(path.to_owned()) {
+                    allowed(path, self.protected.refusal_of_program(path))?;
+                    self.claim(path)?;
+                }
+                if outputs[..nth].iter().any(|other| is_same_file(other, path)) && !is_device(path) {
+                    let message = format!(
+                        "cannot write `{}`: several processes of a trial would overwrite each other's output there",
+                        path.display()
+                    );
+                    return refused(message, "give each service a file of its own, or remove `output`");
+                }
             }
         }
         Ok(())
@@ -94,12 +102,29 @@ impl OutputFiles {
         allowed(path, self.protected.refusal(path))?;
         let mut same = self.written.iter().filter(|other| is_same_file(other, path));
         allowed(path, same.next().map(|_| "this command writes another output to the same file"))?;
-        // Devices and pipes have no content that could be lost.
-        if !fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        if !is_device(path) {
             self.written.push(path.to_owned());
         }
         Ok(())
     }
+}
+
+/// The files to which processes of a trial write, each as often as processes do.
+fn outputs(spec: &TrialSpec) -> Vec<&Path> {
+    let mut all = Vec::new();
+    let services = spec.services.iter().map(|service| (&service.program, service.count));
+    for (program, count) in spec.subject.program().map(|program| (program, 1)).into_iter().chain(services) {
+        match &program.output {
+            OutputTo::File(path) => all.extend(std::iter::repeat_n(Path::new(path), count as usize)),
+            OutputTo::Capture | OutputTo::Null | OutputTo::Inherit => {}
+        }
+    }
+    all
+}
+
+/// Devices and pipes have no content that could be lost.
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| !about.is_file())
 }
 
 /// The folder of a file, if it does not exist.

@@ -91,7 +91,8 @@ pub(super) static EXECUTED: [Field; 12] = [
         ]),
         "\"capture\"",
         "Where the program's output and messages go. `{ file = \"...\" }` keeps what the last trial printed; the \
-         file must not be one that the experiment reads, nor lie below a `directory` that is copied.",
+         file must not be one that the experiment reads, nor lie below a `directory` that is copied, and one process of a \
+         trial writes to it.",
     ),
     optional(
         "shell",

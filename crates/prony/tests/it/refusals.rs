@@ -142,6 +142,66 @@ fn what_a_program_reads_is_no_output_whatever_the_command() {
     }
 }
 
+/// Outputs of services were compared with nothing, and destroyed results and data.
+#[test]
+fn outputs_of_services_are_nothing_that_the_experiment_reads_or_writes() {
+    let place = Place::with_runs();
+    let pause = "[[phase]]\nname = \"p\"\npause = \"1 s\"\n";
+    let service = |keys: &str, file: &str| {
+        format!("[[service]]\ncommand = [\"sleep\", \"600\"]\n{keys}\noutput = {{ file = \"{file}\" }}\n")
+    };
+    let one = |file: &str| service("name = \"s\"", file);
+    let http = "[[phase]]\nname = \"h\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/\"";
+    let twice = "several processes of a trial would overwrite each other's output";
+    fs::create_dir(place.path("loaded")).unwrap();
+    for (text, file, why) in [
+        (one("prony.db") + pause, "prony.db", "that file belongs to the results database"),
+        (
+            format!("{}[data]\nfile = \"read.ndjson\"\n{http}, body = \"document\" }}\n", one("read.ndjson")),
+            "read.ndjson",
+            "`[data]` reads that file",
+        ),
+        (
+            format!("{}{http}, method = \"POST\", body = {{ file = \"read.ndjson\" }} }}\n", one("./read.ndjson")),
+            "read.ndjson",
+            "requests have that file as their `body`",
+        ),
+        (
+            format!("{}[[phase]]\nname = \"r\"\nrun = [\"sh\", \"read.ndjson\"]\n", one("read.ndjson")),
+            "read.ndjson",
+            "a program's `command` names that file",
+        ),
+        (
+            one("loaded/new")
+                + "[[service]]\nname = \"t\"\ncommand = \"sleep 9 {data}\"\ndata = { from = \"loaded\" }\n"
+                + pause,
+            "loaded/new",
+            "that file lies in a `directory` that is copied for trials",
+        ),
+        (service("name = \"s\"\ncount = 2", "new") + pause, "new", twice),
+        (one("new") + &service("name = \"t\"", "new") + pause, "new", twice),
+    ] {
+        fs::write(place.path("read.ndjson"), "{\"a\": 1}\n").unwrap();
+        fs::write(place.path("x.toml"), &text).unwrap();
+        for line in ["check x.toml", "run x.toml"] {
+            let output = place.run(&words(line));
+            let said = self::text(&output.stderr);
+            assert!(sound(&output, &line) == 2 && said.contains(file) && said.contains(why), "{line} {text}: {said}");
+        }
+        assert_eq!(fs::read_to_string(place.path("read.ndjson")).unwrap(), "{\"a\": 1}\n", "{text}");
+    }
+    let raised = format!("[factors]\nn = [1]\n{}{pause}", service("name = \"{s}\"", "prony.db").replace("600", "{n}"));
+    fs::write(place.path("x.toml"), raised.replace("{s}", "s")).unwrap();
+    let output = place.run(&words("grow x.toml --raise n=1..2"));
+    let said = text(&output.stderr);
+    assert!(sound(&output, &"grow") == 2 && said.contains("that file belongs to the results database"), "{said}");
+    assert_eq!(Database::open(&place.path("prony.db")).unwrap().runs().unwrap().len(), 2);
+    let both = one("/dev/null") + &service("name = \"t\"\ncount = 2", "/dev/null") + pause;
+    fs::write(place.path("x.toml"), both).unwrap();
+    let output = place.run(&words("check x.toml"));
+    assert_eq!(sound(&output, &"check"), 0, "devices have no content: {}", text(&output.stderr));
+}
+
 #[test]
 fn exports_that_cannot_be_written_are_found_before_anything_runs() {
     let place = Place::new();
