@@ -57,7 +57,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // An output of one variant may be what another reads.
     OutputFiles::of(database, [file]).claim_of_programs(experiment.variants())?;
     let outline = outline(&experiment);
-    let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
+    // Earlier runs are known by what they recorded.
+    let recorded = load::with_absolute_paths(experiment.clone())?;
+    let estimate = estimate::of(&recorded, &outline, &arguments.database.database);
     let warnings = load::warnings(&experiment, &arguments.file);
     for (text, hint) in &warnings {
         let hint = hint.as_ref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
