@@ -1,6 +1,6 @@
 //! The command line: parses the arguments and runs the function of the command. Each command has a file of its own.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 
@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::Error;
 pub use output::Output;
+use output::UntilClosed;
 use prony_model::metric::MetricError;
 use prony_report::screen::{self, Screen};
 
@@ -185,7 +186,11 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return not_parsed(&error),
     };
-    let mut stdout = screen::stdout();
+    // Data are written as long as somebody reads them: there may be terabytes.
+    let mut stdout: Box<dyn Write> = match arguments.command {
+        Command::Data(_) => Box::new(screen::stdout()),
+        _ => Box::new(UntilClosed(screen::stdout())),
+    };
     let terminal = screen::shows_output();
     let colour = match arguments.color {
         Colour::Always => true,

@@ -1,6 +1,6 @@
 //! The two kinds of output of a command: text for people, and data for programs.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use crate::error::Error;
 use prony_report::Report;
@@ -20,7 +20,28 @@ pub struct Output<'a> {
     colour: bool,
 }
 
-fn unwritten(source: std::io::Error) -> Error {
+/// Standard output, of which what nobody reads any more is dropped: a command has its answer whoever reads what it prints.
+pub(crate) struct UntilClosed<W: Write>(pub(crate) W);
+
+impl<W: Write> Write for UntilClosed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_closed(self.0.write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_closed(self.0.flush(), ())
+    }
+}
+
+/// What writing to a pipe came to, or `dropped` where its reader closed it.
+fn unless_closed<T>(written: io::Result<T>, dropped: T) -> io::Result<T> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(dropped),
+        written => written,
+    }
+}
+
+fn unwritten(source: io::Error) -> Error {
     Error::Write { what: "the output".to_owned(), source }
 }
 

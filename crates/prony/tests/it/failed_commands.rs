@@ -332,3 +332,21 @@ fn cleanup_runs_where_the_input_is_missing() {
     assert!(output.status.code() == Some(2) && said.contains("cannot read"), "{said}");
     assert!(bench.path("cleaned").exists(), "{said}");
 }
+
+/// With a closed standard output a failed gate was a success, and the summary was not written.
+#[test]
+fn answer_of_a_command_is_the_same_if_nobody_reads_its_output() {
+    let bench = Bench::new();
+    let unread = |words: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        bench.command(words).stdout(writer).status().unwrap().code()
+    };
+    assert_eq!(unread(&["exec", "-r", "1", "--summary", "summary.md", "--", "false"]), Some(1));
+    assert!(std::fs::read_to_string(bench.path("summary.md")).unwrap().contains("false"));
+    bench.write("e.toml", "[compare]\nblocks = 1\n[program.x]\ncommand = \"false\"\n");
+    assert_eq!(unread(&["run", "e.toml", "--json"]), Some(1));
+    for printing in [&["show"][..], &["ls"], &["report", "--format", "json"]] {
+        assert_eq!(unread(printing), Some(0), "{printing:?}");
+    }
+}
