@@ -1,5 +1,7 @@
 //! Compares what crash trials found with what the driver of the store promises (METHOD 5.2).
 
+use std::collections::BTreeSet;
+
 use prony_experiment::design::Experiment;
 use prony_model::crash::{
     CrashSummary, CrashVerdict, CutEnding, CutKind, CutRecord, FaultKind, Found, ImageRecord, Reproduction, Spread,
@@ -99,6 +101,19 @@ pub fn broken_promises(experiment: &Experiment, cuts: &[CutRecord]) -> Option<Fi
                 `prony report --format json`";
     let finding = Finding::of("promise_broken", Severity::Warning, message, hint).with(json!({ "broken": number }));
     (number > 0).then_some(finding)
+}
+
+/// Crash phases that tested nothing: of a variant, no cut could be made and checked; or no variant has a cut that counts, since
+/// the engines or the machine do not offer what cuts need.
+pub fn untested(experiment: &Experiment, cuts: &[CutRecord]) -> BTreeSet<String> {
+    untested_of(&of(experiment, cuts))
+}
+
+fn untested_of(all: &[CrashSummary]) -> BTreeSet<String> {
+    let is_tested = |phase: &str| all.iter().any(|summary| summary.phase == phase && summary.cuts > 0);
+    let is_unknown = |summary: &CrashSummary| matches!(summary.verdict, CrashVerdict::Unknown { .. });
+    let untested = all.iter().filter(|summary| is_unknown(summary) || !is_tested(&summary.phase));
+    untested.map(|summary| summary.phase.clone()).collect()
 }
 
 /// A cut that counts.
@@ -475,6 +490,19 @@ mod tests {
         let mut tail = fits;
         tail.effective = Some(store(ProcessCrash::LosesTail));
         assert!(matches!(summary_of(&[tail]).verdict, CrashVerdict::Unbroken { .. }), "a tail may be lost");
+    }
+
+    #[test]
+    fn phases_are_untested_where_a_variant_is_unknown_or_every_variant_is_unsupported() {
+        let counts = || summary_of(&[cut(0, 5, found(|_| ()))]);
+        let early = || summary_of(&[cut(0, 0, found(|_| ()))]);
+        let ending = || CutEnding::Unsupported { why: "no FUSE".to_owned() };
+        let none = || summary_of(&[CutRecord { ending: ending(), ..cut(0, 0, found(|_| ())) }]);
+        let is_untested = |all: &[CrashSummary]| !untested_of(all).is_empty();
+        assert!(!is_untested(&[counts(), counts()]) && !is_untested(&[]));
+        assert!(is_untested(&[early(), counts()]), "of one of them nothing is known");
+        assert!(!is_untested(&[none(), counts()]), "that an engine has no such promise is a result beside the others'");
+        assert!(is_untested(&[none(), none()]));
     }
 
     #[test]

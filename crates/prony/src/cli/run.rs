@@ -210,14 +210,16 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     after_cleanup(judged.answer, cleaned)
 }
 
-/// What is wrong whatever was to be compared: variants that were to give the same answers gave other ones, or a crash trial
-/// broke a promise.
+/// What is wrong whatever was to be compared: variants that were to give the same answers gave other ones, a crash trial broke a
+/// promise, or crash trials tested none.
 fn wrong(data: &RunData) -> Option<&'static str> {
     let found = findings::of_run(&data.experiment, &data.trials, None, true);
     let differ = found.iter().any(|finding| finding.guard == "answers_differ");
     let broken = crash::broken_promises(&data.experiment, &data.cuts).is_some();
     let broken = broken.then_some("a crash trial broke what the store promises");
-    differ.then_some("the answers of variants differ").or(broken)
+    let untested = !crash::untested(&data.experiment, &data.cuts).is_empty();
+    let untested = untested.then_some("no cut of a crash phase counts, so that nothing was tested");
+    differ.then_some("the answers of variants differ").or(broken).or(untested)
 }
 
 /// Reports to people, on the standard error stream.

@@ -180,6 +180,17 @@ fn what_stays_in_the_process_is_lost_and_that_is_what_is_promised() {
     assert_eq!(data.cuts.iter().filter(|cut| cut.variant == 1).count(), 3, "it is said once for each phase");
 }
 
+/// A check of durability in CI passed although nothing was tested.
+#[test]
+fn crash_trials_without_a_cut_that_counts_are_no_success() {
+    let bench = Bench::new();
+    bench.write("e.toml", experiment("memory = { engine = \"memory\" }", 2));
+    let output = bench.prony(&["run", "e.toml", "--quiet"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("exit code 1: no cut of a crash phase counts, so that nothing was tested"), "{said}");
+}
+
 #[test]
 fn an_interrupted_run_makes_the_cuts_that_it_lacks() {
     let bench = Bench::new();
@@ -320,5 +331,5 @@ fn an_engine_that_syncs_whole_file_systems_is_unsupported_and_not_blamed() {
         return;
     }
     assert_eq!(why, "the engine calls `sync` or `syncfs`, which a simulated disk cannot observe");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "no promise was broken, but none was tested either: {output:?}");
 }
