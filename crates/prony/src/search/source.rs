@@ -73,13 +73,17 @@ impl Source {
     /// Gives the range the unit of the file's values where it was written without one.
     ///
     /// # Errors
-    /// Where the file has faults, or no such factor.
+    /// Where the file has faults, no such factor, or a value in another unit.
     pub fn complete(&self, range: &mut Range) -> Result<(), Error> {
         let experiment = self.plain()?;
         let own = experiment.variants().first().and_then(|variant| own_value(&experiment, variant, &range.name));
         let own = own.ok_or_else(|| unknown(&experiment, &range.name))?;
         range.adopt_unit(&own);
-        Ok(())
+        if range.number(&own).is_some() {
+            return Ok(());
+        }
+        let message = format!("`{}` is `{own}` in the file, which is not in the unit of `{range}`", range.name);
+        Err(Error::Arguments { message, hint: "write the range in the unit of the file's value".to_owned() })
     }
 }
 

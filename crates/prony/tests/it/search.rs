@@ -293,6 +293,7 @@ fn a_search_without_an_end_needs_a_limit() {
         ("n=0..9", "must start above 0"),
         ("m=1..9", "`m` is not a factor"),
         ("kind.edge=1..9", "`kind` has 2 levels"),
+        ("n=1k..9k", "`n` is `1` in the file, which is not in the unit of `n=1 k..9 k`"),
     ] {
         let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", range]);
         assert_eq!(code, Some(2), "{range}");
