@@ -73,7 +73,11 @@ pub fn check_in(
         return Err(problems.into_list());
     }
     let mut named = Vec::new();
-    VARIED.iter().filter_map(|section| raw.root.get(section)).for_each(|node| substitute::used(node, &mut named));
+    // Records belong to stores and servers.
+    let has_records =
+        raw.root.get("store").is_some() || raw.root.get("subject").is_some() || services::are_measured(&raw.root);
+    let sections = VARIED.iter().filter(|section| **section != "data" || has_records);
+    sections.filter_map(|section| raw.root.get(section)).for_each(|node| substitute::used(node, &mut named));
     combine::unused(&factors, &named, &mut problems);
 
     let baseline = combine::baseline(&factors, &raw.root, &mut problems);

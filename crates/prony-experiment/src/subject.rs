@@ -70,6 +70,24 @@ pub(crate) fn choose(
         };
     };
     let subject = sound(merge_use(&named(fill(subject, problems)), ("subject", root), problems)?, problems)?;
+    let chosen = of_subject(&subject, root, fill, problems)?;
+    if let (Chosen::Store(_), Some(change)) = (&chosen, subject.entry("change")) {
+        let problem =
+            Problem::new(change.key_span.clone(), "`change` changes a program, and this variant measures a store");
+        problems.add(via(&subject, problem.hint("vary settings of the store: `store = { ... }`, or remove `change`")));
+        return None;
+    }
+    Some(chosen)
+}
+
+/// What the filled `[subject]` names, or the only one there is.
+fn of_subject(
+    subject: &Node,
+    root: &Node,
+    fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
+    problems: &mut Problems<'_>,
+) -> Option<Chosen> {
+    let programs = root.get("program").and_then(Node::table).unwrap_or_default();
     match (subject.entry("program"), subject.entry("store")) {
         (Some(wanted), None) => by_name(wanted, programs, subject.get("change"), fill, problems),
         (None, Some(wanted)) => joined(root, &wanted.node, fill, problems).map(Chosen::Store),
@@ -77,13 +95,13 @@ pub(crate) fn choose(
             problems.add(Problem::new(wanted.key_span.clone(), "a variant measures a program or a store, not both"));
             None
         }
-        (None, None) => match (store, programs) {
+        (None, None) => match (root.get("store"), programs) {
             (None, [only]) => Some(program(only, subject.get("change"), fill, problems)),
             (Some(store), []) => merge_use(&fill(store, problems), ("store", root), problems).map(Chosen::Store),
             _ => {
                 let problem = Problem::new(subject.span.clone(), "`[subject]` names neither a program nor a store");
                 problems
-                    .add(via(&subject, problem.hint("write `program = \"NAME\"` or `store = { engine = \"...\" }`")));
+                    .add(via(subject, problem.hint("write `program = \"NAME\"` or `store = { engine = \"...\" }`")));
                 None
             }
         },

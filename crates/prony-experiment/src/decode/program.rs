@@ -271,6 +271,10 @@ impl Place<'_> {
 
     fn change(&self, node: &Node, spec: &mut ProgramSpec, problems: &mut Problems<'_>) {
         let view = View::new(Some(node), &grammar::CHANGE);
+        if alters_nothing(&view, spec) {
+            let problem = Problem::new(node.span.clone(), "this change alters nothing");
+            problems.add(via(node, problem.hint("write another change, or `{}` for the program as it is")));
+        }
         spec.env.extend(view.get("env").map(env).unwrap_or_default());
         spec.changes.extend(view.text("revision").map(|of| Change::Revision { of }));
         let manager = [Manager::Npm, Manager::Pip].into_iter().find(|one| view.plain("manager") == Some(one.name()));
@@ -308,6 +312,15 @@ impl Place<'_> {
         let patches = texts(view.get("patch"));
         spec.changes.extend(patches.iter().map(|file| Change::Patch { file: self.resolve(file) }));
     }
+}
+
+/// Whether a change that is not empty sets only variables that the program has already, or names a manager without a dependency.
+fn alters_nothing(view: &View<'_>, spec: &ProgramSpec) -> bool {
+    let has = |key: &&str| view.get(key).is_some();
+    let variables = view.get("env").map(env).unwrap_or_default();
+    ["env", "manager"].iter().any(has)
+        && !["revision", "dependency", "replace", "patch"].iter().any(has)
+        && variables.iter().all(|(name, value)| spec.env.get(name) == Some(value))
 }
 
 /// Whether a phase as written says how it is observed.
