@@ -20,6 +20,9 @@ pub(crate) struct Levels<'a> {
 /// Keys of texts in which braces other than those of factors mean nothing: patterns, and texts of other files.
 pub(crate) const PLAIN: [&str; 8] = ["read", "line", "match", "rows", "without", "pattern", "find", "with"];
 
+/// Keys of command lines, which are cut into words if they are one text.
+const COMMANDS: [&str; 7] = ["command", "build", "prepare", "conclude", "cleanup", "setup", "run"];
+
 impl Levels<'_> {
     /// The tree with every placeholder of a factor filled in; other placeholders stay as they are.
     pub(crate) fn fill(&self, node: &Node, problems: &mut Problems<'_>) -> Node {
@@ -31,6 +34,7 @@ impl Levels<'_> {
             Value::Text(text) => return self.text(key, node, text, problems),
             Value::List(items) => Value::List(items.iter().map(|item| self.value(key, item, problems)).collect()),
             Value::Table(entries) => {
+                entries.iter().for_each(|entry| self.begins_no_comment(entry, problems));
                 let fill =
                     |entry: &Entry| Entry { node: self.value(&entry.key, &entry.node, problems), ..entry.clone() };
                 Value::Table(entries.iter().map(fill).collect())
@@ -38,6 +42,22 @@ impl Levels<'_> {
             other => other.clone(),
         };
         Node { value, ..node.clone() }
+    }
+
+    /// Refuses levels with `#` that make the rest of a command a comment: variants would run the same command without it.
+    fn begins_no_comment(&self, entry: &Entry, problems: &mut Problems<'_>) {
+        let Some(text) = entry.node.text().filter(|_| COMMANDS.contains(&entry.key.as_str())) else { return };
+        let words = |mark: &str| {
+            let level = |name: &str, at: &Range<usize>| {
+                Some(self.level(name, &entry.node, at, &mut Problems::new(""))?.label().replace('#', mark))
+            };
+            shell_words::split(&placeholder::replace(text, level)).ok().map(|words| words.len())
+        };
+        if !matches!(placeholder::split(text).as_deref(), Ok([Part::Hole(..)])) && words("#") != words("x") {
+            let message = format!("a level with `#` makes the rest of `{}` a comment", entry.key);
+            let hint = "write the command as a list of words, or quotes around the placeholder";
+            problems.add(Problem::new(entry.node.span.clone(), message).hint(hint));
+        }
     }
 
     fn text(&self, key: &str, node: &Node, text: &str, problems: &mut Problems<'_>) -> Node {

@@ -198,3 +198,62 @@ fn empty_lists_of_levels_are_refused() {
     let hint = "name exit codes, or write `\"any\"` for every exit code";
     assert!(any.starts_with("3:11 `success` is empty") && any.ends_with(hint), "{any}");
 }
+
+/// It was ignored, so that two variants measured the same store and got a verdict.
+#[test]
+fn a_change_of_a_store_is_a_fault() {
+    let stores = |stores: &str| {
+        let subject = "[subject]\nchange = { env = { A = \"{n}\" } }\n";
+        let rest = "[data]\nrecords = 1\n[[phase]]\nname = \"w\"\nput = {}\n";
+        faults(&format!("[factors]\nn = [1, 2]\n{subject}{stores}{rest}"))
+    };
+    let expected = "4:1 `change` changes a program, and this variant measures a store | vary settings of the store: \
+                    `store = { ... }`, or remove `change`";
+    assert_eq!(stores("[store]\nengine = \"lmdb\"\n"), expected);
+    assert_eq!(stores("store = { durability = \"none\" }\n[store]\nengine = \"lmdb\"\n"), expected);
+}
+
+#[test]
+fn a_factor_of_records_makes_no_difference_to_a_program() {
+    let data = "[data]\nrecords = \"{n}\"\n";
+    let program = faults(&format!("[factors]\nn = [1, 2]\n[program.x]\ncommand = \"x\"\n{data}"));
+    assert!(program.starts_with("2:1 factor `n` is not used, so its levels make no difference"), "{program}");
+    let store = "[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nput = {}\n";
+    assert_eq!(faults(&format!("[factors]\nn = [1, 2]\n{data}{store}")), "no faults");
+}
+
+#[test]
+fn a_change_that_alters_nothing_is_a_fault() {
+    let of = |change: &str| {
+        let program = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\nenv = { A = \"1\", B = \"2\" }\n";
+        faults(&format!("{program}change = {change}\n"))
+    };
+    let nothing = "5:10 this change alters nothing | write another change, or `{}` for the program as it is";
+    for change in ["{ manager = \"npm\" }", "{ env = { A = \"1\" } }", "{ env = {} }"] {
+        assert_eq!(of(change), nothing, "{change}");
+    }
+    for change in ["{}", "{ env = { A = \"1\", B = \"3\" } }", "{ env = { A = \"1\" }, revision = \"main\" }"] {
+        assert_eq!(of(change), "no faults", "{change}");
+    }
+    assert_eq!(
+        of("[{ env = { A = \"3\" } }, { env = { A = \"1\" } }]"),
+        "no faults",
+        "the second takes the first back"
+    );
+}
+
+/// Both variants ran `prog` without an argument, and got a verdict.
+#[test]
+fn a_level_that_makes_the_rest_of_a_command_a_comment_is_a_fault() {
+    let of = |keys: &str| faults(&format!("[factors]\ncolor = [\"#fff\", \"#000000\"]\n[program.x]\n{keys}\n"));
+    for keys in ["command = \"prog {color}\"", "shell = true\ncommand = \"prog -c {color} -x\""] {
+        let said = of(keys);
+        let expected = "a level with `#` makes the rest of `command` a comment | write the command as a list of words, or quotes \
+                        around the placeholder";
+        assert!(said.contains(expected), "{said}");
+    }
+    assert!(of("command = \"prog\"\nprepare = \"echo {color}\"").contains("rest of `prepare` a comment"));
+    for keys in ["[\"prog\", \"{color}\"]", "\"prog '{color}'\"", "\"prog --color={color}\"", "\"prog # {color}\""] {
+        assert_eq!(of(&format!("command = {keys}")), "no faults", "{keys}");
+    }
+}
