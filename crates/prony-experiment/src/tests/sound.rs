@@ -327,3 +327,15 @@ fn a_search_lays_out_its_own_values_whatever_the_design_says_of_them() {
     let skip = "[design]\nskip = [{ a = [1, 2, 3], b = \"x\" }, { b = \"y\" }]\n";
     assert_eq!(runs(skip, &["a"]), 1, "a skip of only the other factor applies");
 }
+
+/// 0.29 of 100 was 28.999999999999996, and 29 failed operations were too many.
+#[test]
+fn a_share_of_errors_allows_the_number_that_it_is() {
+    for percent in 0..=100 {
+        let share = AllowedErrors::Share(Fraction::new(f64::from(percent) / 100.0).unwrap());
+        for offered in [100, 1_000_000, 10_000_000_000] {
+            let bound = offered / 100 * u64::try_from(percent).unwrap();
+            assert!(share.allows(bound, offered) && !share.allows(bound + 1, offered), "{percent} % of {offered}");
+        }
+    }
+}
