@@ -6,7 +6,6 @@ use std::path::Path;
 
 use super::combine::{self, Combination};
 use super::decode::compare::{self, Named};
-use super::decode::crash::of_crash;
 use super::decode::instance::PhaseNames;
 use super::decode::program::is_observed;
 use super::decode::{View, report};
@@ -290,14 +289,14 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     let mut names =
         PhaseNames { beside_services: beside, roles, replicas, services, steps, kinds, ..PhaseNames::default() };
     let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
-    // Crash trials have no metrics.
-    for phase in phases.iter().filter(|phase| of_crash(phase).is_none()) {
+    for phase in phases {
         // A level may be the whole phase.
         let beside = phase.get("background").is_some() || phase.text().is_some();
         for name in context.names_of(phase, combinations) {
             names.backgrounds.extend(beside.then(|| name.0.clone()));
-            if !names.list.iter().any(|(known, _)| *known == name.0) {
-                names.list.push(name);
+            match names.list.iter_mut().find(|(known, _)| *known == name.0) {
+                Some((_, timed)) => *timed |= name.1,
+                None => names.list.push(name),
             }
         }
     }

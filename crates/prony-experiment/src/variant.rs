@@ -1,5 +1,6 @@
 //! Checks one variant: fills in placeholders, checks every value, and decodes it into what a trial runs.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -51,15 +52,28 @@ impl<'a> Context<'a> {
 
     /// The names that a phase has over these variants, and whether it is timed.
     pub(crate) fn names_of(&self, phase: &Node, combinations: &[Combination]) -> Vec<(String, bool)> {
-        let timed = phase.get("timed").is_none_or(|node| node.value != Value::Flag(false));
         let mut names: Vec<(String, bool)> = Vec::new();
-        let varied = phase.get("name").and_then(Node::text).is_some_and(|text| text.contains('{'));
+        let varied =
+            phase.text().is_some() || phase.get("name").and_then(Node::text).is_some_and(|text| text.contains('{'));
         for levels in combinations.iter().take(if varied { usize::MAX } else { 1 }) {
-            if let Some(name) = self.name(phase, levels).filter(|name| !names.iter().any(|(known, _)| known == name)) {
-                names.push((name, timed));
+            let phase = self.whole(phase, levels);
+            // Crash trials have no metrics.
+            let Some(name) = self.name(&phase, levels).filter(|_| crash::of_crash(&phase).is_none()) else { continue };
+            let timed = phase.get("timed").is_none_or(|node| node.value != Value::Flag(false));
+            match names.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known |= timed,
+                None => names.push((name, timed)),
             }
         }
         names
+    }
+
+    /// A phase in one variant, of which a level may be the whole; its keys are filled in only then.
+    fn whole<'p>(&self, phase: &'p Node, levels: &Combination) -> Cow<'p, Node> {
+        match phase.text() {
+            Some(_) => Cow::Owned(self.quietly(phase, levels)),
+            None => Cow::Borrowed(phase),
+        }
     }
 
     /// The replicas that programs start, or that share a store in a phase, over these variants; if the command line has
@@ -104,11 +118,12 @@ impl<'a> Context<'a> {
     pub(crate) fn steps(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, u32)> {
         let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
         let of_phase = |phase: &Node, levels: &Combination| {
+            let phase = self.whole(phase, levels);
             let http = self.quietly(phase.get("http")?, levels);
             let rate = http.get("rate")?;
             let listed = rate.get("steps").and_then(Node::list).map(|steps| steps.len() as u32);
             let ramp = rate.get("ramp").map(|_| PARTS_OF_RAMP);
-            Some((self.name(phase, levels)?, listed.or(ramp)?))
+            Some((self.name(&phase, levels)?, listed.or(ramp)?))
         };
         phases.iter().flat_map(|phase| combinations.iter().filter_map(move |levels| of_phase(phase, levels))).collect()
     }
@@ -117,8 +132,9 @@ impl<'a> Context<'a> {
     pub(crate) fn kinds(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, String)> {
         let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
         let of_phase = |phase: &Node, levels: &Combination| -> Option<Vec<(String, String)>> {
+            let phase = self.whole(phase, levels);
             let http = self.quietly(phase.get("http")?, levels);
-            let (name, kinds) = (self.name(phase, levels)?, http.get("mix").or(http.get("session"))?.table()?);
+            let (name, kinds) = (self.name(&phase, levels)?, http.get("mix").or(http.get("session"))?.table()?);
             Some(kinds.iter().map(|kind| (name.clone(), kind.key.clone())).collect())
         };
         phases

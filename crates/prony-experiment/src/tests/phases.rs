@@ -235,3 +235,21 @@ fn settle_of_and_beside_are_lists_of_signs() {
     assert!(faults_of("of = [\"flush\"]").contains("`of` cannot be `flush`"), "{}", faults_of("of = [\"flush\"]"));
     assert!(faults_of("beside = \"dirty\"").contains("beside"), "a list, not a word");
 }
+
+/// A phase that is a level had the name in the text of the placeholder, which is none: its metrics were refused.
+#[test]
+fn metrics_of_a_phase_that_is_a_level_are_known_by_its_name_there() {
+    let text = |second: &str| {
+        format!(
+            "[factors.p]\neach = {{ name = \"write\", put = {{}} }}\nall = {{ name = \"{second}\", put = {{ count = 5 }} }}\n\
+             [store]\nengine = \"lmdb\"\n[data]\nrecords = 9\n[compare]\nbaseline = {{ p = \"each\" }}\nmetric = \"write.time\"\n"
+        )
+    };
+    let of = |second: &str| {
+        let body =
+            text(second).replacen("[factors.p]", "phase = [\"{p}\", { name = \"read\", get = {} }]\n[factors.p]", 1);
+        faults(&body)
+    };
+    assert_eq!(of("write"), "no faults");
+    assert_eq!(of("store"), "no faults", "one of them has it");
+}
