@@ -13,7 +13,7 @@ use prony_model::units::{Nanos, parse_span};
 use prony_os::interrupt::Interrupt;
 
 use super::gates::{Ended, GateArguments};
-use super::run_selection::{DatabaseArg, SharedArg};
+use super::run_selection::{DatabaseArg, RunChoice, SharedArg};
 use super::show;
 use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
@@ -49,9 +49,9 @@ pub struct Arguments {
     database: DatabaseArg,
     #[command(flatten)]
     shared: SharedArg,
-    /// Resume an interrupted run: the latest, or the run with this number
-    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
-    resume: Option<i64>,
+    /// Resume an interrupted run: the latest, or the run with this number (`-2`: the one before the latest run)
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", allow_negative_numbers = true)]
+    resume: Option<RunChoice>,
     /// Where stores are put while they are measured; default: the folder of the database
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -256,7 +256,7 @@ fn fresh(
 
 fn resume(
     arguments: &Arguments,
-    which: i64,
+    which: RunChoice,
     files: &mut OutputFiles,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
@@ -267,14 +267,17 @@ fn resume(
     }
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
-    let RunData { experiment: recorded, trials, .. } = database.load_run(head.id)?;
+    // Before its trials are read, of which another session could add some.
+    if head.status != RunStatus::Done {
+        database.take_run(head.id)?;
+    }
+    let RunData { head, experiment: recorded, trials, .. } = database.load_run(head.id)?;
     arguments.gates.can_be_judged(&recorded, Written::InFile)?;
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
         observer.event(&Event::Notice { text, hint: None });
         return Ok((head.id, Summary::default()));
     }
-    database.take_run(head.id)?;
     let experiment = match &arguments.file {
         Some(file) => same_experiment(file, arguments, &recorded, &head)?,
         None if !recorded.lacks_commands() => recorded,
@@ -295,13 +298,14 @@ fn resume(
 
 /// The run that was asked for, or the latest that is not done; a search plans as it goes and resumes by itself, and so it
 /// does with the comparison of its winner, of which it checks the constraints.
-fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
+fn resumable(database: &Database, which: RunChoice) -> Result<RunHead, Error> {
     let mut found = None;
+    let which = which.to_resume(database)?;
     for head in database.runs()? {
-        let asked = if which > 0 { head.id.0 == which } else { head.status != RunStatus::Done };
+        let asked = which.map_or(head.status != RunStatus::Done, |which| head.id == which);
         let search = if asked { journal::asked(database, head.id)? } else { None };
         if asked && let Some(of) = journal::search_of(database, head.id)? {
-            if which > 0 {
+            if let Some(which) = which {
                 return Err(Error::Arguments {
                     message: format!("run {which} is a part of search {of}"),
                     hint: format!("to resume this search: `prony tune --resume {of}`"),
@@ -309,19 +313,16 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
             }
             continue;
         }
-        match search.as_ref().map(Asked::command) {
-            Some(kind) if which > 0 => {
+        match (search.as_ref().map(Asked::command), which) {
+            (Some(kind), Some(which)) => {
                 return Err(Error::Arguments {
                     message: format!("run {which} is a search"),
                     hint: format!("to resume this search: `prony {kind} --resume {which}`"),
                 });
             }
-            None if asked => found = Some(head),
+            (None, _) if asked => found = Some(head),
             _ => {}
         }
-    }
-    if which > 0 && found.is_none() {
-        return Ok(database.run(RunId(which))?);
     }
     found.ok_or_else(|| Error::Arguments {
         message: format!("no interrupted run in `{}`", database.path().display()),

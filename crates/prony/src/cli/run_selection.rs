@@ -97,6 +97,17 @@ impl RunChoice {
         found.map(|head: &RunHead| head.id).ok_or_else(|| self.not_found(&runs, database))
     }
 
+    /// The run that `--resume` names; `None` for the latest that is not done.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub(crate) fn to_resume(self, database: &Database) -> Result<Option<RunId>, Error> {
+        match self {
+            Self::Latest => Ok(None),
+            Self::Back(_) | Self::Number(_) => self.find(database).map(Some),
+        }
+    }
+
     fn not_found(self, runs: &[RunHead], database: &Database) -> Error {
         let path = database.path().to_owned();
         if runs.is_empty() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::run::{none_given, observer, variables};
-use super::run_selection::{DatabaseArg, SharedArg};
+use super::run_selection::{DatabaseArg, RunChoice, SharedArg};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::search::Means;
@@ -16,9 +16,9 @@ use prony_runner::{load, scratch};
 /// What every search takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArguments {
-    /// Resume an interrupted search: the latest, or the run with this number
-    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
-    pub resume: Option<i64>,
+    /// Resume an interrupted search: the latest, or the run with this number (`-2`: the one before the latest run)
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", allow_negative_numbers = true)]
+    pub resume: Option<RunChoice>,
     /// Write every trial and every decision to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
@@ -100,15 +100,16 @@ pub(crate) fn named(file: Option<&PathBuf>) -> Result<PathBuf, Error> {
 /// none are kept.
 fn interrupted<T: Wanted>(
     database: &DatabaseArg,
-    which: i64,
+    which: RunChoice,
     file: Option<&PathBuf>,
     kind: &str,
     of_kind: fn(Asked) -> Option<T>,
 ) -> Result<(T, Option<RunId>), Error> {
     let database = Database::open(&database.database)?;
     let mut wanted = None;
+    let which = which.to_resume(&database)?;
     for head in database.runs()? {
-        let asked = if which > 0 { head.id.0 == which } else { head.status != RunStatus::Done };
+        let asked = which.map_or(head.status != RunStatus::Done, |which| head.id == which);
         let found = if asked { journal::asked(&database, head.id)?.and_then(of_kind) } else { None };
         if let Some(found) = found {
             wanted = Some((head.id, head.status, found));

@@ -7,6 +7,7 @@ use std::process::Output;
 
 use prony_analysis::guard::findings::of_run;
 use prony_model::reading::Reading;
+use prony_results::{Database, RunId};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -221,4 +222,57 @@ fn variables_with_other_values_in_another_session_or_run_are_named() {
             && !compared.contains("TEST_B"),
         "{compared}"
     );
+}
+
+/// Relative paths were recorded as typed, so that blocks of one run came from two folders, with a verdict and without a word.
+#[test]
+fn a_run_is_resumed_with_the_paths_of_the_folder_where_it_began() {
+    for recorded in [true, false] {
+        let bench = Bench::new();
+        let (ran, prepared) = (bench.path("ran").display().to_string(), bench.path("prepared").display().to_string());
+        for folder in ["a", "b"] {
+            bench.write(&format!("{folder}/site/run.sh"), format!("echo {folder} >> {ran}\n"));
+            let text = format!(
+                "[compare]\nblocks = 4\n[observe]\ncare = \"light\"\nrecord_commands = {recorded}\n[program.x]\n\
+                 command = [\"sh\", \"run.sh\"]\ndirectory = \"site\"\n\
+                 prepare = \"echo >> {prepared}; test $(wc -l < {prepared}) -ne 3\"\n"
+            );
+            bench.write(&format!("{folder}/e.toml"), text);
+        }
+        let prony =
+            |folder: &str, words: &[&str]| bench.command(words).current_dir(bench.path(folder)).output().unwrap();
+        assert_eq!(prony("a", &["run", "e.toml", "-q"]).status.code(), Some(2), "the third preparation fails");
+        let of_b = prony("b", &["run", "e.toml", "--resume", "1", "--database", "../a/prony.db", "-q"]);
+        let text = said(&of_b);
+        assert!(of_b.status.code() == Some(2) && text.contains("`e.toml` is not the experiment of run 1"), "{text}");
+        let file: &[&str] = if recorded { &[] } else { &["../a/e.toml"] };
+        let resumed = [&["run"], file, &["--resume", "1", "--database", "../a/prony.db", "-q"]].concat();
+        let resumed = prony("b", &resumed);
+        assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
+        assert_eq!(fs::read_to_string(bench.path("ran")).unwrap(), "a\n".repeat(4));
+    }
+}
+
+#[test]
+fn a_run_to_resume_is_counted_back_from_the_latest_as_elsewhere() {
+    let bench = Bench::new();
+    stops(&bench, 3, "command = [\"true\", \"{v}\"]\n");
+    assert_eq!(bench.prony(&["run", "e.toml", "--quiet"]).status.code(), Some(0));
+    let latest = said(&bench.prony(&["run", "--resume=-1", "--quiet"]));
+    assert!(latest.contains("run 2 is done: nothing was run"), "{latest}");
+    let none = bench.prony(&["run", "--resume=-3"]);
+    assert!(none.status.code() == Some(2) && said(&none).contains("no run `-3`"), "{}", said(&none));
+    // Nothing of a run is read before it is known that no other session adds to it.
+    let mut database = Database::open(&bench.path("prony.db")).unwrap();
+    database.take_run(RunId(1)).unwrap();
+    let taken = bench.prony(&["run", "--resume", "-2", "--fail-if", "run.wall slower 5%"]);
+    assert!(
+        taken.status.code() == Some(2) && said(&taken).contains("is running in another process"),
+        "{}",
+        said(&taken)
+    );
+    drop(database);
+    let before = bench.prony(&["run", "--resume", "-2", "--quiet"]);
+    assert_eq!(before.status.code(), Some(0), "{}", said(&before));
+    assert_eq!(Database::open(&bench.path("prony.db")).unwrap().load_run(RunId(1)).unwrap().trials.len(), 7);
 }
