@@ -67,8 +67,9 @@ impl Positions {
             Order::Zipfian { theta } => Kind::Zipfian(Scrambled::new(count.saturating_add(room), theta), stream),
             Order::Latest { theta } => Kind::Latest(Zipfian::new(count, theta), stream),
             Order::Hotspot { records, operations } => {
-                let hot = (count as f64 * records.get()) as u64;
-                Kind::Hotspot { hot, cold: count - hot.min(count), operations: operations.get(), stream }
+                // A share below one record is that of one: without any, all records would be drawn alike.
+                let hot = ((count as f64 * records.get()) as u64).max(u64::from(records.get() > 0.0));
+                Kind::Hotspot { hot, cold: count.saturating_sub(hot), operations: operations.get(), stream }
             }
         };
         Self { available: count, kind }
@@ -376,5 +377,18 @@ mod tests {
         let counts = count(1_000, 500_000, || positions.next());
         let probabilities: Vec<f64> = (0..1_000).map(|n| if n < 200 { 0.8 / 200.0 } else { 0.2 / 800.0 }).collect();
         assert!(deviation(&counts, &probabilities).abs() < 4.0);
+    }
+
+    /// A share of less than one record left none, and all records were drawn alike.
+    #[test]
+    fn a_hotspot_has_a_record_at_least() {
+        let share = |of| Fraction::new(of).unwrap();
+        let drawn = |records| {
+            let order = Order::Hotspot { records: share(records), operations: share(1.0) };
+            let mut positions = positions(order, 50, 0, 1);
+            count(50, 1_000, || positions.next())
+        };
+        assert_eq!(drawn(0.01)[0], 1_000);
+        assert!(drawn(0.0).iter().all(|of| *of < 1_000), "none was asked for");
     }
 }
