@@ -17,6 +17,7 @@
 mod answer;
 mod answer_check;
 mod asked;
+mod backlog;
 mod capture;
 mod chunked;
 mod clock;

@@ -111,6 +111,7 @@ impl Load {
         let Content { kinds, over, .. } = &self.content;
         Shape {
             is_open: self.is_open(),
+            sections: self.sections(),
             steps: self.steps().to_vec(),
             throughput: self.throughput,
             kinds: kinds.names().count(),
@@ -144,6 +145,19 @@ impl Load {
         match &self.asked.pace {
             Loop::Closed => &[],
             Loop::Open(rate) => rate.steps(),
+        }
+    }
+
+    /// How long its schedule has each rate; nothing in a closed loop.
+    fn sections(&self) -> Vec<Nanos> {
+        match (&self.asked.pace, self.asked.bound) {
+            (Loop::Closed, _) => Vec::new(),
+            (Loop::Open(RequestRate::Steps(steps)), _) => steps.steps.iter().map(|step| step.time).collect(),
+            (Loop::Open(RequestRate::Constant(_)), Bound::Duration(duration)) => vec![duration],
+            // Random gaps have this length on average.
+            (Loop::Open(RequestRate::Constant(arrivals)), Bound::Requests(requests)) => {
+                vec![Nanos::from_nanos((requests as f64 / arrivals.rate.get() * 1e9) as u64)]
+            }
         }
     }
 

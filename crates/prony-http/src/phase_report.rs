@@ -117,7 +117,7 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
             skipped: of.not_started,
             rows: counts_rows(kind).then_some(of.rows),
             // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
-            rate: rate(load, ran, of.ok, of.answers),
+            rate: rate(ran, of.answers),
             latency: of.latency.to_record(REQUEST, latency)?,
         })
     };

@@ -1,11 +1,12 @@
 //! What the threads of a load leave behind.
 
 use prony_model::units::Nanos;
-use prony_workload::is_saturated;
+use prony_workload::leaves_out;
 
 use crate::clock::{monotonic, processor_wait, thread_cpu};
 use crate::saved::Found;
 use crate::stalls::Stalls;
+use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
 
 /// What a thread used between the end of the warm-up and the end of its window.
@@ -56,12 +57,16 @@ pub(crate) struct Ran {
 impl Ran {
     /// Whether the rate of an open loop was not sustained.
     pub(crate) fn is_saturated(&self) -> bool {
-        let last = self.tally.open.as_ref().and_then(|open| open.last);
-        let not_started = self.tally.failures.get(&Failure::NotStarted).copied().unwrap_or_default();
-        let started = self.tally.ok + self.tally.failed_requests() - not_started;
-        let of_steps =
-            self.tally.steps.as_ref().is_some_and(|steps| (0..steps.all.len()).any(|step| steps.is_saturated(step)));
-        of_steps
-            || last.is_some_and(|(lag, intended)| is_saturated(lag, intended.since(self.begin), not_started, started))
+        let tally = &self.tally;
+        let not_started = tally.failures.get(&Failure::NotStarted).copied().unwrap_or_default();
+        let started = tally.ok + tally.failed_requests() - not_started;
+        tally.open.as_ref().is_some_and(|open| open.backlog.grows_anywhere())
+            || leaves_out(not_started, started)
+            || tally.steps.iter().flat_map(|steps| &steps.all).any(Part::leaves_out)
+    }
+
+    /// Whether that of a step was not.
+    pub(crate) fn is_step_saturated(&self, number: usize, step: &Part) -> bool {
+        step.leaves_out() || self.tally.open.as_ref().is_some_and(|open| open.backlog.grows(number))
     }
 }

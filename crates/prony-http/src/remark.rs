@@ -93,8 +93,8 @@ impl Remark {
             ),
             Self::SameBody { .. } => Some("`{i}` in the body is replaced by the number of the request"),
             Self::Saturated { .. } => Some(
-                "the rate of ok answers is what the server did under this overload; do not quote the latency from the \
-                 intended start, which includes the time that requests waited for a connection: for latencies lower the \
+                "the rate of ok answers is what was reached under this overload; do not quote the latency from the \
+                 intended start, which includes the time that requests waited for others: for latencies lower the \
                  rate; more connections (`--connections`) help only where the server could answer more requests at once",
             ),
             Self::NothingMeasured => {
@@ -149,13 +149,13 @@ impl fmt::Display for Remark {
                 write!(f, "more came on {connections} after the last answer: answers may be those of other requests")
             }
             Self::Saturated { asked, reached } => {
+                write!(f, "saturated: requests were due faster than they were answered: {} a second ", digits(*asked))?;
                 write!(
                     f,
-                    "saturated: requests were due faster than connections became free: {} a second ",
-                    digits(*asked)
+                    "were asked for, {} a second got an expected answer; the wait for earlier ",
+                    digits(*reached)
                 )?;
-                write!(f, "were asked for, {} a second got an expected answer; the wait for a ", digits(*reached))?;
-                f.write_str("connection is part of the latency from the intended start, and the longer the load the longer that wait")
+                f.write_str("requests is part of the latency from the intended start, and the longer the load the longer that wait")
             }
             Self::Interrupted => f.write_str("interrupted: the figures are those of the requests up to then"),
             Self::NothingMeasured => f.write_str("no request began after the warm-up: nothing was measured"),

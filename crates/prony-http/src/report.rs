@@ -60,8 +60,8 @@ pub struct Report {
     pub causes: BTreeMap<String, u64>,
     /// Whole answers by status, those to attempts that were repeated included.
     pub statuses: BTreeMap<u16, u64>,
-    /// Expected answers a second. In a closed loop, and in an open one that is not sustained, each counts by the share of its time
-    /// that lies in the window.
+    /// Expected answers a second, also to requests of the warm-up. In a closed loop each counts by the share of its time that lies in
+    /// the window; in an open one those count that came within it.
     pub rate: Reading<f64>,
     /// Closed loop: from the start of a request. Open loop: from its intended start.
     pub latency: Latency,
@@ -234,7 +234,7 @@ impl StepReport {
                 not_started: of.not_started,
                 rate,
                 latency: Latency::of(&of.latency, Some(LatencyKind::Intended)),
-                saturated: steps.is_saturated(number),
+                saturated: ran.is_step_saturated(number, of),
             }
         };
         load.steps().iter().zip(&steps.all).enumerate().map(one).collect()
@@ -280,8 +280,7 @@ impl Report {
         let errors = Errors::of(&tally.failures);
         let requests = tally.ok + tally.failed_requests();
         let is_saturated = ran.is_saturated();
-        let rate =
-            if requests > 0 { rate(load, ran, tally.ok, tally.answers) } else { Reading::Missing(Why::NotReached) };
+        let rate = if requests > 0 { rate(ran, tally.answers) } else { Reading::Missing(Why::NotReached) };
         let outcome = match (is_saturated, errors.total()) {
             (true, _) => Outcome::Saturated,
             (false, 0) if requests > 0 && tally.surplus == 0 => Outcome::Ok,
@@ -357,10 +356,9 @@ impl Report {
     }
 }
 
-/// Expected answers a second, of all requests or of a kind. The schedule sets how many requests there are in an open loop that
-/// keeps up; otherwise the drain would add to it.
-pub(crate) fn rate(load: &Load, ran: &Ran, ok: u64, answers: f64) -> Reading<f64> {
-    let answers = if load.is_open() && !ran.is_saturated() { ok as f64 } else { answers };
+/// Expected answers a second within the window, of all requests or of a kind. Of an open loop that falls behind, the answers after it
+/// are those that the server did not give in time.
+pub(crate) fn rate(ran: &Ran, answers: f64) -> Reading<f64> {
     match ran.window.as_secs_f64() {
         time if time > 0.0 => Reading::Measured(answers / time),
         _ => Reading::Missing(Why::NotReached),

@@ -3,7 +3,7 @@
 use prony_model::latency::Recorder;
 use prony_model::spec::RateStep;
 use prony_model::units::Nanos;
-use prony_workload::is_saturated;
+use prony_workload::leaves_out;
 
 use crate::pace::Request;
 use crate::steps::Ends;
@@ -15,15 +15,13 @@ pub(crate) struct Part {
     pub(crate) failed: u64,
     /// Of those that failed.
     pub(crate) not_started: u64,
-    /// Expected answers: of a step those that came within its time, also to requests that were due before it; of a kind each by
-    /// the share of its time that lies in the window.
+    /// Expected answers: of a step those that came within its time, also to requests that were due before it; of a kind as they
+    /// count of all.
     pub(crate) answers: f64,
     /// Of a kind: the rows of its answers.
     pub(crate) rows: u64,
     /// From the intended start.
     pub(crate) latency: Recorder,
-    /// Lag and intended start of its last request.
-    last: Option<(Nanos, Nanos)>,
 }
 
 /// The account of all steps.
@@ -74,16 +72,6 @@ impl Steps {
     pub(crate) fn begin(&self, step: usize) -> Nanos {
         step.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(self.begin)
     }
-
-    /// Whether the rate of a step was not sustained.
-    pub(crate) fn is_saturated(&self, step: usize) -> bool {
-        let Part { ok, failed, not_started, last, .. } = &self.all[step];
-        let begin = self.begin(step);
-        let sustained = |(lag, intended): (Nanos, Nanos)| {
-            !is_saturated(lag, intended.since(begin), *not_started, ok + failed - not_started)
-        };
-        last.is_some_and(|last| !sustained(last))
-    }
 }
 
 impl Part {
@@ -92,15 +80,18 @@ impl Part {
     pub(crate) fn ok(&mut self, request: &Request, now: Nanos) {
         self.ok += 1;
         self.latency.record(now.since(request.intended));
-        self.lagged(request);
     }
 
     /// A measured request failed.
-    pub(crate) fn failed(&mut self, request: &Request, is_started: bool) {
+    pub(crate) fn failed(&mut self, is_started: bool) {
         self.failed += 1;
         self.not_started += u64::from(!is_started);
         self.latency.record_failed();
-        self.lagged(request);
+    }
+
+    /// Whether more of its requests were never started than by chance.
+    pub(crate) fn leaves_out(&self) -> bool {
+        leaves_out(self.not_started, self.ok + self.failed - self.not_started)
     }
 
     /// Adds the account of another thread.
@@ -111,13 +102,6 @@ impl Part {
         self.answers += other.answers;
         self.rows = self.rows.saturating_add(other.rows);
         self.latency.merge(&other.latency);
-        self.last = [self.last, other.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
-    }
-
-    fn lagged(&mut self, request: &Request) {
-        if self.last.is_none_or(|(_, intended)| intended < request.intended) {
-            self.last = Some((request.started.since(request.intended), request.intended));
-        }
     }
 }
 
@@ -142,7 +126,7 @@ mod tests {
             tally.ok(&request(due, step), at(came));
             tally.answered(at(came));
         }
-        other.of(&request(950, 0)).failed(&request(950, 0), false);
+        other.of(&request(950, 0)).failed(false);
         other.answered(BEGIN.since(Nanos::from_nanos(1)));
         all.merge(&other);
         let of = |step: usize| {
@@ -152,6 +136,6 @@ mod tests {
         assert_eq!(of(0), (1, 1, 1, 0.0, 1, 1));
         assert_eq!(of(1), (1, 0, 0, 1.0, 1, 0));
         assert_eq!((all.begin(0), all.begin(1)), (BEGIN, at(1_000)));
-        assert_eq!((all.is_saturated(0), all.is_saturated(1)), (true, false));
+        assert_eq!((all.all[0].leaves_out(), all.all[1].leaves_out()), (true, false));
     }
 }

@@ -10,6 +10,7 @@ use prony_model::units::Nanos;
 use prony_workload::Distinct;
 
 use crate::answer_check::Read;
+use crate::backlog::Backlog;
 use crate::outgoing::About;
 use crate::pace::Request;
 use crate::step_tally::{Part, Steps};
@@ -120,10 +121,10 @@ pub(crate) struct OfOpen {
     pub(crate) actual: Recorder,
     /// From the intended to the real start.
     pub(crate) lag: Recorder,
-    /// Lag and intended start of the last request that started or was given up.
-    pub(crate) last: Option<(Nanos, Nanos)>,
-    /// The largest lag of such a request.
+    /// The largest lag of a request that started or was given up.
     pub(crate) worst: Nanos,
+    /// Requests that are under way, of the warm-up too.
+    pub(crate) backlog: Backlog,
 }
 
 /// Requests of the warm-up.
@@ -137,6 +138,8 @@ pub(crate) struct WarmUp {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     pub(crate) is_open: bool,
+    /// Of an open loop: how long its schedule has each rate.
+    pub(crate) sections: Vec<Nanos>,
     /// The steps of the schedule, where the rate changes.
     pub(crate) steps: Vec<RateStep>,
     /// Interval of the throughput series, where there is one.
@@ -154,7 +157,8 @@ pub(crate) struct Shape {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) ok: u64,
-    /// Expected answers, to requests of the warm-up too, each by the share of its time that lies in the window.
+    /// Expected answers, to requests of the warm-up too: in a closed loop each by the share of its time that lies in the window, in an
+    /// open one those that came within it.
     pub(crate) answers: f64,
     pub(crate) failures: BTreeMap<Failure, u64>,
     /// Whole answers that requests ended with, by status.
@@ -208,6 +212,7 @@ impl Tally {
     /// Of no requests yet. `since` is the end of the warm-up.
     pub(crate) fn new(shape: &Shape, since: Nanos) -> Self {
         let variety = |variation| Variety::new(variation, !shape.has_places);
+        let of_open = || OfOpen { backlog: Backlog::new(&shape.sections, since), ..OfOpen::default() };
         Self {
             ok: 0,
             answers: 0.0,
@@ -218,7 +223,7 @@ impl Tally {
             repeated_statuses: BTreeMap::new(),
             causes: BTreeMap::new(),
             latency: Recorder::new(),
-            open: shape.is_open.then(OfOpen::default),
+            open: shape.is_open.then(of_open),
             steps: Steps::new(&shape.steps, since),
             kinds: vec![Part::default(); shape.kinds],
             first_byte: Recorder::new(),
@@ -241,9 +246,12 @@ impl Tally {
         }
     }
 
-    /// A measured request ended.
+    /// A request ended.
     #[inline]
     pub(crate) fn ended(&mut self, request: &Request, now: Nanos) {
+        if let Some(open) = &mut self.open {
+            open.backlog.ended(request.intended, now);
+        }
         if request.measured {
             self.last_end = self.last_end.max(Some(now));
         }
@@ -261,7 +269,10 @@ impl Tally {
     ) {
         self.connections += u64::from(exchange.opened_in.is_some());
         if is_expected {
-            let share = share_within(window, (request.started, now));
+            let share = match self.open {
+                None => share_within(window, (request.started, now)),
+                Some(_) => f64::from(u8::from((window.0..=window.1).contains(&now))),
+            };
             self.answers += share;
             self.kinds.get_mut(request.kind as usize).into_iter().for_each(|kind| kind.answers += share);
             self.steps.iter_mut().for_each(|steps| steps.answered(now));
@@ -391,9 +402,6 @@ impl Tally {
     fn lagged(&mut self, request: &Request) {
         let Some(open) = &mut self.open else { return };
         open.worst = open.worst.max(request.started.since(request.intended));
-        if open.last.is_none_or(|(_, intended)| intended < request.intended) {
-            open.last = Some((request.started.since(request.intended), request.intended));
-        }
     }
 
     /// Counts a failure of a request that started; its latency is infinite.
@@ -409,9 +417,7 @@ impl Tally {
 
     fn part_failed(&mut self, request: &Request, is_started: bool) {
         let step = self.steps.as_mut().map(|steps| steps.of(request));
-        step.into_iter()
-            .chain(self.kinds.get_mut(request.kind as usize))
-            .for_each(|part| part.failed(request, is_started));
+        step.into_iter().chain(self.kinds.get_mut(request.kind as usize)).for_each(|part| part.failed(is_started));
     }
 
     fn cause(&mut self, failure: Failure, mut cause: String, count: u64) {
@@ -444,7 +450,7 @@ impl Tally {
             mine.actual.merge(&theirs.actual);
             mine.lag.merge(&theirs.lag);
             mine.worst = mine.worst.max(theirs.worst);
-            mine.last = [mine.last, theirs.last].into_iter().flatten().max_by_key(|(_, intended)| *intended);
+            mine.backlog.merge(&theirs.backlog);
         }
         if let (Some(mine), Some(theirs)) = (&mut self.steps, &other.steps) {
             mine.merge(theirs);
@@ -481,7 +487,7 @@ impl Tally {
 
 /// The share of a request's time that lies in the window. A count of the answers that come within it would leave out what
 /// was done of the others, and one of all answers would not know how much time to divide by: where one request is slow at the
-/// end, the others are not.
+/// end, the others are not. In an open loop requests may wait for others without end: nothing was done of them in that time.
 #[inline]
 fn share_within((begin, end): (Nanos, Nanos), (started, answered): (Nanos, Nanos)) -> f64 {
     if begin <= started && answered <= end {
@@ -535,7 +541,7 @@ mod tests {
             tally.not_started(&request(true, 900));
         }
         for tally in [&mut other, &mut both] {
-            answered(tally, 3, 200, Nanos::from_millis(2_500));
+            answered(tally, 3, 200, Nanos::from_millis(1_700));
             tally.failed(&request(true, 4), &Exchange::default(), Failure::Reset, "reset".to_owned());
             tally.failed(&request(false, 4), &Exchange::default(), Failure::Reset, "reset".to_owned());
         }
@@ -547,5 +553,19 @@ mod tests {
         assert_eq!((&one.latency, &one.causes, one.last_end), (&both.latency, &both.causes, both.last_end));
         let (one, both) = (one.open.unwrap(), both.open.unwrap());
         assert_eq!((one.actual, one.lag), (both.actual, both.lag));
+    }
+
+    /// Of an answer that came as long after the window as it took within it, a closed loop counts half. An open one would count halves
+    /// of all requests that wait for others.
+    #[test]
+    fn answers_after_the_window_count_in_part_in_a_closed_loop_only() {
+        for (is_open, expected) in [(false, 1.5), (true, 1.0)] {
+            let mut tally = tally(is_open);
+            let window = (Nanos::from_secs(1), Nanos::from_secs(2));
+            for now in [2, 3].map(Nanos::from_secs) {
+                tally.answered(&request(true, 0), &Exchange::default(), 200, true, (now, window));
+            }
+            assert_eq!((tally.ok, tally.answers), (2, expected));
+        }
     }
 }

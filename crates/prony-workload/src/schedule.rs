@@ -118,7 +118,12 @@ const HICCUP: Nanos = Nanos::from_millis(10);
 /// was due was never started. `last_intended` is the last start by the schedule, from its begin.
 pub fn is_saturated(last_lag: Nanos, last_intended: Nanos, skipped: u64, started: u64) -> bool {
     let hundredth = Nanos::from_nanos(last_intended.as_nanos() / 100);
-    last_lag > HICCUP.max(hundredth) || skipped.saturating_mul(100) > skipped.saturating_add(started)
+    last_lag > HICCUP.max(hundredth) || leaves_out(skipped, started)
+}
+
+/// Whether more than 1 % of what was due was never started.
+pub fn leaves_out(skipped: u64, started: u64) -> bool {
+    skipped.saturating_mul(100) > skipped.saturating_add(started)
 }
 
 #[cfg(test)]

@@ -159,6 +159,31 @@ fn rate_that_is_not_sustained_is_saturated_and_nothing_is_dropped() {
     assert!(report.sent.requests >= times.lock().unwrap().len() as u64);
 }
 
+/// A server that answers one request after another fell behind while there were connections, so that each request started in
+/// time: all answers, most of them after the load, were divided by its duration, which gave the rate that was asked for.
+#[test]
+fn rate_is_that_of_the_answers_in_time_however_many_connections_are_left() {
+    let one_at_a_time = Mutex::new(());
+    let server = Server::new(move |_| {
+        let _turn = one_at_a_time.lock().unwrap();
+        thread::sleep(Duration::from_millis(20));
+        Act::text(OK)
+    });
+    let asked = Asked {
+        pace: constant(100.0),
+        bound: Bound::Duration(Nanos::from_secs(1)),
+        connections: 100,
+        timeout: PATIENT,
+        ..Asked::of(&server.url("/{i}"))
+    };
+    let report = run(asked);
+    assert_whole(&report, 100);
+    assert_eq!((report.ok, report.outcome), (100, Outcome::Saturated));
+    // At most 50 of them are answered in a second.
+    let rate = *report.rate.measured().unwrap();
+    assert!(rate <= 50.0, "{rate}");
+}
+
 #[test]
 fn threads_keep_the_schedule_together() {
     let (server, times) = delayed(Duration::ZERO);

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use prony_analysis::search::{Ask, End, Grow, GrowSettings, Growth, TrialEnd, Tried};
-use prony_http::{Asked, Bound, Destination, Load, Loop, Remark, Report, StepReport};
-use prony_model::http::{RateSteps, RequestRate};
+use prony_http::{Asked, Bound, Destination, Load, Loop, Remark, Report};
+use prony_model::http::RequestRate;
 use prony_model::number::{about, count, percent_up_to, quantity};
 use prony_model::reading::Reading;
+use prony_model::spec::Arrivals;
 use prony_model::units::{Nanos, PerSecond, Unit};
 use prony_os::clock::monotonic;
 use prony_os::interrupt::Interrupt;
@@ -30,8 +31,6 @@ const AT_REST: f64 = 2.0;
 const MARGIN: f64 = 1e6;
 /// The share of its time for which the generator makes requests or reads bodies from which on a violation may be its own.
 const MAKING: f64 = 0.25;
-/// The share of its requests by which the answers in a half of a step may fall short.
-const SHORT: f64 = 0.01;
 /// The time from one probe to the next.
 const BETWEEN_PROBES: Duration = Duration::from_millis(20);
 /// How long the search waits for that.
@@ -140,9 +139,7 @@ fn judged(slo: &Slo, report: &Report, was_at_rest: bool) -> (TrialEnd, &'static 
         _ => false,
     }) || report.errors.no_socket > 0;
     let is_generator = is_busy || has_stalled;
-    // A first half after which the server caught up is no rate that it does not sustain.
-    let saturated = has(|remark| matches!(remark, Remark::Saturated { .. }))
-        && report.steps.last().is_none_or(|half| half.saturated);
+    let is_sustained = !has(|remark| matches!(remark, Remark::Saturated { .. }));
     let (mut why, is_unknown) = match slo.judge(report) {
         Judged::Met => (Vec::new(), false),
         Judged::Violated(why) => (why, false),
@@ -150,9 +147,8 @@ fn judged(slo: &Slo, report: &Report, was_at_rest: bool) -> (TrialEnd, &'static 
     };
     let surplus = report.remarks.iter().find(|remark| matches!(remark, Remark::Surplus { .. }));
     why.extend(surplus.map(ToString::to_string));
-    let is_sustained = !saturated && !falls_behind(&report.steps);
     if !is_sustained {
-        let reached = answered(report).map_or_else(|| "-".to_owned(), |rate| quantity(rate, Unit::PerSecond));
+        let reached = report.rate.measured().map_or_else(|| "-".to_owned(), |rate| quantity(*rate, Unit::PerSecond));
         why.insert(0, format!("not sustained: {reached} were answered"));
     }
     let is_sure = !is_sustained || surplus.is_some();
@@ -166,31 +162,6 @@ fn judged(slo: &Slo, report: &Report, was_at_rest: bool) -> (TrialEnd, &'static 
             (TrialEnd::Disturbed, "unknown", why)
         }
     }
-}
-
-/// Whether more and more requests are under way in a step: with enough connections each starts in time, and is answered after the
-/// end of the step without an error. The backlog at the end alone says nothing: a slow server that sustains the rate has one of
-/// latency times rate. So the answers in each half are compared with the requests of it that are answered at all. While the first
-/// answers are on their way only the first half falls short, and after a pause of the server one half at most, as answers come
-/// later in the next. Twice the square root of the requests is what chance explains.
-fn falls_behind(halves: &[StepReport]) -> bool {
-    let is_short = |half: &StepReport| {
-        let due = half.ok as f64;
-        within(half).is_some_and(|answers| due - answers > SHORT * due + 2.0 * due.sqrt())
-    };
-    !halves.is_empty() && halves.iter().all(is_short)
-}
-
-/// Expected answers that came within a half of a step.
-fn within(half: &StepReport) -> Option<f64> {
-    half.rate.measured().map(|rate| rate * half.time.as_secs_f64())
-}
-
-/// Expected answers a second that came within a step.
-fn answered(report: &Report) -> Option<f64> {
-    let answers: f64 = report.steps.iter().filter_map(within).sum();
-    let time = report.window.as_secs_f64();
-    if report.steps.is_empty() || time <= 0.0 { report.rate.measured().copied() } else { Some(answers / time) }
 }
 
 /// Whether the line of a step says it, and not of all steps.
@@ -231,9 +202,8 @@ impl Sender<'_> {
         };
         let Wanted { asked, poisson, quiet, .. } = self.wanted;
         let time = self.wanted.step_at(rate.get());
-        let halves = RateSteps::equally_long(&[rate, rate], time, *poisson);
         let asked = Asked {
-            pace: Loop::Open(RequestRate::Steps(halves)),
+            pace: Loop::Open(RequestRate::Constant(Arrivals { rate, poisson: *poisson })),
             bound: Bound::Duration(time),
             seed: asked.seed.wrapping_add(trial),
             ..asked.clone()
@@ -460,42 +430,9 @@ mod tests {
         assert_eq!(of("p50 < 1 ns", &stalled), (TrialEnd::Disturbed, "unknown"));
         let saturated = Report { remarks: vec![Remark::Saturated { asked: 10.0, reached: 5.0 }], ..report };
         assert_eq!(of("p50 < 1 h", &saturated), (TrialEnd::Failed, "violated"));
-    }
-
-    /// At 1900 a second a server with a capacity of 1000 answered all requests within their timeout, most of them after the step.
-    #[test]
-    fn rate_of_which_the_backlog_grows_is_not_sustained() {
-        let report = report();
-        // Requests and answers of each half of a step of 10 s.
-        let of = |halves: [(u64, f64); 2]| {
-            let half = |(ok, answers): (u64, f64)| StepReport {
-                from: PerSecond::new(1.0).unwrap(),
-                to: PerSecond::new(1.0).unwrap(),
-                time: Nanos::from_secs(5),
-                requests: ok,
-                ok,
-                errors: 0,
-                not_started: 0,
-                rate: Reading::Measured(answers / 5.0),
-                latency: report.latency.clone(),
-                saturated: false,
-            };
-            let report = Report { steps: halves.map(half).into(), window: Nanos::from_secs(10), ..report.clone() };
-            let (end, _, why) = judged(&"errors < 50%".parse().unwrap(), &report, true);
-            (end, why)
-        };
-        let (end, why) = of([(9_500, 5_000.0), (9_500, 5_000.0)]);
+        let rate = Reading::Measured(1_000.0);
+        let (end, _, why) = judged(&"errors < 50%".parse().unwrap(), &Report { rate, ..saturated }, true);
         assert_eq!((end, why), (TrialEnd::Failed, vec!["not sustained: 1000/s were answered".to_owned()]));
-        assert_eq!(of([(5_250, 5_000.0), (5_250, 5_000.0)]).0, TrialEnd::Failed, "5 % too much");
-        for (halves, what) in [
-            ([(9_500, 9_500.0), (9_500, 9_500.0)], "as many answers as requests"),
-            ([(9_500, 7_600.0), (9_500, 9_500.0)], "each answer takes a second"),
-            ([(9_500, 9_500.0), (9_500, 8_500.0)], "a pause at the end"),
-            ([(9_500, 8_500.0), (9_500, 9_500.0)], "a pause in the middle and one at the end"),
-            ([(50, 46.0), (50, 45.0)], "chance"),
-        ] {
-            assert_eq!(of(halves), (TrialEnd::Succeeded, Vec::new()), "{what}");
-        }
     }
 
     #[test]

@@ -1,0 +1,215 @@
+//! Whether an open loop falls behind: whether requests wait longer and longer from their intended start to their end.
+//!
+//! That some requests start late, or are under way at the end, says nothing: a hiccup delays those of a moment, and a slow server
+//! that sustains a rate has as many under way as its latency times the rate. So each time of one rate is divided into thirds, and
+//! the time that requests spend under way in a third is divided by the number of those due in it, which is their mean wait
+//! (Little's law). The first answers take a while to come, which lengthens the wait of the second third at most; a pause lengthens
+//! that of one. Only a backlog that grows all the time makes each third wait longer than the one before. It does so at whatever
+//! place requests wait: before a connection is free, or in the server.
+
+use prony_model::units::Nanos;
+
+/// Parts of a section.
+const PARTS: usize = 3;
+/// A growth up to this is one of a scheduler.
+const HICCUP: f64 = 0.010;
+/// The share of its time by which a wait may grow from one third to the next: a rate is exceeded by as much.
+const SHARE: f64 = 0.01;
+/// More than this share of the time is no chance, however few requests there are.
+const NO_CHANCE: f64 = 1.0 / 3.0;
+
+/// What is counted of a third.
+#[derive(Clone, Copy, Debug, Default)]
+struct Third {
+    /// Requests that were due in it.
+    due: u64,
+    /// Seconds that requests were under way in it, from their intended start on.
+    under_way: f64,
+}
+
+impl Third {
+    /// The mean wait, seconds; `None` where nothing was due.
+    fn wait(self) -> Option<f64> {
+        (self.due > 0).then(|| self.under_way / self.due as f64)
+    }
+}
+
+/// The requests that are under way, over time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Backlog {
+    /// Where the thirds begin, and the end of the last.
+    bounds: Vec<Nanos>,
+    thirds: Vec<Third>,
+}
+
+impl Backlog {
+    /// Of sections of these lengths, one after the other from `begin` on, each of one rate or of one that changes evenly.
+    pub(crate) fn new(sections: &[Nanos], begin: Nanos) -> Self {
+        let (mut end, mut bounds) = (begin, vec![begin]);
+        for section in sections {
+            let third = Nanos::from_nanos(section.as_nanos() / PARTS as u64);
+            bounds.extend([end + third, end + third + third, end + *section]);
+            end += *section;
+        }
+        Self { thirds: vec![Third::default(); sections.len() * PARTS], bounds }
+    }
+
+    /// A request ended, whatever it ended in.
+    #[inline]
+    pub(crate) fn ended(&mut self, intended: Nanos, now: Nanos) {
+        let begun = self.bounds.partition_point(|bound| *bound <= intended);
+        if let Some(third) = begun.checked_sub(1).and_then(|third| self.thirds.get_mut(third)) {
+            third.due += 1;
+        }
+        let first = begun.saturating_sub(1);
+        let spans = self.bounds.windows(2).zip(&mut self.thirds).skip(first);
+        for (bounds, third) in spans.take_while(|(bounds, _)| bounds[0] < now) {
+            third.under_way += now.min(bounds[1]).since(intended.max(bounds[0])).as_secs_f64();
+        }
+    }
+
+    /// Adds the account of another thread.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.thirds.iter_mut().zip(&other.thirds) {
+            mine.due += theirs.due;
+            mine.under_way += theirs.under_way;
+        }
+    }
+
+    /// Whether the backlog grows all the time in a section.
+    pub(crate) fn grows(&self, section: usize) -> bool {
+        let from = section * PARTS;
+        let (Some(thirds), Some(bounds)) = (self.thirds.get(from..from + PARTS), self.bounds.get(from..=from + PARTS))
+        else {
+            return false;
+        };
+        let lengths = bounds.windows(2).map(|pair| pair[1].since(pair[0]).as_secs_f64());
+        thirds.windows(2).zip(lengths.skip(1)).all(|(pair, length)| is_longer(pair[0], pair[1], length))
+    }
+
+    /// Whether it does so in any section.
+    pub(crate) fn grows_anywhere(&self) -> bool {
+        (0..self.thirds.len() / PARTS).any(|section| self.grows(section))
+    }
+}
+
+/// Whether the wait in a third of this length is longer than in the one before, by more than chance explains. The number of requests
+/// under way, averaged over a third, varies by chance by about its share of one over the square root of those due in it; twice that of
+/// the mean of both thirds is allowed.
+fn is_longer(before: Third, after: Third, length: f64) -> bool {
+    let (Some(earlier), Some(later)) = (before.wait(), after.wait()) else { return false };
+    let chance = (earlier + later) / (after.due as f64).sqrt();
+    later - earlier > HICCUP.max(SHARE * length) + chance.min(NO_CHANCE * length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: Nanos = Nanos::from_secs(100);
+
+    fn at(seconds: f64) -> Nanos {
+        BEGIN + Nanos::from_nanos((seconds * 1e9).round() as u64)
+    }
+
+    /// Requests at constant gaps over a time, each of which ends at the instant that `end` gives for its number and intended start.
+    fn grows(requests: u64, time: f64, mut end: impl FnMut(u64, f64) -> f64) -> bool {
+        let mut backlog = Backlog::new(&[Nanos::from_nanos((time * 1e9) as u64)], BEGIN);
+        for number in 0..requests {
+            let due = number as f64 * time / requests as f64;
+            backlog.ended(at(due), at(end(number, due)));
+        }
+        backlog.grows(0) && backlog.grows_anywhere()
+    }
+
+    /// A server that answers one request after another, each in the time that `takes` gives for the instant it begins.
+    fn one_at_a_time(mut takes: impl FnMut(f64) -> f64) -> impl FnMut(u64, f64) -> f64 {
+        let mut free = 0.0f64;
+        move |_, due| {
+            let begin = free.max(due);
+            free = begin + takes(begin);
+            free
+        }
+    }
+
+    /// At 1900 a second a server with a capacity of 1000 answered all requests within their timeout, most of them after the step.
+    #[test]
+    fn rate_of_which_the_backlog_grows_is_not_sustained() {
+        assert!(grows(19_000, 10.0, one_at_a_time(|_| 0.001)));
+        assert!(grows(10_500, 10.0, one_at_a_time(|_| 0.001)), "5 % too much");
+        // 48 a second: 70 a second for 4 s were called sustained, and 54 a second for 10 s the largest rate.
+        assert!(grows(280, 4.0, one_at_a_time(|_| 0.0208)));
+        assert!(grows(540, 10.0, one_at_a_time(|_| 0.021)));
+        assert!(grows(500, 10.0, one_at_a_time(|_| 0.021)), "5 % too much");
+        assert!(grows(30, 30.0, one_at_a_time(|_| 2.0)), "few requests, and half of them too much");
+    }
+
+    /// Ten connections of four threads, of which some have two: these threads fall behind, and the others do not. Which of them has
+    /// the last request says nothing.
+    #[test]
+    fn rate_that_some_threads_do_not_sustain_is_not_sustained_whoever_has_the_last_request() {
+        for requests in [4_340, 4_345] {
+            let mut threads = [3, 3, 2, 2].map(|connections| vec![0.0f64; connections]);
+            let end = |number: u64, due: f64| {
+                let connections = &mut threads[number as usize % 4];
+                connections.sort_by(f64::total_cmp);
+                connections[0] = connections[0].max(due) + 0.01;
+                connections[0]
+            };
+            assert!(grows(requests, 5.0, end), "{requests}");
+        }
+    }
+
+    #[test]
+    fn rate_that_is_sustained_is_so_whatever_its_latency_and_its_pauses() {
+        let pauses = |pauses: [f64; 2], length: f64| {
+            one_at_a_time(move |begin| {
+                let pause = pauses.iter().find(|from| (**from..**from + length).contains(&begin));
+                pause.map_or(0.0005, |from| from + length - begin)
+            })
+        };
+        assert!(!grows(9_500, 10.0, |_, due| due + 0.001), "as many answers as requests");
+        assert!(!grows(9_500, 10.0, |_, due| due + 1.0), "each answer takes a second");
+        assert!(!grows(9_500, 10.0, |_, due| due + 3.0), "each answer takes nearly a third");
+        assert!(!grows(9_500, 10.0, pauses([9.0, 9.0], 1.0)), "a pause at the end");
+        assert!(!grows(9_500, 10.0, pauses([4.5, 9.5], 0.5)), "a pause in the middle and one at the end");
+        assert!(!grows(100, 1.0, |number, due| due + if number == 99 { 0.05 } else { 0.001 }), "a hiccup at the last");
+        assert!(!grows(100, 10.0, |number, due| due + [0.1, 0.7, 0.4, 0.9, 0.2][number as usize % 5]), "chance");
+        assert!(!grows(0, 10.0, |_, due| due), "nothing was due");
+        assert!(!Backlog::new(&[], BEGIN).grows(0) && !Backlog::default().grows_anywhere());
+    }
+
+    /// A ramp has more and more requests under way with a server that sustains it.
+    #[test]
+    fn waits_and_not_numbers_are_compared() {
+        let mut backlog = Backlog::new(&[Nanos::from_secs(30)], BEGIN);
+        // 10 to 310 a second, so that 10 t + 5 t^2 are due by then.
+        for number in 0..4_800 {
+            let due = (1.0 + f64::from(number) / 5.0).sqrt() - 1.0;
+            backlog.ended(at(due), at(due + 0.5));
+        }
+        assert!(!backlog.grows(0));
+    }
+
+    #[test]
+    fn sections_are_judged_apart_and_threads_together() {
+        let sections = [Nanos::from_secs(3), Nanos::from_secs(6)];
+        let (mut one, mut other) = (Backlog::new(&sections, BEGIN), Backlog::new(&sections, BEGIN));
+        // Of the warm-up: it is no request of the first section, but waits in it.
+        one.ended(BEGIN.since(Nanos::from_secs(1)), at(0.5));
+        assert_eq!((one.thirds[0].due, one.thirds[0].under_way), (0, 0.5));
+        let mut server = one_at_a_time(|_| 0.0125);
+        for number in 0..300u64 {
+            let due = number as f64 / 100.0;
+            let thread = if number % 2 == 0 { &mut one } else { &mut other };
+            thread.ended(at(due), at(server(number, due)));
+        }
+        // The backlog of 0.75 s is worked off in the second section.
+        for number in 0..60u64 {
+            let due = 3.0 + number as f64 / 10.0;
+            other.ended(at(due), at(server(number, due)));
+        }
+        one.merge(&other);
+        assert_eq!((one.grows(0), one.grows(1), one.grows_anywhere()), (true, false, true));
+    }
+}
