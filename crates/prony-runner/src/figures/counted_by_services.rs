@@ -2,7 +2,8 @@
 //!
 //! A total is the difference of two readings of one count: where the server was started anew, its statistics were reset or the
 //! connection was lost in between, the difference is of two counts, and missing. A gauge has its value at the end of the phase,
-//! and with samples from inside the phase its mean and extremes.
+//! and with samples from inside the phase its mean and extremes. The readings before and after it have no part in these: between
+//! two phases nothing loads the server.
 
 use std::collections::BTreeMap;
 
@@ -45,12 +46,9 @@ pub(crate) fn readings(
     for name in &counts.spec.gauges {
         let value =
             |values: &Values| values.get(name).cloned().map_or(Reading::Missing(NOT_READ), |n| n.map(of_number));
-        let samples = inside.iter().map(|(at, values)| (*at, value(values)));
-        let ends = [(phase.0, value(begin)), (phase.1, value(end))];
-        let [first, last] = ends.clone();
-        let all: Vec<(Nanos, Reading<f64>)> = [first].into_iter().chain(samples).chain([last]).collect();
-        put(&mut readings, name, Some(Stat::End), ends[1].1.clone());
-        statistics(&all, inside.is_empty()).into_iter().for_each(|(stat, n)| put(&mut readings, name, Some(stat), n));
+        let samples: Vec<(Nanos, Reading<f64>)> = inside.iter().map(|(at, values)| (*at, value(values))).collect();
+        put(&mut readings, name, Some(Stat::End), value(end));
+        statistics(&samples, phase).into_iter().for_each(|(stat, n)| put(&mut readings, name, Some(stat), n));
     }
     readings
 }
@@ -92,15 +90,15 @@ fn operations(total: &Reading<f64>, ok: Option<f64>, readings: &mut Readings) {
     set(readings, Metric::OperationsPerOk, per_request);
 }
 
-/// Mean over time, and extremes. Without a sample from inside, the two ends of the phase say nothing about what lies between.
-fn statistics(all: &[(Nanos, Reading<f64>)], only_ends: bool) -> [(Stat, Reading<f64>); 3] {
+/// Mean over time, and extremes, of the samples from inside a phase.
+fn statistics(samples: &[(Nanos, Reading<f64>)], phase: (Nanos, Nanos)) -> [(Stat, Reading<f64>); 3] {
     let stats = [Stat::Mean, Stat::Max, Stat::Min];
-    if only_ends {
+    if samples.is_empty() {
         let why = "it is read once a second, and not in phases that wait for quiet: no reading came in this phase";
         return stats.map(|stat| (stat, Reading::failed(why)));
     }
     let mut known = Vec::new();
-    for (at, reading) in all {
+    for (at, reading) in samples {
         match reading {
             Reading::Measured(value) => known.push((*at, *value)),
             Reading::Missing(why) => return stats.map(|stat| (stat, Reading::Missing(why.clone()))),
@@ -109,18 +107,22 @@ fn statistics(all: &[(Nanos, Reading<f64>)], only_ends: bool) -> [(Stat, Reading
     let values = || known.iter().map(|(_, value)| *value);
     let of = |value: Option<f64>| value.map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), Reading::Measured);
     [
-        (Stat::Mean, of(mean(&known))),
+        (Stat::Mean, of(mean(&known, phase))),
         (Stat::Max, of(values().max_by(f64::total_cmp))),
         (Stat::Min, of(values().min_by(f64::total_cmp))),
     ]
 }
 
-/// Mean over time, the value changing evenly between readings.
-fn mean(known: &[(Nanos, f64)]) -> Option<f64> {
+/// Mean over the time of a phase, the value changing evenly between samples. Before the first it is that of the first, and after the
+/// last that of the last.
+fn mean(known: &[(Nanos, f64)], (begin, end): (Nanos, Nanos)) -> Option<f64> {
+    let (first, last) = (known.first()?.1, known.last()?.1);
+    let all: Vec<(Nanos, f64)> =
+        [(begin, first)].into_iter().chain(known.iter().copied()).chain([(end, last)]).collect();
     let time = |from: Nanos, to: Nanos| to.since(from).as_nanos() as f64;
-    let length = time(known.first()?.0, known.last()?.0);
-    let area: f64 = known.windows(2).map(|pair| time(pair[0].0, pair[1].0) * (pair[0].1 + pair[1].1) / 2.0).sum();
-    if length > 0.0 { Some(area / length) } else { known.last().map(|(_, value)| *value) }
+    let area: f64 = all.windows(2).map(|pair| time(pair[0].0, pair[1].0) * (pair[0].1 + pair[1].1) / 2.0).sum();
+    let length = time(begin, end);
+    Some(if length > 0.0 { area / length } else { last })
 }
 
 fn put(readings: &mut Readings, name: &str, stat: Option<Stat>, value: Reading<f64>) {
@@ -247,7 +249,13 @@ mod tests {
         after.samples = vec![sample(9, 99.0), sample(15, 8.0), sample(21, 99.0)];
         let found = of(vec![between(100.0, "a"), after.clone()], None);
         let clients = ["mean", "max", "min", "end"].map(|stat| get(&found, &format!("clients.{stat}")));
-        assert_eq!(clients, [Ok(6.0), Ok(8.0), Ok(4.0), Ok(4.0)]);
+        // Between two phases there are 4 clients, and other phases are at 9 and at 21.
+        assert_eq!(clients, [Ok(8.0), Ok(8.0), Ok(8.0), Ok(4.0)]);
+        after.samples.push(sample(17, 16.0));
+        let found = of(vec![between(100.0, "a"), after.clone()], None);
+        // 8 for 5 s, 12 on average for 2 s, and 16 for 3 s.
+        let clients = ["mean", "max", "min"].map(|stat| get(&found, &format!("clients.{stat}")));
+        assert_eq!(clients, [Ok(11.2), Ok(16.0), Ok(8.0)]);
         after.samples.push((at(16), Values::from([("clients".to_owned(), Reading::failed("no answer"))])));
         let found = of(vec![between(100.0, "a"), after], None);
         assert_eq!(get(&found, "clients.max"), Err("no answer".to_owned()));
@@ -260,7 +268,7 @@ mod tests {
         let one = of(vec![between(100.0, "a"), after], Some(50.0));
         let both = together(&spec(), &[one.clone(), one.clone()], Some(50.0));
         assert_eq!((get(&both, "commands"), get(&both, "operations.per.ok")), (Ok(600.0), Ok(12.0)));
-        assert_eq!((get(&both, "clients.mean"), get(&both, "clients.end")), (Ok(12.0), Ok(8.0)));
+        assert_eq!((get(&both, "clients.mean"), get(&both, "clients.end")), (Ok(16.0), Ok(8.0)));
         assert!(get(&both, "clients.max").unwrap_err().contains("different instants"));
         let lacking = of(vec![between(100.0, "a")], Some(50.0));
         assert!(get(&together(&spec(), &[one, lacking], Some(50.0)), "operations.per.ok").is_err());
