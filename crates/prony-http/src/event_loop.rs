@@ -25,7 +25,6 @@ use crate::error::Error;
 use crate::kinds::Kind;
 use crate::load::Load;
 use crate::pace::{Pace, Request};
-use crate::ran::{Clocks, Usage};
 use crate::request::Template;
 use crate::retry::{self, Ended, Waiting};
 use crate::saved::Found;
@@ -35,6 +34,7 @@ use crate::stalls::{Stalls, TICK, Watch};
 use crate::tally::{Exchange, Failure, Tally};
 use crate::thinking::Thinking;
 use crate::tls::Tls;
+use crate::usage::{Clocks, Meter, Usage};
 
 /// Bytes that are received at once.
 const BUFFER: usize = 64 << 10;
@@ -62,7 +62,8 @@ pub(crate) struct Done {
     pub(crate) tally: Tally,
     /// The values that its answers gave.
     pub(crate) found: Found,
-    pub(crate) usage: Usage,
+    /// In all sections of the load, and in each.
+    pub(crate) usages: (Usage, Vec<Usage>),
     pub(crate) stalls: Stalls,
     /// When the load was ended from outside.
     pub(crate) stopped: Option<Nanos>,
@@ -137,7 +138,7 @@ impl<'a> EventLoop<'a> {
     /// Runs until each request has ended.
     pub(crate) fn run(mut self) -> Result<Done, Error> {
         let mut events = Vec::with_capacity(MOST_EVENTS);
-        let (mut measured_since, mut usage) = (None, None);
+        let mut meter = Meter::new(self.job.load.section_begins(self.pace.warm_up_end()));
         if self.thinking.is_on() {
             // They do not all begin at once.
             std::mem::take(&mut self.free).into_iter().for_each(|slot| self.thinking.rest(slot, self.pace.begin()));
@@ -145,17 +146,15 @@ impl<'a> EventLoop<'a> {
         self.woke(self.pace.begin());
         loop {
             let now = monotonic();
-            if measured_since.is_none() && now >= self.pace.warm_up_end() {
-                measured_since = Some(Clocks::read());
-            }
+            meter.at(now, Clocks::read);
             self.obey(now);
             self.opened = 0;
             self.dispatch(now);
             self.scan(now);
             self.publish();
             let more = self.pace.next(now).is_some();
-            if !more && usage.is_none() {
-                usage = measured_since.map(|since| Clocks::read().since(since));
+            if !more {
+                meter.end(Clocks::read);
             }
             if !more && self.progress.running == 0 {
                 break;
@@ -173,7 +172,7 @@ impl<'a> EventLoop<'a> {
         Ok(Done {
             tally: self.tally,
             found: self.found,
-            usage: usage.unwrap_or_default(),
+            usages: meter.usages(),
             stalls: self.watch.stalls(),
             stopped: self.stopped,
         })

@@ -53,6 +53,7 @@ mod target;
 mod text;
 mod thinking;
 mod tls;
+mod usage;
 mod variety;
 
 pub use asked::{Asked, AskedBody, Bound, Loop, Trust};

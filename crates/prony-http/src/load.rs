@@ -15,6 +15,7 @@ use crate::file_body::{FileBody, SMALL};
 use crate::kinds::Kind;
 use crate::pace::Request;
 use crate::request::{Body, Parts, Template, field};
+use crate::steps::Ends;
 use crate::tally::{STATUSES, Shape};
 use crate::target::Target;
 use crate::text::Text;
@@ -148,6 +149,14 @@ impl Load {
         }
     }
 
+    /// When the parts of a load begin of which the CPU time is counted apart: its steps, or all of it.
+    pub(crate) fn section_begins(&self, warm_up_end: Nanos) -> Vec<Nanos> {
+        let mut begins = Ends::new(self.steps(), warm_up_end).all();
+        begins.pop();
+        begins.insert(0, warm_up_end);
+        begins
+    }
+
     /// How long its schedule has each rate; nothing in a closed loop.
     fn sections(&self) -> Vec<Nanos> {
         match (&self.asked.pace, self.asked.bound) {
@@ -256,7 +265,9 @@ fn numbers<'k>(asked: &Asked, mut kinds: impl Iterator<Item = &'k Kind>) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use prony_model::http::ExpectedStatuses;
+    use prony_model::http::{ExpectedStatuses, RateSteps};
+    use prony_model::spec::Arrivals;
+    use prony_model::units::PerSecond;
 
     use super::*;
 
@@ -275,6 +286,23 @@ mod tests {
         assert_eq!(faults.len(), 6, "{faults:#?}");
         let faults = Load::check(Asked { url: "http://x".to_owned(), ..asked }).unwrap_err();
         assert_eq!(faults.len(), 7, "{faults:#?}");
+    }
+
+    /// A load without steps is one section.
+    #[test]
+    fn sections_are_the_steps_or_the_whole_load() {
+        let begin = Nanos::from_secs(100);
+        let load = Load::check(Asked::of("http://x")).unwrap();
+        assert_eq!((load.section_begins(begin), load.sections()), (vec![begin], vec![]));
+        let rates = [1.0, 2.0, 3.0].map(|rate| PerSecond::new(rate).unwrap());
+        let steps = RateSteps::equally_long(&rates, Nanos::from_secs(30), false);
+        let of = |pace, bound| Load::check(Asked { pace: Loop::Open(pace), bound, ..Asked::of("http://x") }).unwrap();
+        let load = of(RequestRate::Steps(steps), Bound::Duration(Nanos::from_secs(30)));
+        assert_eq!(load.section_begins(begin), [100, 110, 120].map(Nanos::from_secs));
+        assert_eq!(load.sections(), [10, 10, 10].map(Nanos::from_secs));
+        let constant = RequestRate::Constant(Arrivals { rate: rates[1], poisson: false });
+        assert_eq!(of(constant.clone(), Bound::Requests(30)).sections(), [Nanos::from_secs(15)]);
+        assert_eq!(of(constant, Bound::Duration(Nanos::from_secs(7))).sections(), [Nanos::from_secs(7)]);
     }
 
     #[test]

@@ -79,6 +79,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
             connect: Some(tally.connect.to_record(REQUEST, LatencyKind::Actual)?),
             first_byte: Some(tally.first_byte.to_record(REQUEST, LatencyKind::Actual)?),
             retries: report.retried.as_ref().map(Errors::total),
+            busy: remark(is_busy),
             stalled: remark(is_stalled),
             surplus: remark(is_surplus),
             parts,
@@ -124,10 +125,14 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
     kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(part).collect()
 }
 
-/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; stalls are a warning, and
-/// more than answers is a refusal.
+/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; a load generator that is the
+/// limit and stalls are warnings, and more than answers is a refusal.
 const fn is_noted(remark: &&Remark) -> bool {
-    !matches!(remark, Remark::SameBody { .. }) && !is_stalled(remark) && !is_surplus(remark)
+    !matches!(remark, Remark::SameBody { .. }) && !is_busy(remark) && !is_stalled(remark) && !is_surplus(remark)
+}
+
+const fn is_busy(remark: &Remark) -> bool {
+    matches!(remark, Remark::GeneratorBusy { .. })
 }
 
 const fn is_stalled(remark: &Remark) -> bool {

@@ -3,47 +3,21 @@
 use prony_model::units::Nanos;
 use prony_workload::leaves_out;
 
-use crate::clock::{monotonic, processor_wait, thread_cpu};
 use crate::saved::Found;
 use crate::stalls::Stalls;
 use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
-
-/// What a thread used between the end of the warm-up and the end of its window.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
-    pub(crate) wall: Nanos,
-    pub(crate) cpu: Nanos,
-    /// Time without a processor though it was ready to run; `None` where the kernel does not count it.
-    pub(crate) waited: Option<Nanos>,
-}
-
-/// Readings of a thread's own clocks.
-#[derive(Clone, Copy)]
-pub(crate) struct Clocks {
-    wall: Nanos,
-    cpu: Nanos,
-    waited: Option<Nanos>,
-}
-
-impl Clocks {
-    pub(crate) fn read() -> Self {
-        Self { wall: monotonic(), cpu: thread_cpu(), waited: processor_wait() }
-    }
-
-    pub(crate) fn since(self, earlier: Self) -> Usage {
-        let waited = self.waited.zip(earlier.waited).map(|(now, then)| now.since(then));
-        Usage { wall: self.wall.since(earlier.wall), cpu: self.cpu.since(earlier.cpu), waited }
-    }
-}
+use crate::usage::Usage;
 
 /// A load that was run.
 pub(crate) struct Ran {
     pub(crate) tally: Tally,
     /// The values that answers gave.
     pub(crate) found: Found,
-    /// CPU time and waiting time of all threads, and the longest wall time.
+    /// What all threads used between the end of the warm-up and the start of the last request.
     pub(crate) usage: Usage,
+    /// What they used in each step of the schedule.
+    pub(crate) usage_of_steps: Vec<Usage>,
     /// Times in which threads did not run though they were due to.
     pub(crate) stalls: Stalls,
     /// Time in which requests of the figures started; in a load bounded by requests up to its last answer.

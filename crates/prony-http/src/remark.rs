@@ -21,8 +21,10 @@ pub enum Remark {
     GeneratorBusy {
         /// CPU time of its threads as a share of that of their processors.
         used: f64,
-        /// Time in which they waited for a processor, as a share of the same.
+        /// Time in which they waited for a processor, as a share of their time.
         waited: f64,
+        /// The first step of the schedule for which that is so, from 1, where it is not so for the whole load.
+        step: Option<u32>,
     },
     /// The load generator made requests or read answers, while other answers could come or requests could not start.
     Making {
@@ -68,8 +70,8 @@ pub enum Remark {
 
 impl Remark {
     /// Whether threads that used and waited so much of their processors may be the limit.
-    pub(crate) fn generator(used: f64, waited: f64) -> Option<Self> {
-        (used + waited > BUSY).then_some(Self::GeneratorBusy { used, waited })
+    pub(crate) fn generator(used: f64, waited: f64, step: Option<u32>) -> Option<Self> {
+        (used + waited > BUSY).then_some(Self::GeneratorBusy { used, waited, step })
     }
 
     /// Whether threads that made requests for such a share of their time may have made latencies longer.
@@ -109,8 +111,11 @@ impl Remark {
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::GeneratorBusy { used, waited } => {
+            Self::GeneratorBusy { used, waited, step } => {
                 let percent = |share| percent_up_to(share, 0);
+                if let Some(step) = step {
+                    write!(f, "in step {step} ")?;
+                }
                 write!(
                     f,
                     "the load generator, not the server, may be the limit: its threads used {} of their ",
@@ -172,13 +177,14 @@ mod tests {
 
     #[test]
     fn generator_is_suspected_above_four_fifths_of_its_processors() {
-        assert_eq!((Remark::generator(0.79, 0.0), Remark::generator(0.5, 0.3)), (None, None));
-        let busy = Remark::generator(0.95, 0.0).unwrap();
+        assert_eq!((Remark::generator(0.79, 0.0, None), Remark::generator(0.5, 0.3, None)), (None, None));
+        let busy = Remark::generator(0.95, 0.0, None).unwrap();
         assert!(
             busy.to_string().contains("used 95 % of their processors") && busy.hint().unwrap().contains("--threads")
         );
-        let waited = Remark::generator(0.5, 0.45).unwrap();
+        let waited = Remark::generator(0.5, 0.45, Some(3)).unwrap();
         assert!(waited.hint().unwrap().contains("taskset"));
+        assert!(waited.to_string().starts_with("in step 3 the load generator, not the server, may be the limit"));
     }
 
     #[test]

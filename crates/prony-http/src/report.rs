@@ -19,6 +19,7 @@ use crate::ran::Ran;
 use crate::remark::Remark;
 use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
+use crate::usage::Usage;
 use crate::variety::Variety;
 
 /// A shorter load says nothing about how busy its generator is: much of it is the begin.
@@ -266,7 +267,7 @@ pub struct Generator {
     pub cpu: Nanos,
     /// CPU time as a share of that of as many processors as there are threads, or of all there are.
     pub share: Reading<f64>,
-    /// Time in which threads were ready to run and had no processor, as a share of the same.
+    /// Time in which threads were ready to run and had no processor, as a share of the time of all threads.
     pub waited: Reading<f64>,
 }
 
@@ -336,13 +337,12 @@ impl Report {
         let repeated = tally.bodies.as_ref().filter(fewer).map(Variety::count);
         let saturated = self.asked_rate.filter(|_| self.outcome == Outcome::Saturated);
         let number = |reading: &Reading<f64>| reading.measured().copied().unwrap_or_default();
-        let Generator { share, waited, .. } = &self.generator;
         [
             self.interrupted.then_some(Remark::Interrupted),
             (self.requests == 0).then_some(Remark::NothingMeasured),
             (self.warm_up_failed > 0).then_some(Remark::WarmUpFailed { failed: self.warm_up_failed }),
             saturated.map(|asked| Remark::Saturated { asked: asked.get(), reached: number(&self.rate) }),
-            Remark::generator(number(share), number(waited)).filter(|_| self.window >= SHORTEST),
+            busy(&ran.usage, &ran.usage_of_steps, (self.generator.threads, ran.processors)),
             Remark::making(making).filter(|_| self.window >= SHORTEST),
             ran.stalls
                 .matter(self.window)
@@ -391,22 +391,24 @@ fn sent(tally: &Tally) -> Sent {
 }
 
 fn generator(threads: u32, ran: &Ran) -> Generator {
-    let usage = ran.usage;
-    let processors = ran.processors as u64;
-    let available = usage.wall.as_secs_f64() * u64::from(threads).min(processors) as f64;
-    let share = |time: Nanos| match available {
-        available if available > 0.0 => Reading::Measured(time.as_secs_f64() / available),
-        _ => Reading::Missing(Why::NotReached),
-    };
-    let waited = usage.waited.map(share);
-    let not_counted = || Reading::not_supported("the kernel does not count it (`CONFIG_SCHED_INFO`)");
     Generator {
         threads,
-        processors,
-        cpu: usage.cpu,
-        share: share(usage.cpu),
-        waited: waited.unwrap_or_else(not_counted),
+        processors: ran.processors as u64,
+        cpu: ran.usage.cpu,
+        share: ran.usage.share(threads, ran.processors),
+        waited: ran.usage.waited_share(threads),
     }
+}
+
+/// Whether the load generator may have been the limit, in the whole load or in one of its steps: a mean over steps with few requests and
+/// with many hides that of one.
+fn busy(all: &Usage, steps: &[Usage], (threads, processors): (u32, usize)) -> Option<Remark> {
+    let number = |reading: Reading<f64>| reading.measured().copied().unwrap_or_default();
+    let of = |usage: &Usage, step| {
+        let (used, waited) = (number(usage.share(threads, processors)), number(usage.waited_share(threads)));
+        Remark::generator(used, waited, step).filter(|_| usage.wall >= SHORTEST)
+    };
+    of(all, None).or_else(|| (1..).zip(steps).find_map(|(number, usage)| of(usage, Some(number))))
 }
 
 /// Encoding fails only beyond counts that no load reaches.
@@ -414,4 +416,28 @@ fn histograms(tally: &Tally, kind: LatencyKind) -> Vec<HistogramRecord> {
     let actual = tally.open.as_ref().map(|open| (&open.actual, LatencyKind::Actual));
     let recorders = [(&tally.latency, kind)].into_iter().chain(actual);
     recorders.filter_map(|(recorder, kind)| recorder.to_record("request", kind).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of 10, 10 and 980 s, the second of which took all of the processor: 2 % of the whole load.
+    #[test]
+    fn step_that_a_load_generator_limits_is_found_among_others() {
+        let usage = |wall, cpu, waited| Usage {
+            wall: Nanos::from_millis(wall),
+            cpu: Nanos::from_millis(cpu),
+            waited: Some(Nanos::from_millis(waited)),
+        };
+        let idle = usage(10_000, 100, 0);
+        let steps = [idle, usage(10_000, 9_000, 500), usage(980_000, 9_800, 0)];
+        let all = usage(1_000_000, 18_900, 500);
+        let found = busy(&all, &steps, (1, 2));
+        assert_eq!(found, Some(Remark::GeneratorBusy { used: 0.9, waited: 0.05, step: Some(2) }));
+        assert_eq!(busy(&all, &[idle, idle], (1, 2)), None);
+        let busy_all = busy(&usage(10_000, 9_000, 0), &[usage(10_000, 9_000, 0)], (1, 2));
+        assert!(matches!(busy_all, Some(Remark::GeneratorBusy { step: None, .. })));
+        assert_eq!(busy(&usage(99, 99, 0), &[usage(99, 99, 0)], (1, 2)), None, "too short to say so");
+    }
 }

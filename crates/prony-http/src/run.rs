@@ -15,13 +15,14 @@ use crate::error::Error;
 use crate::event_loop::{Done, EventLoop, Job};
 use crate::load::Load;
 use crate::pace::Pace;
-use crate::ran::{Ran, Usage};
+use crate::ran::Ran;
 use crate::report::Report;
 use crate::saved::Found;
 use crate::source::Source;
 use crate::stalls::Stalls;
 use crate::tally::Tally;
 use crate::tls::Tls;
+use crate::usage::Usage;
 
 /// Threads have so long to start before the first request is due. Fuzzing wants many loads a second, and no times.
 #[allow(unexpected_cfgs, reason = "`fuzz/instrument` sets it")]
@@ -133,16 +134,17 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
     let measured_since = begin + load.asked().warm_up;
     let mut tally = Tally::new(&load.shape(), measured_since);
     let mut found = Found::default();
-    let mut usage = Usage { waited: Some(Nanos::ZERO), ..Usage::default() };
+    let mut usage = Usage::NONE;
+    let mut usage_of_steps = vec![Usage::NONE; load.steps().len()];
     let mut stalls = Stalls::default();
     let mut stopped: Option<Nanos> = None;
     for thread in done {
         tally.merge(thread.tally);
         found.merge(thread.found);
-        usage.wall = usage.wall.max(thread.usage.wall);
+        let (whole, parts) = thread.usages;
+        usage = usage.with(whole);
+        usage_of_steps.iter_mut().zip(parts).for_each(|(all, one)| *all = all.with(one));
         stalls = stalls.with(thread.stalls);
-        usage.cpu += thread.usage.cpu;
-        usage.waited = usage.waited.zip(thread.usage.waited).map(|(sum, waited)| sum + waited);
         stopped = stopped.max(thread.stopped);
     }
     let end = match (stopped, load.asked().bound) {
@@ -156,5 +158,5 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
     let own = load.asked().processors.len();
     let processors = if own == 0 { available } else { available.min(own) };
     let window = end.since(measured_since);
-    Ran { tally, found, usage, stalls, window, interrupted: stopped.is_some(), begin, processors }
+    Ran { tally, found, usage, usage_of_steps, stalls, window, interrupted: stopped.is_some(), begin, processors }
 }

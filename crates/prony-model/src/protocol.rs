@@ -281,6 +281,9 @@ pub struct RequestsReport {
     /// Attempts that were repeated; `None` where none is to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
+    /// That the load generator, not the server, may have been the limit; `None` where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<String>,
     /// That the load generator did not run for a while, which is in latencies; `None` where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled: Option<String>,

@@ -43,6 +43,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         .chain(checked)
         .chain(plan)
         .chain(dangling)
+        .chain(busy(phase, report))
         .chain(stalled(phase, report))
         .chain(surplus(phase, report))
         .chain(query_found_nothing(phase, report));
@@ -51,6 +52,14 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         theirs.map(|finding| Finding { message: format!("{BACKGROUND}: {}", finding.message), ..finding })
     });
     own.chain(beside).collect()
+}
+
+/// The load generator may have been the limit: what is measured is not only the servers.
+fn busy(phase: &str, report: &PhaseReport) -> Option<Finding> {
+    let message = report.requests.as_ref()?.busy.clone()?;
+    let hint = "do not quote the latencies and rates of this phase as those of the servers, nor a verdict on them: give the load more \
+                `threads` or processors of its own (`processors` in `http` and in `[[service]]`), or use a machine with more";
+    Some(Finding::of("generator_busy", Severity::Warning, message, hint).in_phase(phase))
 }
 
 /// The load generator did not run for a while: its latencies and rates are not only those of the servers.
@@ -307,15 +316,23 @@ mod tests {
 
     #[test]
     fn what_makes_a_load_doubtful_is_found() {
+        let busy = Some("the load generator, not the server, may be the limit".to_owned());
         let stalled = Some("the load generator did not run for 1.0 s".to_owned());
         let surplus = Some("more came on 1 connection".to_owned());
-        let requests =
-            RequestsReport { stalled: stalled.clone(), surplus: surplus.clone(), ..RequestsReport::default() };
+        let requests = RequestsReport {
+            busy: busy.clone(),
+            stalled: stalled.clone(),
+            surplus: surplus.clone(),
+            ..RequestsReport::default()
+        };
         let found = notes("load", &PhaseReport { requests: Some(requests), ..PhaseReport::default() });
         let of = |finding: &Finding| (finding.guard.to_string(), finding.severity, Some(finding.message.clone()));
         let all: Vec<_> = found.iter().map(of).collect();
-        let expected =
-            [("generator_stalled", Severity::Warning, stalled), ("more_than_answers", Severity::Refusal, surplus)];
+        let expected = [
+            ("generator_busy", Severity::Warning, busy),
+            ("generator_stalled", Severity::Warning, stalled),
+            ("more_than_answers", Severity::Refusal, surplus),
+        ];
         assert_eq!(all, expected.map(|(guard, severity, text)| (guard.to_owned(), severity, text)));
         let runs = PhaseReport { requests: Some(RequestsReport::default()), ..PhaseReport::default() };
         assert_eq!(notes("load", &runs), []);

@@ -187,12 +187,13 @@ pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
 
 /// Findings that depend on the machine, on how busy it is and on an optimised build. A test that is about one of them
 /// asks for it by its name ([`finding`]).
-pub(crate) const MACHINE: [&str; 17] = [
+pub(crate) const MACHINE: [&str; 18] = [
     "coarse_cpu",
     "disk_nearly_full",
     "disturbed_trials",
     "drift",
     "gaps_between_batches",
+    "generator_busy",
     "heap_read_rarely",
     "kernel_peak_above_sampled",
     "late_counters",

@@ -417,7 +417,8 @@ mod tests {
         assert_eq!(of("p50 < 1 ns", &making(0.1)), (TrialEnd::Failed, "violated"));
         let surplus = Report { remarks: vec![Remark::Surplus { connections: 1 }], ..report.clone() };
         assert_eq!(of("p50 < 1 h", &surplus), (TrialEnd::Failed, "violated"), "it sends more than answers");
-        let busy = Report { remarks: vec![Remark::GeneratorBusy { used: 0.9, waited: 0.0 }], ..report.clone() };
+        let busy =
+            Report { remarks: vec![Remark::GeneratorBusy { used: 0.9, waited: 0.0, step: None }], ..report.clone() };
         assert_eq!(of("p50 < 1 h", &busy), (TrialEnd::Succeeded, "met"), "it kept the bounds all the same");
         assert_eq!(of("p50 < 1 ns", &busy), (TrialEnd::Disturbed, "unknown"));
         let stall = Nanos::from_millis(900);
