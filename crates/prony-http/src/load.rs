@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prony_model::http::{AnswerSpec, RequestRate, RetrySpec};
 use prony_model::spec::RateStep;
 use prony_model::units::Nanos;
+use prony_workload::Share;
 
 use crate::answer_check::AnswerCheck;
 use crate::asked::{Asked, AskedBody, Bound, Loop};
@@ -149,6 +150,11 @@ impl Load {
         }
     }
 
+    /// The share of a thread: of requests as of connections, so that none has more to do for each of its connections than another.
+    pub(crate) fn share(&self, thread: u32) -> Share {
+        Share::new(thread, self.asked.threads).with_turns(self.asked.connections)
+    }
+
     /// When the parts of a load begin of which the CPU time is counted apart: its steps, or all of it.
     pub(crate) fn section_begins(&self, warm_up_end: Nanos) -> Vec<Nanos> {
         let mut begins = Ends::new(self.steps(), warm_up_end).all();
@@ -286,6 +292,14 @@ mod tests {
         assert_eq!(faults.len(), 6, "{faults:#?}");
         let faults = Load::check(Asked { url: "http://x".to_owned(), ..asked }).unwrap_err();
         assert_eq!(faults.len(), 7, "{faults:#?}");
+    }
+
+    /// Equal shares of the requests made threads with two connections work when those with three were done.
+    #[test]
+    fn threads_have_requests_in_proportion_to_their_connections() {
+        let load = Load::check(Asked { connections: 10, threads: 4, ..Asked::of("http://x") }).unwrap();
+        let shares = [0, 1, 2, 3].map(|thread| load.share(thread)).map(|share| (share.turns(), share.count(4_000)));
+        assert_eq!(shares, [(3, 1_200), (3, 1_200), (2, 800), (2, 800)]);
     }
 
     /// A load without steps is one section.

@@ -180,7 +180,7 @@ mod tests {
             let asked = open(100.0, bound, Nanos::ZERO);
             let mut all: Vec<Request> = (0..3)
                 .flat_map(|index| {
-                    let mut pace = Pace::new(&asked, Share { index, of: 3 }, Draw::default(), BEGIN);
+                    let mut pace = Pace::new(&asked, Share::new(index, 3), Draw::default(), BEGIN);
                     std::iter::from_fn(move || pace.take(at(1_000), None)).collect::<Vec<_>>()
                 })
                 .collect();

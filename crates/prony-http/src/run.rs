@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 use prony_model::units::Nanos;
-use prony_workload::Share;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::asked::Bound;
@@ -60,7 +59,7 @@ impl<'l> Start<'l> {
         permit_files(asked.connections, each)?;
         let tls = Tls::of(load)?;
         let source = |index| {
-            let share = Share { index, of: asked.threads };
+            let share = load.share(index);
             let most = match asked.bound {
                 Bound::Requests(requests) => share.count(requests),
                 Bound::Duration(_) => u64::MAX,
@@ -88,10 +87,10 @@ impl<'l> Start<'l> {
             tls: tls.as_ref(),
             control,
             index,
-            connections: Share { index, of: asked.threads }.count(u64::from(asked.connections)) as u32,
+            connections: load.share(index).turns(),
         };
         let draw = load.content().kinds.draw();
-        let pace = |index| Pace::new(asked, Share { index, of: asked.threads }, draw.clone(), begin);
+        let pace = |index| Pace::new(asked, load.share(index), draw.clone(), begin);
         let done = thread::scope(|scope| {
             let spawn = |(index, source)| {
                 let (job, pace) = (job(index), pace(index));

@@ -347,7 +347,7 @@ mod tests {
             let spec = spec(weights, order, Amount::Count(9_000));
             let mut inserted = HashSet::new();
             for index in 0..3 {
-                let mut mix = mix(&spec, Share { index, of: 3 }).inserting_from(5_000);
+                let mut mix = mix(&spec, Share::new(index, 3)).inserting_from(5_000);
                 let mut own = HashSet::new();
                 for _ in 0..3_000 {
                     match mix.next() {
@@ -374,7 +374,7 @@ mod tests {
         let spec = ycsb_spec(shares, order);
         assert_eq!(operations(&spec)[..100], operations(&spec)[..100]);
         let first = |index| {
-            let mut mix = mix(&spec, Share { index, of: 2 });
+            let mut mix = mix(&spec, Share::new(index, 2));
             (0..50).map(|_| mix.next()).collect::<Vec<_>>()
         };
         assert_ne!(first(0), first(1));

@@ -14,7 +14,7 @@ const REDRAWS: u32 = 64;
 /// Record numbers in an order, without end.
 ///
 /// The orders `record`, `key` and `shuffled` visit each record of this client's share once, then start over; the share
-/// is every `of`th place of the order. A client without a share (fewer records than clients) visits one record of
+/// is what falls to it of the places of the order. A client without a share (fewer records than clients) visits one record of
 /// another. All other orders draw independently from all records, each client from a stream of its own.
 #[derive(Clone, Debug)]
 pub struct Positions {
@@ -138,19 +138,23 @@ fn zipfian_below(available: u64, zipfian: &Scrambled, stream: &mut Stream) -> u6
     number % available
 }
 
-/// Every `of`th place of an order, over and over.
+/// A client's places of an order, over and over.
 #[derive(Clone, Debug)]
 struct Stripe {
+    share: Share,
+    /// How many of its places came in this round.
+    nth: u64,
     at: u64,
-    first: u64,
-    step: u64,
     count: u64,
 }
 
 impl Stripe {
     fn new(share: Share, count: u64) -> Self {
-        let first = u64::from(share.index).checked_rem(count).unwrap_or(0);
-        Self { at: first, first, step: u64::from(share.of.max(1)), count }
+        Self { share, nth: 0, at: Self::first(share, count), count }
+    }
+
+    fn first(share: Share, count: u64) -> u64 {
+        share.nth(0).checked_rem(count).unwrap_or(0)
     }
 
     fn go_to(&mut self, place: u64) {
@@ -160,8 +164,11 @@ impl Stripe {
     #[inline]
     fn next(&mut self) -> u64 {
         let at = self.at;
-        let after = at.saturating_add(self.step);
-        self.at = if after < self.count { after } else { self.first };
+        self.nth += 1;
+        self.at = self.share.nth(self.nth);
+        if self.at >= self.count {
+            (self.nth, self.at) = (0, Self::first(self.share, self.count));
+        }
         at
     }
 }
@@ -213,7 +220,7 @@ mod tests {
     #[test]
     fn places_are_those_of_as_many_records() {
         for order in [Order::Record, Order::Shuffled, Order::Uniform, ZIPFIAN, LATEST] {
-            let share = Share { index: 1, of: 3 };
+            let share = Share::new(1, 3);
             let mut places = Positions::over(&order, 50, 5, share);
             let mut of_records = Positions::new(&order, &records(50), 5, share);
             assert!((0..200).all(|_| places.next() == of_records.next()), "{order:?}");
@@ -223,7 +230,7 @@ mod tests {
     }
 
     fn positions(order: Order, count: u64, index: u32, of: u32) -> Positions {
-        Positions::new(&order, &records(count), 5, Share { index, of })
+        Positions::new(&order, &records(count), 5, Share::new(index, of))
     }
 
     fn take(positions: &mut Positions, n: u64) -> Vec<u64> {
@@ -241,7 +248,7 @@ mod tests {
         ) {
             let mut all = Vec::new();
             for index in 0..of {
-                let share = Share { index, of }.count(count);
+                let share = Share::new(index, of).count(count);
                 let mut positions = positions(order, count, index, of);
                 let first = take(&mut positions, share);
                 prop_assert_eq!(&take(&mut positions, share), &first, "it starts over");
@@ -296,7 +303,7 @@ mod tests {
     fn key_order_visits_keys_in_order_for_every_client() {
         let records = records(1_000);
         for (index, of) in [(0, 1), (1, 3)] {
-            let share = Share { index, of };
+            let share = Share::new(index, of);
             let mut positions = Positions::new(&Order::Key, &records, 5, share);
             let visited = take(&mut positions, share.count(1_000));
             assert!(visited.is_sorted_by(|a, b| key(&records, *a) < key(&records, *b)));
@@ -308,7 +315,7 @@ mod tests {
         let whole = take(&mut positions(Order::Uniform, 1 << 40, 0, 2), 20);
         assert_ne!(whole, take(&mut positions(Order::Uniform, 1 << 40, 1, 2), 20));
         let records = records(1 << 40);
-        let share = Share { index: 0, of: 2 };
+        let share = Share::new(0, 2);
         assert_eq!(whole, take(&mut Positions::new(&Order::Uniform, &records, 5, share), 20));
         assert_ne!(whole, take(&mut Positions::new(&Order::Uniform, &records, 6, share), 20));
     }

@@ -7,7 +7,7 @@ use prony_model::units::{Nanos, PerSecond};
 
 /// Intended starts of one client's operations, from the phase's begin, without end and never decreasing.
 ///
-/// Client c of N takes the starts c, c + N, c + 2N ... of the whole schedule, whose gaps are equal or, with Poisson arrivals,
+/// Each client takes its share of the starts of the whole schedule (client c of N with a turn each c, c + N, c + 2N ...), whose gaps are equal or, with Poisson arrivals,
 /// exponential. So the whole is the same for any number of clients, and a given number of operations keeps its rate to the last. Where
 /// the rate changes, it is the same on a clock that counts due operations instead of seconds: the nth start is where the integral of
 /// the rate reaches n (the inverse method of Lewis and Shedler, 1976).
@@ -96,8 +96,8 @@ impl Schedule {
         let due = match &mut self.poisson {
             None => self.share.nth(self.nth) as f64,
             Some((stream, due)) => {
-                let gaps = if self.nth == 0 { self.share.index + 1 } else { self.share.of.max(1) };
-                (0..gaps).for_each(|_| *due -= (1.0 - stream.unit()).ln());
+                let before = self.nth.checked_sub(1).map_or(0, |before| self.share.nth(before) + 1);
+                (before..=self.share.nth(self.nth)).for_each(|_| *due -= (1.0 - stream.unit()).ln());
                 *due
             }
         };
@@ -150,9 +150,14 @@ mod tests {
         for poisson in [false, true] {
             let whole = starts(1_000.0, poisson, Share::WHOLE, 300);
             let mut shared: Vec<u64> =
-                (0..3).flat_map(|index| starts(1_000.0, poisson, Share { index, of: 3 }, 100)).collect();
+                (0..3).flat_map(|index| starts(1_000.0, poisson, Share::new(index, 3), 100)).collect();
             shared.sort_unstable();
             assert_eq!(shared, whole);
+            let by_turns = [0, 1, 2].map(|index| Share::new(index, 3).with_turns(5));
+            let starts = by_turns.iter().flat_map(|share| starts(1_000.0, poisson, *share, share.count(300) as usize));
+            let mut shared: Vec<u64> = starts.collect();
+            shared.sort_unstable();
+            assert_eq!(shared, whole, "with 2, 2 and 1 turns");
         }
     }
 
@@ -209,7 +214,7 @@ mod tests {
         let steps = [step(100.0, 2_000.0, 300), step(50.0, 50.0, 1_000)];
         let whole = starts_of(&steps, 10, false, Share::WHOLE, 300);
         let mut shared: Vec<u64> =
-            (0..3).flat_map(|index| starts_of(&steps, 10, false, Share { index, of: 3 }, 100)).collect();
+            (0..3).flat_map(|index| starts_of(&steps, 10, false, Share::new(index, 3), 100)).collect();
         shared.sort_unstable();
         assert_eq!(shared, whole);
     }

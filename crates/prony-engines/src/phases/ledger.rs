@@ -69,7 +69,7 @@ impl Touched {
         }
         let counts = done.counts;
         let of = counts.len() as u32;
-        let share = |index: usize| Share { index: index as u32, of }.count(records);
+        let share = |index: usize| Share::new(index as u32, of).count(records);
         let visits_each = matches!(order, Order::Record | Order::Key | Order::Shuffled);
         if visits_each && counts.iter().enumerate().all(|(client, count)| *count >= share(client)) {
             Self::All
@@ -367,7 +367,7 @@ mod tests {
     /// The first numbers of each client of a phase, in an order.
     fn drawn(order: &Order, counts: &[u64]) -> Vec<u64> {
         let clients = counts.iter().zip(0..).flat_map(|(count, index)| {
-            let share = Share { index, of: counts.len() as u32 };
+            let share = Share::new(index, counts.len() as u32);
             let mut numbers = prony_workload::Positions::new(order, &records(10), 3, share);
             (0..*count).map(move |_| numbers.next())
         });
@@ -447,7 +447,7 @@ mod tests {
         note(ledger, Action::Put(ops(Order::Record)), &[10]);
         let mix = MixSpec { ops: ops(Order::Zipfian { theta: 0.99 }), weights, scan_length: ScanLength::Fixed(1) };
         let operations = [0, 1].map(|index| {
-            let mut mix = Mix::new(&mix, &records(10), 3, Share { index, of: 2 });
+            let mut mix = Mix::new(&mix, &records(10), 3, Share::new(index, 2));
             (0..20).map(|_| mix.next()).collect::<Vec<_>>()
         });
         let inserts = |of: &Vec<Operation>| {

@@ -237,7 +237,7 @@ impl Job<'_> {
     /// The part of the operations that a client of this worker has among those of all workers.
     fn part(&self, client: u32) -> Share {
         let threads = self.ops.threads.max(1);
-        Share { index: (self.replica.max(1) - 1) * threads + client, of: self.ops.replicas.unwrap_or(1) * threads }
+        Share::new((self.replica.max(1) - 1) * threads + client, self.ops.replicas.unwrap_or(1) * threads)
     }
 
     /// Number of distinct records touched, where the order gives it.

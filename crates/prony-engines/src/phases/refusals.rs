@@ -74,7 +74,7 @@ impl Guarded {
         let (mut wanted, mut done) = (Reads::default(), RecordSet::none_of(own.records.count()));
         let of = self.counts.len() as u32;
         for (operations, index) in self.counts.iter().zip(0..) {
-            let mut numbers = Positions::new(&self.ops.order, &own.records, self.seed, Share { index, of });
+            let mut numbers = Positions::new(&self.ops.order, &own.records, self.seed, Share::new(index, of));
             for _ in 0..*operations {
                 let number = numbers.next();
                 let admits = match &mut rule {

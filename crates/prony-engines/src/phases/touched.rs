@@ -33,7 +33,7 @@ impl Drawn {
             loop {
                 let index = next.fetch_add(1, Relaxed);
                 let Some(count) = self.counts.get(index) else { return own };
-                draw(&mut own, Share { index: index as u32, of }, *count);
+                draw(&mut own, Share::new(index as u32, of), *count);
             }
         };
         let threads = available_parallelism().map_or(1, NonZero::get).min(self.counts.len());

@@ -67,7 +67,7 @@ impl<'c> Workload<'c> {
             Grouping::Single | Grouping::Open => own.records.count().max(1),
         };
         let stored = matches!(action, Action::Update(_) | Action::Delete(_));
-        let share = Share { index: 0, of: 1 };
+        let share = Share::new(0, 1);
         let positions = Positions::new(&ops.order, &own.records, phase_seed(seed, &crash.during), share);
         let records = vec![(u32::from(stored), stored); first];
         let deletes = matches!(action, Action::Delete(_));
