@@ -22,7 +22,7 @@ pub(crate) enum Over {
     Requests,
     /// The records of a collection.
     Records,
-    /// The values of the lists, the first of which says which record is at hand.
+    /// The values of the lists, which say which record is at hand: that of the first list of a request, or else the first of all.
     Lists,
 }
 
@@ -53,7 +53,10 @@ impl Needs {
 pub(crate) struct Content {
     pub(crate) kinds: Kinds,
     pub(crate) records: Option<Records>,
+    /// Those that a request uses are of the same records.
     pub(crate) lists: Vec<Arc<List>>,
+    /// Which saved values no request uses, in words.
+    pub(crate) notes: Vec<String>,
     pub(crate) over: Over,
     pub(crate) order: Order,
     pub(crate) seed: u64,
@@ -64,9 +67,9 @@ impl Content {
     /// Requests that differ by their numbers only.
     pub(crate) fn numbered(template: Template, answer_check: Option<AnswerCheck>, expect: ExpectedStatuses) -> Self {
         let (records, lists, needs) = (None, Vec::new(), Needs::default());
-        let kind = Kind { name: None, weight: 1.0, template, expect, answer_check, captures: Vec::new() };
+        let kind = Kind { name: None, weight: 1.0, template, list: None, expect, answer_check, captures: Vec::new() };
         let kinds = Kinds::of(vec![kind], false, 0);
-        Self { kinds, records, lists, over: Over::Requests, order: Order::Record, seed: 0, needs }
+        Self { kinds, records, lists, notes: Vec::new(), over: Over::Requests, order: Order::Record, seed: 0, needs }
     }
 
     /// How many records or values there are; `None` where there are none.
@@ -92,7 +95,10 @@ impl Content {
         let entry = at.place as usize;
         let number = match self.over {
             Over::Requests | Over::Records => at.place,
-            Over::Lists => self.lists.first().and_then(|list| list.number(entry)).unwrap_or_default(),
+            Over::Lists => {
+                let list = self.kinds.kind(at.request).list.unwrap_or_default();
+                self.lists.get(list).and_then(|list| list.number(entry)).unwrap_or_default()
+            }
         };
         let document = self.document(number);
         let values =

@@ -17,6 +17,8 @@ pub(crate) struct Kind {
     /// How often it is sent, beside the weights of the others.
     pub(crate) weight: f64,
     pub(crate) template: Template,
+    /// The place of the first list of saved values that it uses.
+    pub(crate) list: Option<usize>,
     /// The statuses of answers that are no errors.
     pub(crate) expect: ExpectedStatuses,
     /// What is read of the bodies of its expected answers.

@@ -1,10 +1,11 @@
 //! The load of a trial's phase, from its specification.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use prony_model::http::{AnswerSpec, BodySpec, HttpAmount, HttpSpec, Part, RequestKind, Template};
+use prony_model::number::count;
 use prony_model::spec::{CollectionSpec, PhaseSpec, TrialSpec};
 use prony_model::units::Nanos;
 use prony_workload::{Records, phase_seed};
@@ -76,10 +77,13 @@ impl<'d> Draft<'d> {
         if !self.missing.is_empty() {
             return Err(self.missing);
         }
+        let used: Vec<BTreeSet<usize>> = drafts.iter().map(lists).collect();
+        let together = [used.iter().flatten().copied().collect()];
+        let notes = self.join(if spec.session { &together } else { &used });
         let captures: Vec<Vec<Capture>> = spec.kinds.iter().map(|kind| self.captures(kind, target.as_ref())).collect();
         let checks: Vec<Option<AnswerCheck>> = spec.kinds.iter().map(|kind| self.answer_check(kind)).collect();
         if let Some(target) = &target {
-            drafts.iter().for_each(|parts| self.make_paths(target, &parts.path));
+            drafts.iter_mut().for_each(|parts| self.make_path(target, &mut parts.path));
         }
         drafts.iter().for_each(|parts| self.check_values(&parts.fields));
         let (needs, works_on_numbers) = needs(&drafts);
@@ -87,17 +91,18 @@ impl<'d> Draft<'d> {
         let records = self.records(&over, &needs, data_seed);
         let kinds = target.as_ref().and_then(|target| {
             let kind = |(((parts, kind), captures), answer_check): (((Parts, &RequestKind), _), _)| {
+                let list = lists(&parts).first().copied();
                 let template = request::Template::new(&target.authority, parts);
                 let template = template.map_err(|found| self.faults.extend(found)).ok()?;
                 let RequestKind { name, weight, expect, .. } = kind.clone();
-                Some(Kind { name, weight, template, expect, answer_check, captures })
+                Some(Kind { name, weight, template, list, expect, answer_check, captures })
             };
             let all: Option<Vec<Kind>> =
                 drafts.into_iter().zip(&spec.kinds).zip(captures).zip(checks).map(kind).collect();
             all.map(|all| Kinds::of(all, spec.session, seed))
         });
         let Self { lists, mut faults, .. } = self;
-        let content = kinds.map(|kinds| Content { kinds, records, lists, over, order: spec.order, seed, needs });
+        let content = kinds.map(|kinds| Content { kinds, records, lists, notes, over, order: spec.order, seed, needs });
         let bound = content.as_ref().map_or(Ok(Bound::Requests(1)), |content| bound(spec, self.data, content));
         let bound = bound.unwrap_or_else(|fault| {
             faults.push(fault);
@@ -115,7 +120,6 @@ impl<'d> Draft<'d> {
         Parts { method: Some(kind.method.clone()), path, fields, body: self.body(kind) }
     }
 
-    /// A text, in which values that are the same for all requests are no parts of their own.
     fn text(&mut self, template: &'d Template) -> Text {
         let pieces = template.0.iter().map(|part| match part {
             Part::Text(text) => Piece::Bytes(text.clone().into_bytes()),
@@ -129,7 +133,7 @@ impl<'d> Draft<'d> {
                     self.missing(name);
                     Piece::Number
                 }
-                Some(list) if list.is_single => Piece::Bytes(list.value(0).unwrap_or_default().as_bytes().to_vec()),
+                Some(list) if list.is_single => Piece::Value(list.value(0).unwrap_or_default().into()),
                 Some(list) => {
                     let place = *self.names.entry(name).or_insert_with(|| {
                         self.lists.push(Arc::clone(list));
@@ -211,7 +215,7 @@ impl<'d> Draft<'d> {
         }
         let begins = match path.pieces().first() {
             Some(Piece::Bytes(bytes)) => bytes.starts_with(b"/"),
-            Some(Piece::Saved(_) | Piece::OfSession { .. } | Piece::Field(_)) => true,
+            Some(Piece::Value(_) | Piece::Saved(_) | Piece::OfSession { .. } | Piece::Field(_)) => true,
             Some(Piece::Number) | None => false,
         };
         if !begins {
@@ -219,33 +223,73 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Where paths begin with a saved value, this may be a URL of the same server; then its path is used.
-    fn make_paths(&mut self, target: &Target, path: &Text) {
-        let Some(Piece::Saved(place)) = path.pieces().first() else { return };
+    /// Has the lists that a request uses, or the requests of a session, name the same records in the same order, so that the values in one
+    /// place are of one record: where an answer gave none, the values after it are in other places. Which values are left out.
+    fn join(&mut self, used: &[BTreeSet<usize>]) -> Vec<String> {
+        let mut notes = Vec::new();
+        for group in groups(used) {
+            let lists: Vec<Arc<List>> = group.iter().map(|place| Arc::clone(&self.lists[*place])).collect();
+            let Some(joined) = List::join(&lists) else { continue };
+            let left = joined.first().map_or(0, List::len);
+            notes.push(format!(
+                "{}: those of {} are used, which are in all of them",
+                lengths(&lists),
+                count(left, "record")
+            ));
+            if left == 0 {
+                let names = self.names.iter().filter(|(_, place)| group.contains(place));
+                let names: Vec<String> = names.map(|(name, _)| format!("`{name}`")).collect();
+                let message = format!("the saved values {} are of different records", names.join(", "));
+                let hint = "save values of the same records, or use one of them only in a request";
+                self.faults.push(Fault::new(message, hint));
+            }
+            group.iter().zip(joined).for_each(|(place, list)| self.lists[*place] = Arc::new(list));
+        }
+        let shortest = self.lists.iter().map(|list| list.len()).min().unwrap_or_default();
+        if self.lists.iter().any(|list| list.len() > shortest) {
+            notes.push(format!("{}: the first {shortest} of each are used", lengths(&self.lists)));
+        }
+        notes
+    }
+
+    /// Where a path begins with a saved value, this may be a URL of the same server; then its path is used. Other texts use the value as
+    /// it was saved.
+    fn make_path(&mut self, target: &Target, path: &mut Text) {
         let server = target.server();
-        let made = self.lists[*place].map(|value| match value.strip_prefix(&server).unwrap_or(value) {
+        let made = |value: &str| match value.strip_prefix(&server).unwrap_or(value) {
             path if path.starts_with('/') => Ok(path.to_owned()),
             _ => Err(Fault::new(
                 format!("the saved value `{value}` is no path of `{server}`"),
                 "save what begins with `/`, or with the server's URL",
             )),
-        });
-        match made {
-            Ok(list) => self.lists[*place] = Arc::new(list),
-            Err(fault) => self.faults.push(fault),
-        }
+        };
+        let done = match path.first_mut() {
+            Some(Piece::Value(value)) => made(value).map(|path| *value = path.into()),
+            Some(Piece::Saved(place)) => self.lists[*place].map(made).map(|list| {
+                if list != *self.lists[*place] {
+                    *place = self.lists.len();
+                    self.lists.push(Arc::new(list));
+                }
+            }),
+            _ => Ok(()),
+        };
+        self.faults.extend(done.err());
     }
 
     /// Values in header fields are checked once, before the load.
     fn check_values(&mut self, fields: &[(String, Text)]) {
         for (name, text) in fields {
-            let lists = text.pieces().iter().filter_map(|piece| match piece {
-                Piece::Saved(place) => self.lists.get(*place),
+            let breaks = |value: &&str| value.bytes().any(request::is_breaking);
+            let breaking = text.pieces().iter().find_map(|piece| match piece {
+                Piece::Value(value) => Some(&**value).filter(breaks),
+                Piece::Saved(place) => {
+                    let entries = self.lists.get(*place).into_iter().flat_map(|list| list.entries());
+                    entries.map(|entry| &*entry.value).find(breaks)
+                }
                 _ => None,
             });
-            let mut values = lists.flat_map(|list| list.entries());
-            if let Some(entry) = values.find(|entry| entry.value.bytes().any(request::is_breaking)) {
-                let message = format!("the saved value {:?} cannot be in the header field `{name}`", entry.value);
+            if let Some(value) = breaking {
+                let message = format!("the saved value {value:?} cannot be in the header field `{name}`");
                 self.faults.push(Fault::new(message, "save a value without control characters"));
             }
         }
@@ -292,18 +336,45 @@ impl<'d> Draft<'d> {
 fn needs(kinds: &[Parts]) -> (Needs, bool) {
     let mut needs = Needs { whole: kinds.iter().any(|parts| matches!(parts.body, Body::Document)), ..Needs::default() };
     let mut has_number = false;
-    for Parts { path, fields, body, .. } in kinds {
-        let of_body: Vec<&Text> = match body {
-            Body::Text(text) => vec![text],
-            Body::File(file) => file.withs().collect(),
-            Body::None | Body::Document => Vec::new(),
-        };
-        for text in [path].into_iter().chain(fields.iter().map(|(_, value)| value)).chain(of_body) {
-            needs.add(text);
-            has_number |= text.pieces().contains(&Piece::Number);
-        }
+    for text in kinds.iter().flat_map(texts) {
+        needs.add(text);
+        has_number |= text.pieces().contains(&Piece::Number);
     }
     (needs, has_number)
+}
+
+/// All texts of a kind of request.
+fn texts(parts: &Parts) -> impl Iterator<Item = &Text> {
+    let of_body: Vec<&Text> = match &parts.body {
+        Body::Text(text) => vec![text],
+        Body::File(file) => file.withs().collect(),
+        Body::None | Body::Document => Vec::new(),
+    };
+    [&parts.path].into_iter().chain(parts.fields.iter().map(|(_, value)| value)).chain(of_body)
+}
+
+/// The places of the lists that a kind of request uses.
+fn lists(parts: &Parts) -> BTreeSet<usize> {
+    let place = |piece: &Piece| if let Piece::Saved(place) = piece { Some(*place) } else { None };
+    texts(parts).flat_map(Text::pieces).filter_map(place).collect()
+}
+
+/// The lists that are used together, directly or by other lists.
+fn groups(used: &[BTreeSet<usize>]) -> Vec<BTreeSet<usize>> {
+    let mut groups = Vec::<BTreeSet<usize>>::new();
+    for lists in used {
+        let (same, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| !group.is_disjoint(lists));
+        groups = apart;
+        groups.push(same.into_iter().flatten().chain(lists.iter().copied()).collect());
+    }
+    groups
+}
+
+fn lengths(lists: &[Arc<List>]) -> String {
+    let lengths = || lists.iter().map(|list| list.len());
+    let (shortest, longest) = (lengths().min().unwrap_or_default(), lengths().max().unwrap_or_default());
+    let some = if shortest == longest { longest.to_string() } else { format!("{shortest} to {longest}") };
+    format!("lists of saved values have {some} values")
 }
 
 fn bound(spec: &HttpSpec, data: Option<&CollectionSpec>, content: &Content) -> Result<Bound, Fault> {
@@ -335,5 +406,21 @@ fn asked(spec: &HttpSpec, bound: Bound, seed: u64) -> Asked {
         seed,
         other_machines: spec.other_machines,
         ..Asked::of(&spec.server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two kinds of a mix may use lists of different records; a request uses those of one record.
+    #[test]
+    fn lists_of_one_request_are_together_and_those_of_others_apart() {
+        let of = |used: &[&[usize]]| {
+            let used: Vec<BTreeSet<usize>> = used.iter().map(|lists| lists.iter().copied().collect()).collect();
+            groups(&used).into_iter().map(Vec::from_iter).filter(|group| !group.is_empty()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[&[0, 1], &[2], &[]]), [vec![0, 1], vec![2]]);
+        assert_eq!(of(&[&[0, 1], &[2], &[3], &[2, 1]]), [vec![3], vec![0, 1, 2]]);
     }
 }

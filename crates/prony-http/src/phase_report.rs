@@ -49,7 +49,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         .filter(is_noted)
         .map(ToString::to_string)
         .chain(estimates(tally))
-        .chain(unequal(load))
+        .chain(load.content().notes.iter().cloned())
         .collect();
     let remark = |is: fn(&Remark) -> bool| report.remarks.iter().find(|remark| is(remark)).map(ToString::to_string);
     Ok(PhaseReport {
@@ -162,15 +162,6 @@ fn error_texts(tally: &Tally) -> BTreeMap<String, u64> {
         }
     }
     texts
-}
-
-/// Whether the lists of saved values that requests use have different lengths.
-fn unequal(load: &Load) -> Option<String> {
-    let lengths = || load.content().lists.iter().map(|list| list.len());
-    let (shortest, longest) = (lengths().min()?, lengths().max()?);
-    let text =
-        || format!("lists of saved values have {shortest} to {longest} values: the first {shortest} of each are used");
-    (shortest < longest).then(text)
 }
 
 /// Which counts are estimates.

@@ -1,6 +1,6 @@
 //! Values of answers that later requests use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use prony_model::units::Nanos;
@@ -42,6 +42,34 @@ impl List {
     /// The number of the record of the value in a place.
     pub(crate) fn number(&self, place: usize) -> Option<u64> {
         self.entries.get(place).map(|entry| entry.number)
+    }
+
+    /// The numbers of its records, each with how often it was there before: an order may visit a record more than once.
+    fn records(&self) -> impl Iterator<Item = (u64, u32)> {
+        let mut visits = HashMap::<u64, u32>::new();
+        self.entries.iter().map(move |entry| {
+            let visit = visits.entry(entry.number).or_default();
+            *visit += 1;
+            (entry.number, *visit)
+        })
+    }
+
+    /// The lists with the records that are in all of them, in the order of the first; `None` where they have the same already.
+    pub(crate) fn join(lists: &[Arc<Self>]) -> Option<Vec<Self>> {
+        let (first, others) = lists.split_first()?;
+        let numbers = |list: &Self| list.entries.iter().map(|entry| entry.number).collect::<Vec<_>>();
+        if others.iter().all(|other| other.len() == first.len() && numbers(other) == numbers(first)) {
+            return None;
+        }
+        let places = |list: &Arc<Self>| list.records().zip(0..).collect::<HashMap<(u64, u32), usize>>();
+        let places: Vec<_> = lists.iter().map(places).collect();
+        let common: Vec<_> =
+            first.records().filter(|record| places.iter().all(|places| places.contains_key(record))).collect();
+        let picked = |(list, places): (&Arc<Self>, &HashMap<_, usize>)| {
+            let entries = common.iter().map(|record| list.entries[places[record]].clone()).collect();
+            Self { is_single: false, entries }
+        };
+        Some(lists.iter().zip(&places).map(picked).collect())
     }
 
     /// The same list with other values, or the first fault in one of them.
@@ -147,6 +175,19 @@ mod tests {
         assert_eq!((saved["last"].value(99), saved["last"].is_single), (Some("new"), true));
         assert_eq!((saved["id"].value(2), saved["id"].number(1), saved["id"].value(3)), (Some("e"), Some(30), None));
         assert!(saved.contains_key("stays") && !saved.contains_key("gone"));
+    }
+
+    /// They were paired by their places: after one answer without a value each request used values of two records.
+    #[test]
+    fn joined_lists_are_of_the_same_records() {
+        let join = |lists: &[List]| List::join(&lists.iter().cloned().map(Arc::new).collect::<Vec<_>>());
+        let users = List::of([(3, "u3"), (1, "u1"), (3, "again"), (7, "u7")]);
+        assert_eq!(join(&[users.clone(), List::of([(3, "a"), (1, "b"), (3, "c"), (7, "d")])]), None);
+        assert_eq!((join(std::slice::from_ref(&users)), join(&[])), (None, None));
+        let joined = join(&[users.clone(), List::of([(7, "i7"), (3, "i3"), (9, "i9"), (3, "second")])]).unwrap();
+        assert_eq!(joined[0], List::of([(3, "u3"), (3, "again"), (7, "u7")]));
+        assert_eq!(joined[1], List::of([(3, "i3"), (3, "second"), (7, "i7")]));
+        assert_eq!(join(&[users, List::of([(2, "x")])]).unwrap()[1], List::of([]));
     }
 
     #[test]

@@ -16,6 +16,8 @@ const NUMBER: &[u8] = b"{i}";
 pub(crate) enum Piece {
     /// The same in all requests.
     Bytes(Vec<u8>),
+    /// A saved value, the same in all requests.
+    Value(Box<str>),
     /// The number of the record at hand, or of the request.
     Number,
     /// The value at hand of the list in this place among those that the load uses.
@@ -87,6 +89,11 @@ impl Text {
         self
     }
 
+    /// The part with which it begins.
+    pub(crate) fn first_mut(&mut self) -> Option<&mut Piece> {
+        self.0.first_mut()
+    }
+
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.0
     }
@@ -97,14 +104,14 @@ impl Text {
 
     pub(crate) fn variation(&self) -> Variation {
         let of = |piece: &Piece| match piece {
-            Piece::Bytes(_) => Variation::Same,
+            Piece::Bytes(_) | Piece::Value(_) => Variation::Same,
             Piece::Number => Variation::ByNumber,
             Piece::Saved(_) | Piece::OfSession { .. } | Piece::Field(_) => Variation::Any,
         };
         self.0.iter().map(of).max().unwrap_or_default()
     }
 
-    /// The parts that are the same in all requests.
+    /// The parts that are written as they are.
     pub(crate) fn fixed(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Bytes(bytes) => Some(bytes.as_slice()),
@@ -129,10 +136,15 @@ impl Text {
             let begins = before.is_empty() || before.ends_with(b"?");
             match piece {
                 Piece::Bytes(_) | Piece::Number => {}
-                Piece::Saved(_) | Piece::OfSession { .. } if begins || is_path(before, &out[from..]) => {
+                Piece::Value(_) | Piece::Saved(_) | Piece::OfSession { .. }
+                    if begins || is_path(before, &out[from..]) =>
+                {
+                    // The fragment of a link is for its reader: no request contains it.
+                    let end = out[from..].iter().position(|byte| *byte == b'#').map_or(out.len(), |at| from + at);
+                    out.truncate(end);
                     encode(out, from, |rest| rest[0].is_ascii_graphic());
                 }
-                Piece::Saved(_) | Piece::OfSession { .. } => {
+                Piece::Value(_) | Piece::Saved(_) | Piece::OfSession { .. } => {
                     encode(out, from, |rest| is_unreserved(rest[0]) || is_encoded(rest));
                 }
                 Piece::Field(_) if begins => encode(out, from, |rest| rest[0].is_ascii_graphic()),
@@ -163,6 +175,7 @@ impl Piece {
     fn write(&self, values: &Values<'_>, out: &mut Vec<u8>) {
         match self {
             Self::Bytes(bytes) => out.extend_from_slice(bytes),
+            Self::Value(value) => out.extend_from_slice(value.as_bytes()),
             Self::Number => write_decimal(values.number, out),
             Self::Saved(list) => {
                 let value = values.lists.get(*list).and_then(|list| list.value(values.entry));
@@ -275,14 +288,22 @@ mod tests {
         let path = |pieces: &[&str], value: &str| {
             let lists = [Arc::new(List::of([(0, value)]))];
             let values = Values { number: 0, lists: &lists, entry: 0, session: &[], document: None };
-            let piece = |text: &&str| match *text {
-                "{}" => Piece::Saved(0),
-                text => Piece::Bytes(text.as_bytes().to_vec()),
+            let written = |saved: &Piece| {
+                let piece = |text: &&str| match *text {
+                    "{}" => saved.clone(),
+                    text => Piece::Bytes(text.as_bytes().to_vec()),
+                };
+                let mut out = b"GET ".to_vec();
+                Text::new(pieces.iter().map(piece).collect()).write_in_path(&values, &mut out);
+                String::from_utf8(out).unwrap()
             };
-            let mut out = b"GET ".to_vec();
-            Text::new(pieces.iter().map(piece).collect()).write_in_path(&values, &mut out);
-            String::from_utf8(out).unwrap()
+            // One value for all requests was written as it is.
+            let (one, each) = (written(&Piece::Value(value.into())), written(&Piece::Saved(0)));
+            assert_eq!(one, each);
+            each
         };
+        assert_eq!(path(&["{}"], "/s/1?n=2#top"), "GET /s/1?n=2", "the fragment of a link");
+        assert_eq!(path(&["/api", "{}"], "/s#top"), "GET /api/s");
         assert_eq!(path(&["{}", "/x"], "/s/1?n=a%20b&c=\u{e9}"), "GET /s/1?n=a%20b&c=%C3%A9/x", "it begins the path");
         assert_eq!(path(&["/api", "{}"], "/s/1?n=2"), "GET /api/s/1?n=2", "a path of the server");
         assert_eq!(path(&["/list?", "{}"], "page=2&limit=5"), "GET /list?page=2&limit=5", "a query of the server");

@@ -404,6 +404,71 @@ fn absolute_urls_of_the_same_server_are_paths() {
     }
 }
 
+/// The URL of an answer is its own text in a header field, and a path where it begins one. One value for all requests is encoded as
+/// those of each are.
+#[test]
+fn values_are_written_by_their_place_in_the_request() {
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&heads);
+    let server = Server::new(move |asking| {
+        noted.lock().unwrap().push(asking.head.clone());
+        Act::text(OK)
+    });
+    let url = format!("{}#top", server.url("/items/5"));
+    let body = format!("{{\"url\":\"{url}\",\"name\":\"a b/c\"}}");
+    let answering =
+        Server::new(move |_| Act::text(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())));
+    let part = |name: &str| Part::Saved(name.to_owned());
+    for each in [false, true] {
+        let mut saves = save("url", SavedFrom::Json("/url".to_owned()), each);
+        saves.extend(save("name", SavedFrom::Json("/name".to_owned()), each));
+        let first = requests(&answering, text("/"), 5).with(|kind| kind.save = saves);
+        let path = template(&[part("url"), plain("/of/"), part("name")]);
+        let second =
+            requests(&server, path, 5).with(|kind| kind.headers = vec![("X-Url".to_owned(), template(&[part("url")]))]);
+        let mut runner = Runner::new(trial(vec![("first", http(first)), ("second", http(second))]));
+        assert_whole(&runner.phase(0).unwrap(), 5);
+        let report = runner.phase(1).unwrap();
+        assert_whole(&report, 5);
+        assert_eq!(report.operations, 5, "{:?}", report.error_texts);
+        runner.stop().unwrap();
+        for head in heads.lock().unwrap().drain(..) {
+            assert!(head.starts_with("GET /items/5/of/a%20b%2Fc HTTP/1.1\r\n"), "{head}");
+            assert!(head.contains(&format!("X-Url: {url}")), "{head}");
+        }
+    }
+}
+
+/// After one answer without a value, each later request used values of two records. The kinds of a mix may use those of different ones.
+#[test]
+fn values_of_one_request_are_of_one_record() {
+    let (server, sent) = recording(|path, _| {
+        let value = if path == "/b3" { "none" } else { &path[2..] };
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n<{value}>", value.len() + 2)
+    });
+    let numbered = |name: &str, n| {
+        let from = SavedFrom::Pattern("<(\\d+)>".to_owned());
+        let path = template(&[plain(&format!("/{name}")), Part::Number]);
+        http(requests(&server, path, n).with(|kind| kind.save = save(name, from, true)))
+    };
+    let part = |name: &str| Part::Saved(name.to_owned());
+    let both = HttpSpec {
+        amount: HttpAmount::Records,
+        ..requests(&server, template(&[plain("/"), part("a"), plain("/"), part("b"), plain("/"), Part::Number]), 0)
+    };
+    let mut runner = Runner::new(trial(vec![("a", numbered("a", 9)), ("b", numbered("b", 7)), ("both", http(both))]));
+    for (index, errors) in [(0, 0), (1, 1)] {
+        assert_eq!(runner.phase(index).unwrap().errors, errors);
+    }
+    drain(&sent);
+    let report = runner.phase(2).unwrap();
+    runner.stop().unwrap();
+    let mut paths: Vec<String> = drain(&sent).into_iter().map(|(path, _)| path).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, [0, 1, 2, 4, 5, 6].map(|n| format!("/{n}/{n}/{n}")));
+    assert!(report.notes.iter().any(|note| note.contains("those of 6 records are used")), "{:?}", report.notes);
+}
+
 #[test]
 fn lists_of_different_lengths_are_used_up_to_the_shortest() {
     let (server, sent) = recording(|path, _| {
