@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use regex::bytes::Regex;
 
@@ -29,6 +30,8 @@ struct Fill {
 #[derive(Clone, Debug)]
 pub(crate) struct FileBody {
     path: PathBuf,
+    /// When it was written to before it was read through.
+    modified: SystemTime,
     /// Bytes of the file that are sent as they are.
     plain: u64,
     fills: Vec<Fill>,
@@ -112,9 +115,10 @@ impl FileBody {
     pub(crate) fn scan(path: &Path, fills: Vec<(Vec<u8>, Text)>) -> io::Result<Self> {
         let mut fills: Vec<Fill> = fills.into_iter().map(|(find, with)| Fill { find, with, count: 0 }).collect();
         fills.sort_by_key(|fill| std::cmp::Reverse(fill.find.len()));
-        let mut body = Self { path: path.to_owned(), plain: 0, search: Search::new(&fills), fills };
-        let (mut plain, mut counts) = (0, vec![0; body.fills.len()]);
         let mut window = Window::open(path)?;
+        let (path, modified) = (path.to_owned(), window.file.metadata()?.modified()?);
+        let mut body = Self { path, modified, plain: 0, search: Search::new(&fills), fills };
+        let (mut plain, mut counts) = (0, vec![0; body.fills.len()]);
         let mut count = |found: Found<'_>| match found {
             Found::Plain(bytes) => plain += bytes.len() as u64,
             Found::Fill(place) => counts[place] += 1,
@@ -175,7 +179,12 @@ impl FileBody {
             ends.iter().scan(0, |from, end| Some(out[std::mem::replace(from, end + 1)..*end].to_vec())).collect();
         let fills = self.fills.iter().zip(&filled).map(|(fill, with)| fill.count * with.len() as u64);
         let left = self.plain + fills.sum::<u64>();
-        Ok(Reading { body: Arc::clone(self), window: Window::open(&self.path)?, filled, left })
+        let window = Window::open(&self.path)?;
+        // One of the same length may contain the texts in other places, or others.
+        if window.file.metadata()?.modified()? != self.modified {
+            return Err(changed());
+        }
+        Ok(Reading { body: Arc::clone(self), window, filled, left })
     }
 }
 
@@ -211,9 +220,13 @@ impl Reading {
             })?;
         }
         let after = left.checked_sub(out.len() as u64).filter(|after| *after == 0 || !out.is_empty());
-        *left = after.ok_or_else(|| io::Error::other("the file has changed since the load was prepared"))?;
+        *left = after.ok_or_else(changed)?;
         Ok(())
     }
+}
+
+fn changed() -> io::Error {
+    io::Error::other("the file has changed since the load was prepared")
 }
 
 #[cfg(test)]
@@ -308,6 +321,18 @@ mod tests {
             std::fs::write(file.path(), changed).unwrap();
             assert!(read(&body, 0).unwrap_err().to_string().contains("has changed"), "{changed:?}");
         }
+    }
+
+    #[test]
+    fn file_of_the_same_length_that_was_written_since_is_no_body() {
+        let file = file(b"abcd");
+        let body = Arc::new(FileBody::scan(file.path(), Vec::new()).unwrap());
+        assert_eq!(read(&body, 0).unwrap(), (4, b"abcd".to_vec()));
+        std::fs::write(file.path(), b"abce").unwrap();
+        // Two times of writing may be the same where the file system's clock is coarse.
+        let later = body.modified + std::time::Duration::from_secs(1);
+        File::options().write(true).open(file.path()).unwrap().set_modified(later).unwrap();
+        assert!(read(&body, 0).unwrap_err().to_string().contains("has changed"));
     }
 
     #[test]
