@@ -88,6 +88,8 @@ pub(crate) struct Answer {
     status: u16,
     is_to_head: bool,
     reusable: bool,
+    /// An answer with status 1xx was taken.
+    interim: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -111,14 +113,14 @@ struct Head {
 impl Answer {
     pub(crate) fn new() -> Self {
         let (place, wanted, extract, head) = (Place::Done, Wanted::default(), Extract::default(), Vec::new());
-        Self { place, wanted, extract, body: 0, head, status: 0, is_to_head: false, reusable: false }
+        Self { place, wanted, extract, body: 0, head, status: 0, is_to_head: false, reusable: false, interim: false }
     }
 
     /// Begins the next answer. Answers to HEAD have no body, whatever they say.
     pub(crate) fn begin(&mut self, is_to_head: bool, wanted: Wanted) {
         self.head.clear();
         self.extract.clear();
-        (self.wanted, self.body) = (wanted, 0);
+        (self.wanted, self.body, self.interim) = (wanted, 0, false);
         (self.place, self.status, self.is_to_head, self.reusable) = (Place::Head, 0, is_to_head, false);
     }
 
@@ -129,6 +131,17 @@ impl Answer {
 
     pub(crate) fn status(&self) -> u16 {
         self.status
+    }
+
+    /// Whether an answer with status 1xx has come since this was asked last.
+    #[inline]
+    pub(crate) fn had_interim(&mut self) -> bool {
+        std::mem::take(&mut self.interim)
+    }
+
+    /// Whether something came of the answer, without those with status 1xx.
+    pub(crate) fn has_begun(&self) -> bool {
+        !matches!(self.place, Place::Head) || !self.head.is_empty()
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -220,18 +233,25 @@ impl Answer {
         match head.status {
             SWITCHING => return Err(Malformed::Switching),
             // Another answer follows these.
-            100..200 => {}
+            100..200 => self.interim = true,
             _ => (self.place, self.status, self.reusable) = (head.body, head.status, head.reusable),
         }
         Ok(head.length - before)
     }
 }
 
+/// How heads are read: a line that begins with a blank goes on with the field before it (RFC 9112, section 5.2).
+pub(crate) fn config() -> ParserConfig {
+    let mut config = ParserConfig::default();
+    config.allow_obsolete_multiline_headers_in_responses(true);
+    config
+}
+
 /// Parses a head; `None` where it is not whole.
 fn parse(bytes: &[u8], is_to_head: bool) -> Result<Option<Head>, Malformed> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MOST_FIELDS];
     let mut response = Response::new(&mut []);
-    let parsed = ParserConfig::default().parse_response_with_uninit_headers(&mut response, bytes, &mut fields)?;
+    let parsed = config().parse_response_with_uninit_headers(&mut response, bytes, &mut fields)?;
     let Status::Complete(length) = parsed else { return Ok(None) };
     let said = Said::of(response.headers)?;
     let status = response.code.unwrap_or_default();
@@ -333,6 +353,8 @@ mod tests {
             ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", End::Whole(404, true)),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", End::Whole(200, true)),
             ("HTTP/1.1 204 No Content\r\n\r\n", End::Whole(204, true)),
+            ("HTTP/1.1 200 OK\r\nX: a\r\n  b\r\nContent-Length:\r\n 1\r\n\r\nx", End::Whole(200, true)),
+            ("HTTP/1.1 200 OK\r\nConnection: x,\r\n\tclose\r\nContent-Length: 1\r\n\r\nx", End::Whole(200, false)),
             ("HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\n\r\n", End::Whole(304, true)),
             ("HTTP/1.1 200 OK\r\n\r\nuntil the end", End::Whole(200, false)),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nContent-Length: 1\r\n\r\nxyz", End::Whole(200, false)),
@@ -365,6 +387,23 @@ mod tests {
                 assert_eq!((answer.length(), answer.is_done(), answer.extract.is_cut), (7, true, false));
             }
         }
+    }
+
+    /// Its time to first byte was that of `103 Early Hints`.
+    #[test]
+    fn answer_begins_after_those_with_status_1xx() {
+        let hint = b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n";
+        let mut answer = Answer::new();
+        answer.begin(false, Wanted::default());
+        let mut after = |portion: &[u8]| {
+            answer.take(portion).unwrap();
+            (answer.had_interim(), answer.has_begun())
+        };
+        assert_eq!(after(&hint[..9]), (false, true), "whether it is one is not known yet");
+        assert_eq!(after(&hint[9..]), (true, false));
+        assert_eq!(after(&[hint.as_slice(), b"HTTP/1.1 2"].concat()), (true, true));
+        assert_eq!(after(b"00 OK\r\nContent-Length: 1\r\n\r\n"), (false, true));
+        assert_eq!(after(b"x"), (false, true));
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Read {
 /// How a body is encoded, where it is.
 fn coding(head: &[u8]) -> Option<String> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
-    let coding = String::from_utf8_lossy(field_of(head, "content-encoding", &mut fields)?).trim().to_owned();
+    let coding = String::from_utf8_lossy(&field_of(head, "content-encoding", &mut fields)?).trim().to_owned();
     (!coding.is_empty() && !coding.eq_ignore_ascii_case("identity")).then_some(coding)
 }
 

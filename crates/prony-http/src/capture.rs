@@ -1,11 +1,13 @@
 //! Finds the values of an answer that later requests use.
 
+use std::borrow::Cow;
+
 use httparse::{Header, Response};
 use prony_model::http::{SaveSpec, SavedFrom};
 use regex::bytes::Regex;
 use serde_json::Value;
 
-use crate::answer::Extract;
+use crate::answer::{Extract, config};
 use crate::error::Fault;
 
 /// Header fields that are looked through.
@@ -83,7 +85,10 @@ impl Capture {
             Place::Header(field) => {
                 let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
                 let value = field_of(&extract.head, field, &mut fields);
-                text(value.ok_or_else(|| why(format!("the answer has no header field `{field}`")))?, "the header field")
+                text(
+                    &value.ok_or_else(|| why(format!("the answer has no header field `{field}`")))?,
+                    "the header field",
+                )
             }
             Place::Json(pointer) => {
                 let json = json.ok_or_else(|| why("the body is no JSON".to_owned()))?;
@@ -102,10 +107,16 @@ impl Capture {
 }
 
 /// The value of a header field of an answer.
-pub(crate) fn field_of<'h>(head: &'h [u8], name: &str, fields: &mut [Header<'h>]) -> Option<&'h [u8]> {
+pub(crate) fn field_of<'h>(head: &'h [u8], name: &str, fields: &mut [Header<'h>]) -> Option<Cow<'h, [u8]>> {
     let mut response = Response::new(fields);
-    response.parse(head).ok()?;
-    response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    config().parse_response(&mut response, head).ok()?;
+    let value = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?.value;
+    Some(if value.contains(&b'\n') { Cow::Owned(unfolded(value)) } else { Cow::Borrowed(value) })
+}
+
+/// The value of a field over several lines, which are joined by blanks.
+fn unfolded(value: &[u8]) -> Vec<u8> {
+    value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect::<Vec<_>>().join(&b' ')
 }
 
 /// Finds all values of an answer, in the order of `captures`, or says which is missing and why.
@@ -124,7 +135,8 @@ mod tests {
     }
 
     fn extract(body: &[u8]) -> Extract {
-        let head = b"HTTP/1.1 201 Created\r\nLocation:  /items/5 \r\nX: \xff\r\n\r\n".to_vec();
+        let head =
+            b"HTTP/1.1 201 Created\r\nLocation:  /items/5 \r\nX: \xff\r\nFolded: a\r\n \t b\r\n c\r\n\r\n".to_vec();
         Extract { head, body: body.to_vec(), is_cut: false }
     }
 
@@ -134,6 +146,7 @@ mod tests {
         for (from, body, expected) in [
             (SavedFrom::Body, b"\r\n 12 \n".as_slice(), "12"),
             (SavedFrom::Header("location".to_owned()), b"", "/items/5"),
+            (SavedFrom::Header("folded".to_owned()), b"", "a b c"),
             (SavedFrom::Json("/id".to_owned()), json, "a\"b"),
             (SavedFrom::Json("/n/1/x".to_owned()), json, "2.5"),
             (SavedFrom::Json("/n/1".to_owned()), json, "{\"x\":2.5}"),

@@ -200,7 +200,8 @@ impl Connection {
         self.idle_since = now;
         self.outgoing.reading = None;
         let is_whole = self.answer.is_done() && self.malformed.is_none() && self.broken.is_none();
-        if !(keep && is_whole && self.answer.is_reusable() && self.is_sent()) {
+        let is_last = self.outgoing.about.closes || !self.answer.is_reusable();
+        if !(keep && is_whole && !is_last && self.is_sent()) {
             self.close();
         }
     }
@@ -380,6 +381,10 @@ impl Connection {
             *received += bytes.len() as u64;
             if malformed.is_none() {
                 *malformed = answer.take(bytes).err();
+            }
+            if answer.had_interim() {
+                // An answer with status 1xx is not that of the request.
+                *first_byte = answer.has_begun().then(monotonic);
             }
         })
     }

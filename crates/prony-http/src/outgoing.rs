@@ -19,6 +19,8 @@ pub(crate) struct About {
     pub(crate) has_body: bool,
     /// Whether its answer has none.
     pub(crate) is_head: bool,
+    /// Whether it says that the connection ends with its answer (RFC 9112, section 9.6).
+    pub(crate) closes: bool,
     /// What is read of its answer.
     pub(crate) wanted: Wanted,
     /// Bytes of the head.

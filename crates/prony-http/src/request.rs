@@ -45,6 +45,8 @@ pub(crate) struct Template {
     body: Body,
     /// Whether the length of the body is said.
     says_length: bool,
+    /// Whether it says that the connection ends with its answer.
+    closes: bool,
     /// The request where all are the same.
     same: Option<(Vec<u8>, About)>,
     /// Whether other requests may differ where their numbers are the same.
@@ -91,7 +93,8 @@ impl Template {
         // A server may wait for a body of these methods that does not come (RFC 9110, section 8.6).
         let says_length = !matches!(body, Body::None) || matches!(method.as_str(), "POST" | "PUT" | "PATCH");
         let (same, is_of_mix, wanted) = (None, false, Wanted::default());
-        let mut template = Self { method, path, head, body, says_length, same, is_of_mix, wanted };
+        let closes = fields.iter().any(|(name, value)| name.eq_ignore_ascii_case("connection") && closes(value));
+        let mut template = Self { method, path, head, body, says_length, closes, same, is_of_mix, wanted };
         if template.is_same() {
             let mut out = Outgoing::default();
             let none = Values { number: 0, lists: &[], entry: 0, session: &[], document: None };
@@ -213,6 +216,7 @@ impl Template {
         }
         out.about.has_body = self.bodies().is_some();
         out.about.is_head = self.is_head();
+        out.about.closes = self.closes;
         out.about.wanted = self.wanted;
         out.about.body = hash(self.bodies().unwrap_or_default(), scratch);
         out.about.length = out.reading.as_ref().map_or(scratch.len() as u64, |reading| reading.left());
@@ -268,6 +272,14 @@ pub(crate) fn field(text: &str) -> Result<(String, Text), Fault> {
         return Err(Fault::new(message, "write it as `-H 'Name: value'`"));
     };
     Ok((name.to_owned(), Text::numbered(value.trim().as_bytes())))
+}
+
+/// Whether a `Connection` field of this value ends the connection.
+fn closes(value: &Text) -> bool {
+    value
+        .fixed()
+        .flat_map(|text| text.split(|byte| *byte == b','))
+        .any(|item| item.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
 fn fault_of_field(name: &str, value: &Text) -> Option<Fault> {

@@ -45,6 +45,34 @@ fn answers_of_every_form_are_whole() {
     }
 }
 
+/// A server that closes the connection without saying so again: half of the requests were `closed before a whole answer`.
+#[test]
+fn connection_ends_with_the_answer_to_a_request_that_says_so() {
+    for (field, closes) in [("Connection: keep-alive, Close", true), ("Connection: keep-alive", false)] {
+        let server = Server::new(move |asking| {
+            assert!(asking.head.contains("\r\nConnection: keep-alive"), "{}", asking.head);
+            if closes { Act::Close(OK.as_bytes().to_vec()) } else { Act::text(OK) }
+        });
+        let headers = vec![field.to_owned()];
+        let report = run(Asked { headers, connections: 3, ..requests(server.url("/"), 60) });
+        assert_whole(&report, 60);
+        assert_eq!((report.ok, report.connect.samples), (60, if closes { 60 } else { 3 }), "{:?}", report.errors);
+    }
+}
+
+/// The first byte of `103 Early Hints` is none of the answer, which comes 20 ms later at the earliest.
+#[test]
+fn time_to_first_byte_is_that_of_the_answer() {
+    let hint = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
+    let server = Server::new(move |_| Act::Early(hint.as_bytes().to_vec(), 20, OK.as_bytes().to_vec()));
+    let report = run(Asked { connections: 8, ..requests(server.url("/"), 40) });
+    assert_whole(&report, 40);
+    assert_eq!(report.ok, 40, "{:?} {:?}", report.errors, report.causes);
+    // The histogram has three digits.
+    let first_byte = *report.first_byte.p50.measured().unwrap();
+    assert!(first_byte >= 0.999 * 20e6, "{first_byte}");
+}
+
 #[test]
 fn head_has_no_body() {
     let server = Server::new(|asking| {

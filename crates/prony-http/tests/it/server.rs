@@ -23,6 +23,8 @@ pub(crate) enum Act {
     Hang(Vec<u8>),
     /// Sends these bytes, and after so many milliseconds again.
     Late(Vec<u8>, u64),
+    /// Sends these bytes, and after so many milliseconds those.
+    Early(Vec<u8>, u64, Vec<u8>),
 }
 
 impl Act {
@@ -103,6 +105,11 @@ fn serve(mut stream: TcpStream, act: &dyn Fn(&Asking) -> Act) {
                 let first = stream.write_all(&bytes).is_ok();
                 thread::sleep(Duration::from_millis(millis));
                 first && stream.write_all(&bytes).is_ok()
+            }
+            Act::Early(bytes, millis, then) => {
+                let first = stream.write_all(&bytes).is_ok();
+                thread::sleep(Duration::from_millis(millis));
+                first && stream.write_all(&then).is_ok()
             }
             Act::Hang(bytes) => {
                 let _ = stream.write_all(&bytes);
