@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::answer::{Extract, config};
 use crate::error::Fault;
+use crate::json_text::text_at;
 
 /// Header fields that are looked through.
 pub(crate) const MOST_FIELDS: usize = 256;
@@ -95,7 +96,7 @@ impl Capture {
                 match json.pointer(pointer) {
                     None | Some(Value::Null) => Err(why(format!("the body has nothing at `{pointer}`"))),
                     Some(Value::String(text)) => Ok(text.clone()),
-                    Some(value) => Ok(value.to_string()),
+                    Some(value) => Ok(text_at(&extract.body, pointer).unwrap_or_else(|| value.to_string())),
                 }
             }
             Place::Pattern(regex) => {
@@ -151,6 +152,7 @@ mod tests {
             (SavedFrom::Json("/n/1/x".to_owned()), json, "2.5"),
             (SavedFrom::Json("/n/1".to_owned()), json, "{\"x\":2.5}"),
             (SavedFrom::Json("//~0".to_owned()), json, "true"),
+            (SavedFrom::Json("/n".to_owned()), b"{\"n\": 12345678901234567890123}", "12345678901234567890123"),
             (SavedFrom::Json(String::new()), b"[1]", "[1]"),
             (SavedFrom::Pattern("id=(\\d+)".to_owned()), b"\xff id=77 id=8", "77"),
         ] {

@@ -29,6 +29,7 @@ mod error;
 mod event_loop;
 mod file_body;
 mod host;
+mod json_text;
 mod kinds;
 mod load;
 mod of_trial;
