@@ -103,15 +103,21 @@ fn counts(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// `1298/s`; `1298/s (within 3.000 s, with a part of each answer that spans its begin or end)` where it is not that of all ok answers.
+/// `1298/s`; `1298/s (within 3.000 s, ...)` where it is not that of all ok answers.
 fn rate(report: &Report) -> String {
     let rate = shown(&report.rate, |rate| quantity(*rate, Unit::PerSecond));
     let within = report.rate.measured().map(|rate| (rate * report.window.as_secs_f64()).round() as u64);
     match within.filter(|answers| *answers != report.ok) {
         // Of 14940 ok answers a rate of 5589 in the window was taken for an error.
-        Some(_) => format!("{rate} (within {}, with a part of each answer that spans its begin or end)", report.window),
+        Some(_) => format!("{rate} ({})", within_window(report.window, report.asked_rate.is_some())),
         None => rate,
     }
+}
+
+/// Which answers count in the rate.
+fn within_window(window: Nanos, is_open: bool) -> String {
+    let parts = if is_open { "" } else { ", with a part of each answer that spans its begin or end" };
+    format!("within {window}{parts}")
 }
 
 fn generator(report: &Report) -> String {
@@ -250,6 +256,14 @@ pub(super) fn remark_lines(of: &str, remark: &prony_http::Remark) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rate_says_which_answers_count_in_it() {
+        let second = Nanos::from_secs(1);
+        assert_eq!(within_window(second, true), "within 1.000 s");
+        let closed = within_window(second, false);
+        assert_eq!(closed, "within 1.000 s, with a part of each answer that spans its begin or end");
+    }
 
     /// `-R 10 -d 1s` printed `1.000 s; with the last answers 923.14 ms`.
     #[test]
