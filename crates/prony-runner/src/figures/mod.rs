@@ -117,8 +117,7 @@ impl Trial<'_> {
             let over = suspension.and_then(|suspension| suspension.until).unwrap_or(ended).max(ended);
             set(&mut readings, Metric::Suspended, nanos(self.suspended.between(began, over)));
         }
-        let histograms =
-            tracked.calls.as_ref().map(|all| called(all, ended, (self.suspended, self.shared), &mut readings));
+        let histograms = tracked.calls.as_ref().map(|all| self.called(all, ended, &mut readings));
         if self.shared.between(began, ended) > Nanos::ZERO {
             unclear(&mut readings, tracked.calls.is_none());
             processes.values_mut().for_each(|readings| unclear(readings, false));
@@ -238,6 +237,16 @@ impl Trial<'_> {
             all.for_each(|readings| without(readings, is_after_suspension, &shorter(took, late)));
         }
         (readings, processes)
+    }
+
+    /// The invocations of the phase's function: how many, how long in all, and how they were spread.
+    fn called(&self, calls: &Calls, ended: Nanos, readings: &mut Readings) -> Option<HistogramRecord> {
+        let (recorder, time) = (calls.recorder(), calls.time(ended, (self.suspended, self.shared)));
+        set(readings, Metric::Time, time.map(|time| time.as_nanos() as f64));
+        set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
+        set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
+        recorder.metrics(Metric::LATENCY).into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
+        recorder.to_record("call", LatencyKind::Service).ok()
     }
 
     /// The heap metrics of a phase; `unread` is why readings from the suspension at its end do not count.
@@ -436,21 +445,6 @@ fn unclear(readings: &mut Readings, timed: bool) {
     let times = [Metric::Wall, Metric::SettleTime].into_iter().chain(Sign::ALL.map(Sign::metric));
     let times = times.chain(timed.then_some(Metric::Time));
     take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.into()));
-}
-
-/// The invocations of the phase's function: how many, how long in all, and how they were spread.
-fn called(
-    calls: &Calls,
-    ended: Nanos,
-    suspensions: (&Suspensions, &Suspensions),
-    readings: &mut Readings,
-) -> Option<HistogramRecord> {
-    let recorder = calls.recorder();
-    set(readings, Metric::Time, calls.time(ended, suspensions).map(|time| time.as_nanos() as f64));
-    set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
-    set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
-    recorder.metrics(Metric::LATENCY).into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
-    recorder.to_record("call", LatencyKind::Service).ok()
 }
 
 /// What the program reports as its answer: rows, or a digest, or both.
