@@ -314,7 +314,7 @@ print('never', flush=True)
 /// The call of a thread that went on while another was suspended was shorter by that time, and could take less than nothing; and two
 /// threads that were suspended at once waited for the same answer.
 #[test]
-fn one_thread_is_suspended_at_a_time_and_others_go_on() {
+fn one_thread_is_suspended_at_a_time_while_the_rest_goes_on() {
     let module = "
 def put(x):
     return x

@@ -390,7 +390,7 @@ pub(super) struct Script {
     pub(super) asks: VecDeque<ToWorker>,
     pub(super) sent: Vec<FromWorker>,
     /// It does not release a phase that is prepared.
-    pub(super) holds: bool,
+    pub(super) retains: bool,
 }
 
 impl Link for Script {
@@ -399,7 +399,7 @@ impl Link for Script {
     }
 
     fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
-        if !self.holds && matches!(message, FromWorker::Prepared { .. }) {
+        if !self.retains && matches!(message, FromWorker::Prepared { .. }) {
             self.asks.push_front(ToWorker::Go);
         }
         self.sent.push(message);

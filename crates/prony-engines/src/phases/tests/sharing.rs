@@ -16,7 +16,7 @@ fn part(plan: &Plan, replica: u32, go: bool) -> (Option<PhaseReport>, Vec<FromWo
     let first = (replica == 1).then_some(ToWorker::Phase { index: 0 });
     let shared = [ToWorker::Phase { index: 1 }, ToWorker::Stop];
     let asks = first.into_iter().chain(shared).collect();
-    let mut script = Script { asks, holds: !go, ..Script::default() };
+    let mut script = Script { asks, retains: !go, ..Script::default() };
     let plan = Plan { replica, ..plan.clone() };
     let ended = host::<Fake<true>>(&mut script, &Still, &plan, &Progress::default());
     let report = script.sent.iter().find_map(|message| match message {
@@ -76,7 +76,7 @@ fn every_phase_waits_until_its_counters_are_read_when_all_is_prepared() {
         [put(), get(1), get(3), Action::Verify, Action::Persist, Action::Evict].map(|action| plan(N, [action]));
     for plan in single.into_iter().chain([beside(plan(N, [put()]))]) {
         let asks = [ToWorker::Phase { index: 0 }, ToWorker::Stop].into();
-        let mut script = Script { asks, holds: true, ..Script::default() };
+        let mut script = Script { asks, retains: true, ..Script::default() };
         assert!(
             host::<Fake<true>>(&mut script, &Still, &plan, &Progress::default()).is_err(),
             "`stop` where `go` was due"
