@@ -6,7 +6,8 @@ use crate::service::{DataSpec, Observed, RunningSpec, ServiceSpec};
 use crate::spec::{Action, Subject, TrialSpec};
 
 impl TrialSpec {
-    /// Every file and directory that it names, except files of documents: they are named by absolute paths, with what was in them.
+    /// Every file and directory that it names, except files of documents: they are named by absolute paths, with what was in
+    /// them.
     pub fn paths_mut(&mut self) -> Vec<&mut String> {
         // Every field is named, here and below, so that a new one is not forgotten.
         let Self { subject, services, data: _, phases, limits: _, crashes: _ } = self;
