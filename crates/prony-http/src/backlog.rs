@@ -1,11 +1,11 @@
 //! Whether an open loop falls behind: whether requests wait longer and longer from their intended start to their end.
 //!
-//! That some requests start late, or are under way at the end, says nothing: a hiccup delays those of a moment, and a slow server
-//! that sustains a rate has as many under way as its latency times the rate. So each time of one rate is divided into thirds, and
-//! the time that requests spend under way in a third is divided by the number of those due in it, which is their mean wait
-//! (Little's law). The first answers take a while to come, which lengthens the wait of the second third at most; a pause lengthens
-//! that of one. Only a backlog that grows all the time makes each third wait longer than the one before. It does so at whatever
-//! place requests wait: before a connection is free, or in the server.
+//! That some requests start late, or are under way at the end, says nothing: a hiccup delays those of a moment, and a slow
+//! server that sustains a rate has as many under way as its latency times the rate. So each time of one rate is divided into
+//! thirds, and the time that requests spend under way in a third is divided by the number of those due in it, which is their
+//! mean wait (Little's law). The first answers take a while to come, which lengthens the wait of the second third at most; a
+//! pause lengthens that of one. Only a backlog that grows all the time makes each third wait longer than the one before. It
+//! does so at whatever place requests wait: before a connection is free, or in the server.
 
 use prony_model::units::Nanos;
 
@@ -93,9 +93,9 @@ impl Backlog {
     }
 }
 
-/// Whether the wait in a third of this length is longer than in the one before, by more than chance explains. The number of requests
-/// under way, averaged over a third, varies by chance by about its share of one over the square root of those due in it; twice that of
-/// the mean of both thirds is allowed.
+/// Whether the wait in a third of this length is longer than in the one before, by more than chance explains. The number of
+/// requests under way, averaged over a third, varies by chance by about its share of one over the square root of those due in
+/// it; twice that of the mean of both thirds is allowed.
 fn is_longer(before: Third, after: Third, length: f64) -> bool {
     let (Some(earlier), Some(later)) = (before.wait(), after.wait()) else { return false };
     let chance = (earlier + later) / (after.due as f64).sqrt();
@@ -112,7 +112,8 @@ mod tests {
         BEGIN + Nanos::from_nanos((seconds * 1e9).round() as u64)
     }
 
-    /// Requests at constant gaps over a time, each of which ends at the instant that `end` gives for its number and intended start.
+    /// Requests at constant gaps over a time, each of which ends at the instant that `end` gives for its number and intended
+    /// start.
     fn grows(requests: u64, time: f64, mut end: impl FnMut(u64, f64) -> f64) -> bool {
         let mut backlog = Backlog::new(&[Nanos::from_nanos((time * 1e9) as u64)], BEGIN);
         for number in 0..requests {
@@ -144,8 +145,8 @@ mod tests {
         assert!(grows(30, 30.0, one_at_a_time(|_| 2.0)), "few requests, and half of them too much");
     }
 
-    /// Ten connections of four threads, of which some have two: these threads fall behind, and the others do not. Which of them has
-    /// the last request says nothing.
+    /// Ten connections of four threads, of which some have two: these threads fall behind, and the others do not. Which of them
+    /// has the last request says nothing.
     #[test]
     fn rate_that_some_threads_do_not_sustain_is_not_sustained_whoever_has_the_last_request() {
         for requests in [4_340, 4_345] {

@@ -1,7 +1,8 @@
 //! The text of a value in a JSON text. Parsed and written again, numbers become others: `12345678901234567890123` is then
 //! `1.2345678901234568e22`, and `1.50` is `1.5`.
 
-/// The text of the value at a JSON pointer (RFC 6901), without blanks between its parts; `None` where there is none. `json` is JSON.
+/// The text of the value at a JSON pointer (RFC 6901), without blanks between its parts; `None` where there is none. `json` is
+/// JSON.
 pub(crate) fn text_at(json: &[u8], pointer: &str) -> Option<String> {
     let mut at = after_blanks(json, 0);
     for token in pointer.split('/').skip(1) {
@@ -104,7 +105,8 @@ mod tests {
 
     #[test]
     fn numbers_are_as_they_were_sent() {
-        let json = br#" { "id" : 12345678901234567890123, "n": [1.50, -0, 1E2 ], "\u0061/b" : {"~": [true , "x ]\" y"] }, "id2":7} "#;
+        let json = br#" { "id" : 12345678901234567890123, "n": [1.50, -0, 1E2 ],
+            "\u0061/b" : {"~": [true , "x ]\" y"] }, "id2":7} "#;
         for (pointer, expected) in [
             ("/id", Some("12345678901234567890123")),
             ("/n/0", Some("1.50")),

@@ -150,7 +150,8 @@ impl Load {
         }
     }
 
-    /// The share of a thread: of requests as of connections, so that none has more to do for each of its connections than another.
+    /// The share of a thread: of requests as of connections, so that none has more to do for each of its connections than
+    /// another.
     pub(crate) fn share(&self, thread: u32) -> Share {
         Share::new(thread, self.asked.threads).with_turns(self.asked.connections)
     }

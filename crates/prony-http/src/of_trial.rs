@@ -223,8 +223,9 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Has the lists that a request uses, or the requests of a session, name the same records in the same order, so that the values in one
-    /// place are of one record: where an answer gave none, the values after it are in other places. Which values are left out.
+    /// Has the lists that a request uses, or the requests of a session, name the same records in the same order, so that the
+    /// values in one place are of one record: where an answer gave none, the values after it are in other places. Which values
+    /// are left out.
     fn join(&mut self, used: &[BTreeSet<usize>]) -> Vec<String> {
         let mut notes = Vec::new();
         for group in groups(used) {
@@ -252,8 +253,8 @@ impl<'d> Draft<'d> {
         notes
     }
 
-    /// Where a path begins with a saved value, this may be a URL of the same server; then its path is used. Other texts use the value as
-    /// it was saved.
+    /// Where a path begins with a saved value, this may be a URL of the same server; then its path is used. Other texts use the
+    /// value as it was saved.
     fn make_path(&mut self, target: &Target, path: &mut Text) {
         let server = target.server();
         let made = |value: &str| match value.strip_prefix(&server).unwrap_or(value) {
@@ -415,7 +416,7 @@ mod tests {
 
     /// Two kinds of a mix may use lists of different records; a request uses those of one record.
     #[test]
-    fn lists_of_one_request_are_together_and_those_of_others_apart() {
+    fn lists_of_one_request_are_together_and_those_of_two_requests_apart() {
         let of = |used: &[&[usize]]| {
             let used: Vec<BTreeSet<usize>> = used.iter().map(|lists| lists.iter().copied().collect()).collect();
             groups(&used).into_iter().map(Vec::from_iter).filter(|group| !group.is_empty()).collect::<Vec<_>>()

@@ -125,8 +125,8 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
     kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(part).collect()
 }
 
-/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; a load generator that is the
-/// limit and stalls are warnings, and more than answers is a refusal.
+/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; a load generator that
+/// is the limit and stalls are warnings, and more than answers is a refusal.
 const fn is_noted(remark: &&Remark) -> bool {
     !matches!(remark, Remark::SameBody { .. }) && !is_busy(remark) && !is_stalled(remark) && !is_surplus(remark)
 }

@@ -160,7 +160,8 @@ impl fmt::Display for Remark {
                     "were asked for, {} a second got an expected answer; the wait for earlier ",
                     digits(*reached)
                 )?;
-                f.write_str("requests is part of the latency from the intended start, and the longer the load the longer that wait")
+                f.write_str("requests is part of the latency from the intended start, ")?;
+                f.write_str("and the longer the load the longer that wait")
             }
             Self::Interrupted => f.write_str("interrupted: the figures are those of the requests up to then"),
             Self::NothingMeasured => f.write_str("no request began after the warm-up: nothing was measured"),

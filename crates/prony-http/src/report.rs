@@ -61,8 +61,8 @@ pub struct Report {
     pub causes: BTreeMap<String, u64>,
     /// Whole answers by status, those to attempts that were repeated included.
     pub statuses: BTreeMap<u16, u64>,
-    /// Expected answers a second, also to requests of the warm-up. In a closed loop each counts by the share of its time that lies in
-    /// the window; in an open one those count that came within it.
+    /// Expected answers a second, also to requests of the warm-up. In a closed loop each counts by the share of its time that
+    /// lies in the window; in an open one those count that came within it.
     pub rate: Reading<f64>,
     /// Closed loop: from the start of a request. Open loop: from its intended start.
     pub latency: Latency,
@@ -356,8 +356,8 @@ impl Report {
     }
 }
 
-/// Expected answers a second within the window, of all requests or of a kind. Of an open loop that falls behind, the answers after it
-/// are those that the server did not give in time.
+/// Expected answers a second within the window, of all requests or of a kind. Of an open loop that falls behind, the answers
+/// after it are those that the server did not give in time.
 pub(crate) fn rate(ran: &Ran, answers: f64) -> Reading<f64> {
     match ran.window.as_secs_f64() {
         time if time > 0.0 => Reading::Measured(answers / time),
@@ -400,8 +400,8 @@ fn generator(threads: u32, ran: &Ran) -> Generator {
     }
 }
 
-/// Whether the load generator may have been the limit, in the whole load or in one of its steps: a mean over steps with few requests and
-/// with many hides that of one.
+/// Whether the load generator may have been the limit, in the whole load or in one of its steps: a mean over steps with few
+/// requests and with many hides that of one.
 fn busy(all: &Usage, steps: &[Usage], (threads, processors): (u32, usize)) -> Option<Remark> {
     let number = |reading: Reading<f64>| reading.measured().copied().unwrap_or_default();
     let of = |usage: &Usage, step| {
@@ -424,7 +424,7 @@ mod tests {
 
     /// Steps of 10, 10 and 980 s, the second of which took all of the processor: 2 % of the whole load.
     #[test]
-    fn step_that_a_load_generator_limits_is_found_among_others() {
+    fn step_that_a_load_generator_limits_is_found_in_a_longer_load() {
         let usage = |wall, cpu, waited| Usage {
             wall: Nanos::from_millis(wall),
             cpu: Nanos::from_millis(cpu),

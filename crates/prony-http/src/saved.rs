@@ -56,9 +56,9 @@ impl List {
 
     /// The lists with the records that are in all of them, in the order of the first; `None` where they have the same already.
     pub(crate) fn join(lists: &[Arc<Self>]) -> Option<Vec<Self>> {
-        let (first, others) = lists.split_first()?;
+        let (first, further) = lists.split_first()?;
         let numbers = |list: &Self| list.entries.iter().map(|entry| entry.number).collect::<Vec<_>>();
-        if others.iter().all(|other| other.len() == first.len() && numbers(other) == numbers(first)) {
+        if further.iter().all(|other| other.len() == first.len() && numbers(other) == numbers(first)) {
             return None;
         }
         let places = |list: &Arc<Self>| list.records().zip(0..).collect::<HashMap<(u64, u32), usize>>();

@@ -157,8 +157,8 @@ pub(crate) struct Shape {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) ok: u64,
-    /// Expected answers, to requests of the warm-up too: in a closed loop each by the share of its time that lies in the window, in an
-    /// open one those that came within it.
+    /// Expected answers, to requests of the warm-up too: in a closed loop each by the share of its time that lies in the
+    /// window, in an open one those that came within it.
     pub(crate) answers: f64,
     pub(crate) failures: BTreeMap<Failure, u64>,
     /// Whole answers that requests ended with, by status.
@@ -555,8 +555,8 @@ mod tests {
         assert_eq!((one.actual, one.lag), (both.actual, both.lag));
     }
 
-    /// Of an answer that came as long after the window as it took within it, a closed loop counts half. An open one would count halves
-    /// of all requests that wait for others.
+    /// Of an answer that came as long after the window as it took within it, a closed loop counts half. An open one would count
+    /// halves of all requests that wait for others.
     #[test]
     fn answers_after_the_window_count_in_part_in_a_closed_loop_only() {
         for (is_open, expected) in [(false, 1.5), (true, 1.0)] {

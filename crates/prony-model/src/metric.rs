@@ -159,8 +159,9 @@ metrics! {
         and what was used while counters were read late at its end; verdicts take it into account";
     CpuUnder "cpu.under" Nanos Neither false "By how much `cpu` may be too small: as `cpu.over`, with begin and end exchanged";
     CpuWait "cpu.wait" Nanos Lower false "Time runnable but waiting for a CPU (schedstat run delay)";
-    Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`; of a closed loop of requests one that spans the begin or end of the time counts \
-        by the share of it that lies inside, of an open loop of requests the answers that came inside count";
+    Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`; of a closed loop of requests one that \
+        spans the begin or end of the time counts by the share of it that lies inside, of an open loop of requests the answers \
+        that came inside count";
     Operations "operations" Count Neither false "Operations that succeeded";
     Errors "errors" Count Lower false "Operations that failed";
     Refused "refused" Count Neither false "Operations that changed nothing because of references: a document to which \

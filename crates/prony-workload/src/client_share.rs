@@ -1,8 +1,8 @@
 //! Divides the work of a phase among its clients.
 
-/// One client's share of the work of a phase. Things are dealt in rounds: in each round the clients take turns, one thing a turn, so
-/// that a client with more connections than others may have more of its turns. With a turn each, client `index` has the numbers
-/// `index`, `index + of`, `index + 2 of` ...
+/// One client's share of the work of a phase. Things are dealt in rounds: in each round the clients take turns, one thing a
+/// turn, so that a client with more connections than others may have more of its turns. With a turn each, client `index` has
+/// the numbers `index`, `index + of`, `index + 2 of` ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Which client, from 0.

@@ -7,10 +7,11 @@ use prony_model::units::{Nanos, PerSecond};
 
 /// Intended starts of one client's operations, from the phase's begin, without end and never decreasing.
 ///
-/// Each client takes its share of the starts of the whole schedule (client c of N with a turn each c, c + N, c + 2N ...), whose gaps are equal or, with Poisson arrivals,
-/// exponential. So the whole is the same for any number of clients, and a given number of operations keeps its rate to the last. Where
-/// the rate changes, it is the same on a clock that counts due operations instead of seconds: the nth start is where the integral of
-/// the rate reaches n (the inverse method of Lewis and Shedler, 1976).
+/// Each client takes its share of the starts of the whole schedule (client c of N with a turn each c, c + N, c + 2N ...), whose
+/// gaps are equal or, with Poisson arrivals, exponential. So the whole is the same for any number of clients, and a given
+/// number of operations keeps its rate to the last. Where the rate changes, it is the same on a clock that counts due
+/// operations instead of seconds: the nth start is where the integral of the rate reaches n (the inverse method of Lewis and
+/// Shedler, 1976).
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// In order; the last has no end.

@@ -404,8 +404,8 @@ fn absolute_urls_of_the_same_server_are_paths() {
     }
 }
 
-/// The URL of an answer is its own text in a header field, and a path where it begins one. One value for all requests is encoded as
-/// those of each are.
+/// The URL of an answer is its own text in a header field, and a path where it begins one. One value for all requests is
+/// encoded as those of each are.
 #[test]
 fn values_are_written_by_their_place_in_the_request() {
     let heads = Arc::new(Mutex::new(Vec::new()));
@@ -439,7 +439,8 @@ fn values_are_written_by_their_place_in_the_request() {
     }
 }
 
-/// After one answer without a value, each later request used values of two records. The kinds of a mix may use those of different ones.
+/// After one answer without a value, each later request used values of two records. The kinds of a mix may use those of
+/// different ones.
 #[test]
 fn values_of_one_request_are_of_one_record() {
     let (server, sent) = recording(|path, _| {

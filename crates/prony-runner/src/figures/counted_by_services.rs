@@ -113,8 +113,8 @@ fn statistics(samples: &[(Nanos, Reading<f64>)], phase: (Nanos, Nanos)) -> [(Sta
     ]
 }
 
-/// Mean over the time of a phase, the value changing evenly between samples. Before the first it is that of the first, and after the
-/// last that of the last.
+/// Mean over the time of a phase, the value changing evenly between samples. Before the first it is that of the first, and
+/// after the last that of the last.
 fn mean(known: &[(Nanos, f64)], (begin, end): (Nanos, Nanos)) -> Option<f64> {
     let (first, last) = (known.first()?.1, known.last()?.1);
     let all: Vec<(Nanos, f64)> =

@@ -57,8 +57,8 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
 /// The load generator may have been the limit: what is measured is not only the servers.
 fn busy(phase: &str, report: &PhaseReport) -> Option<Finding> {
     let message = report.requests.as_ref()?.busy.clone()?;
-    let hint = "do not quote the latencies and rates of this phase as those of the servers, nor a verdict on them: give the load more \
-                `threads` or processors of its own (`processors` in `http` and in `[[service]]`), or use a machine with more";
+    let hint = "do not quote the latencies and rates of this phase as those of the servers, nor a verdict on them: give the \
+                load more `threads` or processors of its own (`processors` in `http` and in `[[service]]`), or use a machine with more";
     Some(Finding::of("generator_busy", Severity::Warning, message, hint).in_phase(phase))
 }
 
