@@ -337,7 +337,7 @@ fn bounds_that_no_rate_or_each_rate_keeps_are_said() {
     let (code, said) = run(&["--slo", "p50 < 1 ns", "-R", "500..1000"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("no rate was found with p50 < 1 ns: 500/s is too much already"), "{said}");
-    // A load generator that has no processor for 10 ms starts the last request of a step too late.
+    // With a load generator that has no processor, requests may wait longer and longer in a step as short as this.
     let found: Vec<_> = (0..5).map(|_| run(&["--slo", "p50 < 10 s", "-R", "100..200"])).collect();
     let expected = "at least 200/s with p50 < 10 s (met in 1 step), the end of the range";
     assert!(found.iter().any(|(code, said)| *code == Some(0) && said.contains(expected)), "{found:?}");
