@@ -92,7 +92,7 @@ impl Said {
         self.threads.finish(end, &[], &std::collections::BTreeMap::new());
         self.threads.report(true);
         self.calls.recorder().metrics(prony_model::metric::Metric::LATENCY);
-        self.calls.time(end, &Suspensions::default());
+        self.calls.time(end, (&Suspensions::default(), &Suspensions::default()));
     }
 }
 
