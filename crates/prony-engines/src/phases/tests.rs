@@ -17,7 +17,7 @@ use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION,
 use prony_model::record::LatencyKind;
 use prony_model::spec::{
     Action, Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, PauseEvery, Sampling, ScanLength,
-    ScanSpec, SettleSpec,
+    ScanSpec,
 };
 use prony_model::units::{Nanos, PerSecond};
 
