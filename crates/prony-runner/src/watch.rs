@@ -9,7 +9,6 @@ use prony_boundaries::functions::begins_phase;
 use prony_boundaries::limits::Stopped;
 use prony_boundaries::marks::{self, Mark};
 use prony_boundaries::observation::Observation;
-use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::stream::{Line, Stream, Taken};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
@@ -25,8 +24,8 @@ use crate::roles::environment::Suspended;
 use crate::roles::replicas::Replicas;
 use crate::roles::services::Services;
 use crate::roles::workers::Workers;
-use crate::watched::Watched;
 use crate::watched::services::Fault;
+use crate::watched::{Watched, has_errors};
 
 /// How often a wait checks whether the user asked to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -88,9 +87,7 @@ pub(crate) fn watch(
     let output = [stdout.captured(), stderr.captured()];
     let (suspensions, settled) = (suspensions.all, settling.over);
     let worker = turn.worker.map(|worker| worker.ended(ended.status, sampler)).transpose()?;
-    let failed = |phase: &PhaseState| phase.report.as_ref().is_some_and(|report| report.errors > 0);
-    let failed = ended.status != Status::Exited(0) || tracker.phases.iter().any(failed);
-    let services = turn.services.stop(failed)?;
+    let services = turn.services.stop(ended.status != Status::Exited(0) || has_errors(&tracker))?;
     let watched = Watched {
         tracker,
         snapshots,

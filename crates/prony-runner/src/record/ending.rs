@@ -12,9 +12,9 @@ use prony_place::launch_setting::why_not_executed;
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 use rustix::process::Signal;
 
-use crate::watched::Watched;
 use crate::watched::replicas::{Ran, ReplicaEnd};
 use crate::watched::services::Fault;
+use crate::watched::{Watched, has_errors};
 
 /// Signals by which a program ends that was asked to end, SIGKILL apart: others are faults of its own.
 const ENDED_BY: [i32; 2] = [Signal::TERM.as_raw(), Signal::INT.as_raw()];
@@ -76,7 +76,12 @@ fn counts(fault: &Fault, own: &Outcome, watched: &Watched) -> bool {
     let early = fault.is_early(Some(watched.needs_until(fault)));
     match own {
         Outcome::Interrupted => false,
-        own => early || !own.is_ok() || matches!(fault.outcome, Outcome::OutOfMemory { .. }),
+        own => {
+            early
+                || !own.is_ok()
+                || has_errors(&watched.tracker)
+                || matches!(fault.outcome, Outcome::OutOfMemory { .. })
+        }
     }
 }
 

@@ -61,6 +61,11 @@ pub struct Watched {
     pub polls_took: Nanos,
 }
 
+/// Whether operations failed in a phase.
+pub(crate) fn has_errors(tracker: &Tracker) -> bool {
+    tracker.phases.iter().filter_map(|phase| phase.report.as_ref()).any(|report| report.errors > 0)
+}
+
 impl Watched {
     /// When it was over, and the index of the snapshot then: when it was cut short, else when the main process ended.
     pub(crate) fn over(&self) -> (Nanos, usize) {

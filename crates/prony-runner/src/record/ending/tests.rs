@@ -168,4 +168,9 @@ fn service_is_needed_until_replicas_have_ended_and_the_worker_is_asked_to() {
         assert_eq!(with_fault(worker(), 799, fault), fault);
         assert_eq!(with_fault(worker(), 801, fault), Outcome::Ok);
     }
+    // Its last request had failed, though prony knew of its end only later.
+    let mut one = worker();
+    one.services.fault = Some(Fault { at: ms(801), outcome: fault, ..Fault::ended_elsewhere("db") });
+    let report = PhaseReport { errors: 1, ..PhaseReport::default() };
+    assert_eq!(judged(&mut one, Some(report), &[]).outcome, fault);
 }
