@@ -4,8 +4,9 @@
 //! server that sustains a rate has as many under way as its latency times the rate. So each time of one rate is divided into
 //! thirds, and the time that requests spend under way in a third is divided by the number of those due in it, which is their
 //! mean wait (Little's law). The first answers take a while to come, which lengthens the wait of the second third at most; a
-//! pause lengthens that of one. Only a backlog that grows all the time makes each third wait longer than the one before. It
-//! does so at whatever place requests wait: before a connection is free, or in the server.
+//! pause lengthens that of one or, while what it left is worked off, of two, but leaves no more under way at the end. Only a
+//! backlog that grows all the time makes each third wait longer than the one before, and ends with more requests under way than
+//! the last third began with. It does so at whatever place requests wait: before a connection is free, or in the server.
 
 use prony_model::units::Nanos;
 
@@ -25,6 +26,8 @@ struct Third {
     due: u64,
     /// Seconds that requests were under way in it, from their intended start on.
     under_way: f64,
+    /// Requests that were under way at its end.
+    left: u64,
 }
 
 impl Third {
@@ -61,10 +64,11 @@ impl Backlog {
         if let Some(third) = begun.checked_sub(1).and_then(|third| self.thirds.get_mut(third)) {
             third.due += 1;
         }
-        let first = begun.saturating_sub(1);
-        let spans = self.bounds.windows(2).zip(&mut self.thirds).skip(first);
+        let first = begun.saturating_sub(1).min(self.thirds.len());
+        let spans = self.bounds[first..].windows(2).zip(&mut self.thirds[first..]);
         for (bounds, third) in spans.take_while(|(bounds, _)| bounds[0] < now) {
             third.under_way += now.min(bounds[1]).since(intended.max(bounds[0])).as_secs_f64();
+            third.left += u64::from(now > bounds[1]);
         }
     }
 
@@ -73,6 +77,7 @@ impl Backlog {
         for (mine, theirs) in self.thirds.iter_mut().zip(&other.thirds) {
             mine.due += theirs.due;
             mine.under_way += theirs.under_way;
+            mine.left += theirs.left;
         }
     }
 
@@ -84,7 +89,9 @@ impl Backlog {
             return false;
         };
         let lengths = bounds.windows(2).map(|pair| pair[1].since(pair[0]).as_secs_f64());
-        thirds.windows(2).zip(lengths.skip(1)).all(|(pair, length)| is_longer(pair[0], pair[1], length))
+        let [.., before, last] = thirds else { return false };
+        let has_grown = last.left.saturating_sub(before.left) as f64 > SHARE * last.due as f64;
+        has_grown && thirds.windows(2).zip(lengths.skip(1)).all(|(pair, length)| is_longer(pair[0], pair[1], length))
     }
 
     /// Whether it does so in any section.
@@ -93,12 +100,13 @@ impl Backlog {
     }
 }
 
-/// Whether the wait in a third of this length is longer than in the one before, by more than chance explains. The number of
-/// requests under way, averaged over a third, varies by chance by about its share of one over the square root of those due in
-/// it; twice that of the mean of both thirds is allowed.
+/// Whether the wait in a third of this length is longer than in the one before, by more than chance often explains. The number
+/// of requests under way, averaged over a third, varies by about its share of one over the square root of those due in it, where
+/// they end independently of each other; twice that of the mean of both thirds is allowed. But an overload lengthens the wait by
+/// its share of the third's length whatever it was before, so that no more is allowed than of a wait as long as the third.
 fn is_longer(before: Third, after: Third, length: f64) -> bool {
     let (Some(earlier), Some(later)) = (before.wait(), after.wait()) else { return false };
-    let chance = (earlier + later) / (after.due as f64).sqrt();
+    let chance = (earlier + later).min(2.0 * length) / (after.due as f64).sqrt();
     later - earlier > HICCUP.max(SHARE * length) + chance.min(NO_CHANCE * length)
 }
 
@@ -143,6 +151,7 @@ mod tests {
         assert!(grows(540, 10.0, one_at_a_time(|_| 0.021)));
         assert!(grows(500, 10.0, one_at_a_time(|_| 0.021)), "5 % too much");
         assert!(grows(30, 30.0, one_at_a_time(|_| 2.0)), "few requests, and half of them too much");
+        assert!(grows(200, 1.0, one_at_a_time(|_| 0.0075)), "half more than a server can, for a second");
     }
 
     /// Ten connections of four threads, of which some have two: these threads fall behind, and the others do not. Which of them
@@ -174,6 +183,17 @@ mod tests {
         assert!(!grows(9_500, 10.0, |_, due| due + 3.0), "each answer takes nearly a third");
         assert!(!grows(9_500, 10.0, pauses([9.0, 9.0], 1.0)), "a pause at the end");
         assert!(!grows(9_500, 10.0, pauses([4.5, 9.5], 0.5)), "a pause in the middle and one at the end");
+        for tenths in 41..60 {
+            let at = f64::from(tenths) / 10.0;
+            let full = |begin| if (at..at + 1.0).contains(&begin) { at + 1.0 - begin } else { 0.001 };
+            assert!(
+                !grows(9_000, 10.0, one_at_a_time(full)),
+                "a pause at {at} s, most of which the last third works off"
+            );
+        }
+        let mut noise = [0.30, 0.42, 0.38, 0.52, 0.47, 0.60].into_iter().cycle();
+        let risen = |_, due: f64| due + noise.next().unwrap_or(0.0) * [0.9, 1.0, 1.1][((due / 3.34) as usize).min(2)];
+        assert!(!grows(60, 10.0, risen), "waits of few requests that rise within what chance explains");
         assert!(!grows(100, 1.0, |number, due| due + if number == 99 { 0.05 } else { 0.001 }), "a hiccup at the last");
         assert!(!grows(100, 10.0, |number, due| due + [0.1, 0.7, 0.4, 0.9, 0.2][number as usize % 5]), "chance");
         assert!(!grows(0, 10.0, |_, due| due), "nothing was due");

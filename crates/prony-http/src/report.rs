@@ -405,8 +405,10 @@ fn generator(threads: u32, ran: &Ran) -> Generator {
 fn busy(all: &Usage, steps: &[Usage], (threads, processors): (u32, usize)) -> Option<Remark> {
     let number = |reading: Reading<f64>| reading.measured().copied().unwrap_or_default();
     let of = |usage: &Usage, step| {
-        let (used, waited) = (number(usage.share(threads, processors)), number(usage.waited_share(threads)));
-        Remark::generator(used, waited, step).filter(|_| usage.wall >= SHORTEST)
+        let mean = (number(usage.share(threads, processors)), number(usage.waited_share(threads)));
+        // A thread with more connections than the mean may have no processor left.
+        let remark = |(used, waited): (f64, f64)| Remark::generator(used, waited, step);
+        remark(mean).or_else(|| remark(usage.of_busiest())).filter(|_| usage.wall >= SHORTEST)
     };
     of(all, None).or_else(|| (1..).zip(steps).find_map(|(number, usage)| of(usage, Some(number))))
 }
@@ -429,6 +431,7 @@ mod tests {
             wall: Nanos::from_millis(wall),
             cpu: Nanos::from_millis(cpu),
             waited: Some(Nanos::from_millis(waited)),
+            busiest: (Nanos::from_millis(cpu), Nanos::from_millis(waited)),
         };
         let idle = usage(10_000, 100, 0);
         let steps = [idle, usage(10_000, 9_000, 500), usage(980_000, 9_800, 0)];

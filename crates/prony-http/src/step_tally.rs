@@ -89,7 +89,7 @@ impl Part {
         self.latency.record_failed();
     }
 
-    /// Whether more of its requests were never started than by chance.
+    /// Whether more than 1 % of its requests were never started.
     pub(crate) fn leaves_out(&self) -> bool {
         leaves_out(self.not_started, self.ok + self.failed - self.not_started)
     }

@@ -13,16 +13,25 @@ pub(crate) struct Usage {
     pub(crate) cpu: Nanos,
     /// Time without a processor though it was ready to run; `None` where the kernel does not count it.
     pub(crate) waited: Option<Nanos>,
+    /// CPU time and waiting time of the thread with the most of both.
+    pub(crate) busiest: (Nanos, Nanos),
 }
 
 impl Usage {
     /// Of no thread yet.
-    pub(crate) const NONE: Self = Self { wall: Nanos::ZERO, cpu: Nanos::ZERO, waited: Some(Nanos::ZERO) };
+    pub(crate) const NONE: Self =
+        Self { wall: Nanos::ZERO, cpu: Nanos::ZERO, waited: Some(Nanos::ZERO), busiest: (Nanos::ZERO, Nanos::ZERO) };
 
     /// Of two threads at the same time.
     pub(crate) fn with(self, other: Self) -> Self {
         let waited = self.waited.zip(other.waited).map(|(one, other)| one + other);
-        Self { wall: self.wall.max(other.wall), cpu: self.cpu + other.cpu, waited }
+        let busiest = [self.busiest, other.busiest].into_iter().max_by_key(|(cpu, waited)| *cpu + *waited);
+        Self {
+            wall: self.wall.max(other.wall),
+            cpu: self.cpu + other.cpu,
+            waited,
+            busiest: busiest.unwrap_or_default(),
+        }
     }
 
     /// CPU time as a share of that of the processors that so many threads can use at once.
@@ -34,6 +43,13 @@ impl Usage {
     pub(crate) fn waited_share(&self, threads: u32) -> Reading<f64> {
         let not_counted = || Reading::not_supported("the kernel does not count it (`CONFIG_SCHED_INFO`)");
         self.waited.map_or_else(not_counted, |waited| self.share_of(waited, threads.into()))
+    }
+
+    /// The shares of its time for which the busiest thread ran and waited for a processor: another may have fewer connections.
+    pub(crate) fn of_busiest(&self) -> (f64, f64) {
+        let (cpu, waited) = self.busiest;
+        let of = |time| self.share_of(time, 1).measured().copied().unwrap_or_default();
+        (of(cpu), of(waited))
     }
 
     fn share_of(&self, time: Nanos, several: u64) -> Reading<f64> {
@@ -59,7 +75,8 @@ impl Clocks {
 
     fn since(self, earlier: Self) -> Usage {
         let waited = self.waited.zip(earlier.waited).map(|(now, then)| now.since(then));
-        Usage { wall: self.wall.since(earlier.wall), cpu: self.cpu.since(earlier.cpu), waited }
+        let cpu = self.cpu.since(earlier.cpu);
+        Usage { wall: self.wall.since(earlier.wall), cpu, waited, busiest: (cpu, waited.unwrap_or_default()) }
     }
 }
 
@@ -113,7 +130,7 @@ mod tests {
     }
 
     const fn usage(wall: u64, cpu: u64, waited: u64) -> Usage {
-        Usage { wall: ms(wall), cpu: ms(cpu), waited: Some(ms(waited)) }
+        Usage { wall: ms(wall), cpu: ms(cpu), waited: Some(ms(waited)), busiest: (ms(cpu), ms(waited)) }
     }
 
     #[test]
@@ -140,6 +157,7 @@ mod tests {
         let all = (0..16).fold(Usage::NONE, |all, _| all.with(usage(1_000, 100, 400)));
         assert_eq!(all.share(16, 2), Reading::Measured(0.8));
         assert_eq!(all.waited_share(16), Reading::Measured(0.4));
+        assert_eq!(all.with(usage(1_000, 900, 50)).of_busiest(), (0.9, 0.05));
         assert_eq!(all.share(1, 2), Reading::Measured(1.6), "one thread uses one processor");
         let uncounted = all.with(Usage { waited: None, ..usage(1_000, 100, 0) });
         assert!(matches!(uncounted.waited_share(17), Reading::Missing(Why::NotSupported(_))));

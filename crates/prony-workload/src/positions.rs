@@ -157,6 +157,7 @@ impl Stripe {
         share.nth(0).checked_rem(count).unwrap_or(0)
     }
 
+    /// Sets the next place; those after it are not changed.
     fn go_to(&mut self, place: u64) {
         self.at = place.checked_rem(self.count).unwrap_or(0);
     }
