@@ -36,14 +36,17 @@ pub(crate) fn too_long(record: &TrialRecord) -> Vec<Finding> {
     found.collect()
 }
 
+/// Units of time are at least this far apart. What is not in the reported times, such as the start of a runtime, may hide a smaller difference.
+const UNITS_APART: f64 = 30.0;
+
 /// A difference of reported times is examined if it is larger than this share of the phase's wall time.
 const VISIBLE: f64 = 0.25;
 
 /// The wall times of the phases must differ by at least this share of the difference of the reported times.
 const SHOWN: f64 = 0.5;
 
-/// Why a time that two programs report, or a rate by it, is not compared: their times differ by far more than their phases do, so
-/// that one of them reports the time of something else, or in another unit.
+/// Why a time that two programs report, or a rate by it, is not compared: their times differ as those in two units, and their phases
+/// do not.
 pub(crate) fn not_of_the_phase(
     baseline: &VariantTrials<'_>,
     variant: &VariantTrials<'_>,
@@ -68,13 +71,14 @@ pub(crate) fn not_of_the_phase(
     let (reported, shown) = (time_b - time_a, (wall_b - wall_a) * (time_b - time_a).signum());
     // Sums over threads may exceed the wall time in both, of which `too_long` warns.
     let is_within = time_a <= wall_a * (1.0 + EXCESS) || time_b <= wall_b * (1.0 + EXCESS);
-    let is_visible = is_within && reported.abs() > VISIBLE * wall_a.max(wall_b);
+    let is_large = time_a.max(time_b) > UNITS_APART * time_a.min(time_b);
+    let is_visible = is_within && is_large && reported.abs() > VISIBLE * wall_a.max(wall_b);
     (is_visible && shown + late_a + late_b < SHOWN * reported.abs()).then(|| {
         let [time_a, wall_a, time_b, wall_b] = [time_a, wall_a, time_b, wall_b].map(|ns| Nanos::from_nanos(ns as u64));
         format!(
             "`{}` reports a `time` of {time_a} in a phase of {wall_a}, and `{}` one of {time_b} in a phase of {wall_b}: the phases \
-             do not differ as these times do, so one of them is of something else, or in another unit; name the unit in the \
-             pattern, as `time_ms`, let the phase begin and end with what the program measures, or compare `wall`",
+             do not differ as these times do, which seem to be in two units; name the unit in the pattern, as `time_ms`, or, if each \
+             is right, let the phase begin and end with what the program measures",
             baseline.name, variant.name
         )
     })
@@ -221,7 +225,8 @@ mod tests {
         assert!(found((30e3, 40e6), (30e6, 40e6), "run.rate").is_some());
         assert!(found((30e6, 40e6), (30e3, 41e6), "run.time").is_some(), "the phase takes longer");
         assert_eq!(found((30e6, 40e6), (30e3, 10e6), "run.time"), None, "the phase is as much shorter");
-        assert_eq!(found((5e6, 40e6), (1e6, 40e6), "run.time"), None, "noise of the phase may hide it");
+        assert_eq!(found((5e6, 40e6), (0.1e6, 40e6), "run.time"), None, "noise of the phase may hide it");
+        assert_eq!(found((1_000e6, 1_000e6), (500e6, 1_200e6), "run.time"), None, "another runtime starts slowly");
         assert_eq!(found((30e6, 40e6), (30e3, 40e6), "run.wall"), None);
         assert!(found((30e9, 40e6), (30e6, 40e6), "run.time").is_some());
         assert_eq!(found((300e6, 40e6), (80e6, 40e6), "run.time"), None, "sums over threads");

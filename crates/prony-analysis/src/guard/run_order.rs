@@ -19,8 +19,12 @@ const AGED: f64 = 0.5;
 /// A trend of the baseline counts if its p-value is below this.
 const TREND: f64 = 0.01;
 
-/// What changes by more than this share of the baseline's change, as logarithms, changes as it does: half is due to half as many runs.
+/// What changes by more than this share of the baseline's change, as logarithms, changes as it does.
 const ALIKE: f64 = 0.75;
+
+/// Of two equal programs the one that ran twice as often differs from the other by about a quarter of its own change, as logarithms. What
+/// differs by less than this share of it, though both changed alike, met a machine that changed.
+const LITTLE: f64 = 0.125;
 
 /// The order counts if its p-value is below this. Each verdict asks twice, and once more for each analysis before the last.
 const CHANCE: f64 = 0.003;
@@ -164,8 +168,8 @@ fn unsteady(
     })
 }
 
-/// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often:
-/// so the variant changes half as much, as a logarithm. Where it changes about as much, the machine has changed.
+/// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often. That
+/// makes no difference that is larger than the whole change.
 fn aged((baseline, ours): (&VariantTrials<'_>, &Values), theirs: &Values, name: &MetricName) -> Option<String> {
     let program = baseline.spec.subject.program()?;
     let ran_twice = baseline.trials.iter().any(|trial| trial.trial.label == Label::A2);
@@ -175,7 +179,9 @@ fn aged((baseline, ours): (&VariantTrials<'_>, &Values), theirs: &Values, name: 
     }
     let over_the_run = |values: &Values| drift(&values.values().copied().collect::<Vec<f64>>());
     let found = over_the_run(ours).filter(|found| found.p <= TREND && found.ratio.ln().abs() > (1.0 + AGED).ln())?;
-    if over_the_run(theirs).is_some_and(|other| other.ratio.ln() / found.ratio.ln() > ALIKE) {
+    let claimed = claimed(ours, theirs)?.abs() / found.ratio.ln().abs();
+    let alike = over_the_run(theirs).is_some_and(|other| other.ratio.ln() / found.ratio.ln() > ALIKE);
+    if claimed > 1.0 || (alike && claimed < LITTLE) {
         return None;
     }
     let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };

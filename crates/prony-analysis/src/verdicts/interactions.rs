@@ -6,11 +6,13 @@ mod corners;
 
 use std::collections::BTreeMap;
 
+use crate::guard::Severity;
 use crate::guard::findings::variant_trials;
 use crate::guard::variants::{self, VariantTrials};
 use prony_model::metric::MetricName;
 use prony_model::number::{count, percent_with};
 use prony_model::reading::Reading;
+use prony_model::record::TrialRecord;
 use prony_stats::sign::gap_needed;
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Contrast, Estimate, MIN_BLOCKS, Verdict};
@@ -178,14 +180,18 @@ fn refused(verdicts: &Verdicts, metric: &MetricName) -> Vec<usize> {
     lines.filter(|l| matches!(l.comparison.verdict, Verdict::Refused { .. })).map(|l| l.pair.variant).collect()
 }
 
-/// Whether guards let these variants be compared, each with each that differs from it in one factor, whether or not a verdict
-/// compares them: no baseline needs to be declared, and two may be baselines.
+/// Whether guards of answers and durability let these variants be compared, each with each that differs from it in one factor,
+/// whether or not a verdict compares them: no baseline needs to be declared, and two may be baselines. That one does more work is no
+/// reason, since levels of a factor may be amounts of work.
 fn are_comparable(corners: [usize; 4], variants: &[VariantTrials<'_>], known: &mut Known) -> bool {
-    [(0, 1), (0, 2), (1, 3), (2, 3)].into_iter().all(|(a, b)| {
-        let (a, b) = (corners[a].min(corners[b]), corners[a].max(corners[b]));
-        let refuses = || variants::refusal(&variants::check(&variants[a], &variants[b])).is_some();
-        !*known.entry((a, b)).or_insert_with(refuses)
-    })
+    let is_refused = |trial: &&TrialRecord| trial.findings.iter().any(|found| found.severity == Severity::Refusal);
+    let one_is_refused = corners.iter().any(|corner| variants[*corner].trials.iter().any(is_refused));
+    !one_is_refused
+        && [(0, 1), (0, 2), (1, 3), (2, 3)].into_iter().all(|(a, b)| {
+            let (a, b) = (corners[a].min(corners[b]), corners[a].max(corners[b]));
+            let refuses = || variants::refusal(&variants::check(&variants[a], &variants[b])).is_some();
+            !*known.entry((a, b)).or_insert_with(refuses)
+        })
 }
 
 /// Whether guards refuse to compare two variants.

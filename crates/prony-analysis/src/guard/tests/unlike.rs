@@ -160,6 +160,18 @@ fn programs_that_age_in_a_shared_directory_are_not_compared() {
     assert_eq!(why(&spec("lmdb"), &aging(1.0), &y), None, "each trial has a store of its own");
     assert!(why(&shared, &aging(1.0), &aging(0.3)).unwrap().starts_with("`w.time` of `x` rose by "));
     assert_eq!(why(&shared, &aging(1.0), &aging(1.0)), None, "the machine became slower");
+    // Each run takes as much more as the first took, so that both change alike, and the variant ran half as often.
+    let of_runs = |runs: u32, step: u32| -> Vec<TrialRecord> {
+        let one = |own: u32| {
+            let trial = PlannedTrial { position: own * step, ..timed(1.0).trial };
+            TrialRecord { trial, ..timed(1e9 * f64::from(1 + own)) }
+        };
+        (0..runs).map(one).collect()
+    };
+    let mut twice = of_runs(12, 1);
+    twice.iter_mut().skip(1).step_by(2).for_each(|trial| trial.trial.label = Label::A2);
+    assert!(why(&shared, &twice, &of_runs(6, 2)).unwrap().starts_with("`w.time` of `x` rose by "));
+    assert_eq!(why(&shared, &aging(1.0), &[timed(1e10)]), None, "ten times as much is no age");
 }
 
 #[test]
