@@ -60,6 +60,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             effective: Some(Box::new(crate::records::store().store().expect("it is of a store").clone())),
             open: Nanos::from_micros(3),
         },
+        FromWorker::Prepared { index: 0 },
         FromWorker::Began { index: 0, at: Nanos::from_secs(1) },
         FromWorker::Progress { index: 0, operations: 7 },
         FromWorker::Ended { index: 0, at: Nanos::from_secs(2), report: Box::new(report()) },
@@ -68,7 +69,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let lines = messages.iter().map(|message| serde_json::to_vec(message).expect("a message is JSON"));
     let lines: Vec<Vec<u8>> = lines.map(|line| [line, vec![b'\n']].concat()).collect();
     let phase = ToWorker::Phase { index: 1 };
-    let to_worker = [serde_json::to_vec(&phase), serde_json::to_vec(&ToWorker::Stop)].map(Result::unwrap_or_default);
+    let to_worker =
+        [phase, ToWorker::Go, ToWorker::Stop].map(|message| serde_json::to_vec(&message).unwrap_or_default());
     [vec![lines.concat()], lines, to_worker.to_vec()].concat()
 }
 

@@ -20,6 +20,8 @@ use crate::{Result, compare};
 struct Script {
     phases: usize,
     next: usize,
+    /// The worker waits for the begin of a phase that it has prepared.
+    prepared: bool,
     reports: Vec<PhaseReport>,
     /// CPU time of the process at the last phase's begin, then inside that phase.
     cpu: u64,
@@ -27,6 +29,9 @@ struct Script {
 
 impl Link for Script {
     fn next(&mut self) -> std::result::Result<ToWorker, LinkError> {
+        if std::mem::take(&mut self.prepared) {
+            return Ok(ToWorker::Go);
+        }
         let index = self.next;
         self.next += 1;
         Ok(if index < self.phases { ToWorker::Phase { index } } else { ToWorker::Stop })
@@ -34,6 +39,7 @@ impl Link for Script {
 
     fn send(&mut self, message: FromWorker) -> std::result::Result<(), LinkError> {
         match message {
+            FromWorker::Prepared { .. } => self.prepared = true,
             FromWorker::Began { .. } => self.cpu = process_cpu(),
             FromWorker::Ended { report, .. } => {
                 self.cpu = process_cpu() - self.cpu;
@@ -58,7 +64,7 @@ impl Machine for NoMachine {
 }
 
 fn run(plan: &Plan) -> Result<Script> {
-    let mut script = Script { phases: plan.spec.phases.len(), next: 0, reports: Vec::new(), cpu: 0 };
+    let mut script = Script { phases: plan.spec.phases.len(), next: 0, prepared: false, reports: Vec::new(), cpu: 0 };
     registry::host("lmdb", &mut script, &NoMachine, plan, &Progress::default())?;
     Ok(script)
 }

@@ -73,8 +73,10 @@ pub fn check_in(
     }
     let mut named = Vec::new();
     // Records belong to stores and servers.
-    let has_records =
-        raw.root.get("store").is_some() || raw.root.get("subject").is_some() || services::are_measured(&raw.root);
+    let chooses = |subject: &Node| ["use", "store"].into_iter().any(|key| subject.entry(key).is_some());
+    let has_records = raw.root.get("store").is_some()
+        || raw.root.get("subject").is_some_and(chooses)
+        || services::are_measured(&raw.root);
     let sections = VARIED.iter().filter(|section| **section != "data" || has_records);
     sections.filter_map(|section| raw.root.get(section)).for_each(|node| substitute::used(node, &mut named));
     combine::unused(&factors, &named, &mut problems);

@@ -135,6 +135,12 @@ struct Deadline {
 }
 
 impl Deadline {
+    /// Whether it had passed at an instant: of a program that ended by itself, but was noticed later, the time is no less beyond the limit.
+    fn had_passed(&self, at: Nanos) -> bool {
+        let ago = self.at.and_then(|limit| Instant::now().checked_duration_since(limit));
+        ago.is_some_and(|ago| at > monotonic().since(Nanos::from_nanos(ago.as_nanos() as u64)))
+    }
+
     /// While the next phase `waits` until services have counted, the deadline waits too.
     fn wait(&mut self, waits: bool) {
         let now = Instant::now();
@@ -163,7 +169,8 @@ impl Turn<'_> {
             self.services.turn(&mut self.buffer)?;
             let asked = (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked);
             if let Some(end) = end {
-                return Ok((end, asked.or(due.filter(|why| *why == Stopped::Interrupted))));
+                let counts = |why: &Stopped| *why == Stopped::Interrupted || self.deadline.had_passed(end.at);
+                return Ok((end.clone(), asked.or(due.filter(counts))));
             }
             // This thread may have been busy until after a limit. What was there at the limit has been read by now.
             if let Some(why) = due.and_then(|_| self.must_end(observation, interrupt, grace)) {
@@ -171,8 +178,9 @@ impl Turn<'_> {
                     observation.cut();
                 }
                 let end = self.process.kill_tree()?;
-                // One that had ended by itself before the signal was not ended by prony.
+                // One that had ended by itself before the signal was not ended by prony, though it may have ended too late.
                 let by_us = end.killed == Some(KilledFor::Asked) || why == Stopped::Interrupted;
+                let by_us = by_us || self.deadline.had_passed(end.at);
                 return Ok((end, if by_us && grace.is_none() { Some(why) } else { asked }));
             }
             observation.due();

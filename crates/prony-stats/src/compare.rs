@@ -458,7 +458,7 @@ impl Evidence {
         if !self.covers_all && above + below > 0 {
             notes.push(format!(
                 "most values are equal: {}, of which the median ratio and its interval show nothing",
-                self.lies(contrast, (above, below), "")
+                self.lies(contrast, (above, below), &Default::default())
             ));
         }
         if contrast.blocks.iter().any(|block| block.baseline_twice().is_none()) {
@@ -473,11 +473,15 @@ impl Evidence {
         let bound = margin.ln_1p() + contrast.resolution;
         let [(above, _), (_, below)] = [bound, -bound].map(|bound| self.test.counts(bound));
         let is_chance = 2.0 * fair_tail(above.min(below), above + below) > 0.05;
-        if self.at == 0 || !self.covers_all || is_chance || self.test.middle().is_none_or(|middle| middle.abs() > bound)
+        if self.at == 0
+            || !self.covers_all
+            || self.of_finished.is_some()
+            || is_chance
+            || self.test.middle().is_none_or(|middle| middle.abs() > bound)
         {
             return None;
         }
-        let by = format!(" by more than {}", effect(bound.exp_m1()));
+        let by = [bound.exp_m1(), -(-bound).exp_m1()].map(|share| format!(" by more than {}", effect(share)));
         Some(format!(
             "{}: the median ratio and its interval do not describe these blocks",
             self.lies(contrast, (above, below), &by)
@@ -485,10 +489,10 @@ impl Evidence {
     }
 
     /// In how many blocks the cost lies above and below the baseline's, as values of the metric.
-    fn lies(&self, contrast: &Contrast, (above, below): (u32, u32), by: &str) -> String {
+    fn lies(&self, contrast: &Contrast, (above, below): (u32, u32), [more, less]: &[String; 2]) -> String {
         let (above, below) = if contrast.better == Better::Higher { (below, above) } else { (above, below) };
         let of = count(self.at, "block");
-        format!("of {of} the variant lies{by} above its baseline in {above} and{by} below it in {below}")
+        format!("of {of} the variant lies{more} above its baseline in {above} and{less} below it in {below}")
     }
 }
 

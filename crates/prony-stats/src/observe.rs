@@ -54,7 +54,8 @@ impl Observation {
             (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if outcome.is_own_failure() => {
                 Self::Unfinished
             }
-            (_, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) => Self::Unknown,
+            (outcome, Reading::Missing(Why::DoesNotCount(_))) if !outcome.is_ok() => Self::Unknown,
+            (_, Reading::Missing(Why::NotReached)) => Self::Unknown,
             // Its phase was completed, however the trial ended later.
             _ => Self::Unmeasured,
         }

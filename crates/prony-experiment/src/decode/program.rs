@@ -318,6 +318,13 @@ impl Place<'_> {
 fn alters_nothing(view: &View<'_>, spec: &ProgramSpec) -> bool {
     let has = |key: &&str| view.get(key).is_some();
     let variables = view.get("env").map(env).unwrap_or_default();
+    // One of several levels may be the program's own.
+    let is_filled = |node: &Node| {
+        node.via.is_none() && node.table().is_some_and(|all| all.iter().any(|one| one.node.via.is_some()))
+    };
+    if view.get("env").is_some_and(is_filled) {
+        return false;
+    }
     ["env", "manager"].iter().any(has)
         && !["revision", "dependency", "replace", "patch"].iter().any(has)
         && variables.iter().all(|(name, value)| spec.env.get(name) == Some(value))

@@ -318,13 +318,15 @@ fn one_thread_is_suspended_at_a_time_while_the_rest_goes_on() {
     let module = "
 def put(x):
     return x
+def other(x):
+    return x
 def spans(begun, over):
     begun.set()
     over.wait()
 ";
     let main = "
 import threading
-from pkg.lib import put, spans
+from pkg.lib import other, put, spans
 begun, over = threading.Event(), threading.Event()
 def first():
     begun.wait()
@@ -332,18 +334,19 @@ def first():
     over.set()
 def second():
     begun.wait()
-    put(2)
+    other(2)
 all = [threading.Thread(target=f) for f in (first, second, lambda: spans(begun, over))]
 for one in all: one.start()
 for one in all: one.join()
 ";
     let files = [("pkg/lib.py", module), ("pkg/__init__.py", ""), ("main.py", main)];
-    let calls = [suspended_at("pkg.lib:put"), call("pkg.lib:spans")];
+    // Two functions: calls of one that overlap are suspended at the end of the last only.
+    let calls = [suspended_at("pkg.lib:put"), suspended_at("pkg.lib:other"), call("pkg.lib:spans")];
     let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
     let child = environment.start(&["main.py"]);
     let mut thread = environment.thread(0);
     let ended =
-        |line: &ProbeLine| matches!(&line.event, ProbeEvent::End { call, .. } if call == "pkg.lib:put").then_some(());
+        |line: &ProbeLine| matches!(&line.event, ProbeEvent::End { call, .. } if call != "pkg.lib:spans").then_some(());
     environment.wait(1, "the other end", ended);
     std::thread::sleep(std::time::Duration::from_millis(50));
     thread.send(SuspensionCommand::Go).unwrap();

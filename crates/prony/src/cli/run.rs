@@ -218,7 +218,7 @@ fn wrong(data: &RunData) -> Option<&'static str> {
     let broken = crash::broken_promises(&data.experiment, &data.cuts).is_some();
     let broken = broken.then_some("a crash trial broke what the store promises");
     let untested = !crash::untested(&data.experiment, &data.cuts).is_empty();
-    let untested = untested.then_some("no cut of a crash phase counts, so that nothing was tested");
+    let untested = untested.then_some("crash trials of a variant, or of all variants, tested nothing");
     differ.then_some("the answers of variants differ").or(broken).or(untested)
 }
 

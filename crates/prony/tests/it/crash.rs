@@ -188,7 +188,7 @@ fn crash_trials_without_a_cut_that_counts_are_no_success() {
     let output = bench.prony(&["run", "e.toml", "--quiet"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("exit code 1: no cut of a crash phase counts, so that nothing was tested"), "{said}");
+    assert!(said.contains("exit code 1: crash trials of a variant, or of all variants, tested nothing"), "{said}");
 }
 
 #[test]

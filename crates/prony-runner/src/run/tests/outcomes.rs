@@ -108,14 +108,18 @@ fn limits_of_the_trial_and_of_a_phase_end_the_program() {
     assert_eq!((in_time.ending.outcome, in_time.phases[0].completion), (Outcome::Ok, Completion::Complete));
 }
 
-/// A runner that was busy until after the limit finds both then; or it finds the end only when it kills what is left.
+/// A runner that was busy until after the limit finds both then; or it finds the end only when it kills what is left. What counts is
+/// when the program ended.
 #[test]
-fn program_that_ended_by_itself_did_not_reach_its_limit() {
+fn program_that_ended_by_itself_before_its_limit_did_not_reach_it() {
     let limit = "[limits]\ntime = \"1 us\"";
-    assert_eq!(trial_of(limit, Act::default()).ending.outcome, Outcome::Ok);
-    assert_eq!(trial_of(limit, Act::ends_by(Status::Exited(3))).ending.outcome, Outcome::Failed { code: Some(3) });
-    let unnoticed = Act { unnoticed: true, ..Act::default() };
-    assert_eq!(trial_of(limit, unnoticed).ending.outcome, Outcome::Ok);
+    let at_once = || Act { time: Nanos::ZERO, ..Act::default() };
+    assert_eq!(trial_of(limit, at_once()).ending.outcome, Outcome::Ok);
+    let fails = Act { time: Nanos::ZERO, ..Act::ends_by(Status::Exited(3)) };
+    assert_eq!(trial_of(limit, fails).ending.outcome, Outcome::Failed { code: Some(3) });
+    assert_eq!(trial_of(limit, Act { unnoticed: true, ..at_once() }).ending.outcome, Outcome::Ok);
+    assert_eq!(trial_of(limit, Act::default()).ending.outcome, Outcome::TimedOut, "it ended 100 ms later");
+    assert_eq!(trial_of(limit, Act { unnoticed: true, ..Act::default() }).ending.outcome, Outcome::TimedOut);
     let phase = "[[phase]]\nname = \"load\"\nbegin = { line = '^begin' }\nend = { line = '^end' }\nlimit = \"1 us\"";
     let record = trial_of(phase, Act::writes("begin\n").endless());
     assert_eq!(record.ending.outcome, Outcome::TimedOut, "nothing else came");
