@@ -41,7 +41,7 @@ fn part_of_the_blocks_that_differs_has_a_note() {
     };
     let (lower, higher) = (note(Better::Lower, 1).unwrap(), note(Better::Higher, 1).unwrap());
     let above =
-        "of 30 blocks the variant lies by more than 3 % above its baseline in 8 and by more than 2.9 % below it in 0";
+        "of 30 blocks the variant lies by more than 3 % above its baseline in 8 and by more than 2.91 % below it in 0";
     assert!(lower.starts_with(above) && higher.starts_with(above), "{lower}, {higher}");
     assert_eq!((note(Better::Lower, 0), note(Better::Lower, 4)), (None, None));
 }
