@@ -112,7 +112,7 @@ fn limits_of_the_trial_and_of_a_phase_end_the_program() {
 /// when the program ended.
 #[test]
 fn program_that_ended_by_itself_before_its_limit_did_not_reach_it() {
-    let limit = "[limits]\ntime = \"1 us\"";
+    let limit = "[limits]\ntime = \"1 ns\"";
     let at_once = || Act { time: Nanos::ZERO, ..Act::default() };
     assert_eq!(trial_of(limit, at_once()).ending.outcome, Outcome::Ok);
     let fails = Act { time: Nanos::ZERO, ..Act::ends_by(Status::Exited(3)) };
