@@ -26,7 +26,7 @@ pub fn utf8(path: &Path) -> Result<&str, Error> {
 /// `/dev/stdin` leads to may be something else in another process, so its own name stays.
 ///
 /// # Errors
-/// Where the current directory is gone, or the result is no text.
+/// Where the current directory does not exist any more, or the result is no text.
 pub fn absolute(path: &str) -> Result<String, Error> {
     let is_device = fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir());
     let found = std::path::absolute(if is_device { PathBuf::from(path) } else { place(Path::new(path)) });

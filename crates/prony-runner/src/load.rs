@@ -33,7 +33,7 @@ pub fn experiment(file: &Path, overrides: &Overrides, surroundings: &dyn Surroun
 /// paths lead elsewhere.
 ///
 /// # Errors
-/// Where a path is no text, or the current directory is gone.
+/// Where a path is no text, or the current directory does not exist any more.
 pub fn with_absolute_paths(experiment: Experiment) -> Result<Experiment, Error> {
     Ok(experiment.with_paths(absolute)?)
 }

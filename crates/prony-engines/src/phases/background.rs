@@ -35,8 +35,8 @@ pub(super) fn run<S: Store>(
         let clients = std::thread::Builder::new().spawn_scoped(scope, move || {
             let stop = StopOnPanic(phase.shared);
             let ended = background.run(store, &mut || {
-                // The phase is gone where it has failed, and reports that itself.
-                // The phase is gone where it has failed, and reports that itself.
+                // Where the phase has failed it waits no longer, and reports that itself.
+                // Where the phase has failed it waits no longer, and reports that itself.
                 ready.send(()).map_err(|_| Stop::OtherFailed)?;
                 background.shared.release(released.recv().map_err(|_| Stop::OtherFailed)?);
                 Ok(())

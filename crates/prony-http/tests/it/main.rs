@@ -12,4 +12,5 @@ mod open_loop;
 mod retries;
 mod server;
 mod sessions;
+mod uploads;
 mod values;

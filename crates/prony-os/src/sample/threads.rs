@@ -122,7 +122,7 @@ impl Threads {
         }
     }
 
-    /// Finds whether threads have ended that began after one reading of all and were gone at the next: the process's CPU `clock`,
+    /// Finds whether threads have ended that began after one reading of all and were not there at the next: the process's CPU `clock`,
     /// read just after all of its threads, counts them too.
     pub(crate) fn find_unsampled(&mut self, clock: Nanos) {
         if self.blind.is_some() {

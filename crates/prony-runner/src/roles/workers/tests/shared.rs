@@ -199,7 +199,7 @@ fn workers_begin_together_and_the_phase_ends_with_the_last() {
         script.says(1, &ended(0, 40));
         let first = &script.observation.tracker.phases[0];
         assert_eq!((first.began, first.ended, first.parts.len()), (Some(ms(10)), Some(ms(40)), 2));
-        // One of them alone runs the next, and it begins when that one says so.
+        // Only one of them runs the next, and it begins when that one says so.
         assert_eq!((script.sent(0), script.sent(1)), (vec!["phase".to_owned()], vec![]));
         script.says(0, &FromWorker::Began { index: 1, at: ms(60) });
         assert_eq!(script.observation.tracker.phases[1].began, Some(ms(60)));
@@ -226,7 +226,7 @@ fn counters_of_a_phase_are_read_when_its_workers_are_prepared() {
             script.says(who, &FromWorker::Began { index: 0, at: ms(10) });
         }
         (0..2).for_each(|who| script.says(who, &ended(0, 30)));
-        // One of them alone runs the next.
+        // Only one of them runs the next.
         script.sent(0);
         let led = script.observation.begin[1];
         script.says(0, &FromWorker::Prepared { index: 1 });
