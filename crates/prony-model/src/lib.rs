@@ -22,6 +22,7 @@ pub mod metric;
 pub mod number;
 pub mod observed;
 pub mod open_name;
+mod operations;
 mod order;
 pub mod outcome;
 mod paths;
