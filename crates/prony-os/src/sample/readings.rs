@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::program::of_replicas;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSample, ProcessSeries, TICK};
 use prony_model::units::{Bytes, Nanos};
 
-use super::counters::Counters;
 use super::parse::GroupCpu;
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
@@ -146,12 +146,10 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
     put(readings, Metric::SwitchesForced, switches.map(|[_, forced]| forced as f64));
 }
 
-/// Whether counters of the whole tree are without those of some roles, which its group counts: of replicas of a program.
+/// Whether counters of the whole tree are without those of some roles, which its group counts: of replicas of a program, however
+/// little their samples show.
 fn leaves_roles_out(snapshot: &Snapshot, role: &str) -> bool {
-    let cpu = |total: &Counters| (total.cpu_user + total.cpu_system).as_nanos();
-    let roles = snapshot.totals.iter().filter(|(of, _)| !of.is_empty());
-    let all = snapshot.totals.get(role).map_or(0, cpu);
-    role.is_empty() && roles.map(|(_, total)| cpu(total)).sum::<u64>() > all + TICK.as_nanos()
+    role.is_empty() && snapshot.totals.keys().any(|of| of_replicas(of, false).is_some())
 }
 
 fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {

@@ -182,7 +182,11 @@ pub(crate) fn reading(trial: &TrialRecord, phase: &str, key: MetricKey) -> Optio
 }
 
 pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
-    reading(trial, phase, MetricKey::amount(metric)).unwrap_or_else(|| panic!("no {}", metric.name()))
+    let key = MetricKey::amount(metric);
+    reading(trial, phase, key).unwrap_or_else(|| {
+        let found = trial.phases.iter().find(|found| found.name == phase);
+        panic!("no {}: {:?}", metric.name(), found.and_then(|phase| phase.reading(key)))
+    })
 }
 
 /// Findings that depend on the machine, on how busy it is and on an optimised build. A test that is about one of them

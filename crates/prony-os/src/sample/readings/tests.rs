@@ -295,6 +295,8 @@ fn what_a_group_counts_of_roles_that_are_left_out_is_not_lost() {
     assert_eq!(faults(&end), None);
     end.totals.insert("replica.1".to_owned(), Counters { cpu_user: ms(440), ..Counters::default() });
     assert_eq!(faults(&end), Some(180.0));
+    end.totals.insert("replica.1".to_owned(), Counters::default());
+    assert_eq!(faults(&end), Some(180.0), "it ended right after a sample that shows nothing");
 }
 
 /// 4.2 times less CPU time was read of a server whose children nobody waited for, and it was called cheaper.
