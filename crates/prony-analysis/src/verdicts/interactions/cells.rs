@@ -74,20 +74,52 @@ impl<'a> Cells<'a> {
         }
         let baselines = self.baselines.get(&self.place(trial))?;
         let share = 1.0 / baselines.len() as f64;
-        Some(sum([(1.0, own), (-share, baselines.iter().map(|baseline| (*baseline, 1.0)).collect())]))
+        Some(add([(1.0, &own), (-share, &baselines.iter().map(|baseline| (*baseline, 1.0)).collect())]))
     }
 
-    /// A variant's trials of a block that have a value, each on its own.
+    /// A variant's trials of a block that have a value, each on its own. Relative to its baselines, a baseline is none of them.
     fn each(&self, variant: usize, block: u32, relative: bool) -> Vec<Weights> {
         let trials = self.by_variant.get(&(variant, block)).into_iter().flatten();
-        trials.filter_map(|trial| self.weights(*trial, relative)).collect()
+        let each = trials.filter_map(|trial| self.weights(*trial, relative));
+        if relative && self.data.experiment.variants()[variant].baseline {
+            return each.take(1).map(|_| Weights::new()).collect();
+        }
+        each.collect()
     }
 
-    /// The mean of a variant's trials of a block.
-    fn mean(&self, variant: usize, block: u32, relative: bool) -> Option<Weights> {
-        let each = self.each(variant, block, relative);
-        let share = 1.0 / each.len() as f64;
-        (!each.is_empty()).then(|| sum(each.into_iter().map(|weights| (share, weights))))
+    /// The sums of these variants' trials of a block, one for each choice of trials, times the signs. `None` where one of them has
+    /// no value.
+    ///
+    /// A mean of two trials varies less than one trial, so that under skewed noise the median of a sum with it is not 0 where all
+    /// variants are alike. Where the mean of a sub-block's two baselines counts once, each of the two therefore takes its place in
+    /// turn; where it counts twice, it is the sum of both.
+    fn sums(&self, block: u32, terms: &[(f64, usize)], relative: bool) -> Option<Vec<Weights>> {
+        let mut sums = vec![Weights::new()];
+        for (sign, variant) in terms {
+            let each = self.each(*variant, block, relative);
+            let with = |sum: Weights| each.iter().map(move |one| add([(1.0, &sum), (*sign, one)])).collect::<Vec<_>>();
+            sums = sums.into_iter().flat_map(with).collect();
+        }
+        (!sums.is_empty()).then(|| sums.into_iter().flat_map(|sum| self.by_label(sum)).collect())
+    }
+
+    /// The same with each baseline of a sub-block in place of the mean of both, for the first and for the second of all sub-blocks.
+    fn by_label(&self, sum: Weights) -> Vec<Weights> {
+        let places: BTreeSet<Place> = sum.keys().map(|trial| self.place(*trial)).collect();
+        let means = |pair: &&Vec<usize>| pair.len() == 2 && pair.iter().all(|trial| is_half(sum.get(trial)));
+        let pairs: Vec<&Vec<usize>> = places.iter().filter_map(|at| self.baselines.get(at)).filter(means).collect();
+        if pairs.is_empty() {
+            return vec![sum];
+        }
+        let with = |label: usize| {
+            let mut sum = sum.clone();
+            for pair in &pairs {
+                let both: f64 = pair.iter().filter_map(|trial| sum.remove(trial)).sum();
+                sum.insert(pair[label], both);
+            }
+            sum
+        };
+        vec![with(0), with(1)]
     }
 
     fn blocks_of(&self, variant: usize) -> impl Iterator<Item = u32> + '_ {
@@ -97,11 +129,8 @@ impl<'a> Cells<'a> {
     /// The effect at the second level of a factor relative to that at the first, in the blocks in which all four
     /// corners have a value; each corner relative to its sub-block's baseline, or as it is.
     pub(super) fn cross(&self, corners: [usize; 4], relative: bool) -> Contrast {
-        let block = |block: u32| {
-            let at = |corner: usize| self.mean(corners[corner], block, relative);
-            Some(vec![sum([(1.0, at(0)?), (-1.0, at(1)?), (-1.0, at(2)?), (1.0, at(3)?)])])
-        };
-        self.contrast(self.blocks_of(corners[3]).filter_map(block).collect())
+        let terms = [(1.0, corners[0]), (-1.0, corners[1]), (-1.0, corners[2]), (1.0, corners[3])];
+        self.contrast(self.blocks_of(corners[3]).filter_map(|block| self.sums(block, &terms, relative)).collect())
     }
 
     /// The blocks in which any of the corners ran.
@@ -111,14 +140,8 @@ impl<'a> Cells<'a> {
 
     /// A variant as a multiple of another; `None` below the least number of blocks.
     pub(super) fn effect(&self, variant: usize, reference: usize, relative: bool) -> Option<Estimate> {
-        let block = |block: u32| {
-            let variant = self.mean(variant, block, relative)?;
-            let each = self.each(reference, block, relative).into_iter();
-            let combinations: Vec<Weights> =
-                each.map(|reference| sum([(1.0, variant.clone()), (-1.0, reference)])).collect();
-            (!combinations.is_empty()).then_some(combinations)
-        };
-        let blocks = self.blocks_of(variant).filter_map(block).collect();
+        let terms = [(1.0, variant), (-1.0, reference)];
+        let blocks = self.blocks_of(variant).filter_map(|block| self.sums(block, &terms, relative)).collect();
         let estimated = self.contrast(blocks).estimate(UNCORRECTED);
         estimated.both().measured().copied().filter(|_| estimated.blocks >= MIN_BLOCKS)
     }
@@ -146,10 +169,14 @@ impl<'a> Cells<'a> {
     }
 }
 
-fn sum(terms: impl IntoIterator<Item = (f64, Weights)>) -> Weights {
+fn is_half(weight: Option<&f64>) -> bool {
+    weight.is_some_and(|weight| weight.abs() == 0.5)
+}
+
+fn add<'w>(terms: impl IntoIterator<Item = (f64, &'w Weights)>) -> Weights {
     let mut all = Weights::new();
     for (factor, weights) in terms {
-        weights.into_iter().for_each(|(trial, weight)| *all.entry(trial).or_default() += factor * weight);
+        weights.iter().for_each(|(trial, weight)| *all.entry(*trial).or_default() += factor * weight);
     }
     all
 }
