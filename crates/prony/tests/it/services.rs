@@ -13,7 +13,12 @@ use crate::bench::{Bench, PRONY, alive, amount, eventually, phase, reading, scra
 const SERVER: &str = r#"
 const http = require("http"), fs = require("fs");
 const [port, data, log, name, ...others] = process.argv.slice(2);
-let burn = (ms) => { const until = Date.now() + ms; while (Date.now() < until); };
+// So much CPU time, and no less time.
+let burn = (ms) => {
+  const [until, begin] = [Date.now() + ms, process.cpuUsage()];
+  const used = () => { const { user, system } = process.cpuUsage(begin); return (user + system) / 1000; };
+  while (Date.now() < until || used() < ms);
+};
 // Before it listens: then connections are accepted, while what else it does may be late.
 if (log) fs.appendFileSync(log, [name, process.pid, fs.readdirSync(data).length, ...others].join(" ") + "\n");
 http.createServer((request, response) => {
