@@ -10,7 +10,7 @@ use prony_model::number::{count, percent, span};
 use prony_model::units::{Nanos, parse_span};
 use prony_stats::blocks_before_any_verdict;
 
-use super::run::OverrideArguments;
+use super::run::RunOverrideArguments;
 use super::run_selection::DatabaseArg;
 use super::{Answer, Output, plan_table};
 use crate::error::Error;
@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    overrides: OverrideArguments,
+    overrides: RunOverrideArguments,
     #[command(flatten)]
     database: DatabaseArg,
     /// Estimate what a time budget, such as `20 min`, allows: number of blocks, whether they suffice for a verdict,

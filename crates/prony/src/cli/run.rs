@@ -44,7 +44,7 @@ pub struct Arguments {
     #[arg(value_name = "FILE", required_unless_present = "resume")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    overrides: OverrideArguments,
+    overrides: RunOverrideArguments,
     #[command(flatten)]
     database: DatabaseArg,
     #[command(flatten)]
@@ -78,9 +78,6 @@ pub(crate) struct OverrideArguments {
     /// Run only these of the factor's levels
     #[arg(long, value_name = "FACTOR=A,B")]
     only: Vec<String>,
-    /// Number of blocks, in place of the file's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    blocks: Option<u32>,
     /// Seed for data, order and plan, in place of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -88,13 +85,8 @@ pub(crate) struct OverrideArguments {
 
 impl OverrideArguments {
     /// Its options, and which of them were given.
-    pub(crate) fn given(&self) -> [(&'static str, bool); 4] {
-        [
-            ("`--set`", !self.set.is_empty()),
-            ("`--only`", !self.only.is_empty()),
-            ("`--blocks`", self.blocks.is_some()),
-            ("`--seed`", self.seed.is_some()),
-        ]
+    pub(crate) fn given(&self) -> [(&'static str, bool); 3] {
+        [("`--set`", !self.set.is_empty()), ("`--only`", !self.only.is_empty()), ("`--seed`", self.seed.is_some())]
     }
 
     /// As the checker takes them.
@@ -110,11 +102,32 @@ impl OverrideArguments {
         Ok(Overrides {
             set: pairs("--set", &self.set)?,
             only: pairs("--only", &self.only)?,
-            blocks: self.blocks,
             seed: self.seed,
             variables: variables(),
             ..Overrides::default()
         })
+    }
+}
+
+/// The same, with the number of blocks.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct RunOverrideArguments {
+    #[command(flatten)]
+    overrides: OverrideArguments,
+    /// Number of blocks, in place of the file's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    blocks: Option<u32>,
+}
+
+impl RunOverrideArguments {
+    /// Its options, and which of them were given.
+    fn given(&self) -> Vec<(&'static str, bool)> {
+        [&self.overrides.given()[..], &[("`--blocks`", self.blocks.is_some())]].concat()
+    }
+
+    /// As [`OverrideArguments::read`].
+    pub(crate) fn read(&self) -> Result<Overrides, Error> {
+        Ok(Overrides { blocks: self.blocks, ..self.overrides.read()? })
     }
 }
 

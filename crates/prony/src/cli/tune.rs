@@ -69,7 +69,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     max_trials: Option<u32>,
     /// Number of fresh blocks that compare the winner with the default [default: the file's, or 6..30]
-    #[arg(long, value_name = "N[..M]", value_parser = blocks)]
+    // Hints of the fresh run, which is an ordinary run, name `--blocks`.
+    #[arg(long, visible_alias = "blocks", value_name = "N[..M]", value_parser = blocks)]
     confirm: Option<Blocks>,
     #[command(flatten)]
     overrides: OverrideArguments,
