@@ -72,11 +72,11 @@ impl Constraint {
         }
     }
 
-    /// How far the bound is exceeded: value over bound, or the inverse for a lower bound. Above 1 it is violated.
-    pub fn strain(&self, value: f64) -> f64 {
+    /// The one of two values that is nearer to violating it, or further beyond its bound.
+    pub const fn worse(&self, a: f64, b: f64) -> f64 {
         match self.relation {
-            Relation::Below | Relation::AtMost => value / self.bound,
-            Relation::Above | Relation::AtLeast => self.bound / value,
+            Relation::Below | Relation::AtMost => a.max(b),
+            Relation::Above | Relation::AtLeast => a.min(b),
         }
     }
 
@@ -182,7 +182,8 @@ mod tests {
         assert!(memory.is_met(599e6) && !memory.is_met(600e6));
         assert!(constraint("source.rss.peak <= 600 MB").is_met(600e6));
         assert!(constraint("source.rate > 10/s").is_met(11.0) && !constraint("source.rate >= 10/s").is_met(9.9));
-        assert!(memory.strain(1200e6) == 2.0 && constraint("source.rate >= 10/s").strain(5.0) == 2.0);
+        assert_eq!((memory.worse(0.0, 7e6), memory.worse(-1.0, -2.0)), (7e6, -1.0));
+        assert_eq!(constraint("source.rate >= 10/s").worse(5.0, 20.0), 5.0);
         let missing = memory.value(&mut |_| Reading::Missing(Why::NotReached));
         assert_eq!(missing, Reading::Missing(Why::NotReached));
         assert_eq!(memory.metrics()[0].to_string(), "source.rss.peak");

@@ -71,8 +71,7 @@ impl Bound {
                 } else {
                     self.broke += 1;
                 }
-                let nearer = |worst: &f64| constraint.strain(*worst) >= constraint.strain(value);
-                self.worst = self.worst.filter(nearer).or(Some(value));
+                self.worst = Some(self.worst.map_or(value, |worst| constraint.worse(worst, value)));
             }
             Err(why) => {
                 self.silent += 1;
@@ -92,6 +91,11 @@ impl ConstraintResults {
             results.bounds.iter_mut().zip(constraints).for_each(|(bound, constraint)| bound.see(constraint, trial));
         }
         results
+    }
+
+    /// The first constraint that a trial measured a violation of, by its place.
+    pub(crate) fn violated(&self) -> Option<usize> {
+        self.bounds.iter().position(|bound| bound.broke > self.failed)
     }
 
     /// Whether no trial failed by itself and every constraint holds.
