@@ -1,5 +1,6 @@
 //! The input of a search (its arguments) and its results, as data.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 
 use prony_analysis::search::{Constraint, GrowSettings, Growth, Range};
@@ -10,7 +11,7 @@ use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::constraints::ConstraintResults;
+use super::constraints::{ConstraintResults, Met};
 use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
 use prony_runner::run::Summary;
@@ -122,15 +123,51 @@ pub struct Confirmed {
     pub data: RunData,
     /// The verdicts of that run.
     pub verdicts: Verdicts,
-    /// Whether the winner is worse than the default, in the direction of the search.
-    pub is_worse: bool,
+    /// The winner against the default, in the direction of the search; `None` where it is not known which is better.
+    pub order: Option<Ordering>,
     /// Whether the winner's trials satisfy the constraints.
     pub constraints: ConstraintResults,
+    /// Whether the default's trials satisfy them.
+    pub of_default: ConstraintResults,
     /// How the run ended.
     pub summary: Summary,
 }
 
+/// What follows from the fresh blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conclusion {
+    /// The best setting of the search is better than the default.
+    Better,
+    /// The default violates the constraint at this place, which the best setting of the search satisfies.
+    DefaultViolates(usize),
+    /// The two do not differ by as much as the margin.
+    Alike,
+    /// Neither is known; the reason.
+    None(String),
+}
+
 impl Confirmed {
+    /// What follows from them.
+    pub fn conclusion(&self) -> Conclusion {
+        if let Some(why) = self.refusal() {
+            return Conclusion::None(why.to_owned());
+        }
+        let how = match (self.constraints.is_met(), self.order) {
+            (Met::No, _) if self.constraints.failed > 0 => "the best setting did not finish in every trial",
+            (Met::No, _) => "the best setting violates a constraint",
+            _ if self.summary.interrupted => "which were interrupted, nothing was shown yet",
+            (Met::Unknown, _) => "it is not known whether the constraints hold",
+            (Met::Yes, order) => match (self.of_default.violated(), order) {
+                (_, Some(Ordering::Less)) => return Conclusion::Better,
+                (Some(constraint), _) => return Conclusion::DefaultViolates(constraint),
+                (None, Some(Ordering::Equal)) => return Conclusion::Alike,
+                (None, Some(Ordering::Greater)) => "the best setting is worse than the default",
+                (None, None) => "no setting was shown to be better than the default",
+            },
+        };
+        Conclusion::None(format!("in fresh blocks{} {how}", if self.summary.interrupted { "," } else { "" }))
+    }
+
     /// Why the winner is not compared with the default, where it is not.
     pub fn refusal(&self) -> Option<&str> {
         let refused = self.verdicts.lines.iter().find_map(|line| match &line.comparison.verdict {

@@ -1,6 +1,8 @@
 //! The comparison of the winner of `tune` with the default in fresh blocks: an ordinary run, which the journal of the search
 //! names before its first trial, so that a resumed search finds it again and checks the constraints on all of its trials.
 
+use std::cmp::Ordering;
+
 use prony_analysis::verdicts;
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::event::Event;
@@ -55,10 +57,10 @@ impl Fresh<'_> {
         };
         let data = Database::open(database)?.load_run(run)?;
         let verdicts = verdicts::of(&data);
-        let winners = data.trials.iter().filter(|trial| trial.trial.variant == 1);
-        let constraints = ConstraintResults::of(&self.wanted.constraints, winners);
-        let is_worse = verdicts.lines.iter().any(|line| is_worse(&line.comparison.verdict, self.wanted));
-        Ok(Confirmed { data, verdicts, is_worse, constraints, summary })
+        let of = |variant| data.trials.iter().filter(move |trial| trial.trial.variant == variant);
+        let [of_default, constraints] = [0, 1].map(|at| ConstraintResults::of(&self.wanted.constraints, of(at)));
+        let order = verdicts.lines.first().and_then(|line| order(&line.comparison.verdict, self.wanted));
+        Ok(Confirmed { data, verdicts, order, constraints, of_default, summary })
     }
 
     fn experiment(&self, blocks: Blocks) -> Experiment {
@@ -115,21 +117,26 @@ pub(super) fn within_budget(blocks: Blocks, trials_left: Option<u32>, compared: 
     }
 }
 
-/// Whether a verdict says that the winner is worse by what was asked for, which may be the other direction of the metric:
-/// `--maximize` of a number of operations.
-fn is_worse(verdict: &Verdict, wanted: &TuneWanted) -> bool {
+/// The winner against the default by what was asked for, which may be the other direction of the metric: `--maximize` of a
+/// number of operations. Which of the two is better may not be known.
+fn order(verdict: &Verdict, wanted: &TuneWanted) -> Option<Ordering> {
     let usual = (wanted.objective.key.metric.better() == Better::Higher) == wanted.maximize;
+    let by_value = |order: Ordering| Some(if usual { order } else { order.reverse() });
     match verdict {
-        Verdict::Better | Verdict::BetterUncertain => !usual,
-        Verdict::Worse | Verdict::WorseUncertain => usual,
-        // That it does not finish is bad in either direction.
-        _ => verdict.is_worse(),
+        Verdict::Better | Verdict::BetterUncertain => by_value(Ordering::Less),
+        Verdict::Worse | Verdict::WorseUncertain => by_value(Ordering::Greater),
+        Verdict::NoDifference | Verdict::DiffersWithinMargin => Some(Ordering::Equal),
+        // That one does not finish is bad in either direction.
+        _ if verdict.is_better() => Some(Ordering::Less),
+        _ if verdict.is_worse() => Some(Ordering::Greater),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_model::reading::{Reading, Why};
 
     #[test]
     fn winner_is_judged_by_the_direction_that_was_asked_for() {
@@ -148,10 +155,15 @@ mod tests {
             confirm: None,
         };
         let is = |objective, maximize| {
-            [Verdict::Better, Verdict::Worse].map(|verdict| is_worse(&verdict, &wanted(objective, maximize)))
+            let verdicts = [Verdict::Better, Verdict::Worse, Verdict::DoesNotFinish, Verdict::NoDifference];
+            verdicts.map(|verdict| order(&verdict, &wanted(objective, maximize)))
         };
-        assert_eq!([is("w.time", false), is("w.rate", true)], [[false, true]; 2]);
-        assert_eq!([is("w.operations", true), is("w.rate", false)], [[true, false]; 2], "against the usual direction");
+        let [better, worse, alike] = [Ordering::Less, Ordering::Greater, Ordering::Equal].map(Some);
+        assert_eq!([is("w.time", false), is("w.rate", true)], [[better, worse, worse, alike]; 2]);
+        let other = [is("w.operations", true), is("w.rate", false)];
+        assert_eq!(other, [[worse, better, worse, alike]; 2], "against the usual direction");
+        let undecided = Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) };
+        assert_eq!(order(&undecided, &wanted("w.time", false)), None);
     }
 
     #[test]

@@ -11,10 +11,9 @@ use prony_model::finding::Severity;
 use prony_model::reading::Reading;
 use prony_model::record::{Spent, TrialRecord};
 
-use super::constraints::Met;
 use super::default_setting::Base;
 use super::experiments::Experiments;
-use super::found::{Confirmed, LeftOut, Setting, TuneWanted};
+use super::found::{Conclusion, Confirmed, LeftOut, Setting, TuneWanted};
 use super::fresh::{Fresh, blocks_of_confirmation, within_budget};
 use super::journal::{self, Asked, Entry};
 use super::source::Source;
@@ -54,14 +53,10 @@ impl Tuned {
         Ok(())
     }
 
-    /// Whether the search found a setting that satisfies the constraints, can be compared with the default and is not
-    /// worse.
+    /// Whether the search found a setting that is to be preferred to the default, or that the default is to be kept.
     pub(crate) fn is_good(&self) -> bool {
         let is_confirmed = |confirmed: &Confirmed| {
-            confirmed.constraints.is_met() == Met::Yes
-                && !confirmed.summary.interrupted
-                && !confirmed.is_worse
-                && confirmed.refusal().is_none()
+            !confirmed.summary.interrupted && !matches!(confirmed.conclusion(), Conclusion::None(_))
         };
         self.found.as_ref().is_some_and(|found| found.winner.is_some())
             && self.confirmed.as_ref().is_none_or(is_confirmed)

@@ -8,7 +8,7 @@ use prony_model::units::{Nanos, Unit};
 use prony_stats::summary::median;
 
 use super::constraints::{Bound, ConstraintResults, Met};
-use super::found::{Confirmed, LeftOut, Setting, TuneWanted};
+use super::found::{Conclusion, Confirmed, LeftOut, Setting, TuneWanted};
 use prony_report::screen::one_line;
 use prony_results::RunId;
 
@@ -43,19 +43,8 @@ impl SearchReport<'_> {
                 let none = if lines.is_empty() { "no setting" } else { "no setting that has a ratio" };
                 lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text))
             }
-            Some(winner) => {
-                match confirmed.and_then(no_winner) {
-                    // What was measured of it is no reason to choose it.
-                    Some(why) => {
-                        lines.push(format!("no winner: {why}"));
-                        lines.push(format!("best in the search: {}", settings[winner].text));
-                    }
-                    None => lines.push(format!("winner: {}", settings[winner].text)),
-                }
-                lines.push(format!("default: {}", settings[0].text));
-            }
+            Some(winner) => lines.extend(self.concluded(winner, confirmed)),
         }
-        lines.extend(found.winner.map(|winner| self.at_an_end(winner)).unwrap_or_default());
         lines.extend(self.left_out());
         lines.extend(confirmed.map(|confirmed| fresh(self, confirmed)).unwrap_or_default());
         lines.extend(self.unread.map(|why| format!("some trials have no reading: {why}")));
@@ -70,6 +59,30 @@ impl SearchReport<'_> {
         lines.extend(self.tune.candidates()[0].out.map(|why| format!("the default {}", out(why))));
         lines.push(self.all_trials(confirmed.is_some()));
         lines.iter().map(|line| one_line(line.trim_end()) + "\n").collect()
+    }
+
+    /// What the fresh blocks say of the best setting of the search. What was measured of one that is not shown to be better is no
+    /// reason to choose it.
+    fn concluded(&self, best: usize, confirmed: Option<&Confirmed>) -> Vec<String> {
+        let (text, default) = (&self.settings[best].text, format!("default: {}", self.settings[0].text));
+        let (winner, in_search) = (format!("winner: {text}"), format!("best in the search: {text}"));
+        match confirmed.map(|confirmed| (confirmed, confirmed.conclusion())) {
+            Some((_, Conclusion::Better)) => [vec![winner, default], self.at_an_end(best)].concat(),
+            Some((confirmed, Conclusion::DefaultViolates(at))) => {
+                let (constraint, of) = (&self.wanted.constraints[at], &confirmed.of_default);
+                let violated = of.bounds[at].broke;
+                let why =
+                    format!("the default violates `{constraint}` in {violated} of {}", count(of.trials, "fresh trial"));
+                [vec![winner, default, why], self.at_an_end(best)].concat()
+            }
+            Some((_, Conclusion::Alike)) => {
+                let kept =
+                    "the default is kept: in fresh blocks the best setting differs from it by less than the margin";
+                vec![kept.to_owned(), in_search, default]
+            }
+            Some((_, Conclusion::None(why))) => vec![format!("no winner: {why}"), in_search, default],
+            None => vec![in_search, default],
+        }
     }
 
     /// Where the trials of the search are shown, and whether others say how good the winner is.
@@ -170,21 +183,6 @@ fn nothing(found: &Found, tune: &Tune) -> Vec<String> {
     vec![format!("no setting is feasible: of those that were tried, {}", reasons.collect::<Vec<_>>().join(", "))]
 }
 
-/// Why the best setting of the search is no winner by its fresh trials, where it is none.
-fn no_winner(confirmed: &Confirmed) -> Option<String> {
-    if let Some(why) = confirmed.refusal() {
-        return Some(why.to_owned());
-    }
-    let how = match confirmed.constraints.is_met() {
-        Met::No if confirmed.constraints.failed > 0 => "the best setting did not finish in every trial",
-        Met::No => "the best setting violates a constraint",
-        Met::Unknown if !confirmed.summary.interrupted => "it is not known whether the constraints hold",
-        Met::Yes | Met::Unknown if confirmed.is_worse => "the best setting is worse than the default",
-        Met::Yes | Met::Unknown => return None,
-    };
-    Some(format!("in fresh blocks {how}"))
-}
-
 fn fresh(report: &SearchReport<'_>, confirmed: &Confirmed) -> Vec<String> {
     let wanted = report.wanted;
     let mut lines = Vec::new();
@@ -244,6 +242,7 @@ fn figures(confirmed: &Confirmed, variant: usize, name: &MetricName) -> Vec<f64>
 
 fn quantity(unit: Unit, value: f64) -> String {
     match unit {
+        Unit::Nanos if value < 0.0 => format!("-{}", quantity(unit, -value)),
         Unit::Nanos => time(Nanos::from_nanos(value as u64)),
         Unit::Bytes => amount(value),
         Unit::PerSecond => format!("{value:.4} per second"),
@@ -265,6 +264,7 @@ mod tests {
         assert_eq!(said(6, 0, 0), "`work.disk < 100 MB` holds: in 6 of 6 fresh trials; worst value: 50.0 MB");
         assert!(said(5, 0, 1).contains("holds: in 5 of 5 fresh trials, 1 more trial has no reading (not reached); "));
         assert!(said(2, 0, 4).starts_with("whether `work.disk < 100 MB` holds is not known: it held in 2 of 2 "));
+        assert_eq!(quantity(Unit::Nanos, -6e7), format!("-{}", quantity(Unit::Nanos, 6e7)));
         assert!(said(4, 1, 1).contains("DOES NOT HOLD: in 4 of 5 fresh trials, 1 more trial has"));
     }
 }

@@ -249,3 +249,30 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
     assert_eq!(code, Some(0), "{errors}");
     assert!(said.contains("winner: size=3\ndefault: size=8\n") && said.contains("times faster than"), "{said}");
 }
+
+/// In 11 of 12 searches a setting was the winner that differed from the default by chance only, with exit code 0.
+#[test]
+fn a_setting_that_differs_by_chance_is_no_winner() {
+    let count = "echo >> FILE; n=$(wc -l < FILE); o=5; d=ok; x=$((90 + n * 37 % 41))";
+    let bench = Bench::new("");
+    let text = answering(&count.replace("FILE", &bench.path("count").display().to_string()));
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (code, said, errors) = bench.prony(&[&OF_SIZE[..], &["--max-trials", "9"]].concat());
+    assert_eq!(code, Some(1), "{said}{errors}");
+    let first = "no winner: in fresh blocks no setting was shown to be better than the default\nbest in the search: size=";
+    assert!(said.starts_with(first) && !said.contains("an end of its range"), "{said}");
+}
+
+/// The reason for a constraint is often that the present setting violates it.
+#[test]
+fn a_setting_that_is_worse_than_a_default_which_violates_a_constraint_is_the_winner() {
+    let bench = Bench::new(BOWL);
+    let default = ["--default", "chunking.batch=300", "--default", "chunking.pause=0 ms"];
+    let constraint = ["--subject-to", "work.disk < 50 MB", "--max-trials", "60", "--confirm", "6"];
+    let arguments = [&["tune", "x.toml", "--minimize", "work.time"], &default[..], &constraint, &OVER].concat();
+    let (code, said, errors) = bench.prony(&arguments);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert!(said.starts_with("winner: chunking.batch=") && said.contains("verdict: "), "{said}");
+    assert!(!said.contains("faster") && !said.contains("worse than"), "{said}");
+    assert!(said.contains("\nthe default violates `work.disk < 50 MB` in 12 of 12 fresh trials\n"), "{said}");
+}
