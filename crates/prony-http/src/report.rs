@@ -265,9 +265,10 @@ pub struct Generator {
     pub processors: u64,
     /// CPU time of the threads, nanoseconds.
     pub cpu: Nanos,
-    /// CPU time as a share of that of as many processors as there are threads, or of all there are.
+    /// CPU time as a share of that of as many processors as there are threads, or of all there are; missing where all requests
+    /// started within 0.1 s.
     pub share: Reading<f64>,
-    /// Time in which threads were ready to run and had no processor, as a share of the time of all threads.
+    /// Time in which threads were ready to run and had no processor, as a share of the time of all threads; missing as `share` is.
     pub waited: Reading<f64>,
 }
 
@@ -316,7 +317,7 @@ impl Report {
             steps: StepReport::all(load, ran),
             sent: sent(tally),
             received: Bytes::from_bytes(tally.received_bytes),
-            generator: generator(asked.threads, ran),
+            generator: generator(&ran.usage, asked.threads, ran.processors),
             remarks: Vec::new(),
             histograms: histograms(tally, kind),
         };
@@ -390,13 +391,18 @@ fn sent(tally: &Tally) -> Sent {
     }
 }
 
-fn generator(threads: u32, ran: &Ran) -> Generator {
+/// What its threads used between the end of the warm-up and the start of the last request. Where as many requests as there are
+/// connections start at once, that is less than a millisecond, all of which is CPU time: no share of the load's time.
+fn generator(usage: &Usage, threads: u32, processors: usize) -> Generator {
+    let is_short = usage.wall > Nanos::ZERO && usage.wall < SHORTEST;
+    let why = || Why::DoesNotCount(format!("all requests started within {}", usage.wall).into());
+    let of_load = |share| if is_short { Reading::Missing(why()) } else { share };
     Generator {
         threads,
-        processors: ran.processors as u64,
-        cpu: ran.usage.cpu,
-        share: ran.usage.share(threads, ran.processors),
-        waited: ran.usage.waited_share(threads),
+        processors: processors as u64,
+        cpu: usage.cpu,
+        share: of_load(usage.share(threads, processors)),
+        waited: of_load(usage.waited_share(threads)),
     }
 }
 
@@ -442,5 +448,23 @@ mod tests {
         let busy_all = busy(&usage(10_000, 9_000, 0), &[usage(10_000, 9_000, 0)], (1, 2));
         assert!(matches!(busy_all, Some(Remark::GeneratorBusy { step: None, .. })));
         assert_eq!(busy(&usage(99, 99, 0), &[usage(99, 99, 0)], (1, 2)), None, "too short to say so");
+    }
+
+    /// Ten connections that sent ten requests at once and waited half a second for the answers: `generator CPU 99.7 %`.
+    #[test]
+    fn share_of_the_generator_is_missing_where_all_requests_start_at_once() {
+        let usage = |micros| Usage {
+            wall: Nanos::from_micros(micros),
+            cpu: Nanos::from_micros(290),
+            waited: Some(Nanos::ZERO),
+            busiest: (Nanos::from_micros(290), Nanos::ZERO),
+        };
+        let short = generator(&usage(300), 1, 2);
+        let why = Why::DoesNotCount("all requests started within 300.00 us".into());
+        assert_eq!((short.share, short.waited), (Reading::Missing(why.clone()), Reading::Missing(why)));
+        assert_eq!(short.cpu, Nanos::from_micros(290));
+        let long = generator(&usage(100_000), 1, 2);
+        assert_eq!((long.share, long.waited), (Reading::Measured(0.0029), Reading::Measured(0.0)));
+        assert_eq!(generator(&Usage::NONE, 1, 2).share, Reading::Missing(Why::NotReached));
     }
 }

@@ -124,7 +124,12 @@ fn generator(report: &Report) -> String {
     let generator = &report.generator;
     let share = |reading: &Reading<f64>| shown(reading, |share| percent_up_to(*share, 1));
     let threads = count(generator.threads, "thread");
-    format!("{} ({threads}), {} waiting for a processor", share(&generator.share), share(&generator.waited))
+    let used = share(&generator.share);
+    if generator.share.measured().is_none() {
+        // The time without a processor is missing for the same reason.
+        return used;
+    }
+    format!("{used} ({threads}), {} waiting for a processor", share(&generator.waited))
 }
 
 /// The steps of a schedule, each in a row.
