@@ -455,7 +455,8 @@ impl Evidence {
             ));
         }
         let (above, below) = self.test.counts(contrast.equal(&self.test));
-        if !self.covers_all && above + below > 0 {
+        // Where most trials do not finish, the interval is a point too, but one at infinity: those values are not equal.
+        if !self.covers_all && self.interval.0.is_finite() && above + below > 0 {
             notes.push(format!(
                 "most values are equal: {}, of which the median ratio and its interval show nothing",
                 self.lies(contrast, (above, below), &Default::default())

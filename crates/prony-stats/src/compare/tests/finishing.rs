@@ -17,6 +17,21 @@ fn outcomes_come_first() {
     assert_eq!(one_comparison(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
 }
 
+/// `false` beside `sleep 0.01`: "most values are equal: of 8 blocks the variant lies above its baseline in 8 and below it in 0".
+#[test]
+fn what_never_finishes_has_no_equal_values() {
+    let fails = |block: Block| with(block, Some(Observation::Unfinished), None);
+    let turned = |block: Block| with(block, None, Some(Observation::Unfinished));
+    for many in [8, 30] {
+        for c in [
+            one_comparison(blocks(many, 1.0).into_iter().map(fails).collect()),
+            one_comparison(blocks(many, 1.0).into_iter().map(turned).collect()),
+        ] {
+            assert!(!c.notes.iter().any(|note| note.starts_with("most values are equal")), "{many}: {:?}", c.notes);
+        }
+    }
+}
+
 #[test]
 fn sometimes_unfinished_counts_as_worse_than_any_time() {
     // Two of three trials of the variant run out of memory; its other trials take as long as the baseline.
