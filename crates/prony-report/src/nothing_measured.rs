@@ -42,7 +42,8 @@ pub(super) fn nothing_measured(data: &RunData, commands: &[String], warned: bool
     let step = next_step(experiment, trials, !commands.is_empty());
     let hint = if warned { "see the warning above".to_owned() } else { step };
     let of = if experiment.variants().len() > 1 { " of each variant" } else { "" };
-    let note = format!("the output shown is from one trial{of}");
+    // Not all evidence is output: a signal, or a limit.
+    let note = format!("what follows the colon is from one trial{of}");
     let finding = FindingLine { severity: "warning", text, hint };
     Some((finding, Remarks { title: "How the trials ended", lines, note }))
 }

@@ -77,6 +77,8 @@ fn screen_says_that_nothing_was_measured_why_and_what_to_do() {
     let said = words(&bench.prony(&["run", "one.toml", "--quiet"]).stdout);
     assert!(said.contains("nothing was measured: the only trial failed hint: "), "{said}");
     assert!(said.contains("ignore it with `success = [0, 4]`") && said.contains("- 1 trial: failed"), "{said}");
+    // It printed nothing, and "the output shown is from one trial".
+    assert!(said.contains("what follows the colon is from one trial") && !said.contains("output"), "{said}");
     // A phase that was completed before has a value.
     let phase = "[[phase]]\nname = \"a\"\nbegin = { line = \"^b\" }\nend = { line = \"^e\" }\n";
     bench.write("part.toml", format!("{}{phase}", body.replace("exit 4", "echo b; echo e; exit 4")));
