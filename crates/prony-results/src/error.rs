@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use prony_model::units::Bytes;
 use prony_os::file_size;
+use rusqlite::ffi;
 
 /// An error of a results database.
 #[derive(Debug, thiserror::Error)]
@@ -141,10 +142,20 @@ impl Error {
                 Some("only a user who may write to the database's directory can delete or resume a run".to_owned())
             }
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
-            Self::Database { source, .. } => database_hint(source.sqlite_error_code()?, file_size::limit()),
+            Self::Database { source, .. } => {
+                let limit = file_size::limit();
+                database_hint(code(source, limit.is_some())?, limit)
+            }
             _ => None,
         }
     }
+}
+
+/// What SQLite refused by. It has a code for a full disk where a page cannot be written, and none of its own where the index of
+/// the log (`-shm`), which even readers need, cannot be extended; a limit of file sizes has the same effect.
+fn code(source: &rusqlite::Error, is_limited: bool) -> Option<rusqlite::ErrorCode> {
+    let is_index = source.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHMSIZE);
+    if is_index && !is_limited { Some(rusqlite::ErrorCode::DiskFull) } else { source.sqlite_error_code() }
 }
 
 /// What to do where SQLite refused, and files may have so many bytes.
@@ -175,8 +186,11 @@ mod tests {
     use super::*;
 
     fn refused(code: i32) -> Error {
-        let source = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
-        Error::Database { path: "p.db".into(), doing: "store a trial", source }
+        Error::Database { path: "p.db".into(), doing: "store a trial", source: failure(code) }
+    }
+
+    fn failure(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
     }
 
     #[test]
@@ -187,6 +201,11 @@ mod tests {
         let hint = |limit| database_hint(rusqlite::ErrorCode::SystemIoFailure, limit);
         assert!(hint(Some(4_000_000)).unwrap().starts_with("files may have 4.0 MB at most here: raise the limit"));
         assert_eq!(hint(None), None);
+        // On a full disk `prony ls` and `prony exec` ended with `disk I/O error: Error code 4874`, and no hint.
+        let index = failure(ffi::SQLITE_IOERR_SHMSIZE);
+        assert_eq!(code(&index, false), Some(rusqlite::ErrorCode::DiskFull));
+        assert_eq!(code(&index, true), Some(rusqlite::ErrorCode::SystemIoFailure));
+        assert_eq!(code(&failure(ffi::SQLITE_IOERR), false), Some(rusqlite::ErrorCode::SystemIoFailure));
         assert!(says(14, "the folder of the database must exist and be writable"));
     }
 }
