@@ -63,10 +63,14 @@ fn report(path: &Path, rows: &[(&Benchmark, Summary)], failed: &[Failed]) -> Rep
         format!("`{}` failed in {} of {of}; the file has no times of failed runs", one.command, one.failed)
     };
     let mut preface: Vec<String> = failed.iter().map(without_times).collect();
-    let failed = rows.iter().filter(|(one, _)| one.exit_codes.iter().any(|code| *code != Some(0))).count();
-    if failed > 0 {
-        let of = count(rows.len(), "command");
-        preface.push(format!("{failed} of {of} ended with an exit code other than 0 in some runs"));
+    let failed: Vec<String> = rows.iter().filter_map(|(one, _)| with_failed_runs(one)).collect();
+    if !failed.is_empty() {
+        preface.push(format!(
+            "{} of {} ended with an exit code other than 0 in some runs, whose times are among the others: {}",
+            failed.len(),
+            count(rows.len(), "command"),
+            failed.join(", ")
+        ));
     }
     if rows.is_empty() {
         preface.push("the file has no times".to_owned());
@@ -86,6 +90,13 @@ fn report(path: &Path, rows: &[(&Benchmark, Summary)], failed: &[Failed]) -> Rep
         tables: rows.first().map(|(_, first)| times_table(rows, first)).into_iter().collect(),
         ..Report::default()
     }
+}
+
+/// A command with runs whose failure was ignored, and how many.
+fn with_failed_runs(one: &Benchmark) -> Option<String> {
+    let failed = one.exit_codes.iter().filter(|code| **code != Some(0)).count();
+    let of = count(one.exit_codes.len(), "run");
+    (failed > 0).then(|| format!("`{}` ({failed} of {of})", one.command))
 }
 
 fn times_table(rows: &[(&Benchmark, Summary)], first: &Summary) -> Table {
@@ -151,6 +162,8 @@ b            -   300                   300               -             1.50
 ";
         assert!(text.contains(table), "of an old file there is what it says: {text}");
         assert!(text.contains("1 of 2 commands ended with an exit code other than 0"), "{text}");
+        let which = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(which.contains("whose times are among the others: `a {x}` (1 of 3 runs)"), "{text}");
         assert!(text.contains("no verdict: ") && !text.contains("faster"), "{text}");
     }
 
