@@ -219,6 +219,17 @@ fn faults_are_said_in_words_of_the_options() {
     }
 }
 
+/// A misspelt name was accepted in silence: the commands ran without the variable.
+#[test]
+fn variable_to_pass_on_that_is_not_set_is_named() {
+    let bench = Bench::new();
+    let output = bench.prony(&["exec", "-r", "1", "--env", "NOT_SET_HERE", "--env", "PATH", "true"]);
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("warning: `--env NOT_SET_HERE`: the variable is not set here"), "{said}");
+    assert!(!said.contains("`--env PATH`"), "{said}");
+}
+
 /// It ended the run, and the figures of the trial before it were lost.
 #[test]
 fn conclude_that_fails_is_a_finding_and_keeps_the_figures() {

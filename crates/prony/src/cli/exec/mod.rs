@@ -165,7 +165,11 @@ fn warnings(typed: &Typed) -> Vec<FindingLine> {
         };
         Some(line(format!("`{text}` does not run in a shell: {syntax}"), hint))
     };
-    texts.flat_map(|command| &command.words).filter_map(warning).chain(unset).collect()
+    let absent = typed.inherit.iter().filter(|name| std::env::var_os(name).is_none()).map(|name| {
+        let text = format!("`--env {name}`: the variable is not set here, and the commands do not get it");
+        line(text, "check its name; `--env NAME=VALUE` sets a variable")
+    });
+    texts.flat_map(|command| &command.words).filter_map(warning).chain(unset).chain(absent).collect()
 }
 
 /// Says that words are one command, of which each is the name of a program: other benchmark runners take them for several.
