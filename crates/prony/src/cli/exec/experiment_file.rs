@@ -95,7 +95,8 @@ impl Command {
     pub fn label(&self) -> String {
         let quoted = |word: &String| {
             let special = |c: char| c.is_whitespace() || "'\"\\;|&<>()$`*?".contains(c);
-            if word.contains(special) { shell_words::quote(word).into_owned() } else { word.clone() }
+            let is_special = word.is_empty() || word.contains(special);
+            if is_special { shell_words::quote(word).into_owned() } else { word.clone() }
         };
         let words = || self.words.iter().map(quoted).collect::<Vec<_>>().join(" ");
         self.name.clone().unwrap_or_else(|| if self.is_text() { self.words.concat() } else { words() })
@@ -410,6 +411,13 @@ mod tests {
     fn labels_never_collide() {
         let labels = typed(&[&["a (2)"], &["a"], &["a"], &["a"]]).labels();
         assert_eq!(labels, ["a (2)", "a", "a (3)", "a (4)"]);
+    }
+
+    /// `echo '' a` was called `echo  a`, which a shell reads as another command.
+    #[test]
+    fn label_quotes_words_that_a_shell_would_lose() {
+        let labels = typed(&[&["echo", "", "a"], &["echo", "a b", "it's"], &["echo '' a"]]).labels();
+        assert_eq!(labels, ["echo '' a", "echo 'a b' 'it'\\''s'", "echo '' a (2)"]);
     }
 
     #[test]
