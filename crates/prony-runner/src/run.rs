@@ -168,6 +168,7 @@ pub fn run(campaign: Campaign<'_>, context: &RunContext<'_>, observer: &mut dyn 
     summary.unclean = trial::clean_up(context, observer).err().map(|error| error.to_string());
     if let Err(error) = ran.and(saved) {
         summary.unclean.into_iter().for_each(|text| observer.event(&Event::Notice { text, hint: None }));
+        saved_trials(&error, campaign.done).into_iter().for_each(|notice| observer.event(&notice));
         // The error that ended the run is returned; the run can be resumed, like one that the user interrupted.
         let _ = campaign.database.sync_every(Duration::ZERO);
         let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
@@ -182,6 +183,18 @@ pub fn run(campaign: Campaign<'_>, context: &RunContext<'_>, observer: &mut dyn 
     let Summary { ok, failed, interrupted, .. } = summary;
     observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
     Ok(summary)
+}
+
+/// Says of a run that a step of a program ended that its finished trials are not lost: no table is printed after an error. Errors
+/// of the database and of the machine have hints of their own.
+fn saved_trials(error: &Error, finished: u32) -> Option<Event> {
+    let is_step = matches!(error, Error::Place(prony_place::Error::Step { .. }));
+    (is_step && finished > 0).then(|| Event::Notice {
+        text: format!("{} saved", number::count(finished, "finished trial")),
+        hint: Some(
+            "`prony show` shows them; `prony run --resume` continues a run, `prony tune --resume` a search".to_owned(),
+        ),
+    })
 }
 
 /// A session of a run under way.

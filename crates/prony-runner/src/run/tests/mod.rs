@@ -336,6 +336,8 @@ fn cleanup_is_done_where_a_step_fails_and_what_fails_of_it_is_said() {
     let begun: BTreeSet<usize> = bench.plan()[..3].iter().map(|trial| trial.variant).collect();
     assert_eq!((session.trials.len(), cleanups), (2, begun.len()), "{:?}", session.commands);
     assert!(session.notices.iter().any(|text| text.contains("cleanup of program `x` failed")), "{:?}", session.notices);
+    // Nothing said that they were not lost, nor how the run goes on.
+    assert!(session.notices.iter().any(|text| text.contains("2 finished trials saved")), "{:?}", session.notices);
 }
 
 #[test]
