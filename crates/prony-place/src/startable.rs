@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +22,9 @@ pub enum Written {
     /// On the command line of `prony exec`.
     AsOptions,
 }
+
+/// The kernel reads so many bytes of a script's first line.
+const LONGEST_FIRST_LINE: u64 = 256;
 
 /// Searches for the command of each program, unless a step before its trials may create it.
 ///
@@ -42,8 +48,11 @@ pub fn lacking(program: &ProgramSpec, written: Written) -> Option<(String, Strin
     let known = |word: &String| !word.contains('\0');
     let command = program.command.words().into_iter().next().filter(known)?;
     let hint = if is_brought(program) { None } else { missing(program, &command, written) };
-    let is_there =
-        || command.contains('/') && named(program.directory.as_deref().map(Path::new), command.as_ref()).is_file();
+    let directory = program.directory.as_deref().map(Path::new);
+    let is_there = || {
+        let is_named = command.contains('/') && named(directory, command.as_ref()).is_file();
+        is_named || find(program, directory, command.as_ref()).is_some()
+    };
     let verb = if is_there() { "execute" } else { "find" };
     hint.map(|hint| (format!("cannot {verb} the command `{command}`"), hint))
 }
@@ -56,8 +65,8 @@ const fn is_brought(program: &ProgramSpec) -> bool {
 /// What to do about a missing command, by the directory and the PATH of a program; `None` if the command exists.
 pub fn missing(program: &ProgramSpec, command: &str, written: Written) -> Option<String> {
     let directory = program.directory.as_deref().map(Path::new);
-    if find(program, directory, command.as_ref()).is_some() {
-        return None;
+    if let Some(path) = find(program, directory, command.as_ref()) {
+        return without_interpreter(&path);
     }
     if command.contains('/') {
         return Some(of_path(&named(directory, command.as_ref())));
@@ -91,6 +100,28 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
+/// What is wrong with a script whose interpreter does not exist: the kernel says of the script that there is no such file. The kernel
+/// ends the name of the interpreter at a blank or a tabulator, so that the carriage return of a line of Windows is part of it.
+fn without_interpreter(path: &Path) -> Option<String> {
+    let mut text = Vec::new();
+    File::open(path).and_then(|file| file.take(LONGEST_FIRST_LINE).read_to_end(&mut text)).ok()?;
+    let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii_start();
+    let interpreter = line.split(|byte| matches!(byte, b' ' | b'\t')).next()?;
+    let is_there = Path::new(OsStr::from_bytes(interpreter)).exists();
+    let name = String::from_utf8_lossy(interpreter);
+    // A relative one begins at the directory in which the program works, which may be a copy.
+    (name.starts_with('/') && !is_there).then(|| match name.strip_suffix('\r') {
+        Some(name) => format!(
+            "the first line of `{path}` ends with a carriage return, as on Windows, and `{name}` followed by one is no \
+             interpreter: `sed -i 's/\\r$//' {path}`",
+            path = path.display()
+        ),
+        None => {
+            format!("`{}` names the interpreter `{name}` in its first line, and there is no such file", path.display())
+        }
+    })
+}
+
 fn of_path(path: &Path) -> String {
     if path.is_file() {
         return format!("`{0}` is not executable: run `chmod +x {0}`", path.display());
@@ -110,5 +141,32 @@ fn hint(command: &str, here: bool, written: Written) -> String {
         format!("set a variable by {set}, or let a shell read the command: {shell}")
     } else {
         format!("no directory of PATH contains the command; shell builtins need {shell}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The trials of both failed: `cannot execute ./build: No such file or directory`, although it is there.
+    #[test]
+    fn script_without_its_interpreter_is_refused_with_the_name_that_the_kernel_looks_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("build");
+        let said = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let text = format!("[program.x]\ncommand = [\"./build\"]\ndirectory = {:?}\n", dir.path());
+            lacking(&crate::tests::program(&text), Written::InFile)
+        };
+        let (message, hint) = said("#!/no/such/python -u\nprint()\n").unwrap();
+        assert_eq!(message, "cannot execute the command `./build`");
+        assert!(hint.ends_with("names the interpreter `/no/such/python` in its first line, and there is no such file"));
+        let (_, hint) = said("#!/bin/sh\r\necho\r\n").unwrap();
+        assert!(hint.contains("ends with a carriage return, as on Windows, and `/bin/sh` followed by one"), "{hint}");
+        assert!(hint.contains(r"sed -i 's/\r$//' "), "{hint}");
+        for starts in ["#!/bin/sh\n", "#! /bin/sh -e\n", "#!/bin/sh", "#!/bin/sh \r\n", "#!", "\x7fELF", "", "#!sh\n"] {
+            assert_eq!(said(starts), None, "{starts:?}");
+        }
     }
 }

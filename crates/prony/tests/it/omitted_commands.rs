@@ -119,7 +119,8 @@ fn omitted_commands_are_in_no_evidence_and_no_probe_script() {
     fs::write(place.path("TOPSECRET"), "#!/nosuch/interpreter\n").unwrap();
     fs::set_permissions(place.path("TOPSECRET"), fs::Permissions::from_mode(0o755)).unwrap();
     let here = "directory = \".\"\ncopy = \"none\"\n";
-    let program = record(&format!("[program.x]\ncommand = [\"./TOPSECRET\"]\n{here}"));
+    // Its `prepare` might bring the interpreter: otherwise it is refused before the run.
+    let program = record(&format!("[program.x]\ncommand = [\"./TOPSECRET\"]\nprepare = \"true\"\n{here}"));
     assert_eq!(program.ending.evidence, ["cannot execute the program: No such file or directory (os error 2)"]);
     let replica = record(&format!(
         "[program.x]\ncommand = [\"sleep\", \"0.2\"]\n{here}[program.x.replicas]\ncount = 1\nphase = \"run\"\n\
