@@ -166,12 +166,14 @@ impl CutSettings {
     }
 
     /// The images of crash trials, in units of pages: of four images one has nothing of what was pending, one a prefix, one a
-    /// random half of the pages, and one a prefix with a torn write.
+    /// random half of the pages, and one a prefix with a torn write. Which of these comes first follows from the seed, so that
+    /// cuts of fewer than four images have all of them together.
     ///
     /// # Errors
     /// As [`Self::check`].
     pub fn of_trials(into: &Path, images: u32, seed: u64) -> Result<Self, Error> {
-        let policies = [Policy::None, Policy::Prefix, Policy::Subset, Policy::Torn];
+        let mut policies = [Policy::None, Policy::Prefix, Policy::Subset, Policy::Torn];
+        policies.rotate_left((mix(seed) % 4) as usize);
         let half = Fraction::new(0.5).unwrap_or(Fraction::ONE);
         Self::check(into, images, &policies, (half, Unit::Page), seed)
     }
@@ -210,5 +212,29 @@ pub(crate) fn checked(into: &Path) -> Result<PathBuf, Error> {
             format!("the name of the directory for images is not UTF-8: `{}`", into.display()),
             "choose another directory",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thirty cuts of two images had none with a subset of the pages or a torn write.
+    #[test]
+    fn cuts_of_few_images_have_all_policies_together_and_a_seed_has_the_same_again() {
+        let policies = |images: u32, seed: u64| -> Vec<Policy> {
+            let settings = CutSettings::of_trials(Path::new("/images"), images, seed).unwrap();
+            (1..=images).map(|number| settings.draw(number).policy).collect()
+        };
+        let all = [Policy::None, Policy::Prefix, Policy::Subset, Policy::Torn];
+        for images in 1..=3 {
+            let of_cuts: Vec<Policy> = (0..30).flat_map(|seed| policies(images, seed)).collect();
+            assert!(all.iter().all(|policy| of_cuts.contains(policy)), "{images}: {of_cuts:?}");
+        }
+        for seed in 0..30 {
+            let four = policies(4, seed);
+            assert!(all.iter().all(|policy| four.contains(policy)), "{four:?}");
+            assert_eq!(policies(9, seed)[..4], four, "`replay` asks for one image of a cut only");
+        }
     }
 }
