@@ -187,6 +187,7 @@ fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> Cras
         with_holes: survived().filter(|survived| survived.holes > 0).count() as u32,
         with_partial: survived().filter(|survived| survived.partial > 0).count() as u32,
         corrupt: images().filter(|image| corruption(&image.found).is_some()).count() as u32,
+        unreadable: images().filter(|image| is_unreadable(&image.found)).count() as u32,
         open: spread(survived().map(|survived| survived.open.as_nanos() as f64)),
         open_written: spread(survived().filter_map(|survived| Some(survived.written.measured()?.as_bytes() as f64))),
         remarks: remarks(&cuts),
@@ -290,6 +291,11 @@ const fn survived(found: &Found) -> Option<&Survived> {
         Found::Survived(survived) => Some(survived),
         Found::DoesNotOpen { .. } | Found::Unreadable { .. } | Found::Unchecked { .. } => None,
     }
+}
+
+/// Whether nothing shows which commits are there.
+const fn is_unreadable(found: &Found) -> bool {
+    matches!(found, Found::DoesNotOpen { .. } | Found::Unreadable { .. })
 }
 
 /// In which way a store is corrupt; `None` where it is not.
@@ -547,6 +553,17 @@ mod tests {
         );
         assert!(was_checked(&broken) && was_checked(&cuts[1]) && !was_checked(&cuts[0]), "which are made again");
         assert!(!was_checked(&CutRecord { ending: CutEnding::Failed { message: String::new() }, ..broken }));
+    }
+
+    /// A store of which most images could not be read had lost 0 commits.
+    #[test]
+    fn images_that_cannot_be_read_are_in_no_number_of_lost_commits_and_counted() {
+        let none = || Found::DoesNotOpen { message: "bad magic".to_owned() };
+        let unreadable = || Found::Unreadable { message: "bad page".to_owned() };
+        let wrong = || found(|survived| survived.wrong = 1);
+        let summary = summary_of(&[cut(0, 9, none()), cut(1, 9, unreadable()), cut(2, 9, wrong())]);
+        assert_eq!((summary.images, summary.corrupt, summary.unreadable), (3, 3, 2));
+        assert_eq!(summary.lost, Some(Spread { least: 0.0, median: 0.0, most: 0.0 }));
     }
 
     #[test]

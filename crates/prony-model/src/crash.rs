@@ -202,6 +202,8 @@ pub struct CrashSummary {
     pub with_partial: u32,
     /// Images that do not open, cannot be read, hold wrong values, fail the engine's own check or take no further commit.
     pub corrupt: u32,
+    /// Those of them that do not open or cannot be read; they are in no number of lost commits.
+    pub unreadable: u32,
     /// Time that opening the store took, in nanoseconds.
     pub open: Option<Spread>,
     /// Bytes of pages that the process that opened it made dirty meanwhile.

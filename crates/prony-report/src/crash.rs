@@ -191,7 +191,14 @@ fn found(summary: &CrashSummary, notes: &mut Notes) -> Vec<Cell> {
         let stores = count(summary.with_partial, "store");
         holes.marks.push(notes.mark(format!("{stores} with a part of a transaction")));
     }
-    vec![range(summary.lost), range(summary.lost_time.map(millis)), of(summary.corrupt), holes]
+    let mut lost = [range(summary.lost), range(summary.lost_time.map(millis))];
+    if summary.unreadable > 0 {
+        let (read, stores) = (summary.images - summary.unreadable, count(summary.images, "store"));
+        let mark = notes.mark(format!("what is lost is known of {read} of {stores}: the others cannot be read"));
+        lost.iter_mut().for_each(|cell| cell.marks.push(mark));
+    }
+    let [commits, time] = lost;
+    vec![commits, time, of(summary.corrupt), holes]
 }
 
 /// The durability class that promises.
@@ -269,6 +276,49 @@ fn range(spread: Option<Spread>) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn summary(images: u32, unreadable: u32) -> CrashSummary {
+        let spread = |most: f64| Spread { least: 0.0, median: 0.0, most };
+        CrashSummary {
+            variant: 0,
+            phase: "cut".to_owned(),
+            during: "write".to_owned(),
+            kind: CutKind::PowerCut,
+            durability: None,
+            promise: None,
+            cuts: 4,
+            planned: 4,
+            uncounted: None,
+            images,
+            acknowledged: None,
+            lost: (unreadable < images).then(|| spread(48.0)),
+            lost_time: (unreadable < images).then(|| spread(2e8)),
+            with_holes: 0,
+            with_partial: 0,
+            corrupt: unreadable,
+            unreadable,
+            open: None,
+            open_written: None,
+            remarks: Vec::new(),
+            verdict: CrashVerdict::NothingPromised,
+        }
+    }
+
+    /// `0 [0..48.0]` stood beside `10 of 16` corrupt, as if half of the images had lost nothing.
+    #[test]
+    fn number_of_lost_commits_says_of_how_many_images_it_is() {
+        let of = |unreadable: u32| {
+            let mut notes = Notes::default();
+            let cells = found(&summary(16, unreadable), &mut notes);
+            let marked: Vec<bool> = cells.iter().map(|cell| !cell.marks.is_empty()).collect();
+            (marked, notes.finish().into_iter().map(|note| note.text).collect::<Vec<String>>())
+        };
+        assert_eq!(of(0), (vec![false; 4], Vec::new()));
+        for (unreadable, read) in [(10, 6), (16, 0)] {
+            let said = format!("what is lost is known of {read} of 16 stores: the others cannot be read");
+            assert_eq!(of(unreadable), (vec![true, true, false, false], vec![said]));
+        }
+    }
 
     /// 26.0 ms were lost, and `at most 10.00 ms can be lost` was said: that was when cuts were planned, not when they came.
     #[test]
