@@ -28,8 +28,8 @@ const PAIRS: usize = 4;
 const NORMAL: f64 = 0.674_49;
 /// The cost of a trial beside its phases: two processes, reference workloads, quiet between trials.
 const TRIAL_OVERHEAD: Nanos = Nanos::from_millis(250);
-/// The cost of a cut beside its writes: two processes and a directory.
-const CUT_OVERHEAD: Nanos = Nanos::from_millis(60);
+/// The cost of a process of a cut, with its directory: one writes, and one reads each image.
+const CUT_PROCESS: Nanos = Nanos::from_millis(30);
 /// A phase of which nothing else is known.
 const BRIEF: Nanos = Nanos::from_millis(20);
 /// A commit that waits for the disk.
@@ -201,13 +201,15 @@ pub(crate) fn cuts(experiment: &Experiment, outline: &Outline) -> Nanos {
     experiment.variants().iter().zip(&outline.variants).map(of).fold(Nanos::ZERO, |sum, time| sum + time)
 }
 
-/// The cuts of a variant's crash trials. On the mean a cut comes in the middle of its time; beside it, records are stored
-/// beforehand and read afterwards, by two processes.
+/// The cuts of a variant's crash trials. On the mean a cut comes in the middle of its time; beside it, a process stores records
+/// beforehand, and for each image another one reads them afterwards.
 fn crude_cuts(spec: &TrialSpec, all_bytes: f64) -> Nanos {
     let store = spec.subject.store();
     let persistent = store.and_then(|store| registry::capabilities(store).ok()).is_some_and(|can| can.persistent);
     let cuts = spec.crashes.iter().filter(|_| persistent).map(|crash| {
-        let one = crash.within.as_nanos() / 2 + CUT_OVERHEAD.as_nanos() + 2 * crude_bytes(all_bytes).as_nanos();
+        let process = CUT_PROCESS.as_nanos().saturating_add(crude_bytes(all_bytes).as_nanos());
+        let processes = process.saturating_mul(1 + u64::from(crash.images));
+        let one = (crash.within.as_nanos() / 2).saturating_add(processes);
         Nanos::from_nanos(one.saturating_mul(crash.cuts.into()))
     });
     cuts.fold(Nanos::ZERO, |sum, time| sum + time)
@@ -306,5 +308,22 @@ mod tests {
         let first = of("[]", "{ limit = 10 }");
         assert!(first < 3.0, "{first} s: a limit ends the scan");
         assert!(of("[]", &format!("[{equal}, {equal}]")) > 1.9 * scan);
+    }
+
+    /// 10 cuts of 100 images each took as long in the forecast as 10 of one, 1.6 s, and in fact two minutes.
+    #[test]
+    fn each_image_of_a_cut_is_read_in_the_estimate() {
+        let of = |cut: &str, images: &str| {
+            let text = format!(
+                "[store]\nengine = \"lmdb\"\n[data]\nrecords = 10\n[[phase]]\nname = \"write\"\nput = {{}}\n\
+                 [[phase]]\nname = \"cut\"\n{cut} = {{ during = \"write\", cuts = 10, within = \"200 ms\"{images} }}\n"
+            );
+            let experiment = check(&parse(&text, "x.toml").unwrap(), &Catalog, &Overrides::default()).unwrap();
+            crude_cuts(&experiment.variants()[0].spec, 1e6).as_secs_f64()
+        };
+        let (kill, one) = (of("kill", ""), of("powercut", ", images = 1"));
+        let hundred = of("powercut", ", images = 100");
+        assert!((kill - one).abs() < 1e-9, "{kill} s, {one} s: one process reads what was left");
+        assert!(hundred - one > 990.0 * CUT_PROCESS.as_secs_f64(), "{hundred} s");
     }
 }
