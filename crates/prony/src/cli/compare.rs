@@ -6,7 +6,7 @@ use prony_experiment::design::Variant;
 use prony_model::metric::MetricName;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
-use prony_model::record::{self, Effective};
+use prony_model::record::{self, Effective, TrialRecord};
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Summary, summary};
 use serde_json::{Value, json};
@@ -314,7 +314,12 @@ fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
     let text = |value: f64| compared(value, unit);
     let figure = summary(&values)
         .map(|all| format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()));
-    let said: Vec<String> = figure.into_iter().chain(unfinished(data, variant)).collect();
+    // A median of few of the trials is not said to be that of all.
+    let is_without = |trial: &&TrialRecord| trial.ending.outcome.is_ok() && self::figure(trial, metric).is_none();
+    let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+    let without = Some(trials.filter(is_without).count()).filter(|n| *n > 0 && figure.is_some());
+    let without = without.map(|n| format!("{n} without a value"));
+    let said: Vec<String> = figure.into_iter().chain(without).chain(unfinished(data, variant)).collect();
     if said.is_empty() { "-".to_owned() } else { said.join(", ") }
 }
 

@@ -130,6 +130,22 @@ fn gate_at_the_command_line_exits_with_its_answer() {
     assert_eq!(gate("true", "kill -9 $$"), of(2, "cannot judge"));
 }
 
+/// The median of one trial of six stood beside one of six of six without a word.
+#[test]
+fn compared_runs_count_the_trials_without_a_value() {
+    let bench = Bench::new();
+    let body = "[compare]\nblocks = 6\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ndirectory = \".\"\n\
+                copy = \"none\"\ncommand = \"echo >> count; test $(wc -l < count) -gt 1 || echo took 2\"\n\
+                [[phase]]\nname = \"job\"\nread = 'took (?<latency_p50>\\d+)'\n";
+    bench.write("some.toml", body);
+    let run = bench.prony(&["run", "some.toml", "--quiet"]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let compared = ["compare", "1", "1", "--metric", "job.latency.p50"];
+    let said = String::from_utf8(bench.prony(&compared).stdout).unwrap();
+    // The cell is wrapped.
+    assert!(said.contains("n=1, 5") && said.contains("a value"), "{said}");
+}
+
 #[test]
 fn compared_runs_show_failed_trials_next_to_figures() {
     let bench = Bench::new();
