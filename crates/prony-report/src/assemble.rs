@@ -478,7 +478,8 @@ impl<'a> Maker<'a> {
             }
         };
         match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
-            (_, 0 | 1) => "One trial each: the variation between trials is not known.".to_owned(),
+            (_, 0) => "No trial has ended.".to_owned(),
+            (_, 1) => "One trial each: the variation between trials is not known.".to_owned(),
             (least, most) if least == most => {
                 format!("{what} of {most} trials, in brackets the least and the greatest.{judged}")
             }

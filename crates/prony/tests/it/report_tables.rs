@@ -510,6 +510,7 @@ fn an_empty_run_is_shown_as_such() {
     let shown = terminal(&run_data(experiment, 12, vec![]), 100);
     assert!(shown.contains("12 trials planned, 0 run"), "{shown}");
     assert_eq!(shown.matches("not run").count(), 2, "{shown}");
+    assert!(shown.contains("No trial has ended.") && !shown.contains("One trial each"), "{shown}");
 }
 
 #[test]
