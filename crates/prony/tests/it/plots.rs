@@ -12,7 +12,7 @@ use prony_model::units::Nanos;
 use prony_report::Error;
 use prony_report::plot::chart::{COLOURS, Chart, Columns, Kind, Of, Said, Scale};
 use prony_report::plot::data::effects::{self, Judged};
-use prony_report::plot::data::{Source, growth, latency, samples, series, throughput};
+use prony_report::plot::data::{Source, growth, latency, samples, series, throughput, timeline};
 use prony_report::plot::{Figure, Options, draw, figures};
 
 use crate::compared::{against, trials};
@@ -280,6 +280,27 @@ fn what_does_not_finish_is_marked() {
     let text = svg.replace("</text>", " ");
     assert!(text.contains("limit 16\u{a0}GB") && text.contains("extrapolated"), "{svg}");
     assert!(svg.contains("stroke-dasharray=\"1 5\""), "beyond what was measured it is dotted");
+}
+
+/// Zero was said to be the first phase's begin also where a program runs for a second before that phase.
+#[test]
+fn zero_of_the_timeline_is_the_first_sample_or_phase() {
+    let experiment = experiment("late", &[texts("engine", &["a"])], &[("load", true), ("work", true)], 1);
+    let records = trials(&experiment, 1, |t| {
+        t.phases = ["load", "work"].map(|name| phase(name, &[("time", 1e9)])).to_vec();
+        t.series = vec![crate::synthetic::series(30, 7)];
+    });
+    let (database, run) = pages::stored("plots-late", &experiment, &records);
+    let data = database.load_run(run).unwrap();
+    let mut columns = Columns::default();
+    let section = timeline::section(Source { database: &database, data: &data }, &mut columns, &[0]).unwrap();
+    let zero = section.controls.iter().find(|control| control.label == "Zero is").unwrap();
+    let options: Vec<&str> = zero.options.iter().map(|option| option.text.as_str()).collect();
+    assert_eq!(options, ["the first sample or phase", "begin of load", "begin of work"]);
+    let bars = section.charts[0].marks.iter().find(|mark| mark.kind == Kind::Bars).unwrap();
+    let begin = columns.numbers(bars.x)[0];
+    assert!(begin > 0.9, "the phase begins a second after the first sample: {begin}");
+    assert_eq!(columns.numbers(bars.shifts), [0.0, begin, begin]);
 }
 
 #[test]

@@ -139,7 +139,7 @@ pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> R
     section.control(Control {
         label: "Zero is",
         does: Does::Shift,
-        options: [Choice::new("the first phase's begin")].into_iter().chain(zeros.iter().map(begin)).collect(),
+        options: [Choice::new("the first sample or phase")].into_iter().chain(zeros.iter().map(begin)).collect(),
         chosen: 0,
     });
     section.control(shading(source, &all));
