@@ -97,10 +97,10 @@ pub(crate) const QUANTITIES: [Quantity; 5] = [
     },
     Quantity {
         column: "written [bytes/s]",
-        title: "Bytes handed to the device",
+        title: "Bytes of pages that became dirty",
         format: Format::BytesPerSecond,
-        how: "Mean over each step, as the kernel counts it for the processes; bytes written back later are not counted \
-            for any process.",
+        how: "Mean over each step, as the kernel counts it for the processes: when pages become dirty, not when the device \
+            writes them.",
     },
 ];
 
@@ -478,6 +478,12 @@ mod tests {
         let points = total(&series, 0, TAKES[0], false);
         assert!((points.last().unwrap().value - 0.6).abs() < 1e-9);
         assert!(points.windows(2).all(|w| w[0].value <= w[1].value));
+    }
+
+    /// A program that wrote 64 MB to the page cache showed them as handed to the device, which had written 1 MB.
+    #[test]
+    fn written_bytes_are_called_what_their_metric_is() {
+        assert!(Metric::Written.doc().starts_with(QUANTITIES[4].title), "{}", QUANTITIES[4].title);
     }
 
     #[test]
