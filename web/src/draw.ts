@@ -256,13 +256,17 @@ function lines(mark: Mark, points: Point[], { place: y }: Frame): Plot.Markish[]
 }
 
 /** What did not finish: at the right of a lane, or at the top, a line for each series. */
-function endings(points: Point[], { chart, place }: Frame): Plot.Markish[] {
-  const text = { text: (p: Point) => `\u2715 ${p.text}`, fontWeight: 600, textAnchor: "end", ...HALO } as const;
-  if (chart.y.lanes) return [Plot.text(points, { ...text, frameAnchor: "right", y: place, fill: "var(--bad)" })];
-  return [...new Set(points.map((p) => p.series))].map((series, at) =>
-    Plot.text(
-      points.filter((p) => p.series === series),
-      { ...text, x: "x", frameAnchor: "top", lineAnchor: "top", dy: 15 * at, fill: ink },
+function endings(points: Point[], { chart, left, x, span, place }: Frame): Plot.Markish[] {
+  const text = { text: (p: Point) => `\u2715 ${p.text}`, fontWeight: 600, ...HALO } as const;
+  if (chart.y.lanes) return [Plot.text(points, { ...text, textAnchor: "end", frameAnchor: "right", y: place, fill: "var(--bad)" })];
+  // To the left of the first values there is no room: the number of trials was cut off.
+  const fits = (p: Point) => left + span(x[0], p.x) > (p.text.length + 2) * 7;
+  return [...new Set(points.map((p) => p.series))].flatMap((series, at) =>
+    (["end", "start"] as const).map((textAnchor) =>
+      Plot.text(
+        points.filter((p) => p.series === series && fits(p) === (textAnchor === "end")),
+        { ...text, textAnchor, x: "x", frameAnchor: "top", lineAnchor: "top", dy: 15 * at, fill: ink },
+      ),
     ),
   );
 }

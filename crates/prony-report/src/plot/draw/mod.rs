@@ -128,6 +128,23 @@ mod tests {
         assert!(svg.contains("1 failed") && !svg.contains("2 failed") && !svg.contains("NaN"), "{svg}");
     }
 
+    /// How the trials of the least level ended was `hed (signal 11)`.
+    #[test]
+    fn an_ending_at_the_first_level_lies_within_the_picture() {
+        let mut columns = Columns::default();
+        let (x, of) = (columns.add([1.0, 100.0]), Of::Each(vec![0, 0]));
+        let text = ["6 crashed (signal 11)", "6 timed out"].map(str::to_owned).to_vec();
+        let ends = Mark { kind: Kind::Ends, of, x, text, ..Mark::default() };
+        let axis = || Axis { scale: Scale::Log, ..Axis::default() };
+        let chart = Chart { x: axis(), y: axis(), height: 0.5, marks: vec![ends], ..Chart::default() };
+        let svg = drawn(&columns, &Section { charts: vec![chart], ..Section::default() }).unwrap();
+        let anchor = |text: &str| {
+            let line = svg.lines().find(|line| line.contains(text)).unwrap();
+            line.split("text-anchor=\"").nth(1).unwrap().split('"').next().unwrap()
+        };
+        assert_eq!([anchor("6 crashed"), anchor("6 timed out")], ["start", "end"], "{svg}");
+    }
+
     #[test]
     fn a_picture_shows_what_is_chosen_at_first() {
         let mut columns = Columns::default();

@@ -243,13 +243,16 @@ impl<'a> Plot<'a> {
                 lines.len() - 1
             });
             let ink = point.series.filter(|_| self.lanes.is_empty()).map_or(BAD, |series| colour(series.style));
-            let style = Type { anchor: Anchor::End, bold: true, fill: ink, ..Type::default() };
-            let place = if self.lanes.is_empty() {
-                (self.x(point.x) + 6.0, self.top + 14.0 + 16.0 * line as f64)
+            let text = format!("\u{2715} {}", point.text);
+            let (place, anchor) = if self.lanes.is_empty() {
+                let (x, y) = (self.x(point.x), self.top + 14.0 + 16.0 * line as f64);
+                // To the left of the first values there is no room: the number of trials was cut off.
+                let fits = x > text.chars().count() as f64 * 7.0;
+                if fits { ((x + 6.0, y), Anchor::End) } else { ((x - 6.0, y), Anchor::Start) }
             } else {
-                (self.right(), self.y(point.y) + 4.0)
+                ((self.right(), self.y(point.y) + 4.0), Anchor::End)
             };
-            svg.text(place, style, &format!("\u{2715} {}", point.text));
+            svg.text(place, Type { anchor, bold: true, fill: ink, ..Type::default() }, &text);
         }
     }
 }
