@@ -8,7 +8,7 @@ use prony_model::latency::Recorder;
 use prony_model::outcome::Outcome;
 use prony_model::record::{Answer, Completion, Groups, LatencyKind, Throughput, TrialRecord};
 use prony_model::trial::Label;
-use prony_model::units::Nanos;
+use prony_model::units::{Bytes, Nanos};
 use prony_report::Error;
 use prony_report::plot::chart::{COLOURS, Chart, Columns, Kind, Of, Said, Scale};
 use prony_report::plot::data::effects::{self, Judged};
@@ -301,6 +301,25 @@ fn zero_of_the_timeline_is_the_first_sample_or_phase() {
     let begin = columns.numbers(bars.x)[0];
     assert!(begin > 0.9, "the phase begins a second after the first sample: {begin}");
     assert_eq!(columns.numbers(bars.shifts), [0.0, begin, begin]);
+}
+
+/// A program whose memory was 0 and 100 MB in turn, 50 MB in `anon.mean`, had 72 MB: the mean of the largest samples.
+#[test]
+fn mean_of_a_timeline_is_that_of_its_samples() {
+    let experiment = experiment("saw", &[texts("engine", &["a"])], &[("load", true)], 1);
+    let records = trials(&experiment, 1, |t| {
+        let mut series = crate::synthetic::series(4_000, 7);
+        for (at, sample) in series.samples.iter_mut().enumerate() {
+            sample.at = Nanos::from_millis(10 * at as u64);
+            sample.anon = Bytes::from_bytes(if at % 2 == 0 { 0 } else { 100_000_000 });
+        }
+        t.phases = vec![phase("load", &[("time", 1e9)])];
+        t.series = vec![series];
+    });
+    let (database, run) = pages::stored("plots-saw", &experiment, &records);
+    let svg = draw(&database, run, Figure::Timeline, &Options::default()).unwrap();
+    let memory = svg.split("Anonymous memory: ").nth(1).unwrap();
+    assert!(memory.starts_with("all: Mean over time 50\u{a0}MB, Largest 100\u{a0}MB"), "{memory:.200}");
 }
 
 #[test]

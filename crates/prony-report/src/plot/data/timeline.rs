@@ -35,6 +35,8 @@ struct Timeline {
     cut: bool,
     /// By quantity, in the order of [`QUANTITIES`]; each as many values as there are steps.
     values: Vec<Vec<Option<f64>>>,
+    /// By quantity, the mean over all of its samples.
+    means: Vec<Option<f64>>,
 }
 
 impl Timeline {
@@ -318,11 +320,10 @@ fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantit
     };
     marks.extend(sampled.iter().map(line));
     let row = |drawn: &&Drawn<'_>| {
-        let known: Vec<f64> = drawn.of.known(quantity).collect();
-        let mean = format.text(known.iter().sum::<f64>() / known.len() as f64);
-        let largest = format.text(known.iter().copied().fold(0.0, f64::max));
+        let largest = format.text(drawn.of.known(quantity).fold(0.0, f64::max));
         let cut = drawn.of.cut;
-        drawn.row([if cut { "-".to_owned() } else { mean }, at_least(cut, largest)])
+        let mean = drawn.of.means[quantity].filter(|_| !cut).map_or_else(|| "-".to_owned(), |mean| format.text(mean));
+        drawn.row([mean, at_least(cut, largest)])
     };
     let mut caption = vec![Said::always(how)];
     let firsts = drawn.iter().filter(|drawn| drawn.of.nth == 0);
@@ -353,13 +354,13 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
     let span = end.saturating_sub(origin).max(1);
     let longest = series.iter().map(|s| s.samples.len()).max().unwrap_or(0);
     let steps = steps.min(longest).max(1);
-    let values = TAKES.iter().enumerate().map(|(i, take)| {
-        let points = total(series, origin, *take, is_level(i));
-        match i {
-            0 => rates(&spaced(points, CPU_APART), span, steps),
-            i if is_level(i) => largest(&points, span, steps),
-            _ => rates(&points, span, steps),
-        }
+    let points: Vec<Vec<Point>> =
+        TAKES.iter().enumerate().map(|(i, take)| total(series, origin, *take, is_level(i))).collect();
+    let means = points.iter().enumerate().map(|(i, points)| mean(points, is_level(i))).collect();
+    let values = points.into_iter().enumerate().map(|(i, points)| match i {
+        0 => rates(&spaced(points, CPU_APART), span, steps),
+        i if is_level(i) => largest(&points, span, steps),
+        _ => rates(&points, span, steps),
     });
     Some(Timeline {
         trial: 0,
@@ -374,7 +375,23 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
                 .iter()
                 .any(|phase| matches!(phase.completion, Completion::Partial | Completion::NotReached)),
         values: values.collect(),
+        means,
     })
+}
+
+/// The mean over time of a level that changes evenly between samples, or the rise per second of a counter. Steps show the
+/// largest sample of a level, so that their mean would be too large.
+fn mean(points: &[Point], level: bool) -> Option<f64> {
+    let (first, last) = (points.first()?, points.last()?);
+    let span = (last.at - first.at) as f64;
+    match level {
+        true if span == 0.0 => Some(first.value),
+        true => {
+            let area = |w: &[Point]| (w[0].value + w[1].value) / 2.0 * (w[1].at - w[0].at) as f64;
+            Some(points.windows(2).map(area).sum::<f64>() / span)
+        }
+        false => (span > 0.0).then(|| (last.value - first.value) / span * 1e9),
+    }
 }
 
 /// How far apart samples are at least between which a rate of CPU time is computed: nearer ones show more cores than the
