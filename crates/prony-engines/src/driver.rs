@@ -371,6 +371,8 @@ pub struct Capabilities {
     /// Of these documents it stores the values, and not the text: the driver writes the text again, which needs one order of the
     /// names in all of them.
     pub stores_values: bool,
+    /// A write of what a record holds already writes nothing: no page, and where the transaction has no other write, no sync.
+    pub skips_equal: bool,
     /// It may store fewer bytes than it is given.
     pub compresses: bool,
     /// It is a server, in processes of its own, at the URL of the store. A trial begins with an empty store there.

@@ -175,6 +175,7 @@ impl Driver for Fjall {
                 reports_removals: false,
                 own_documents: false,
                 stores_values: false,
+                skips_equal: false,
                 compresses: true,
                 server: false,
                 max_key: Some(MAX_KEY as u64),

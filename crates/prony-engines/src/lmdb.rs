@@ -171,6 +171,7 @@ impl Driver for Lmdb {
                 reports_removals: true,
                 own_documents: false,
                 stores_values: false,
+                skips_equal: false,
                 compresses: false,
                 server: false,
                 max_key: Some(MAX_KEY),

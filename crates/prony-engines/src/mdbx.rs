@@ -182,6 +182,7 @@ impl Driver for Mdbx {
                 reports_removals: true,
                 own_documents: false,
                 stores_values: false,
+                skips_equal: true,
                 compresses: false,
                 server: false,
                 max_key: Some(MAX_KEY as u64),

@@ -93,6 +93,7 @@ impl Driver for Memory {
                 reports_removals: true,
                 own_documents: false,
                 stores_values: false,
+                skips_equal: false,
                 compresses: false,
                 server: false,
                 max_key: None,

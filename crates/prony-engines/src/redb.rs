@@ -119,6 +119,7 @@ impl Driver for Redb {
                 reports_removals: true,
                 own_documents: false,
                 stores_values: false,
+                skips_equal: false,
                 compresses: false,
                 server: false,
                 max_key: None,

@@ -182,6 +182,7 @@ impl Driver for RocksDb {
                 reports_removals: false,
                 own_documents: false,
                 stores_values: false,
+                skips_equal: false,
                 compresses: true,
                 server: false,
                 max_key: None,

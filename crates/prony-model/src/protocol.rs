@@ -175,6 +175,10 @@ pub struct PhaseReport {
     pub entries: Option<u64>,
     /// Entries of indexes that were stored or removed; `None` where nothing is written or the store has no index.
     pub entries_written: Option<u64>,
+    /// Writes that stored what the record held already, on an engine that then writes nothing; `None` on other engines and
+    /// where nothing is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchanged: Option<u64>,
     /// Operations that were refused because of references between documents, which are among those that succeeded; `None`
     /// where none are checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]

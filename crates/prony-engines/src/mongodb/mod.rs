@@ -83,6 +83,7 @@ impl Driver for Mongodb {
                 reports_removals: false,
                 own_documents: true,
                 stores_values: false,
+                skips_equal: false,
                 compresses: true,
                 server: true,
                 max_key: Some(MAX_KEY as u64),

@@ -15,6 +15,7 @@ use super::record_set::RecordSet;
 use super::sampling::Sampler;
 use super::source::Source;
 use super::timestamps::Samples;
+use super::unchanged::Updates;
 use super::undoing::{Failures, Undoing};
 use crate::timed_loop::{Feed, Op, now, thread_cpu};
 
@@ -220,6 +221,8 @@ pub(super) struct Rules {
     pub(super) duration: Option<u64>,
     /// Distinct records are counted, unless the order gives their number: it takes a cache line an operation.
     pub(super) counts_distinct: bool,
+    /// The updates of a mix are counted here.
+    pub(super) updates: Option<Updates>,
     /// There are further clients.
     pub(super) of_several: bool,
     /// They end when the phase does.
@@ -244,6 +247,7 @@ pub(super) struct Client<'a> {
     pub(super) sections: Sections,
     pub(super) samples: Samples,
     pub(super) distinct: Option<Distinct>,
+    pub(super) updates: Option<Updates>,
     pub(super) series: Series,
     pub(super) stored: u64,
     pub(super) skipped: u64,
@@ -277,6 +281,7 @@ impl<'a> Client<'a> {
             sections: Sections::default(),
             samples: Samples::default(),
             distinct: rules.counts_distinct.then(Distinct::new),
+            updates: rules.updates,
             series,
             stored: 0,
             skipped: 0,
@@ -399,6 +404,9 @@ impl<'a> Client<'a> {
         let most = self.pauses.as_ref().map_or(self.limit, |p| self.limit.min(p.left.try_into().unwrap_or(usize::MAX)));
         while self.chunk.len() < most && !self.chunk.is_full() && !self.source.is_done() && self.admits(offset) {
             let number = self.source.lay_next(&mut self.chunk);
+            if let Some(updates) = &mut self.updates {
+                updates.note(self.chunk.label(self.chunk.len() - 1), number);
+            }
             if let Some(distinct) = &mut self.distinct {
                 distinct.add(number);
             }

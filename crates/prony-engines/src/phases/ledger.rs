@@ -248,6 +248,11 @@ impl Ledger {
         self.next_insert.unwrap_or(records)
     }
 
+    /// Whether the last phase that wrote has stored each record as `put` does.
+    pub(super) fn is_as_put(&self) -> bool {
+        matches!(self.layers.last(), Some(Layer::Plain { change: Change::Put, touched: Touched::All, .. }))
+    }
+
     /// Notes a phase.
     pub(super) fn note(&mut self, done: &Done<'_>, records: &Records) {
         let records = records.count();

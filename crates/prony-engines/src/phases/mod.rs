@@ -27,6 +27,7 @@ mod stop;
 mod tests;
 mod timestamps;
 mod touched;
+mod unchanged;
 mod undoing;
 mod verify;
 mod ways;

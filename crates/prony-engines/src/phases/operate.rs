@@ -24,6 +24,7 @@ use super::series::{GroupSeries, Series};
 use super::source::{Data, Source};
 use super::stop::Stop;
 use super::timestamps::Samples;
+use super::unchanged::Updates;
 use super::undoing::Failures;
 use super::ways::{InSession, Way};
 use crate::documents::Planned;
@@ -78,6 +79,7 @@ struct End {
     tally: Tally,
     samples: Samples,
     distinct: Option<Distinct>,
+    updates: Option<Updates>,
     series: Series,
     stored: u64,
     drawn: u64,
@@ -263,6 +265,7 @@ impl Job<'_> {
                 Amount::Records | Amount::Count(_) | Amount::Background => None,
             },
             counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_) | Action::Find(_)),
+            updates: Updates::of(self.action),
             is_background: self.ops.amount == Amount::Background,
             of_several: share.of > 1 || self.ops.replicas.is_some() || self.shared.either.is_some(),
         };
@@ -326,6 +329,7 @@ impl Job<'_> {
             tally,
             samples: client.samples,
             distinct: client.distinct,
+            updates: client.updates,
             series: client.series,
             admitted: client.admitted,
         })
@@ -348,10 +352,11 @@ impl Job<'_> {
         let refusals = all.tally.reads.digest;
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
+        let unchanged = self.unchanged(counts.iter().sum(), distinct, all.updates.as_ref());
         let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));
         let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
         let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
-        let report = PhaseReport { distinct, span, sections, ..self.report(all)? };
+        let report = PhaseReport { distinct, unchanged, span, sections, ..self.report(all)? };
         Ok(Ended { report, counts, inserted, failed, admitted, refusals })
     }
 
@@ -519,6 +524,9 @@ impl End {
         self.tally.merge(other.tally);
         self.samples.merge(other.samples);
         if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {
+            mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.updates, &other.updates) {
             mine.merge(theirs);
         }
         self.series.merge(other.series);

@@ -84,6 +84,7 @@ impl Driver for Postgresql {
                 reports_removals: false,
                 own_documents: true,
                 stores_values: true,
+                skips_equal: false,
                 compresses: true,
                 server: true,
                 max_key: Some(MAX_KEY as u64),

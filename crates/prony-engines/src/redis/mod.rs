@@ -90,6 +90,7 @@ impl Driver for Redis {
                 reports_removals: false,
                 own_documents: false,
                 stores_values: false,
+                skips_equal: false,
                 compresses: false,
                 server: true,
                 max_key: Some(LONGEST),

@@ -131,6 +131,7 @@ impl Driver for Sqlite {
                 reports_removals: true,
                 own_documents: true,
                 stores_values: false,
+                skips_equal: true,
                 compresses: false,
                 server: false,
                 max_key: None,

@@ -28,6 +28,23 @@ fn single_operations_are_statements_outside_of_a_transaction() {
     assert!(!session.read().unwrap().prepared.borrow_owner().is_autocommit());
 }
 
+/// `btreeOverwriteContent` compares what a page has with what is to be written there, so that nothing is left to commit.
+#[test]
+fn a_write_of_what_is_stored_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = opened(dir.path());
+    let mut session = store.session().unwrap();
+    let mut log_after = |value: &[u8]| {
+        let mut write = session.write().unwrap();
+        write.put(b"a", value).unwrap();
+        write.commit().unwrap();
+        std::fs::metadata(dir.path().join("store.sqlite-wal")).unwrap().len()
+    };
+    let first = log_after(b"1");
+    assert_eq!(log_after(b"1") == first, Sqlite::describe().capabilities.skips_equal);
+    assert!(log_after(b"2") > first);
+}
+
 /// In SQLite's busy handler a writer sleeps up to 100 ms longer than the other one writes.
 #[test]
 fn writers_of_one_process_wait_at_a_mutex() {

@@ -46,6 +46,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         .chain(busy(phase, report))
         .chain(stalled(phase, report))
         .chain(surplus(phase, report))
+        .chain(unchanged(phase, report))
         .chain(query_found_nothing(phase, report));
     let beside = report.background.iter().flat_map(|background| {
         let theirs = notes(phase, background).into_iter();
@@ -75,6 +76,20 @@ fn surplus(phase: &str, report: &PhaseReport) -> Option<Finding> {
     let message = report.requests.as_ref()?.surplus.clone()?;
     let hint = "see what the server sends to one request";
     Some(Finding::of("more_than_answers", Severity::Refusal, message, hint).in_phase(phase))
+}
+
+/// Operations stored what was stored already, and the engine wrote nothing. Below a hundredth of them that hardly shows.
+fn unchanged(phase: &str, report: &PhaseReport) -> Option<Finding> {
+    let unchanged = report.unchanged.filter(|writes| *writes > 0 && writes.saturating_mul(100) >= report.operations)?;
+    let message = format!(
+        "{unchanged} of {} stored what the record held already, as a phase writes one version of each record: then this engine writes \
+         nothing, neither a page nor, in a transaction of its own, a sync",
+        count(report.operations, "operation")
+    );
+    let hint = "do not take the figures of this phase for those of changes, nor a verdict that compares it with an engine that writes \
+                such records again: let `update` come to no record twice (`order = \"shuffled\"`, `count` up to `records`)";
+    let found = Finding::of("unchanged_writes", Severity::Warning, message, hint).in_phase(phase);
+    Some(found.with(json!({ "unchanged": unchanged, "operations": report.operations })))
 }
 
 /// Some queries of a phase found nothing in any operation, while others did: the rows of all together hide that.
@@ -349,6 +364,19 @@ mod tests {
         let levels: Vec<(&str, Severity)> = found.iter().map(|found| (found.guard.as_str(), found.severity)).collect();
         let wanted = [("note_of_the_worker", Severity::Note), ("verified_in_part", Severity::Warning)];
         assert_eq!(levels, wanted, "a table of figures does not show that records were not checked");
+    }
+
+    #[test]
+    fn writes_of_what_is_stored_are_named_where_they_are_a_hundredth() {
+        let of = |unchanged| notes("run", &PhaseReport { unchanged, ..report(300, &[1]) });
+        let found = of(Some(3)).remove(0);
+        assert_eq!((found.guard.as_str(), found.severity), ("unchanged_writes", Severity::Warning));
+        assert!(
+            found.message.starts_with("3 of 300 operations stored what the record held already"),
+            "{}",
+            found.message
+        );
+        assert_eq!((of(Some(2)), of(Some(0)), of(None)), (vec![], vec![], vec![]));
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             reports_removals: FULL,
             own_documents: false,
             stores_values: false,
+            skips_equal: FULL,
             compresses: false,
             server: false,
             max_key: None,

@@ -1,0 +1,75 @@
+//! Counts the writes that store what the record holds already.
+//!
+//! A phase writes one version of each record, so that `verify` knows what must be stored whatever the order and the number of clients.
+//! Where an order comes to a record again, its bytes are therefore stored once more as they are, and so are those of a second `put`.
+//! Most engines write them all the same. SQLite and libmdbx compare them first and write nothing, no page and no sync: then it is not
+//! the cost of a change that is measured.
+
+use prony_model::spec::{Action, MixSpec};
+use prony_workload::Distinct;
+
+use super::chunk::Label;
+use super::operate::Job;
+
+/// Records that are compared to find that an update changes no record: some documents may lack the fields that change.
+const COMPARED: u64 = 8;
+
+/// The updates of a mix, and the records that they were of.
+#[derive(Debug, Default)]
+pub(super) struct Updates {
+    count: u64,
+    records: Distinct,
+}
+
+impl Updates {
+    /// `None` of actions that are no mix with updates.
+    pub(super) fn of(action: &Action) -> Option<Self> {
+        let updates = |MixSpec { weights, .. }: &MixSpec| weights.update + weights.read_modify_write > 0.0;
+        matches!(action, Action::Mix(mix) if updates(mix)).then(Self::default)
+    }
+
+    /// Notes an operation of the mix.
+    pub(super) fn note(&mut self, label: Label, number: u64) {
+        if matches!(label, Label::Update | Label::ReadModifyWrite) {
+            self.count += 1;
+            self.records.add(number);
+        }
+    }
+
+    /// Adds those of another client.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.records.merge(&other.records);
+    }
+}
+
+impl Job<'_> {
+    /// How many of so many operations, on so many distinct records, stored what their records held already; `None` where the engine
+    /// writes these like any others.
+    pub(super) fn unchanged(&self, operations: u64, distinct: Option<u64>, updates: Option<&Updates>) -> Option<u64> {
+        if !self.capabilities.skips_equal {
+            return None;
+        }
+        let same = match self.action {
+            Action::Put(_) => self.collection.ledger.is_as_put(),
+            _ => self.updates_change_nothing(),
+        };
+        let (writes, distinct) = match self.action {
+            Action::Put(_) | Action::Update(_) => (operations, distinct?),
+            Action::Mix(_) => updates.map(|updates| (updates.count, updates.records.count()))?,
+            _ => return None,
+        };
+        Some(if same { writes } else { writes.saturating_sub(distinct) })
+    }
+
+    /// Whether two versions of a record are the same bytes, as of documents without random fields.
+    fn updates_change_nothing(&self) -> bool {
+        let (records, version) = (&self.collection.records, self.collection.ledger.next_version());
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        (0..records.count().min(COMPARED)).all(|number| {
+            records.value(number, version - 1, &mut before);
+            records.value(number, version, &mut after);
+            before == after
+        })
+    }
+}
