@@ -32,7 +32,7 @@ pub(crate) static QUERY: TableShape = table(
             "select",
             Shape::List(&Shape::Text),
             "all fields",
-            "The fields that are returned, such as `internal.type`.",
+            "The fields of the answer, such as `internal.type`. prony takes them from whole documents, which every engine reads and returns.",
         ),
         optional("count", Shape::Flag, "false", "Returns how many documents there are, and no document."),
     ]],
