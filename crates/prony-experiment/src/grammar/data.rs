@@ -159,7 +159,8 @@ pub(crate) static GENERATOR: TableShape = table(
             "compressible",
             Shape::Share,
             "25%",
-            "By what share a general compressor shrinks a `text`: 25% at least, since text has 6 bits of information in 8.",
+            "By what share Deflate or Zstandard shrinks a `text`: 25% at least, since text has 6 bits of information in 8. \
+             LZ4 does not use that: it shrinks a text of 60% by 46%, and one of 25% not at all.",
         ),
         action("words", Shape::Whole(0, 1_000_000), "So many random words, frequent ones more likely."),
         optional(
