@@ -112,6 +112,8 @@ const VALUES: &[(&str, &str)] = &[
     ("observed server.pid", "4711"),
     ("observed server.pid_file", r#""/run/postgresql/15-main.pid""#),
     ("options", r#"{ journal = "wal" }"#),
+    ("order.latest", "0.8"),
+    ("order.zipfian", "0.8"),
     ("output.file", r#""answers.txt""#),
     ("patch", r#""faster.patch""#),
     ("path", r#""/schools/{i}""#),
