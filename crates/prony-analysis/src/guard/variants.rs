@@ -22,6 +22,9 @@ use prony_model::units::Unit;
 /// Syncs and bytes written vary by nature; they may differ by this share.
 const SYNCS: f64 = 0.10;
 
+/// The finding that an engine wrote nothing for writes of what was stored already.
+const UNCHANGED: &str = "unchanged_writes";
+
 /// The action of a phase of a program.
 const OBSERVE: &str = "observe";
 
@@ -199,6 +202,27 @@ pub(crate) fn client_in_one(
             server.name, inside.name
         )
     })
+}
+
+/// Why what a phase costs is not compared, where the engine of one variant wrote nothing for writes of what was stored already, and
+/// that of the other wrote these like any others. What is stored in the end is the same, and so are answers.
+pub(crate) fn skipped_in_one(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    name: &MetricName,
+) -> Option<String> {
+    if name.key.metric.is_gauge() {
+        return None;
+    }
+    let found = |finding: &&Finding| finding.guard == UNCHANGED && finding.phase.as_deref() == Some(&*name.phase);
+    let skips = |of: &VariantTrials<'_>| of.trials.iter().any(|trial| trial.findings.iter().any(|f| found(&f)));
+    let skipping = match (skips(baseline), skips(variant)) {
+        (true, false) => baseline,
+        (false, true) => variant,
+        _ => return None,
+    };
+    let message = &skipping.trials.iter().flat_map(|trial| &trial.findings).find(found)?.message;
+    Some(format!("in `{}`, {message}", skipping.name))
 }
 
 /// The phase after the last `evict` before this one, or this one.

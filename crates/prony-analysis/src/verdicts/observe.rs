@@ -142,11 +142,13 @@ impl<'a> Index<'a> {
             let offer = || variants::unequal_offer(baseline, variant, &pair.metric);
             let cache = || variants::unequal_cache(baseline, variant, &pair.metric);
             let client = || variants::client_in_one(baseline, variant, &pair.metric);
+            let skipped = || variants::skipped_in_one(baseline, variant, &pair.metric);
             let pages = || shared_pages::counted_repeatedly(baseline, variant, &pair.metric);
             let other = || reported_values::not_of_the_phase(baseline, variant, &pair.metric);
             // It depends on when trials ran too.
             let order = || run_order::matters(baseline, variant, &pair.metric);
-            unlike.or_else(offer).or_else(cache).or_else(client).or_else(pages).or_else(other).or_else(order)
+            let by_store = unlike.or_else(offer).or_else(cache).or_else(client).or_else(skipped);
+            by_store.or_else(pages).or_else(other).or_else(order)
         };
         Contrast {
             analyses: analyses(self.experiment, pair),

@@ -8,7 +8,7 @@ use prony_workload::{Records, Share};
 use super::record_set::RecordSet;
 use super::touched::{Drawn, Left};
 
-/// Versions distinguished; each updating phase writes the next one.
+/// Versions distinguished; each updating phase writes the next one, or the next two in turn.
 const VERSIONS: u32 = 128;
 
 /// The possible states of one record.
@@ -25,6 +25,11 @@ impl State {
 
     fn present(version: u32) -> Self {
         Self { absent: false, versions: 1 << version }
+    }
+
+    /// One of the two that updates of a phase write in turn, where they do.
+    fn either(version: u32, alternates: bool) -> Self {
+        if alternates { Self::present(version).or(Self::present(version + 1)) } else { Self::present(version) }
     }
 
     fn or(self, other: Self) -> Self {
@@ -56,7 +61,7 @@ enum Touched {
     /// References were checked: those of which an operation was not refused.
     Admitted(RecordSet),
     /// Those that were drawn.
-    Drawn(RecordSet),
+    Drawn(Left),
     /// The same, before they are drawn again.
     Later(Order, Drawn),
 }
@@ -70,10 +75,11 @@ impl Touched {
         let counts = done.counts;
         let of = counts.len() as u32;
         let share = |index: usize| Share::new(index as u32, of).count(records);
-        let visits_each = matches!(order, Order::Record | Order::Key | Order::Shuffled);
+        let repeats = done.alternates && counts.iter().enumerate().any(|(client, count)| *count > share(client));
+        let visits_each = matches!(order, Order::Record | Order::Key | Order::Shuffled) && !repeats;
         if visits_each && counts.iter().enumerate().all(|(client, count)| *count >= share(client)) {
             Self::All
-        } else if matches!(order, Order::Record) {
+        } else if matches!(order, Order::Record) && !repeats {
             Self::Stripes(counts.to_vec())
         } else {
             Self::Later(order, done.drawn())
@@ -94,8 +100,18 @@ impl Touched {
                 let of = counts.len() as u64;
                 Some(number / of < counts[(number % of) as usize])
             }
-            Self::Admitted(records) | Self::Drawn(records) => Some(records.contains(number)),
+            Self::Admitted(records) => Some(records.contains(number)),
+            Self::Drawn(left) => Some(left.updated.contains(number)),
             Self::Later(..) => None,
+        }
+    }
+
+    /// What an update of the phase leaves, whose first one of a record writes this version.
+    fn updated(&self, version: u32, number: u64) -> State {
+        match self {
+            Self::Drawn(left) => State::present(left.last_version(version, number)),
+            Self::Later(_, drawn) => State::either(version, drawn.alternates),
+            Self::All | Self::Stripes(_) | Self::Admitted(_) => State::present(version),
         }
     }
 }
@@ -109,10 +125,11 @@ enum Change {
 }
 
 impl Change {
-    fn apply(self, before: State) -> State {
+    /// The state after it; `updated` is that after an update whose first one of a record writes this version.
+    fn apply(self, before: State, updated: impl FnOnce(u32) -> State) -> State {
         match self {
             Self::Put => State::present(0),
-            Self::Update(version) => State::present(version),
+            Self::Update(version) => updated(version),
             Self::Delete => State::ABSENT,
             Self::Compute if before.absent => State { absent: false, versions: before.versions | 1 },
             Self::Compute => before,
@@ -163,9 +180,11 @@ impl Layer {
         match self {
             Self::Plain { .. } if number >= records => before,
             Self::Plain { change, touched, failed } => match touched.contains(number) {
-                Some(true) if !failed.may_be(number) => change.apply(before),
+                Some(true) if !failed.may_be(number) => {
+                    change.apply(before, |version| touched.updated(version, number))
+                }
                 Some(false) => before,
-                _ => before.or(change.apply(before)),
+                _ => before.or(change.apply(before, |version| State::either(version, self.alternates()))),
             },
             Self::Mix { version, deletes, first, inserted, mixed, failed } => {
                 let of = inserted.len() as u64;
@@ -175,11 +194,12 @@ impl Layer {
                 if number >= records && place.is_none() {
                     return after;
                 }
-                let updated = version.map(State::present);
+                let updated = version.map(|version| State::either(version, self.alternates()));
                 let removed = deletes.then_some(State::ABSENT);
                 let changes = match mixed {
                     Mixed::Known(left) if !failed.may_be(number) => {
-                        let updated = updated.filter(|_| left.updated.contains(number));
+                        let last = version.map(|version| State::present(left.last_version(version, number)));
+                        let updated = last.filter(|_| left.updated.contains(number));
                         let removed = removed.filter(|_| left.removed.contains(number));
                         return [updated, removed].into_iter().flatten().reduce(State::or).unwrap_or(after);
                     }
@@ -188,6 +208,19 @@ impl Layer {
                 let after = if failed.may_be(number) { before.or(after) } else { after };
                 changes.into_iter().flatten().fold(after, State::or)
             }
+        }
+    }
+
+    /// Whether its updates write two versions in turn.
+    fn alternates(&self) -> bool {
+        match self {
+            Self::Plain { touched: Touched::Later(_, drawn), .. } | Self::Mix { mixed: Mixed::Later(_, drawn), .. } => {
+                drawn.alternates
+            }
+            Self::Plain { touched: Touched::Drawn(left), .. } | Self::Mix { mixed: Mixed::Known(left), .. } => {
+                left.alternates()
+            }
+            Self::Plain { .. } => false,
         }
     }
 
@@ -224,11 +257,13 @@ pub(super) struct Done<'a> {
     pub(super) failed: Option<&'a RecordSet>,
     /// Where references were checked: the records of which an operation was not refused.
     pub(super) admitted: Option<&'a RecordSet>,
+    /// Updates that come to a record again write another version.
+    pub(super) alternates: bool,
 }
 
 impl Done<'_> {
     fn drawn(&self) -> Drawn {
-        Drawn { seed: self.seed, counts: self.counts.to_vec() }
+        Drawn { seed: self.seed, counts: self.counts.to_vec(), alternates: self.alternates }
     }
 }
 
@@ -240,7 +275,7 @@ impl Ledger {
 
     /// The version that the next updating phase writes; 0 is what `put` writes.
     pub(super) fn next_version(&self) -> u32 {
-        (self.versions + 1).min(VERSIONS - 1)
+        (self.versions + 1).min(VERSIONS - 2)
     }
 
     /// Number of the next new record.
@@ -268,7 +303,9 @@ impl Ledger {
             Action::Mix(mix) => return self.note_mix(done, mix, records),
             _ => return,
         };
-        self.versions = if matches!(change, Change::Update(_)) { version } else { self.versions };
+        if matches!(change, Change::Update(_)) {
+            self.versions = version + u32::from(done.alternates);
+        }
         let (touched, failed) = (Touched::new(done, records), Failed(done.failed.cloned()));
         self.layers.push(Layer::Plain { change, touched, failed });
     }
@@ -277,7 +314,7 @@ impl Ledger {
         let weights = &mix.weights;
         let updates = weights.update > 0.0 || weights.read_modify_write > 0.0;
         let version = updates.then_some(self.next_version());
-        self.versions = version.unwrap_or(self.versions);
+        self.versions = version.map_or(self.versions, |version| version + u32::from(done.alternates));
         let first = self.next_insert(records);
         let of = done.inserted.len() as u64;
         let ends = done.inserted.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, client)| (n - 1) * of + client + 1);
@@ -334,7 +371,10 @@ mod tests {
     fn note(ledger: &mut Ledger, action: Action, counts: &[u64]) {
         let inserted = &vec![0; counts.len()];
         let failed = Some(&RecordSet::default());
-        ledger.note(&Done { action: &action, seed: 3, counts, inserted, failed, admitted: None }, &records(10));
+        ledger.note(
+            &Done { action: &action, seed: 3, counts, inserted, failed, admitted: None, alternates: false },
+            &records(10),
+        );
     }
 
     fn set(numbers: &[u64]) -> RecordSet {
@@ -412,7 +452,15 @@ mod tests {
         let action = Action::Put(ops(Order::Record));
         let noted = |failed: Option<&RecordSet>| {
             let mut ledger = Ledger::default();
-            let done = Done { action: &action, seed: 3, counts: &[10], inserted: &[0], failed, admitted: None };
+            let done = Done {
+                action: &action,
+                seed: 3,
+                counts: &[10],
+                inserted: &[0],
+                failed,
+                admitted: None,
+                alternates: false,
+            };
             ledger.note(&done, &records(10));
             states(&ledger)
         };
@@ -428,7 +476,8 @@ mod tests {
         note(&mut ledger, Action::Put(ops(Order::Record)), &[8]);
         let checked = |ledger: &mut Ledger, action: Action, numbers: &[u64], failed: Option<&RecordSet>| {
             let admitted = Some(&set(numbers));
-            let done = Done { action: &action, seed: 3, counts: &[10], inserted: &[0], failed, admitted };
+            let done =
+                Done { action: &action, seed: 3, counts: &[10], inserted: &[0], failed, admitted, alternates: false };
             ledger.note(&done, &records(10));
         };
         let none = Some(set(&[]));
@@ -447,6 +496,31 @@ mod tests {
         assert_eq!(states(&ledger), known, "of those that were not refused some failed");
     }
 
+    /// Updates that came to a record again wrote the same bytes, for which some engines write nothing.
+    #[test]
+    fn updates_of_one_client_write_two_versions_in_turn() {
+        for (order, count) in [(Order::Uniform, 40), (Order::Shuffled, 25), (Order::Record, 13)] {
+            let mut ledger = Ledger::default();
+            note(&mut ledger, Action::Put(ops(Order::Record)), &[10]);
+            let action = Action::Update(ops(order));
+            let (failed, counts) = (Some(&set(&[4])), &[count][..]);
+            let done =
+                Done { action: &action, seed: 3, counts, inserted: &[0], failed, admitted: None, alternates: true };
+            ledger.note(&done, &records(10));
+            assert_eq!(ledger.next_version(), 3);
+            assert_eq!(states(&ledger), vec![(false, vec![0, 1, 2]); 10], "not before it is needed");
+            ledger.draw_again(&records(10));
+            let mut numbers = prony_workload::Positions::new(&order, &records(10), 3, Share::new(0, 1));
+            let all: Vec<u64> = (0..count).map(|_| numbers.next()).collect();
+            let of = |number| match all.iter().filter(|one| **one == number).count() {
+                _ if number == 4 => vec![0, 1, 2],
+                0 => vec![0],
+                times => vec![2 - times as u32 % 2],
+            };
+            assert_eq!(states(&ledger), (0..10).map(|n| (false, of(n))).collect::<Vec<_>>(), "{order:?}");
+        }
+    }
+
     /// Notes a mix of two clients behind a pass that stored ten records; its operations, by client.
     fn mixed(ledger: &mut Ledger, weights: MixWeights, failed: Option<&RecordSet>) -> [Vec<Operation>; 2] {
         note(ledger, Action::Put(ops(Order::Record)), &[10]);
@@ -460,7 +534,15 @@ mod tests {
         };
         let inserted = operations.each_ref().map(inserts);
         let action = Action::Mix(mix);
-        let done = Done { action: &action, seed: 3, counts: &[20, 20], inserted: &inserted, failed, admitted: None };
+        let done = Done {
+            action: &action,
+            seed: 3,
+            counts: &[20, 20],
+            inserted: &inserted,
+            failed,
+            admitted: None,
+            alternates: false,
+        };
         ledger.note(&done, &records(10));
         operations
     }

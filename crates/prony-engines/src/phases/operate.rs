@@ -236,6 +236,18 @@ impl Job<'_> {
         passes && !matches!(self.action, Action::Scan(_) | Action::Find(_) | Action::Mix(_))
     }
 
+    /// Whether updates write two versions of a record in turn, so that each changes what is stored: some engines write nothing where it
+    /// stays the same. Only where one client writes does it follow from the seed which version is the last.
+    pub(super) fn alternates(&self) -> bool {
+        let renews = match self.action {
+            Action::Update(_) => true,
+            Action::Mix(mix) => mix.weights.update + mix.weights.read_modify_write > 0.0,
+            _ => false,
+        };
+        let is_alone = self.part(0).of == 1 && self.shared.either.is_none() && self.ops.amount != Amount::Background;
+        renews && is_alone && !self.is_guarded()
+    }
+
     /// The part of the operations that a client of this worker has among those of all workers.
     fn part(&self, client: u32) -> Share {
         let threads = self.ops.threads.max(1);
@@ -357,7 +369,7 @@ impl Job<'_> {
         let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
         let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
         let report = PhaseReport { distinct, unchanged, span, sections, ..self.report(all)? };
-        Ok(Ended { report, counts, inserted, failed, admitted, refusals })
+        Ok(Ended { report, counts, inserted, failed, admitted, alternates: self.alternates(), refusals })
     }
 
     /// The records of the operations that failed, of each client; `None` where it is not known which.
@@ -376,7 +388,8 @@ impl Job<'_> {
     /// The operations of a client.
     fn source<'q>(&'q self, client: u32, queue: Option<&'q Queue>) -> Option<Source<'q>> {
         let Self { collection, appends, queries, .. } = *self;
-        Source::new(self.action, &Data { collection, appends, queries, queue }, self.seed, self.part(client))
+        let data = Data { collection, appends, queries, queue, alternates: self.alternates() };
+        Source::new(self.action, &data, self.seed, self.part(client))
     }
 
     /// How the queries of the phase's first operation read, where there is a choice.
@@ -481,6 +494,7 @@ pub(super) struct Ended {
     inserted: Vec<u64>,
     failed: Option<RecordSet>,
     admitted: Option<RecordSet>,
+    alternates: bool,
     /// Digest of what was refused, in a phase that checks references.
     refusals: u64,
 }
@@ -510,8 +524,9 @@ impl Ended {
 
     /// What the ledger notes; `seed` is that of the order.
     pub(super) fn done<'a>(&'a self, action: &'a Action, seed: u64) -> Done<'a> {
-        let Self { counts, inserted, failed, admitted, .. } = self;
-        Done { action, seed, counts, inserted, failed: failed.as_ref(), admitted: admitted.as_ref() }
+        let Self { counts, inserted, failed, admitted, alternates, .. } = self;
+        let (failed, admitted) = (failed.as_ref(), admitted.as_ref());
+        Done { action, seed, counts, inserted, failed, admitted, alternates: *alternates }
     }
 }
 

@@ -29,6 +29,17 @@ impl RecordSet {
         }
     }
 
+    /// Adds it where it is not among them, and removes it where it is; whether it was.
+    pub(super) fn toggle(&mut self, number: u64) -> bool {
+        let was = self.contains(number);
+        if was {
+            self.remove(number);
+        } else {
+            self.add(number);
+        }
+        was
+    }
+
     pub(super) fn contains(&self, number: u64) -> bool {
         let (word, bit) = Self::place(number);
         self.0.get(word).is_some_and(|word| word & bit != 0)

@@ -34,6 +34,8 @@ pub(super) struct Data<'r> {
     pub(super) queries: &'r [Arc<Planned>],
     /// Where the clients share the operations as in a queue.
     pub(super) queue: Option<&'r Queue>,
+    /// Updates that come to a record again write another version.
+    pub(super) alternates: bool,
 }
 
 /// What a client still has to do.
@@ -83,6 +85,8 @@ pub(super) struct Source<'r> {
     left: Left<'r>,
     drawn: u64,
     version: u32,
+    /// Where updates alternate: the records that were updated an odd number of times.
+    odd: Option<RecordSet>,
     references: References,
     /// Earlier phases have written: what is put may replace something.
     rewrites: bool,
@@ -95,7 +99,7 @@ pub(super) struct Source<'r> {
 impl<'r> Source<'r> {
     /// `None` for an action that repeats no operations.
     pub(super) fn new(action: &Action, data: &Data<'r>, seed: u64, share: Share) -> Option<Self> {
-        let Data { collection, appends, queries, queue } = *data;
+        let Data { collection, appends, queries, queue, alternates } = *data;
         let Collection { keys, records, ledger, .. } = collection;
         let ops = action.ops()?;
         let left = Left::new(ops.amount, records.count(), share, queue);
@@ -124,8 +128,8 @@ impl<'r> Source<'r> {
         let version = if matches!(action, Action::Update(_) | Action::Mix(_)) { ledger.next_version() } else { 0 };
         let rewrites = !ledger.is_empty();
         let (key, value) = (Vec::new(), Vec::new());
-        let references = ops.references;
-        Some(Self { collection, references, draw, left, drawn: 0, version, rewrites, key, value, encoded: None })
+        let (references, odd) = (ops.references, alternates.then(RecordSet::default));
+        Some(Self { collection, references, draw, left, drawn: 0, version, odd, rewrites, key, value, encoded: None })
     }
 
     /// An empty chunk for the operations.
@@ -215,13 +219,19 @@ impl<'r> Source<'r> {
             self.value.clear();
             None
         } else {
-            self.write_value(draft.number, if renews { self.version } else { 0 })
+            let version = if renews { self.next_version(draft.number) } else { 0 };
+            self.write_value(draft.number, version)
         };
         chunk.push(draft, &self.key, &self.value);
         let replaces = renews || draft.label == Label::Delete || (draft.label == Label::Put && self.rewrites);
         chunk.push_change(document.as_ref(), &self.key, replaces);
         self.push_guard(chunk, draft, document.as_ref());
         draft.number
+    }
+
+    /// What the next update of a record writes.
+    fn next_version(&mut self, number: u64) -> u32 {
+        self.version + u32::from(self.odd.as_mut().is_some_and(|odd| odd.toggle(number)))
     }
 
     /// What references require, where they are not ignored.

@@ -20,6 +20,8 @@ pub(super) struct Drawn {
     pub(super) seed: u64,
     /// Operations of each client.
     pub(super) counts: Vec<u64>,
+    /// Updates that come to a record again write another version ([`Job::alternates`](super::operate::Job::alternates)).
+    pub(super) alternates: bool,
 }
 
 impl Drawn {
@@ -48,24 +50,30 @@ impl Drawn {
         })
     }
 
-    /// The records that operations in this order work on.
-    pub(super) fn touched(&self, order: &Order, records: &Records) -> RecordSet {
-        let draw = |touched: &mut RecordSet, share, count| {
+    /// The records that operations in this order work on, as updated.
+    pub(super) fn touched(&self, order: &Order, records: &Records) -> Left {
+        let draw = |all: &mut Left, share, count| {
+            let mut own = self.nothing_left();
             let mut numbers = Positions::new(order, records, self.seed, share);
-            (0..count).for_each(|_| touched.add(numbers.next()));
+            (0..count).for_each(|_| own.update(numbers.next()));
+            all.merge(own);
         };
-        self.of_all(draw, |all, own| all.merge(&own))
+        self.of_all(draw, |all, own| all.merge(own))
+    }
+
+    fn nothing_left(&self) -> Left {
+        Left { odd: self.alternates.then(RecordSet::default), ..Left::default() }
     }
 
     /// What a mix leaves, whose first insert has this number.
     pub(super) fn left_by(&self, mix: &MixSpec, first: u64, records: &Records) -> Left {
         let draw = |all: &mut Left, share, count| {
-            let mut own = Left::default();
+            let mut own = self.nothing_left();
             let mut operations = Mix::new(mix, records, self.seed, share).inserting_from(first);
             for _ in 0..count {
                 match operations.next() {
                     Operation::Update(number) | Operation::ReadModifyWrite(number) => {
-                        own.updated.add(number);
+                        own.update(number);
                         own.removed.remove(number);
                     }
                     Operation::Delete(number) => {
@@ -75,22 +83,43 @@ impl Drawn {
                     Operation::Read(_) | Operation::Insert(_) | Operation::Scan { .. } => {}
                 }
             }
-            all.merge(&own);
+            all.merge(own);
         };
-        self.of_all(draw, |all, own| all.merge(&own))
+        self.of_all(draw, |all, own| all.merge(own))
     }
 }
 
-/// Records of a mix by the last change that a client made to them; of several clients any may have been the last one.
+/// Records by the last change that a client made to them; of several clients any may have been the last one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Left {
     pub(super) updated: RecordSet,
     pub(super) removed: RecordSet,
+    /// Those that were updated an odd number of times; `None` where each update of a record writes the same.
+    odd: Option<RecordSet>,
 }
 
 impl Left {
-    fn merge(&mut self, other: &Self) {
+    fn update(&mut self, number: u64) {
+        self.updated.add(number);
+        if let Some(odd) = &mut self.odd {
+            odd.toggle(number);
+        }
+    }
+
+    /// Whether updates that came to a record again wrote another version.
+    pub(super) const fn alternates(&self) -> bool {
+        self.odd.is_some()
+    }
+
+    /// What the last update of a record wrote, of which the first wrote this version.
+    pub(super) fn last_version(&self, first: u32, number: u64) -> u32 {
+        first + u32::from(self.odd.as_ref().is_some_and(|odd| !odd.contains(number)))
+    }
+
+    /// Updates alternate only where there is one client.
+    fn merge(&mut self, other: Self) {
         self.updated.merge(&other.updated);
         self.removed.merge(&other.removed);
+        self.odd = self.odd.take().or(other.odd);
     }
 }

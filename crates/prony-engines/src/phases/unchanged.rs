@@ -1,7 +1,7 @@
 //! Counts the writes that store what the record holds already.
 //!
-//! A phase writes one version of each record, so that `verify` knows what must be stored whatever the order and the number of clients.
-//! Where an order comes to a record again, its bytes are therefore stored once more as they are, and so are those of a second `put`.
+//! A phase of several clients writes one version of each record, so that `verify` knows what must be stored whatever their order. Where they
+//! come to a record again, its bytes are therefore stored once more as they are, and so are those of a second `put`.
 //! Most engines write them all the same. SQLite and libmdbx compare them first and write nothing, no page and no sync: then it is not
 //! the cost of a change that is measured.
 
@@ -59,7 +59,8 @@ impl Job<'_> {
             Action::Mix(_) => updates.map(|updates| (updates.count, updates.records.count()))?,
             _ => return None,
         };
-        Some(if same { writes } else { writes.saturating_sub(distinct) })
+        let again = if self.alternates() { 0 } else { writes.saturating_sub(distinct) };
+        Some(if same { writes } else { again })
     }
 
     /// Whether two versions of a record are the same bytes, as of documents without random fields.

@@ -82,12 +82,12 @@ fn surplus(phase: &str, report: &PhaseReport) -> Option<Finding> {
 fn unchanged(phase: &str, report: &PhaseReport) -> Option<Finding> {
     let unchanged = report.unchanged.filter(|writes| *writes > 0 && writes.saturating_mul(100) >= report.operations)?;
     let message = format!(
-        "{unchanged} of {} stored what the record held already, as a phase writes one version of each record: then this engine writes \
-         nothing, neither a page nor, in a transaction of its own, a sync",
+        "{unchanged} of {} stored what the record held already, of which this engine writes nothing: no page and, in a transaction of its own, \
+         no sync",
         count(report.operations, "operation")
     );
-    let hint = "do not take the figures of this phase for those of changes, nor a verdict that compares it with an engine that writes \
-                such records again: let `update` come to no record twice (`order = \"shuffled\"`, `count` up to `records`)";
+    let hint = "do not take the figures of this phase for those of changes: let one client update, or let `update` come to no record twice \
+                (`order = \"shuffled\"`, `count` up to `records`); replace a second `put` by `update`";
     let found = Finding::of("unchanged_writes", Severity::Warning, message, hint).in_phase(phase);
     Some(found.with(json!({ "unchanged": unchanged, "operations": report.operations })))
 }

@@ -121,3 +121,20 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
     let other = variant_trials("c", &not_started, &record);
     assert_eq!(why(&a, &other, "put.cpu"), None, "nothing of it is measured, which its readings say");
 }
+
+/// SQLite writes nothing where a record holds already what is to be stored, and seemed faster at updates.
+#[test]
+fn writes_that_one_engine_skips_are_not_compared_with_those_of_another() {
+    let [spec, other] = ["sqlite", "lmdb"].map(spec);
+    let mut skips = record(vec![phase("run", &[])]);
+    let message = "150 of 500 operations stored what the record held already";
+    skips.findings = vec![Finding::of("unchanged_writes", Severity::Warning, message.to_owned(), "").in_phase("run")];
+    let writes = record(vec![phase("run", &[])]);
+    let (a, b) = (variant_trials("a", &spec, &skips), variant_trials("b", &other, &writes));
+    let why = |a, b, metric: &str| variants::skipped_in_one(a, b, &metric.parse().unwrap());
+    for metric in ["run.time", "run.rate", "run.cpu", "run.fsyncs", "run.written"] {
+        assert_eq!(why(&a, &b, metric), Some(format!("in `a`, {message}")), "{metric}");
+    }
+    assert_eq!((why(&b, &a, "run.time").is_some(), why(&a, &a, "run.time")), (true, None), "both skip as many");
+    assert_eq!((why(&a, &b, "run.anon.max"), why(&a, &b, "load.time")), (None, None));
+}

@@ -201,9 +201,8 @@ impl Model {
     }
 
     /// Whether an operation is refused; else it is done.
-    fn refuses(&mut self, step: &Step, number: usize) -> bool {
+    fn refuses(&mut self, step: &Step, (number, version): (usize, u32)) -> bool {
         let (at, checked) = (step.collection, step.references != References::Ignored);
-        let version = if step.kind == Kind::Update { self.versions[at] } else { 0 };
         let refused = match step.kind {
             Kind::Delete => self.is_referred_to((at, number)),
             _ => self.refers_to(at, number, version).iter().any(|(at, number)| self.stored[*at][*number].is_none()),
@@ -227,16 +226,28 @@ impl Model {
         count
     }
 
+    /// Which version each operation writes: updates that check no reference write two in turn.
+    fn versions_of(&mut self, step: &Step, numbers: &[usize]) -> Vec<(usize, u32)> {
+        if step.kind != Kind::Update {
+            return numbers.iter().map(|number| (*number, 0)).collect();
+        }
+        let (first, alternates) = (self.versions[step.collection] + 1, step.references == References::Ignored);
+        self.versions[step.collection] = first + u32::from(alternates);
+        let before = |at: usize| numbers[..at].iter().filter(|other| **other == numbers[at]).count() as u32;
+        let version = |at| first + if alternates { before(at) % 2 } else { 0 };
+        (0..numbers.len()).map(|at| (numbers[at], version(at))).collect()
+    }
+
     /// How many operations of a phase are refused, of those whose transactions do not fail.
     fn step(&mut self, step: &Step, seed: u64) -> u64 {
-        self.versions[step.collection] += u32::from(step.kind == Kind::Update);
         let records = &self.records[step.collection];
         let mut positions = Positions::new(&order(step), records, seed, Share::WHOLE);
         let numbers: Vec<usize> = (0..step.count).map(|_| positions.next() as usize).collect();
+        let writes = self.versions_of(step, &numbers);
         let mut all = 0;
-        for transaction in numbers.chunks(step.batch.unwrap_or(1) as usize) {
+        for transaction in writes.chunks(step.batch.unwrap_or(1) as usize) {
             let before = self.stored.clone();
-            let refused = transaction.iter().filter(|number| self.refuses(step, **number)).count() as u64;
+            let refused = transaction.iter().filter(|write| self.refuses(step, **write)).count() as u64;
             // An operation with a transaction of its own commits nothing if it is refused.
             let commits = step.batch.is_some() || refused == 0;
             self.commits += u64::from(commits);
@@ -341,7 +352,15 @@ fn noted(collections: &mut Collections, references: References, admitted: &[u64]
     let failed = RecordSet::default();
     let checked = references != References::Ignored;
     let admitted = checked.then_some(&records);
-    let done = Done { action: &action, seed: 0, counts: &[8], inserted: &[0], failed: Some(&failed), admitted };
+    let done = Done {
+        action: &action,
+        seed: 0,
+        counts: &[8],
+        inserted: &[0],
+        failed: Some(&failed),
+        admitted,
+        alternates: false,
+    };
     if checked {
         collections.note_guarded(Guarded {
             phase: "put".to_owned(),
@@ -385,7 +404,8 @@ fn a_reference_to_nothing_is_an_error_where_all_writes_were_checked() {
     );
     assert!(error.contains(&what), "{error}");
     let of_c = Action::Put(on(2, Order::Record));
-    let done = Done { action: &of_c, seed: 0, counts: &[9], inserted: &[0], failed: None, admitted: None };
+    let done =
+        Done { action: &of_c, seed: 0, counts: &[9], inserted: &[0], failed: None, admitted: None, alternates: false };
     collections.note(2, &done);
     let removed = Action::Delete(on(1, Order::Record));
     collections.note(1, &Done { action: &removed, ..done });
