@@ -343,6 +343,10 @@ fn bounds_that_no_rate_or_each_rate_keeps_are_said() {
     assert!(found.iter().any(|(code, said)| *code == Some(0) && said.contains(expected)), "{found:?}");
     for (options, expected) in [
         (&["--slo", "p98 < 1 s"][..], "error: invalid value `p98 < 1 s` for `--slo <BOUNDS>`: `p98` is nothing"),
+        (
+            &["--slo", "rate > 50/s"],
+            "error: invalid value `rate > 50/s` for `--slo <BOUNDS>`: `rate > 50/s` is no bound",
+        ),
         (&["--slo", "p50 < 1 s", "-R", "100"], "error: with --find-max, `--rate` is a range of rates"),
         (&["--slo", "p50 < 1 s", "-R", "9..9"], "error: the range of rates is empty"),
         (&["--slo", "p99.9 < 1 s", "-R", "0.01.."], "error: the bounds need 10000 requests in a step"),

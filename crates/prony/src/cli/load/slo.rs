@@ -99,14 +99,31 @@ fn bound(text: &str) -> Result<Bound, String> {
     let share = share.ends_with('%').then(|| parse_fraction(share)).transpose().map_err(|error| error.to_string())?;
     let left = match (name, share) {
         ("errors", Some(_)) => format!("{PHASE}.errors / ({PHASE}.ok + {PHASE}.errors)"),
-        ("errors" | "rate", None) => format!("{PHASE}.{name}"),
+        ("errors", None) => format!("{PHASE}.errors"),
         ("p50" | "p90" | "p95" | "p99" | "p99.9" | "max", None) => format!("{PHASE}.latency.{name}"),
+        ("rate", _) => {
+            return Err(format!(
+                "`{text}` is no bound of a search for the largest rate: leave it out; a rate that is not sustained \
+                 violates the bounds anyway"
+            ));
+        }
         _ => {
-            let known = "p50, p90, p95, p99, p99.9, max, errors, rate";
+            let known = "p50, p90, p95, p99, p99.9, max, errors";
             return Err(format!("`{name}` is nothing that can be bounded so; {}; it can be one of {known}", example()));
         }
     };
     let constraint: Constraint = format!("{left} {rest}").parse().map_err(|error| format!("`{text}`: {error}"))?;
+    if rest.starts_with('>') {
+        // The search goes up as long as the bounds hold: it would end at the first rate.
+        return Err(format!(
+            "`{text}` is a lower bound, and larger rates have longer latencies and more errors; {}",
+            example()
+        ));
+    }
+    // There may be no error, but a latency is above zero.
+    if !constraint.is_met(if name == "errors" { 0.0 } else { f64::MIN_POSITIVE }) {
+        return Err(format!("`{text}` cannot be satisfied; {}", example()));
+    }
     let of_share = share.map_or(0.0, |share| RULE_OF_THREE / share.get());
     let of_metric = constraint.metrics().iter().filter_map(|name| samples_needed(name.key.metric)).max();
     // A share of 0 needs more requests than there can be: one is enough to violate it.
@@ -129,7 +146,6 @@ fn figure(report: &Report, metric: Metric) -> Reading<f64> {
         Metric::LatencyP99 => latency.p99.clone(),
         Metric::LatencyP999 => latency.p999.clone(),
         Metric::LatencyMax => latency.max.clone(),
-        Metric::Rate => report.rate.clone(),
         Metric::Ok => Reading::Measured(report.ok as f64),
         Metric::Errors => Reading::Measured(report.errors.total() as f64),
         _ => Reading::Missing(Why::NotApplicable),
@@ -154,7 +170,7 @@ mod tests {
             ("errors < 0.1%", 3_000),
             ("errors < 5", 1),
             ("p99 < 50 ms, errors < 1 %", 1_000),
-            ("rate > 100/s", 1),
+            ("errors <= 0%", 1),
         ] {
             let slo: Slo = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!((slo.requests(), slo.to_string().as_str()), (requests, text));
@@ -166,6 +182,13 @@ mod tests {
             ("p99 < 5%", "`p99` is nothing"),
             ("errors < 5 ms", "`5 ms`"),
             ("", "`` is no bound"),
+            // 20/s was said to be too much for `rate > 50/s`, and each rate for `errors < 0%`.
+            ("rate > 50/s", "`rate > 50/s` is no bound of a search"),
+            ("errors > 1%", "`errors > 1%` is a lower bound"),
+            ("p99 >= 5 ms", "`p99 >= 5 ms` is a lower bound"),
+            ("errors < 0%", "`errors < 0%` cannot be satisfied"),
+            ("errors < 0", "`errors < 0` cannot be satisfied"),
+            ("p99 <= 0 s", "`p99 <= 0 s` cannot be satisfied"),
         ] {
             let error = text.parse::<Slo>().unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
