@@ -253,19 +253,28 @@ impl Grow {
         Some(self.settings.range.round(first * 2.0)).filter(|value| *value > first)
     }
 
+    /// The result, where the search ends at a value since no further trial can run.
+    pub fn ended_at(&self, value: f64) -> Growth {
+        Growth { given_up: Some(value), ..self.result(End::Disturbed) }
+    }
+
     fn done(&self, end: End) -> Ask {
+        Ask::Done(self.result(end))
+    }
+
+    fn result(&self, end: End) -> Growth {
         let (largest_success, smallest_failure) = (self.largest_success(), self.smallest_failure());
         let above =
             |tried: &&Tried| tried.succeeds() && smallest_failure.is_some_and(|failure| tried.value > failure.value);
         let succeeds_above = self.tried.iter().filter(above).map(|tried| tried.value).collect();
-        Ask::Done(Growth {
+        Growth {
             end,
             largest_success,
             smallest_failure,
             succeeds_above,
             given_up: self.given_up(),
             tried: self.tried.clone(),
-        })
+        }
     }
 }
 
@@ -445,6 +454,17 @@ mod tests {
         // Without it a value with a failure never succeeds.
         let (growth, _) = grown(settings("rate=200.."), blip);
         assert_eq!((growth.end, growth.smallest_failure.unwrap().succeeded), (End::NothingSucceeds, 2));
+    }
+
+    #[test]
+    fn search_that_cannot_go_on_gives_what_is_known() {
+        let mut grow = Grow::new(settings("n=10.."));
+        for value in [10.0, 20.0] {
+            grow.record(value, TrialEnd::Succeeded);
+        }
+        let growth = grow.ended_at(40.0);
+        let met = growth.largest_success.map(|one| one.value);
+        assert_eq!((growth.end, met, growth.given_up), (End::Disturbed, Some(20.0), Some(40.0)));
     }
 
     #[test]

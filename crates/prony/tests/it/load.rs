@@ -326,6 +326,33 @@ fn rate_above_the_capacity_is_not_sustained_though_each_request_is_answered() {
     assert!(answered < violated, "{step}");
 }
 
+/// After the server had ended, the search waited for a minute before each step, and then said that nothing was known of it.
+#[test]
+fn search_ends_soon_after_its_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        // That which finds the server, the probe before the search, that before the first step, and the first step.
+        for stream in listener.incoming().take(4) {
+            let mut stream = stream.unwrap();
+            while let Ok(1..) = stream.read(&mut buffer) {
+                if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    let options = ["--find-max", "--slo", "errors < 50%", "-R", "40..", "-c", "1", "-q"];
+    let output = load(&url, &[&options[..], &["-d", "1 s", "--warmup", "0 s", "--json"]].concat());
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(output.status.code(), Some(1), "{result}");
+    let note = result["notes"][0].as_str().unwrap_or_default();
+    // On a busy machine the search may ask for longer whether the server is at rest, and find none at its first step.
+    assert!(note.starts_with("the server refuses connections") && note.ends_with(": the search has ended"), "{result}");
+    assert!(result["given_up"].is_number(), "{result}");
+}
+
 #[test]
 fn bounds_that_no_rate_or_each_rate_keeps_are_said() {
     let url = format!("http://{}/", server());

@@ -35,6 +35,8 @@ const MAKING: f64 = 0.25;
 const BETWEEN_PROBES: Duration = Duration::from_millis(20);
 /// How long the search waits for that.
 const LONGEST_REST: Nanos = Nanos::from_secs(60);
+/// How long it waits for a server that refuses connections, which may be started again.
+const LONGEST_AWAY: Nanos = Nanos::from_secs(5);
 
 /// What is searched for.
 pub(super) struct Wanted {
@@ -75,8 +77,10 @@ struct Found<'f> {
     /// The smallest rate that did not; absent where the search did not find one.
     smallest_violated: Option<f64>,
     /// Where the search ended because the load generator, not the server, may have been the limit, or the server still worked on
-    /// an earlier step: the rate.
+    /// an earlier step or refused all connections: the rate.
     given_up: Option<f64>,
+    /// What is to be known of the result, in words.
+    notes: &'f [String],
     /// Rates above the smallest that violated the bounds, which kept them.
     met_above: &'f [f64],
     steps: &'f [Step],
@@ -92,7 +96,7 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
         let requests = count(wanted.slo.requests(), "request");
         let message = format!(
             "the bounds need {requests} in a step, which at {} a second takes {least}",
-            wanted.settings.range.low
+            text(wanted.settings.range.low)
         );
         let hint = "begin with a higher rate: `--rate 100..`".to_owned();
         return Err(Error::Arguments { message, hint });
@@ -100,16 +104,20 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
     let mut grow = wanted.search();
     let mut steps: Vec<Step> = Vec::new();
     let mut sender = Sender { wanted, interrupt, first: 0, destination: None };
-    let rest = sender.probe()?;
+    let first = sender.probe()?;
     if !wanted.json {
         output.print(&format!("{} {}: the largest rate with {}\n", wanted.method(), wanted.asked.url, wanted.slo))?;
     }
-    let growth = loop {
+    loop {
         let rate = match grow.ask() {
-            Ask::Done(growth) => break growth,
+            Ask::Done(growth) => return wanted.conclude(&growth, &steps, false, output),
             Ask::Try(rate) => rate,
         };
-        let settled = sender.settle(rest)?;
+        let settled = match sender.settle(first)? {
+            Rest::Since(settled) => Some(settled),
+            Rest::Busy => None,
+            Rest::Away => return wanted.conclude(&grow.ended_at(rate), &steps, true, output),
+        };
         let report = sender.load(rate, u64::from(grow.trials_of(rate)))?;
         if report.interrupted {
             if !wanted.json {
@@ -124,8 +132,13 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
             output.print(&line(&step))?;
         }
         steps.push(step);
-    };
-    wanted.conclude(&growth, &steps, output)
+    }
+}
+
+/// A rate, requests a second, with six significant digits where it is no whole number: 20/min were `0.3333333333333333/s`.
+fn text(rate: f64) -> String {
+    let rounded = if rate.fract() == 0.0 { rate } else { format!("{rate:.5e}").parse().unwrap_or(rate) };
+    rounded.to_string()
 }
 
 /// What a step says of its rate. Where the generator may have been the limit, or the server still worked on what an earlier step
@@ -176,11 +189,33 @@ fn line(Step { rate, end, why, report, .. }: &Step) -> String {
     let share = percent_up_to(report.errors.total() as f64 / report.requests.max(1) as f64, 2);
     let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
     format!(
-        "{rate}/s: {end}{why}; p50 {}, p99 {}, errors {share}, {}\n",
+        "{}/s: {end}{why}; p50 {}, p99 {}, errors {share}, {}\n",
+        text(*rate),
         cell(&report.latency.p50),
         cell(&report.latency.p99),
         count(report.requests, "request")
     )
+}
+
+/// What a server does with requests that come one after another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Probe {
+    /// It answers, in this median time, nanoseconds.
+    Answered(f64),
+    /// It accepts no connection.
+    Refused,
+    /// Anything else.
+    Failed,
+}
+
+/// What a server does before a step.
+enum Rest {
+    /// It is at rest, after this time.
+    Since(Nanos),
+    /// It still works on what an earlier step left.
+    Busy,
+    /// It accepts no connection.
+    Away,
 }
 
 /// Sends requests, each with a number of its own over all steps: a server may answer one that it has had in another way.
@@ -223,9 +258,8 @@ impl Sender<'_> {
         Ok(report)
     }
 
-    /// The median time in which the server answers requests that come one after another, nanoseconds; `None` where it does not answer
-    /// them.
-    fn probe(&mut self) -> Result<Option<f64>, Error> {
+    /// Sends requests one after another.
+    fn probe(&mut self) -> Result<Probe, Error> {
         let asked = Asked {
             pace: Loop::Closed,
             bound: Bound::Requests(PROBE),
@@ -235,22 +269,33 @@ impl Sender<'_> {
             ..self.wanted.asked.clone()
         };
         let report = self.run(asked, true)?;
-        Ok(report.latency.p50.measured().copied())
+        let is_refused = report.requests > 0 && report.errors.refused == report.requests;
+        let failed = if is_refused { Probe::Refused } else { Probe::Failed };
+        Ok(report.latency.p50.measured().map_or(failed, |median| Probe::Answered(*median)))
     }
 
-    /// Waits until the server answers probes as before the first step: what a step left behind would be in the figures of the next. How
-    /// long that took; `None` where it took too long.
-    fn settle(&mut self, rest: Option<f64>) -> Result<Option<Nanos>, Error> {
+    /// Waits until the server answers probes as it did before the first step: what a step left behind would be in the figures of the
+    /// next.
+    fn settle(&mut self, first: Probe) -> Result<Rest, Error> {
         let begin = monotonic();
-        let Some(rest) = rest else { return Ok(Some(Nanos::ZERO)) };
+        let Probe::Answered(rest) = first else { return Ok(Rest::Since(Nanos::ZERO)) };
+        let mut answered = begin;
         loop {
-            let is_at_rest = self.probe()?.is_some_and(|now| now <= (rest * AT_REST).max(rest + MARGIN));
-            let passed = monotonic().since(begin);
+            let probe = self.probe()?;
+            let now = monotonic();
+            let passed = now.since(begin);
+            let is_at_rest = matches!(probe, Probe::Answered(now) if now <= (rest * AT_REST).max(rest + MARGIN));
             if is_at_rest || self.interrupt.asked() {
-                return Ok(Some(passed));
+                return Ok(Rest::Since(passed));
+            }
+            if probe != Probe::Refused {
+                answered = now;
+            }
+            if now.since(answered) > LONGEST_AWAY {
+                return Ok(Rest::Away);
             }
             if passed > LONGEST_REST {
-                return Ok(None);
+                return Ok(Rest::Busy);
             }
             // Where it refuses connections, each probe would end at once.
             std::thread::sleep(BETWEEN_PROBES);
@@ -274,25 +319,40 @@ impl Wanted {
         self.step.max(Nanos::from_nanos(needed.ceil() as u64))
     }
 
-    fn conclude(&self, growth: &Growth, steps: &[Step], output: &mut Output<'_>) -> Result<Answer, Error> {
+    /// Prints the result; `is_away`: the search ended because the server refuses connections.
+    fn conclude(
+        &self,
+        growth: &Growth,
+        steps: &[Step],
+        is_away: bool,
+        output: &mut Output<'_>,
+    ) -> Result<Answer, Error> {
         let (met, violated) =
             (growth.largest_success.map(|one| one.value), growth.smallest_failure.map(|one| one.value));
         let given_up = growth.given_up.filter(|_| growth.end == End::Disturbed);
+        let notes: Vec<String> = is_away.then(|| away(steps)).into_iter().collect();
         if self.json {
-            let met_above = &growth.succeeds_above;
-            let slo = self.slo.to_string();
-            let found = Found { slo, largest_met: met, smallest_violated: violated, given_up, met_above, steps };
-            let text = serde_json::to_string_pretty(&found);
-            let text = text.map_err(|source| Error::Json { what: "the result of the search", source })?;
-            output.print_data(&format!("{text}\n"))?;
+            let found = Found {
+                slo: self.slo.to_string(),
+                largest_met: met,
+                smallest_violated: violated,
+                given_up,
+                notes: &notes,
+                met_above: &growth.succeeds_above,
+                steps,
+            };
+            let json = serde_json::to_string_pretty(&found);
+            let json = json.map_err(|source| Error::Json { what: "the result of the search", source })?;
+            output.print_data(&format!("{json}\n"))?;
         } else {
-            output.print(&self.said(growth))?;
+            output.print(&self.said(growth, is_away))?;
+            notes.iter().try_for_each(|note| output.print(&format!("note: {note}\n")))?;
             let mut said = Vec::new();
             for (step, remark) in steps.iter().flat_map(|step| step.report.remarks.iter().map(move |one| (step, one))) {
                 let kind = std::mem::discriminant(remark);
                 if !is_of_step(remark) && !said.contains(&kind) {
                     said.push(kind);
-                    output.print(&remark_lines(&format!("at {}/s: ", step.rate), remark))?;
+                    output.print(&remark_lines(&format!("at {}/s: ", text(step.rate)), remark))?;
                 }
             }
         }
@@ -300,27 +360,40 @@ impl Wanted {
         Ok(if met.is_some() && given_up.is_none() { Answer::Yes } else { Answer::No })
     }
 
+    /// The result of a search that ended before the largest rate was known, at the rate `given_up`.
+    fn ended_early(&self, met: Option<&(String, String)>, given_up: &str, is_away: bool) -> String {
+        let slo = &self.slo;
+        match met {
+            Some((met, trials)) if is_away => {
+                format!(
+                    "at least {met}/s with {slo} ({trials}); the server is away, so that the largest rate is not known\n"
+                )
+            }
+            None if is_away => format!("nothing is known of the largest rate with {slo}: the server is away\n"),
+            Some((met, trials)) => format!(
+                "at least {met}/s with {slo} ({trials}); at {given_up}/s nothing is known of the server (the lines of the steps say why), so that \
+                 the largest rate is not known\nhint: where the load generator may be the limit, use more threads (`--threads`), or run the server \
+                 on other processors\n"
+            ),
+            None => format!(
+                "nothing is known of the largest rate with {slo}: at {given_up}/s nothing is known of the server (the lines of \
+                 the steps say why)\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n"
+            ),
+        }
+    }
+
     /// The result in words.
-    fn said(&self, growth: &Growth) -> String {
+    fn said(&self, growth: &Growth, is_away: bool) -> String {
         let slo = &self.slo;
         let of = |how: &str, some: u32, one: &Tried| match one.succeeded + one.failed {
             all if all == some => format!("{how} in {}", count(all, "step")),
             all => format!("{how} in {some} of {all} steps"),
         };
-        let met = growth.largest_success.map(|one| (one.value, of("met", one.succeeded, &one)));
-        let violated = growth.smallest_failure.map(|one| (one.value, of("violated", one.failed, &one)));
-        let mut text = match (growth.end, &met, &violated) {
-            (End::Disturbed, Some((met, trials)), _) => format!(
-                "at least {met}/s with {slo} ({trials}); at {}/s nothing is known of the server (the lines of the steps say why), so that \
-                 the largest rate is not known\nhint: where the load generator may be the limit, use more threads (`--threads`), or run the server \
-                 on other processors\n",
-                growth.given_up.unwrap_or(*met)
-            ),
-            (End::Disturbed, None, _) => format!(
-                "nothing is known of the largest rate with {slo}: at {}/s nothing is known of the server (the lines of \
-                 the steps say why)\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n",
-                growth.given_up.unwrap_or(self.settings.range.low)
-            ),
+        let met = growth.largest_success.map(|one| (text(one.value), of("met", one.succeeded, &one)));
+        let violated = growth.smallest_failure.map(|one| (text(one.value), of("violated", one.failed, &one)));
+        let low = self.settings.range.low;
+        let mut said = match (growth.end, &met, &violated) {
+            (End::Disturbed, met, _) => self.ended_early(met.as_ref(), &text(growth.given_up.unwrap_or(low)), is_away),
             (_, Some((met, steps)), Some((violated, failed))) => format!(
                 "largest rate with {slo}: {met}/s ({steps}); {violated}/s is too much ({failed}): the limit lies between the two\n"
             ),
@@ -332,16 +405,22 @@ impl Wanted {
             (_, None, _) => format!(
                 "no rate was found with {slo}: {}/s is too much already ({})\nhint: begin with a lower rate (`--rate {}..`), or see why \
                  with `prony load --rate`\n",
-                self.settings.range.low,
+                text(low),
                 violated.map_or_else(String::new, |(_, steps)| steps),
-                about(self.settings.range.low / 10.0)
+                about(low / 10.0)
             ),
         };
         if let [first, ..] = growth.succeeds_above.as_slice() {
-            text += &format!("note: {first}/s, a higher rate, kept the bounds: there is no clear limit\n");
+            said += &format!("note: {}/s, a higher rate, kept the bounds: there is no clear limit\n", text(*first));
         }
-        text
+        said
     }
+}
+
+/// That the search ended because the server refuses connections.
+fn away(steps: &[Step]) -> String {
+    let since = steps.last().map_or_else(String::new, |step| format!(" since the step with {}/s", text(step.rate)));
+    format!("the server refuses connections{since}: the search has ended")
 }
 
 #[cfg(test)]
@@ -390,7 +469,7 @@ mod tests {
         let mut grow = wanted.search();
         loop {
             match grow.ask() {
-                Ask::Done(growth) => return wanted.said(&growth),
+                Ask::Done(growth) => return wanted.said(&growth, false),
                 Ask::Try(rate) => grow.record(rate, end(rate)),
             }
         }
@@ -471,6 +550,11 @@ mod tests {
         assert!(said.starts_with("nothing is known of the largest rate"), "{said}");
         let said = searched(&open, |rate| if rate == 200.0 { TrialEnd::Failed } else { TrialEnd::Succeeded });
         assert!(said.contains("note: 400/s, a higher rate, kept the bounds"), "{said}");
+    }
+
+    #[test]
+    fn rates_of_less_than_one_a_second_are_short() {
+        assert_eq!([1.0 / 3.0, 10_005.5, 1_234_567.0, 0.25].map(text), ["0.333333", "10005.5", "1234567", "0.25"]);
     }
 
     #[test]
