@@ -221,6 +221,7 @@ impl<'a> EventLoop<'a> {
                 return;
             };
             self.progress.running += 1;
+            self.tally.taken(&request, false);
             let wire = wire(&self.job, &self.epoll);
             let connection = &mut self.connections[slot as usize];
             let ended = connection.begin(wire, slot, (request, &mut self.source), &mut self.buffer);
@@ -269,6 +270,7 @@ impl<'a> EventLoop<'a> {
             }
             let Some(request) = self.pace.take(now, None) else { return };
             self.source.skip();
+            self.tally.taken(&request, self.free.is_empty());
             self.tally.not_started(&request);
             self.tally.ended(&request, now);
             self.progress.failed += 1;
@@ -429,6 +431,9 @@ impl<'a> EventLoop<'a> {
         if self.thinking.is_on() {
             self.thinking.rest(slot, free_at);
         } else {
+            if self.free.is_empty() {
+                self.tally.was_full(free_at);
+            }
             self.free.push(slot);
         }
     }

@@ -70,6 +70,8 @@ pub struct Report {
     pub actual_latency: Option<Latency>,
     /// Open loop: from the intended to the real start of a request.
     pub lag: Option<Latency>,
+    /// Open loop: requests that were due while all connections were in use, and waited for one.
+    pub waited_for_connection: Option<u64>,
     /// From the real start of a request to the first byte of its answer.
     pub first_byte: Latency,
     /// Time to open a connection, TLS handshake included.
@@ -312,6 +314,7 @@ impl Report {
             latency: Latency::of(&tally.latency, Some(kind)),
             actual_latency: open.map(|open| Latency::of(&open.actual, Some(LatencyKind::Actual))),
             lag: open.map(|open| Latency::of(&open.lag, None)),
+            waited_for_connection: open.map(|open| open.waited),
             first_byte: Latency::of(&tally.first_byte, None),
             connect: Latency::of(&tally.connect, None),
             steps: StepReport::all(load, ran),

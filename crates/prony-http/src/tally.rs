@@ -123,6 +123,10 @@ pub(crate) struct OfOpen {
     pub(crate) lag: Recorder,
     /// The largest lag of a request that started or was given up.
     pub(crate) worst: Nanos,
+    /// When a connection was free last after all had been in use.
+    full_until: Option<Nanos>,
+    /// Requests that were due while all connections were in use.
+    pub(crate) waited: u64,
     /// Requests that are under way, of the warm-up too.
     pub(crate) backlog: Backlog,
 }
@@ -243,6 +247,20 @@ impl Tally {
             since,
             warm_up: WarmUp::default(),
             last_end: None,
+        }
+    }
+
+    /// A connection is free at an instant, up to which all were in use.
+    #[inline]
+    pub(crate) fn was_full(&mut self, until: Nanos) {
+        self.open.iter_mut().for_each(|open| open.full_until = Some(until));
+    }
+
+    /// A request is taken from the schedule, to be started or given up; `is_full`: all connections are in use.
+    #[inline]
+    pub(crate) fn taken(&mut self, request: &Request, is_full: bool) {
+        if let Some(open) = self.open.as_mut().filter(|_| request.measured) {
+            open.waited += u64::from(is_full || open.full_until.is_some_and(|until| request.intended <= until));
         }
     }
 
@@ -450,6 +468,7 @@ impl Tally {
             mine.actual.merge(&theirs.actual);
             mine.lag.merge(&theirs.lag);
             mine.worst = mine.worst.max(theirs.worst);
+            mine.waited += theirs.waited;
             mine.backlog.merge(&theirs.backlog);
         }
         if let (Some(mine), Some(theirs)) = (&mut self.steps, &other.steps) {

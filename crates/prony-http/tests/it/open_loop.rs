@@ -152,6 +152,8 @@ fn rate_that_is_not_sustained_is_saturated_and_nothing_is_dropped() {
     // The schedule has 500 starts, from 0 to 499 ms.
     assert_whole(&report, 500);
     assert_eq!(report.outcome, Outcome::Saturated);
+    // The first two find a connection.
+    assert!((400..=498).contains(&report.waited_for_connection.unwrap()), "{:?}", report.waited_for_connection);
     assert!(report.errors.not_started > 300, "{:?}", report.errors);
     assert_eq!(report.errors.not_started + report.errors.timeout, report.errors.total(), "{:?}", report.errors);
     assert!(report.remarks.iter().any(|remark| matches!(remark, Remark::Saturated { .. })));

@@ -326,6 +326,39 @@ fn rate_above_the_capacity_is_not_sustained_though_each_request_is_answered() {
     assert!(answered < violated, "{step}");
 }
 
+/// A server that answers each request after 50 ms does 40 a second over two connections, which was said to be its limit.
+#[test]
+fn limit_over_few_connections_is_not_called_that_of_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(1..) = stream.read(&mut buffer) {
+                    thread::sleep(Duration::from_millis(50));
+                    if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let options = ["--find-max", "--slo", "p50 < 200 ms", "-R", "20..80", "-c", "2", "-q"];
+    let steps = ["-d", "1 s", "--warmup", "0 s", "--confirm", "1", "--resolution", "50%"];
+    let expected = "note: all 2 connections were in use at ";
+    // A load generator that had no processor says nothing of the server.
+    let mut found = Vec::new();
+    let is_said = |said: &String| {
+        said.contains("over at most 2 connections: ") && said.contains(expected) && !said.contains("lies between")
+    };
+    while found.len() < 5 && !found.iter().any(is_said) {
+        found.push(text(&load(&url, &[&options[..], &steps].concat()).stdout));
+    }
+    assert!(found.iter().any(is_said), "{found:#?}");
+}
+
 /// After the server had ended, the search waited for a minute before each step, and then said that nothing was known of it.
 #[test]
 fn search_ends_soon_after_its_server() {

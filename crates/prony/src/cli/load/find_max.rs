@@ -37,6 +37,8 @@ const BETWEEN_PROBES: Duration = Duration::from_millis(20);
 const LONGEST_REST: Nanos = Nanos::from_secs(60);
 /// How long it waits for a server that refuses connections, which may be started again.
 const LONGEST_AWAY: Nanos = Nanos::from_secs(5);
+/// The word for a step that violated the bounds.
+const VIOLATED: &str = "violated";
 
 /// What is searched for.
 pub(super) struct Wanted {
@@ -79,6 +81,9 @@ struct Found<'f> {
     /// Where the search ended because the load generator, not the server, may have been the limit, or the server still worked on
     /// an earlier step or refused all connections: the rate.
     given_up: Option<f64>,
+    /// The smallest rate that violated the bounds, if requests waited there because all connections were in use: more connections
+    /// may have kept them.
+    connections_in_use_at: Option<f64>,
     /// What is to be known of the result, in words.
     notes: &'f [String],
     /// Rates above the smallest that violated the bounds, which kept them.
@@ -167,7 +172,7 @@ fn judged(slo: &Slo, report: &Report, was_at_rest: bool) -> (TrialEnd, &'static 
     let is_sure = !is_sustained || surplus.is_some();
     match (why.is_empty(), is_generator || !was_at_rest, is_unknown && !is_sure) {
         (true, ..) => (TrialEnd::Succeeded, "met", why),
-        (false, false, false) => (TrialEnd::Failed, "violated", why),
+        (false, false, false) => (TrialEnd::Failed, VIOLATED, why),
         (false, ..) => {
             why.extend(is_busy.then(|| "the load generator, not the server, may be the limit".to_owned()));
             why.extend(has_stalled.then(|| "the load generator did not run for a while".to_owned()));
@@ -330,13 +335,17 @@ impl Wanted {
         let (met, violated) =
             (growth.largest_success.map(|one| one.value), growth.smallest_failure.map(|one| one.value));
         let given_up = growth.given_up.filter(|_| growth.end == End::Disturbed);
-        let notes: Vec<String> = is_away.then(|| away(steps)).into_iter().collect();
+        let waited = waited(growth, steps);
+        let mut notes = Vec::new();
+        notes.extend(is_away.then(|| away(steps)));
+        notes.extend(self.notes_of(growth, steps));
         if self.json {
             let found = Found {
                 slo: self.slo.to_string(),
                 largest_met: met,
                 smallest_violated: violated,
                 given_up,
+                connections_in_use_at: violated.filter(|_| waited.is_some()),
                 notes: &notes,
                 met_above: &growth.succeeds_above,
                 steps,
@@ -345,7 +354,7 @@ impl Wanted {
             let json = json.map_err(|source| Error::Json { what: "the result of the search", source })?;
             output.print_data(&format!("{json}\n"))?;
         } else {
-            output.print(&self.said(growth, is_away))?;
+            output.print(&self.said(growth, is_away, waited.is_some()))?;
             notes.iter().try_for_each(|note| output.print(&format!("note: {note}\n")))?;
             let mut said = Vec::new();
             for (step, remark) in steps.iter().flat_map(|step| step.report.remarks.iter().map(move |one| (step, one))) {
@@ -358,6 +367,21 @@ impl Wanted {
         }
         // A rate that is at least reached is an answer; that it is the largest is not, where the generator was the limit.
         Ok(if met.is_some() && given_up.is_none() { Answer::Yes } else { Answer::No })
+    }
+
+    /// What is to be known of the result.
+    fn notes_of(&self, growth: &Growth, steps: &[Step]) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let (Some(violated), Some(share)) = (growth.smallest_failure, waited(growth, steps)) {
+            let all = count(self.asked.connections, "connection");
+            notes.push(format!(
+                "all {all} were in use at {}/s, and {} of its requests waited for one: with more connections (`--connections`) the \
+                 server may do more",
+                text(violated.value),
+                percent_up_to(share, 1)
+            ));
+        }
+        notes
     }
 
     /// The result of a search that ended before the largest rate was known, at the rate `given_up`.
@@ -382,8 +406,8 @@ impl Wanted {
         }
     }
 
-    /// The result in words.
-    fn said(&self, growth: &Growth, is_away: bool) -> String {
+    /// The result in words; `is_full`: all connections were in use at the smallest rate that violated the bounds.
+    fn said(&self, growth: &Growth, is_away: bool, is_full: bool) -> String {
         let slo = &self.slo;
         let of = |how: &str, some: u32, one: &Tried| match one.succeeded + one.failed {
             all if all == some => format!("{how} in {}", count(all, "step")),
@@ -394,9 +418,16 @@ impl Wanted {
         let low = self.settings.range.low;
         let mut said = match (growth.end, &met, &violated) {
             (End::Disturbed, met, _) => self.ended_early(met.as_ref(), &text(growth.given_up.unwrap_or(low)), is_away),
-            (_, Some((met, steps)), Some((violated, failed))) => format!(
-                "largest rate with {slo}: {met}/s ({steps}); {violated}/s is too much ({failed}): the limit lies between the two\n"
-            ),
+            (_, Some((met, steps)), Some((violated, failed))) => {
+                let (of_connections, limit) = if is_full {
+                    (format!(" over at most {}", count(self.asked.connections, "connection")), "")
+                } else {
+                    (String::new(), ": the limit lies between the two")
+                };
+                format!(
+                    "largest rate with {slo}{of_connections}: {met}/s ({steps}); {violated}/s is too much ({failed}){limit}\n"
+                )
+            }
             (_, Some((met, steps)), None) => {
                 format!(
                     "at least {met}/s with {slo} ({steps}), the end of the range\nhint: raise it: `--rate {met}..`\n"
@@ -421,6 +452,17 @@ impl Wanted {
 fn away(steps: &[Step]) -> String {
     let since = steps.last().map_or_else(String::new, |step| format!(" since the step with {}/s", text(step.rate)));
     format!("the server refuses connections{since}: the search has ended")
+}
+
+/// The share of the requests that waited for a connection since all were in use, at the smallest rate that violated the bounds, in
+/// the steps that did; `None` where none waited.
+fn waited(growth: &Growth, steps: &[Step]) -> Option<f64> {
+    let rate = growth.smallest_failure?.value;
+    let violated = steps.iter().filter(|step| step.rate == rate && step.end == VIOLATED);
+    let (waited, all) = violated.fold((0, 0), |(waited, all), Step { report, .. }| {
+        (waited + report.waited_for_connection.unwrap_or_default(), all + report.requests)
+    });
+    (waited > 0).then(|| waited as f64 / all as f64)
 }
 
 #[cfg(test)]
@@ -469,7 +511,7 @@ mod tests {
         let mut grow = wanted.search();
         loop {
             match grow.ask() {
-                Ask::Done(growth) => return wanted.said(&growth, false),
+                Ask::Done(growth) => return wanted.said(&growth, false, false),
                 Ask::Try(rate) => grow.record(rate, end(rate)),
             }
         }
@@ -550,6 +592,39 @@ mod tests {
         assert!(said.starts_with("nothing is known of the largest rate"), "{said}");
         let said = searched(&open, |rate| if rate == 200.0 { TrialEnd::Failed } else { TrialEnd::Succeeded });
         assert!(said.contains("note: 400/s, a higher rate, kept the bounds"), "{said}");
+    }
+
+    #[test]
+    fn limit_that_may_be_that_of_the_connections_is_said() {
+        let report = report();
+        let wanted = Wanted { slo: "p90 < 800 ms".parse().unwrap(), ..wanted(100.0, None) };
+        let mut grow = wanted.search();
+        let mut steps = Vec::new();
+        let growth = loop {
+            let rate = match grow.ask() {
+                Ask::Done(growth) => break growth,
+                Ask::Try(rate) => rate,
+            };
+            let (end, words) = if rate <= 400.0 { (TrialEnd::Succeeded, "met") } else { (TrialEnd::Failed, VIOLATED) };
+            let waits = if rate <= 400.0 { 0 } else { 30 };
+            let report = Report { waited_for_connection: Some(waits), ..report.clone() };
+            grow.record(rate, end);
+            steps.push(Step { rate, end: words, why: Vec::new(), settled: None, report });
+        };
+        let share = waited(&growth, &steps);
+        assert_eq!(share, Some(0.75));
+        let said = wanted.said(&growth, false, true);
+        assert!(
+            said.contains("p90 < 800 ms over at most 10 connections: ") && !said.contains("lies between"),
+            "{said}"
+        );
+        let notes = wanted.notes_of(&growth, &steps);
+        assert!(notes[0].starts_with("all 10 connections were in use at 4"), "{notes:?}");
+        assert!(notes[0].contains("75 % of its requests waited for one"), "{notes:?}");
+        for step in &mut steps {
+            step.report.waited_for_connection = Some(0);
+        }
+        assert_eq!((waited(&growth, &steps), wanted.notes_of(&growth, &steps)), (None, Vec::new()));
     }
 
     #[test]
