@@ -251,8 +251,9 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
 fn uninstallable(program: &ProgramSpec, directory: &Path, manager: Option<Manager>) -> Option<String> {
     let is_revised = matches!(program.changes.first(), Some(Change::Revision { .. }));
     match installer(directory, manager) {
-        Ok(command) => startable::missing(program, command, Written::InFile)
-            .map(|why| format!("cannot find the command `{command}`: {why}")),
+        Ok(command) => {
+            startable::missing(program, command, Written::InFile).map(|(message, hint)| format!("{message}: {hint}"))
+        }
         Err(why) => (!is_revised).then_some(why),
     }
 }

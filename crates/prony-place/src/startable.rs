@@ -47,14 +47,7 @@ pub fn lacking(program: &ProgramSpec, written: Written) -> Option<(String, Strin
     // A placeholder that is filled in a trial only.
     let known = |word: &String| !word.contains('\0');
     let command = program.command.words().into_iter().next().filter(known)?;
-    let hint = if is_brought(program) { None } else { missing(program, &command, written) };
-    let directory = program.directory.as_deref().map(Path::new);
-    let is_there = || {
-        let is_named = command.contains('/') && named(directory, command.as_ref()).is_file();
-        is_named || find(program, directory, command.as_ref()).is_some()
-    };
-    let verb = if is_there() { "execute" } else { "find" };
-    hint.map(|hint| (format!("cannot {verb} the command `{command}`"), hint))
+    if is_brought(program) { None } else { missing(program, &command, written) }
 }
 
 /// Whether its build, its preparation or its changes may create its command.
@@ -62,17 +55,19 @@ const fn is_brought(program: &ProgramSpec) -> bool {
     program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
 }
 
-/// What to do about a missing command, by the directory and the PATH of a program; `None` if the command exists.
-pub fn missing(program: &ProgramSpec, command: &str, written: Written) -> Option<String> {
+/// Why a command cannot be executed, by the directory and the PATH of a program, and what to do; `None` if it can.
+pub fn missing(program: &ProgramSpec, command: &str, written: Written) -> Option<(String, String)> {
     let directory = program.directory.as_deref().map(Path::new);
+    let cannot = |verb: &str, hint: String| Some((format!("cannot {verb} the command `{command}`"), hint));
     if let Some(path) = find(program, directory, command.as_ref()) {
-        return without_interpreter(&path);
+        return cannot("execute", without_interpreter(&path)?);
     }
     if command.contains('/') {
-        return Some(of_path(&named(directory, command.as_ref())));
+        let path = named(directory, command.as_ref());
+        return cannot(if path.is_file() { "execute" } else { "find" }, of_path(&path));
     }
     let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
-    Some(hint(command, here.is_some(), written))
+    cannot("find", hint(command, here.is_some(), written))
 }
 
 /// The file that a command is, by the PATH of a program that works in a directory.
@@ -101,16 +96,16 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// What is wrong with a script whose interpreter does not exist: the kernel says of the script that there is no such file. The kernel
-/// ends the name of the interpreter at a blank or a tabulator, so that the carriage return of a line of Windows is part of it.
+/// ends the name of the interpreter at a blank or a tab, so that the carriage return of a line of Windows is part of it.
 fn without_interpreter(path: &Path) -> Option<String> {
     let mut text = Vec::new();
     File::open(path).and_then(|file| file.take(LONGEST_FIRST_LINE).read_to_end(&mut text)).ok()?;
     let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii_start();
     let interpreter = line.split(|byte| matches!(byte, b' ' | b'\t')).next()?;
-    let is_there = Path::new(OsStr::from_bytes(interpreter)).exists();
+    let is_absent = matches!(Path::new(OsStr::from_bytes(interpreter)).try_exists(), Ok(false));
     let name = String::from_utf8_lossy(interpreter);
     // A relative one begins at the directory in which the program works, which may be a copy.
-    (name.starts_with('/') && !is_there).then(|| match name.strip_suffix('\r') {
+    (name.starts_with('/') && is_absent).then(|| match name.strip_suffix('\r') {
         Some(name) => format!(
             "the first line of `{path}` ends with a carriage return, as on Windows, and `{name}` followed by one is no \
              interpreter: `sed -i 's/\\r$//' {path}`",

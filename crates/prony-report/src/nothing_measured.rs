@@ -43,7 +43,7 @@ pub(super) fn nothing_measured(data: &RunData, commands: &[String], warned: bool
     let hint = if warned { "see the warning above".to_owned() } else { step };
     let of = if experiment.variants().len() > 1 { " of each variant" } else { "" };
     // Not all evidence is output: a signal, or a limit.
-    let note = format!("what follows the colon is from one trial{of}");
+    let note = format!("the reason after the counts is that of one trial{of}");
     let finding = FindingLine { severity: "warning", text, hint };
     Some((finding, Remarks { title: "How the trials ended", lines, note }))
 }

@@ -166,9 +166,14 @@ pub fn run(campaign: Campaign<'_>, context: &RunContext<'_>, observer: &mut dyn 
     let saved = campaign.keep_gathered();
     // Whatever ended it: programs leave the same behind.
     summary.unclean = trial::clean_up(context, observer).err().map(|error| error.to_string());
+    let lost = ran
+        .is_err()
+        .then(|| saved.as_ref().err().map(|error| format!("finished trials were not saved: {error}")))
+        .flatten();
     if let Err(error) = ran.and(saved) {
-        summary.unclean.into_iter().for_each(|text| observer.event(&Event::Notice { text, hint: None }));
-        saved_trials(&error, campaign.done).into_iter().for_each(|notice| observer.event(&notice));
+        let saved = if lost.is_none() { saved_trials(&error, campaign.done) } else { None };
+        summary.unclean.into_iter().chain(lost).for_each(|text| observer.event(&Event::Notice { text, hint: None }));
+        saved.into_iter().for_each(|notice| observer.event(&notice));
         // The error that ended the run is returned; the run can be resumed, like one that the user interrupted.
         let _ = campaign.database.sync_every(Duration::ZERO);
         let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
@@ -192,7 +197,9 @@ fn saved_trials(error: &Error, finished: u32) -> Option<Event> {
     (is_step && finished > 0).then(|| Event::Notice {
         text: format!("{} saved", number::count(finished, "finished trial")),
         hint: Some(
-            "`prony show` shows them; `prony run --resume` continues a run, `prony tune --resume` a search".to_owned(),
+            "`prony show` shows them; `prony run --resume` continues a run, `prony tune --resume` a search, each with the \
+             `--database` of this one"
+                .to_owned(),
         ),
     })
 }

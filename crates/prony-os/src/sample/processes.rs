@@ -206,6 +206,7 @@ mod tests {
             at: ms(at),
             took: Nanos::ZERO,
             store_took: Nanos::ZERO,
+            leaves_replicas_out: false,
             most_running: 0,
             cpu_lacks: Nanos::ZERO,
             processes: processes.iter().map(process).collect(),

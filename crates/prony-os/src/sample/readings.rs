@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Metric, MetricKey, Stat};
-use prony_model::program::of_replicas;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSample, ProcessSeries, TICK};
 use prony_model::units::{Bytes, Nanos};
@@ -117,7 +116,7 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
     // The group also counts what no sample observed: children of a parent that ignores SIGCHLD.
     let of_group = group.map(|group| [group.total, group.user, group.system].map(Reading::Measured));
     let incomplete = match group {
-        Some(_) if leaves_roles_out(end, role) && used.ignores_children == 0 => None,
+        Some(_) if role.is_empty() && end.leaves_replicas_out && used.ignores_children == 0 => None,
         group => {
             let alive = end.processes.iter().filter(|process| role.is_empty() || process.role == role).count() as u64;
             // Of each process ticks are cut off, of user and system time; and clocks are read one after the other.
@@ -144,12 +143,6 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
     }
     put(readings, Metric::SwitchesVoluntary, switches.clone().map(|[voluntary, _]| voluntary as f64));
     put(readings, Metric::SwitchesForced, switches.map(|[_, forced]| forced as f64));
-}
-
-/// Whether counters of the whole tree are without those of some roles, which its group counts: of replicas of a program, however
-/// little their samples show.
-fn leaves_roles_out(snapshot: &Snapshot, role: &str) -> bool {
-    role.is_empty() && snapshot.totals.keys().any(|of| of_replicas(of, false).is_some())
 }
 
 fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {

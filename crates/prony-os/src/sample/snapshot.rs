@@ -30,6 +30,9 @@ pub struct Snapshot {
     pub processes: Vec<ProcessSnapshot>,
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
     pub totals: BTreeMap<String, Counters>,
+    /// Whether the counters of the whole tree are without those of replicas, which its group counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaves_replicas_out: bool,
     /// Threads that can have been on a CPU: all, but no more than there are processors.
     pub most_running: u64,
     /// How much CPU time may be missing in `totals` and `group`: a scheduler tick for each running thread, whose time the
@@ -249,6 +252,7 @@ mod tests {
             at,
             took: Nanos::ZERO,
             store_took: Nanos::ZERO,
+            leaves_replicas_out: false,
             most_running: 0,
             cpu_lacks: Nanos::ZERO,
             processes: Vec::new(),

@@ -384,6 +384,7 @@ impl State {
             store_took,
             processes,
             totals,
+            leaves_replicas_out: false,
             most_running,
             cpu_lacks,
             group,

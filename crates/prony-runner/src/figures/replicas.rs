@@ -54,6 +54,7 @@ fn leave_out(snapshots: &mut [Snapshot], program: &str, all: &[Ran]) {
     for snapshot in snapshots {
         if all.iter().any(|ran| snapshot.totals.contains_key(&ran.role())) {
             // If nothing of the program itself was counted, its metrics are unknown: no zero replaces them.
+            snapshot.leaves_replicas_out = true;
             match snapshot.totals.get(program).cloned() {
                 Some(own) => snapshot.totals.insert(String::new(), own),
                 None => snapshot.totals.remove(""),

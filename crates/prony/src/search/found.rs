@@ -162,7 +162,7 @@ impl Confirmed {
                 (Some(constraint), _) => return Conclusion::DefaultViolates(constraint),
                 (None, Some(Ordering::Equal)) => return Conclusion::Alike,
                 (None, Some(Ordering::Greater)) => "the best setting is worse than the default",
-                (None, None) => "no setting was shown to be better than the default",
+                (None, None) => "the best setting was not shown to be better than the default",
             },
         };
         Conclusion::None(format!("in fresh blocks{} {how}", if self.summary.interrupted { "," } else { "" }))

@@ -70,9 +70,12 @@ impl SearchReport<'_> {
             Some((_, Conclusion::Better)) => [vec![winner, default], self.at_an_end(best)].concat(),
             Some((confirmed, Conclusion::DefaultViolates(at))) => {
                 let (constraint, of) = (&self.wanted.constraints[at], &confirmed.of_default);
-                let violated = of.bounds[at].broke;
-                let why =
-                    format!("the default violates `{constraint}` in {violated} of {}", count(of.trials, "fresh trial"));
+                let Bound { broke, satisfied, .. } = of.bounds[at];
+                let violated = broke.saturating_sub(of.failed);
+                let why = format!(
+                    "the default violates `{constraint}` in {violated} of {}",
+                    count(violated + satisfied, "fresh trial")
+                );
                 [vec![winner, default, why], self.at_an_end(best)].concat()
             }
             Some((_, Conclusion::Alike)) => {

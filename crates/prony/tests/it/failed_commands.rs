@@ -78,7 +78,7 @@ fn screen_says_that_nothing_was_measured_why_and_what_to_do() {
     assert!(said.contains("nothing was measured: the only trial failed hint: "), "{said}");
     assert!(said.contains("ignore it with `success = [0, 4]`") && said.contains("- 1 trial: failed"), "{said}");
     // It printed nothing, and "the output shown is from one trial".
-    assert!(said.contains("what follows the colon is from one trial") && !said.contains("output"), "{said}");
+    assert!(said.contains("the reason after the counts is that of one trial") && !said.contains("output"), "{said}");
     // A phase that was completed before has a value.
     let phase = "[[phase]]\nname = \"a\"\nbegin = { line = \"^b\" }\nend = { line = \"^e\" }\n";
     bench.write("part.toml", format!("{}{phase}", body.replace("exit 4", "echo b; echo e; exit 4")));

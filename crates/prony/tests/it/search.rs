@@ -430,3 +430,18 @@ fn a_cleanup_that_fails_ends_no_search_early() {
     assert!(said.contains("winner: ") && said.contains("times faster than"), "{said}");
     assert_eq!([1, 2].map(|run| bench.run(run).head.status), [RunStatus::Done, RunStatus::Done]);
 }
+
+/// The option had no effect in a search, and `tune` ran as many blocks as `--confirm` said.
+#[test]
+fn number_of_blocks_is_refused_where_it_has_no_effect() {
+    let bench = Bench::new(BOWL);
+    for command in [&["grow", "x.toml", "--raise", "size=1..9"][..], &["data", "x.toml"]] {
+        let (code, _, errors) = bench.prony(&[command, &["--blocks", "9"]].concat());
+        assert!(code == Some(2) && errors.contains("unexpected argument '--blocks'"), "{errors}");
+    }
+    let tune = ["tune", "x.toml", "--minimize", "work.time", "--over", "size=1..9", "--blocks"];
+    let (code, _, errors) = bench.prony(&[&tune[..], &["5"]].concat());
+    assert!(code == Some(2) && errors.contains("a verdict needs at least 6 blocks"), "{errors}");
+    let (code, _, errors) = bench.prony(&[&tune[..], &["6", "--confirm", "7"]].concat());
+    assert!(code == Some(2) && errors.contains("cannot be used multiple times"), "it is another name of it: {errors}");
+}

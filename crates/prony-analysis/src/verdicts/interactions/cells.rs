@@ -77,30 +77,41 @@ impl<'a> Cells<'a> {
         Some(add([(1.0, &own), (-share, &baselines.iter().map(|baseline| (*baseline, 1.0)).collect())]))
     }
 
-    /// A variant's trials of a block that have a value, each on its own. Relative to its baselines, a baseline is none of them.
+    /// A variant's trials of a block that have a value, of one sub-block: one, or the two of a baseline. Relative to baselines, the value
+    /// of a baseline is 0.
     fn each(&self, variant: usize, block: u32, relative: bool) -> Vec<Weights> {
         let trials = self.by_variant.get(&(variant, block)).into_iter().flatten();
-        let each = trials.filter_map(|trial| self.weights(*trial, relative));
+        let each = trials.filter_map(|trial| Some((self.place(*trial), self.weights(*trial, relative)?)));
+        let mut each: Vec<(Place, Weights)> = each.collect();
         if relative && self.data.experiment.variants()[variant].baseline {
-            return each.take(1).map(|_| Weights::new()).collect();
+            return each.into_iter().take(1).map(|_| Weights::new()).collect();
         }
-        each.collect()
+        let first = each.iter().map(|(place, _)| *place).min();
+        each.retain(|(place, _)| Some(*place) == first);
+        each.into_iter().map(|(_, weights)| weights).collect()
     }
 
-    /// The sums of these variants' trials of a block, one for each choice of trials, times the signs. `None` where one of them has
-    /// no value.
+    /// The sums of these variants' trials of a block times the signs: with the first trial of each baseline, and with the second. `None`
+    /// where a variant has no value.
     ///
     /// A mean of two trials varies less than one trial, so that under skewed noise the median of a sum with it is not 0 where all
-    /// variants are alike. Where the mean of a sub-block's two baselines counts once, each of the two therefore takes its place in
-    /// turn; where it counts twice, it is the sum of both.
+    /// variants are alike. The block lies between two sums that are alike given the other trials: then as many blocks lie above 0 as
+    /// below it. Where the mean of a sub-block's two baselines counts twice, it is the sum of both, and one sum is enough.
     fn sums(&self, block: u32, terms: &[(f64, usize)], relative: bool) -> Option<Vec<Weights>> {
-        let mut sums = vec![Weights::new()];
-        for (sign, variant) in terms {
-            let each = self.each(*variant, block, relative);
-            let with = |sum: Weights| each.iter().map(move |one| add([(1.0, &sum), (*sign, one)])).collect::<Vec<_>>();
-            sums = sums.into_iter().flat_map(with).collect();
+        let sum = |label: usize| {
+            let term = |(sign, variant): &(f64, usize)| {
+                let each = self.each(*variant, block, relative);
+                Some((*sign, each.get(label).or(each.last())?.clone()))
+            };
+            let terms = terms.iter().map(term).collect::<Option<Vec<_>>>()?;
+            Some(add(terms.iter().map(|(sign, weights)| (*sign, weights))))
+        };
+        if relative {
+            return Some(self.by_label(sum(0)?));
         }
-        (!sums.is_empty()).then(|| sums.into_iter().flat_map(|sum| self.by_label(sum)).collect())
+        let mut sums = vec![sum(0)?, sum(1)?];
+        sums.dedup();
+        Some(sums)
     }
 
     /// The same with each baseline of a sub-block in place of the mean of both, for the first and for the second of all sub-blocks.

@@ -44,6 +44,7 @@ pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         at: ms(at),
         took: Nanos::ZERO,
         store_took: Nanos::ZERO,
+        leaves_replicas_out: false,
         most_running: 2,
         cpu_lacks: Nanos::ZERO,
         processes: pids.iter().map(process).collect(),

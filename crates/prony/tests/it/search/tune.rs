@@ -259,8 +259,7 @@ fn a_setting_that_differs_by_chance_is_no_winner() {
     std::fs::write(bench.path("x.toml"), text).unwrap();
     let (code, said, errors) = bench.prony(&[&OF_SIZE[..], &["--max-trials", "9"]].concat());
     assert_eq!(code, Some(1), "{said}{errors}");
-    let first =
-        "no winner: in fresh blocks no setting was shown to be better than the default\nbest in the search: size=";
+    let first = "no winner: in fresh blocks the best setting was not shown to be better than the default\nbest in the search: size=";
     assert!(said.starts_with(first) && !said.contains("an end of its range"), "{said}");
 }
 
