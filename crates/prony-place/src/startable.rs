@@ -145,7 +145,7 @@ mod tests {
 
     /// The trials of both failed: `cannot execute ./build: No such file or directory`, although it is there.
     #[test]
-    fn script_without_its_interpreter_is_refused_with_the_name_that_the_kernel_looks_for() {
+    fn script_without_its_interpreter_is_refused_with_the_name_that_the_kernel_reads() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("build");
         let said = |text: &str| {

@@ -470,13 +470,9 @@ impl<'a> Maker<'a> {
             self.trials.iter().all(|(id, trials)| trials.len() == if variants[*id].baseline { most } else { least })
         };
         // Readers divide the medians and miss the ratio of the verdict.
-        let judged = match self.data.experiment.compare().baseline.is_empty() {
-            true => "",
-            false => {
-                " The ratio in a verdict, the sentence above, is taken within each block and differs from the ratio of these numbers: \
-                 it is the one to report."
-            }
-        };
+        let ratio = " The ratio in a verdict, the sentence above, is taken within each block and differs from the ratio of these \
+                     numbers: it is the one to report.";
+        let judged = if self.data.experiment.compare().baseline.is_empty() { "" } else { ratio };
         match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
             (_, 0) => "No trial has ended.".to_owned(),
             (_, 1) => "One trial each: the variation between trials is not known.".to_owned(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use prony_model::spec::PauseEvery;
+use prony_model::spec::{Action, MixSpec, PauseEvery};
 use prony_model::throughput::Series;
 use prony_workload::{Distinct, Schedule};
 
@@ -15,7 +15,6 @@ use super::record_set::RecordSet;
 use super::sampling::Sampler;
 use super::source::Source;
 use super::timestamps::Samples;
-use super::unchanged::Updates;
 use super::undoing::{Failures, Undoing};
 use crate::timed_loop::{Feed, Op, now, thread_cpu};
 
@@ -211,6 +210,40 @@ struct Pauses {
     left: u64,
     /// A pause comes before the operations just prepared.
     due: bool,
+}
+
+/// The updates of a mix, and the records that they were of.
+#[derive(Debug, Default)]
+pub(super) struct Updates {
+    count: u64,
+    records: Distinct,
+}
+
+impl Updates {
+    /// `None` of actions that are no mix with updates.
+    pub(super) fn of(action: &Action) -> Option<Self> {
+        let updates = |MixSpec { weights, .. }: &MixSpec| weights.update + weights.read_modify_write > 0.0;
+        matches!(action, Action::Mix(mix) if updates(mix)).then(Self::default)
+    }
+
+    /// Notes an operation of the mix.
+    pub(super) fn note(&mut self, label: Label, number: u64) {
+        if matches!(label, Label::Update | Label::ReadModifyWrite) {
+            self.count += 1;
+            self.records.add(number);
+        }
+    }
+
+    /// Adds those of another client.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.records.merge(&other.records);
+    }
+
+    /// How many there were, and of how many records.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.count, self.records.count())
+    }
 }
 
 /// How a client is driven.

@@ -13,7 +13,7 @@ use prony_model::spec::{Action, Amount, FieldValue, Grouping, MixSpec, Ops, Orde
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule, Share, is_saturated, phase_seed};
 
-use super::client::{Client, Rules, Sections, Shared};
+use super::client::{Client, Rules, Sections, Shared, Updates};
 use super::collections::Collection;
 use super::guarded::Guarded;
 use super::ledger::Done;
@@ -24,7 +24,6 @@ use super::series::{GroupSeries, Series};
 use super::source::{Data, Source};
 use super::stop::Stop;
 use super::timestamps::Samples;
-use super::unchanged::Updates;
 use super::undoing::Failures;
 use super::ways::{InSession, Way};
 use crate::documents::Planned;
@@ -244,8 +243,9 @@ impl Job<'_> {
             Action::Mix(mix) => mix.weights.update + mix.weights.read_modify_write > 0.0,
             _ => false,
         };
-        let is_alone = self.part(0).of == 1 && self.shared.either.is_none() && self.ops.amount != Amount::Background;
-        renews && is_alone && !self.is_guarded()
+        let is_only_writer =
+            self.part(0).of == 1 && self.shared.either.is_none() && self.ops.amount != Amount::Background;
+        renews && is_only_writer && !self.is_guarded()
     }
 
     /// The part of the operations that a client of this worker has among those of all workers.

@@ -5,43 +5,13 @@
 //! Most engines write them all the same. SQLite and libmdbx compare them first and write nothing, no page and no sync: then it is not
 //! the cost of a change that is measured.
 
-use prony_model::spec::{Action, MixSpec};
-use prony_workload::Distinct;
+use prony_model::spec::Action;
 
-use super::chunk::Label;
+use super::client::Updates;
 use super::operate::Job;
 
 /// Records that are compared to find that an update changes no record: some documents may lack the fields that change.
 const COMPARED: u64 = 8;
-
-/// The updates of a mix, and the records that they were of.
-#[derive(Debug, Default)]
-pub(super) struct Updates {
-    count: u64,
-    records: Distinct,
-}
-
-impl Updates {
-    /// `None` of actions that are no mix with updates.
-    pub(super) fn of(action: &Action) -> Option<Self> {
-        let updates = |MixSpec { weights, .. }: &MixSpec| weights.update + weights.read_modify_write > 0.0;
-        matches!(action, Action::Mix(mix) if updates(mix)).then(Self::default)
-    }
-
-    /// Notes an operation of the mix.
-    pub(super) fn note(&mut self, label: Label, number: u64) {
-        if matches!(label, Label::Update | Label::ReadModifyWrite) {
-            self.count += 1;
-            self.records.add(number);
-        }
-    }
-
-    /// Adds those of another client.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.records.merge(&other.records);
-    }
-}
 
 impl Job<'_> {
     /// How many of so many operations, on so many distinct records, stored what their records held already; `None` where the engine
@@ -56,7 +26,7 @@ impl Job<'_> {
         };
         let (writes, distinct) = match self.action {
             Action::Put(_) | Action::Update(_) => (operations, distinct?),
-            Action::Mix(_) => updates.map(|updates| (updates.count, updates.records.count()))?,
+            Action::Mix(_) => updates.map(Updates::counts)?,
             _ => return None,
         };
         let again = if self.alternates() { 0 } else { writes.saturating_sub(distinct) };

@@ -79,9 +79,9 @@ impl SearchReport<'_> {
                 [vec![winner, default, why], self.at_an_end(best)].concat()
             }
             Some((_, Conclusion::Alike)) => {
-                let kept =
+                let alike =
                     "the default is kept: in fresh blocks the best setting differs from it by less than the margin";
-                vec![kept.to_owned(), in_search, default]
+                vec![alike.to_owned(), in_search, default]
             }
             Some((_, Conclusion::None(why))) => vec![format!("no winner: {why}"), in_search, default],
             None => vec![in_search, default],

@@ -268,7 +268,7 @@ fn identical_variants_with_skewed_noise_rarely_interact() {
 
 /// A block counted only where all choices of two trials at each of four corners agreed, which skewed noise makes more likely on one side.
 #[test]
-fn baselines_at_all_corners_rarely_interact_by_noise_alone() {
+fn baselines_at_all_corners_rarely_interact_by_noise() {
     let blocks = 250;
     let factors =
         [texts("engine", &["memory", "lmdb"]), texts("way", &["each", "batch"]), numbers("size", &["1", "2"])];

@@ -98,7 +98,7 @@ impl Slo {
         let (mut violated, mut unknown, mut seeming) = (Vec::new(), Vec::new(), Vec::new());
         let counted = earlier.and(Counted::of(report));
         let few = |bound: &Bound| format!("`{}` needs {} requests", bound.text, bound.requests);
-        let (shares, others): (Vec<&Bound>, Vec<&Bound>) = self.bounds.iter().partition(|bound| bound.is_share);
+        let (shares, measured): (Vec<&Bound>, Vec<&Bound>) = self.bounds.iter().partition(|bound| bound.is_share);
         for bound @ Bound { text, constraint, requests, .. } in shares {
             if !constraint.is_met(counted.interval().0) {
                 violated.push(format!("`{text}`: {counted}"));
@@ -108,7 +108,7 @@ impl Slo {
                 seeming.push(format!("`{text}`: {counted}, which may be chance"));
             }
         }
-        for bound @ Bound { text, constraint, requests, .. } in others {
+        for bound @ Bound { text, constraint, requests, .. } in measured {
             match constraint.value(&mut |name| figure(report, name.key.metric)) {
                 Reading::Measured(value) if !constraint.is_met(value) => {
                     violated.push(format!("`{text}`: {}", quantity(value, constraint.unit())));
