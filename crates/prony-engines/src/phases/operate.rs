@@ -54,6 +54,8 @@ pub(super) struct Job<'a> {
     pub(super) capabilities: Capabilities,
     pub(super) engine: &'a str,
     pub(super) shared: &'a Shared<'a>,
+    /// Nothing beside the phase writes.
+    pub(super) is_only_writer: bool,
     /// Which of the workers that share the store this is, from 1 on.
     pub(super) replica: u32,
     /// Where the operations are divided as in a queue.
@@ -243,9 +245,7 @@ impl Job<'_> {
             Action::Mix(mix) => mix.weights.update + mix.weights.read_modify_write > 0.0,
             _ => false,
         };
-        let is_only_writer =
-            self.part(0).of == 1 && self.shared.either.is_none() && self.ops.amount != Amount::Background;
-        renews && is_only_writer && !self.is_guarded()
+        renews && self.is_only_writer && self.part(0).of == 1 && !self.is_guarded()
     }
 
     /// The part of the operations that a client of this worker has among those of all workers.
@@ -501,13 +501,7 @@ pub(super) struct Ended {
 
 impl Ended {
     /// What the ledger needs to know which operations references had to refuse; `None` where they were not checked.
-    pub(super) fn guarded(
-        &self,
-        phase: &str,
-        collection: usize,
-        job: &Job<'_>,
-        is_only_writer: bool,
-    ) -> Option<Guarded> {
+    pub(super) fn guarded(&self, phase: &str, collection: usize, job: &Job<'_>) -> Option<Guarded> {
         let operations = self.counts.iter().any(|count| *count > 0);
         (job.is_guarded() && operations).then(|| Guarded {
             phase: phase.to_owned(),
@@ -517,7 +511,7 @@ impl Ended {
             seed: job.seed,
             counts: self.counts.clone(),
             refused: (self.report.refused.unwrap_or(0), self.refusals),
-            is_only_writer,
+            is_only_writer: job.is_only_writer,
             before: Vec::new(),
         })
     }

@@ -275,13 +275,14 @@ impl<'h> Host<'h> {
             capabilities: self.engine.capabilities,
             engine: &self.engine.name,
             shared: &shared,
+            is_only_writer: !spec.background.as_ref().is_some_and(Action::writes),
             replica: self.plan.replica,
             queue: self.plan.queue.as_deref().filter(|_| ops.share == Sharing::Queue),
         };
         let mut began = || began(link, index);
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
-            let guarded = ended.guarded(&spec.name, at, &job, true);
+            let guarded = ended.guarded(&spec.name, at, &job);
             let seed = job.seed;
             self.note(at, guarded, &ended.done(&spec.action, seed));
             return Ok(ended.report);
@@ -295,13 +296,14 @@ impl<'h> Host<'h> {
             // No phase has this name.
             seed: phase_seed(self.plan.seed, &format!("{}.{BACKGROUND}", spec.name)),
             shared: &Shared::new(&aside, false).beside(either),
+            is_only_writer: !spec.action.writes(),
             queue: None,
             ..job
         };
         let (ended, done) = background::run(store, (&job, &beside), |began| run(&job, began), &mut began)?;
         // Only one of the two writes.
-        let guarded = ended.guarded(&spec.name, at, &job, !action.writes());
-        let beside_guarded = done.guarded(&spec.name, beside_at, &beside, !spec.action.writes());
+        let guarded = ended.guarded(&spec.name, at, &job);
+        let beside_guarded = done.guarded(&spec.name, beside_at, &beside);
         let (seed, beside_seed) = (job.seed, beside.seed);
         self.note(at, guarded, &ended.done(&spec.action, seed));
         self.note(beside_at, beside_guarded, &done.done(action, beside_seed));

@@ -121,8 +121,9 @@ pub(crate) struct RunOverrideArguments {
 
 impl RunOverrideArguments {
     /// Its options, and which of them were given.
-    fn given(&self) -> Vec<(&'static str, bool)> {
-        [&self.overrides.given()[..], &[("`--blocks`", self.blocks.is_some())]].concat()
+    fn given(&self) -> [(&'static str, bool); 4] {
+        let [set, only, seed] = self.overrides.given();
+        [set, only, ("`--blocks`", self.blocks.is_some()), seed]
     }
 
     /// As [`OverrideArguments::read`].

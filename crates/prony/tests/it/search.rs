@@ -437,7 +437,7 @@ fn number_of_blocks_is_refused_where_it_has_no_effect() {
     let bench = Bench::new(BOWL);
     for command in [&["grow", "x.toml", "--raise", "size=1..9"][..], &["data", "x.toml"]] {
         let (code, _, errors) = bench.prony(&[command, &["--blocks", "9"]].concat());
-        assert!(code == Some(2) && errors.contains("unexpected argument '--blocks'"), "{errors}");
+        assert!(code == Some(2) && errors.contains("unknown option `--blocks`"), "{errors}");
     }
     let tune = ["tune", "x.toml", "--minimize", "work.time", "--over", "size=1..9", "--blocks"];
     let (code, _, errors) = bench.prony(&[&tune[..], &["5"]].concat());
