@@ -238,14 +238,17 @@ impl Job<'_> {
     }
 
     /// Whether updates write two versions of a record in turn, so that each changes what is stored: some engines write nothing where it
-    /// stays the same. Only where one client writes does it follow from the seed which version is the last.
+    /// stays the same. Only where one client alone writes a record does it follow from the seed which version is the last; operations
+    /// of a queue leave the same, however many clients take them.
     pub(super) fn alternates(&self) -> bool {
         let renews = match self.action {
             Action::Update(_) => true,
             Action::Mix(mix) => mix.weights.update + mix.weights.read_modify_write > 0.0,
             _ => false,
         };
-        renews && self.is_only_writer && self.part(0).of == 1 && !self.is_guarded()
+        let is_of_one_client = self.part(0).of == 1 || (self.visits_each() && self.ops.replicas.is_none());
+        let is_known = is_of_one_client && self.is_only_writer && self.ops.share != Sharing::Queue;
+        renews && is_known && !self.is_guarded()
     }
 
     /// The part of the operations that a client of this worker has among those of all workers.

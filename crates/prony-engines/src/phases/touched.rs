@@ -116,10 +116,12 @@ impl Left {
         first + u32::from(self.odd.as_ref().is_some_and(|odd| !odd.contains(number)))
     }
 
-    /// Updates alternate only where there is one client.
+    /// Updates alternate only where no two clients update the same record.
     fn merge(&mut self, other: Self) {
         self.updated.merge(&other.updated);
         self.removed.merge(&other.removed);
-        self.odd = self.odd.take().or(other.odd);
+        if let Some(odd) = &other.odd {
+            self.odd.get_or_insert_default().merge(odd);
+        }
     }
 }

@@ -82,9 +82,9 @@ fn any_number_of_processes_gives_the_same_answers() {
     let mut counts = Vec::new();
     for trial in &data.trials {
         assert!(trial.ending.outcome.is_ok(), "{:?}", trial.ending);
-        // `reopen` closes the store first; SQLite explains its queries.
+        // `reopen` closes the store first; SQLite explains its queries, and an update changes no field of these documents.
         let mut found = guards(trial);
-        found.retain(|guard| !["note_of_the_worker", "query_plan"].contains(guard));
+        found.retain(|guard| !["note_of_the_worker", "query_plan", "unchanged_writes"].contains(guard));
         assert_eq!((found, trial.conditions.killed_at_the_end), (vec![], 0));
         for name in ["queue", "equal", "whole", "again"] {
             let answer = phase(trial, name).answer.clone().unwrap();
