@@ -65,13 +65,13 @@ fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Breaks a text between words, but not between a number and its percent sign; a word that is too long gets a line of its
-/// own.
+/// Breaks a text between words, but neither between a number and its percent sign nor within a command of prony in
+/// backticks, which would not run if it were copied with a line feed. What is too long gets a line of its own.
 pub(crate) fn wrap(text: &str, to: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
-        match words.last_mut().filter(|last| word.starts_with('%') && last.ends_with(|c: char| c.is_ascii_digit())) {
-            Some(number) => *number += &format!(" {word}"),
+        match words.last_mut().filter(|last| belongs_to(word, last)) {
+            Some(last) => *last += &format!(" {word}"),
             None => words.push(word.to_owned()),
         }
     }
@@ -88,6 +88,12 @@ pub(crate) fn wrap(text: &str, to: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Whether a word stays on the line of what precedes it.
+fn belongs_to(word: &str, last: &str) -> bool {
+    let open_command = last.rfind("`prony").is_some_and(|start| !last[start + 1..].contains('`'));
+    open_command || (word.starts_with('%') && last.ends_with(|c: char| c.is_ascii_digit()))
 }
 
 /// What the lines after the first of a broken text are aligned behind.
@@ -296,6 +302,13 @@ mod tests {
     fn percent_sign_stays_on_the_line_of_its_number() {
         assert_eq!(wrap("it takes (3.0 to 18 %) less", 20), ["it takes (3.0 to", "18 %) less"]);
         assert_eq!(wrap("the sign % is a word", 8), ["the sign", "% is a", "word"]);
+    }
+
+    #[test]
+    fn command_stays_on_one_line() {
+        let text = "the rest (`prony show 1 --all`), and `a b` of `prony` itself";
+        let lines = ["the rest", "(`prony show 1 --all`),", "and `a b`", "of `prony`", "itself"];
+        assert_eq!(wrap(text, 10), lines);
     }
 
     #[test]
