@@ -27,12 +27,18 @@ pub(crate) fn went_on(watched: &Watched, suspension: &Suspension) -> bool {
     let Some(after) = suspension.after_actions else { return alive_meanwhile(watched, suspension).next().is_some() };
     let (from, to) = (&watched.snapshots[suspension.snapshot], &watched.snapshots[after]);
     let slack = SLACK.max(Nanos::from_nanos(to.at.since(from.at).as_nanos() / IDLE));
-    let at = |snapshot: &Snapshot, pid| {
-        snapshot.processes.iter().find(|process| process.pid == pid).map(|process| on_cpu(&process.sample))
+    let of = |snapshot: &Snapshot, pid| {
+        let process = snapshot.processes.iter().find(|process| process.pid == pid);
+        process.map(|process| (on_cpu(&process.sample), process.sample.threads))
     };
     let pids = [from, to].into_iter().flat_map(|snapshot| &snapshot.processes).map(|process| process.pid);
-    let mut worked = pids.map(|pid| match (at(from, pid), at(to, pid)) {
-        (before, Some(after)) => after.since(before.unwrap_or_default()) > slack + allowed(watched, suspension, pid),
+    let mut worked = pids.map(|pid| match (of(from, pid), of(to, pid)) {
+        // All that it used is the probe's own work, such as reading the heap, which may take long.
+        (Some((_, 1)), Some((_, 1))) if pid == suspension.source.pid => false,
+        (before, Some((after, _))) => {
+            let before = before.map_or(Nanos::ZERO, |(before, _)| before);
+            after.since(before) > slack + allowed(watched, suspension, pid)
+        }
         // It ended meanwhile, so it ran.
         (_, None) => true,
     });
@@ -92,6 +98,23 @@ mod tests {
         assert!(worked(&suspended(&[(7, 3), (8, 30)], &[(7, 0)])), "a child, probed or not");
         assert!(worked(&suspended(&[(7, 900)], &[(7, 0), (7, 2)])), "a worker of the suspended process");
         assert!(!worked(&suspended(&[(7, 3)], &[(7, 0), (7, 2)])), "a worker with nothing to do");
+    }
+
+    #[test]
+    fn a_process_of_one_thread_is_suspended_whatever_its_probe_used() {
+        let of_threads = |pid, begin, end| {
+            let mut all = suspended(&[(7, 0), (8, 0)], &[(7, 0)]);
+            for (at, threads) in [(1, begin), (2, end)] {
+                let process = all.snapshots[at].processes.iter_mut().find(|process| process.pid == pid).unwrap();
+                process.sample.threads = threads;
+            }
+            let process = all.snapshots[2].processes.iter_mut().find(|process| process.pid == pid).unwrap();
+            process.sample.on_cpu = Some(ms(60));
+            worked(&all)
+        };
+        assert!(!of_threads(7, 1, 1));
+        assert!(of_threads(7, 1, 2) && of_threads(7, 2, 1), "another thread may have worked");
+        assert!(of_threads(8, 1, 1), "another process");
     }
 
     #[test]
