@@ -144,6 +144,9 @@ pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'
     if let Some(wanted) = left_out_node(root) {
         leave_one_out(&mut factors, wanted, problems);
     }
+    for (option, given) in [("--set", &overrides.set), ("--only", &overrides.only)] {
+        given.iter().for_each(|(name, levels)| given_twice(option, name, levels, problems));
+    }
     let (keys, whole): (Vec<_>, Vec<_>) = overrides.set.iter().partition(|(name, _)| name.contains('.'));
     for (name, levels) in whole {
         set(&mut factors, name, levels, problems);
@@ -324,6 +327,17 @@ fn only(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut
     }
     for (at, level) in factor.levels.iter_mut().enumerate() {
         level.selected &= wanted.contains(&at);
+    }
+}
+
+/// Faults of levels that an option names twice: they would be one.
+fn given_twice(option: &str, name: &str, levels: &[String], problems: &mut Problems<'_>) {
+    let nodes: Vec<Node> = levels.iter().map(|text| typed(text, 0..0, false)).collect();
+    let again = (1..nodes.len()).find(|at| nodes[..*at].iter().any(|before| is_same(before, &nodes[*at])));
+    if let Some(again) = again {
+        let message = format!("{option} {name}: the level `{}` is given twice", levels[again]);
+        let hint = "write each level once; `--blocks N` runs each variant N times";
+        problems.add(Problem::new(0..0, message).hint(hint));
     }
 }
 

@@ -234,6 +234,11 @@ pub fn count<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
     format!("{n} {noun}{ending}")
 }
 
+/// "is" of one, "are" of any other number.
+pub fn are<N: PartialEq + From<u8>>(n: N) -> &'static str {
+    if n == N::from(1) { "is" } else { "are" }
+}
+
 /// The first of these texts, and how many more there are: `` `a`, `b` and 3 more variants ``. Separators are those between
 /// texts and before the number.
 pub fn first_few(mut texts: Vec<String>, most: usize, (between, last): (&str, &str), noun: &str) -> String {

@@ -37,6 +37,6 @@ pub use phase_seed::phase_seed;
 pub use positions::Positions;
 pub use records::Records;
 pub use rows::RowsError;
-pub use schedule::{Schedule, is_saturated, leaves_out};
+pub use schedule::{Lag, Schedule, leaves_out};
 pub use survey::survey;
 pub use zipf::Zipfian;

@@ -112,14 +112,41 @@ impl Schedule {
     }
 }
 
-/// Lag at the end of an open loop below which its rate does not count as not sustained.
+/// Lag of starts of an open loop up to which its rate counts as sustained.
 const HICCUP: Nanos = Nanos::from_millis(10);
 
-/// Whether a rate was not sustained: the last start lagged by more than 1 % of the schedule, or more than 1 % of what
-/// was due was never started. `last_intended` is the last start by the schedule, from its begin.
-pub fn is_saturated(last_lag: Nanos, last_intended: Nanos, skipped: u64, started: u64) -> bool {
-    let hundredth = Nanos::from_nanos(last_intended.as_nanos() / 100);
-    last_lag > HICCUP.max(hundredth) || leaves_out(skipped, started)
+/// How far the starts of an open loop lag behind their schedule. Instants are of any one clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lag {
+    /// The largest of any start.
+    pub largest: Nanos,
+    last: Nanos,
+    /// The first and the last start by the schedule.
+    intended: Option<(Nanos, Nanos)>,
+    /// The last start by the schedule, from its first on, that lagged by no more than a hiccup does.
+    kept: Nanos,
+}
+
+impl Lag {
+    /// An operation was started, which the schedule intended for an instant.
+    pub fn started(&mut self, intended: Nanos, now: Nanos) {
+        let first = self.intended.map_or(intended, |(first, _)| first);
+        (self.intended, self.last) = (Some((first, intended)), now.since(intended));
+        self.largest = self.largest.max(self.last);
+        if self.last <= HICCUP {
+            self.kept = intended.since(first);
+        }
+    }
+
+    /// Whether a rate was not sustained: the last start lagged by more than 1 % of the schedule, and so did all of its last
+    /// tenth by more than a hiccup; or more than 1 % of what was due was never started. A pause before the last start
+    /// delays that too, but not the tenth before.
+    pub fn is_saturated(&self, skipped: u64, started: u64) -> bool {
+        let time = self.intended.map_or(Nanos::ZERO, |(first, last)| last.since(first));
+        let part = |divisor| Nanos::from_nanos(time.as_nanos() / divisor);
+        let is_behind = self.last > HICCUP.max(part(100)) && time.since(self.kept) >= part(10);
+        is_behind || leaves_out(skipped, started)
+    }
 }
 
 /// Whether more than 1 % of what was due was never started.
@@ -246,11 +273,33 @@ mod tests {
 
     #[test]
     fn a_rate_is_saturated_by_lag_or_by_what_was_never_started() {
-        let saturated = |lag, intended, skipped, started| {
-            is_saturated(Nanos::from_millis(lag), Nanos::from_millis(intended), skipped, started)
+        let ms = Nanos::from_millis;
+        let saturated = |lag: u64, intended: u64, skipped, started| {
+            let mut all = Lag::default();
+            all.started(ms(1_000), ms(1_000));
+            all.started(ms(1_000 + intended), ms(1_000 + intended + lag));
+            all.is_saturated(skipped, started)
         };
         assert!(!saturated(9, 100, 0, 1000) && saturated(11, 100, 0, 1000));
         assert!(!saturated(90, 10_000, 0, 1000) && saturated(110, 10_000, 0, 1000));
         assert!(!saturated(0, 1, 10, 1000) && saturated(0, 1, 11, 1000));
+    }
+
+    /// 1000 starts in 10 s, of which each lags by what `lag` gives for its instant, ms.
+    #[test]
+    fn a_pause_before_the_last_start_is_no_rate_that_is_not_sustained() {
+        let saturated = |lag: fn(u64) -> u64| {
+            let mut all = Lag::default();
+            (0..10_000)
+                .step_by(10)
+                .for_each(|at| all.started(Nanos::from_millis(at), Nanos::from_millis(at + lag(at))));
+            (all.largest.as_nanos() / 1_000_000, all.is_saturated(0, 1_000))
+        };
+        assert_eq!(saturated(|at| if at > 9_500 { 10_000 - at } else { 0 }), (490, false), "it is being worked off");
+        assert_eq!(saturated(|at| if at == 9_990 { 300 } else { 0 }), (300, false));
+        assert_eq!(saturated(|at| if (3_000..8_000).contains(&at) { 2_000 } else { 0 }), (2_000, false));
+        assert_eq!(saturated(|at| at / 200), (49, false), "half a percent too much");
+        assert_eq!(saturated(|at| at / 50), (199, true), "2 % too much");
+        assert_eq!(saturated(|at| if at > 8_000 { at - 8_000 } else { 0 }), (1_990, true));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::phases_not_observed::observed;
 use super::{Finding, Severity, amount, heap, probe};
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_model::number::count;
+use prony_model::number::{are, count};
 use prony_model::program::Trigger;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{Call, ProgramStore};
@@ -303,7 +303,7 @@ pub(crate) fn flooded(record: &TrialRecord) -> Option<Finding> {
 fn lines_too_long(record: &TrialRecord) -> Option<Finding> {
     let output = &record.program()?.output;
     let lines = Some(output.stdout.too_long + output.stderr.too_long).filter(|lines| *lines > 0)?;
-    let are = if lines == 1 { "is" } else { "are" };
+    let are = are(lines);
     let message = format!("{} {are} longer than 1 MiB, and no pattern was searched for there", count(lines, "line"));
     let hint = "write what the patterns of phases search for in lines of their own";
     Some(Finding::of("lines_too_long", Severity::Warning, message, hint).with(json!({ "lines": lines })))

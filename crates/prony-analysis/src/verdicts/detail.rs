@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_model::number::{count, effect_bound};
+use prony_model::number::{are, count, effect_bound};
 use prony_model::reading::{Reading, Why};
 use prony_stats::{Comparison, Estimate, MIN_BLOCKS, RatioInterval, Verdict};
 
@@ -167,7 +167,7 @@ pub fn detectable(comparison: &Comparison) -> Option<Detectable> {
             Detectable { effect, explanation: EXPLANATION, remark: if smaller { SMALLER } else { "" } }
         }
         Reading::Missing(Why::TooFew { have, need }) => {
-            missing(format!("unknown, since {} are too few (it needs {need})", count(*have, "block")))
+            missing(format!("unknown, since {} {} too few (it needs {need})", count(*have, "block"), are(*have)))
         }
         Reading::Missing(Why::NotReached) => return None,
         Reading::Missing(why) => missing(format!("unknown ({why})")),
@@ -196,7 +196,7 @@ fn with_one(found: &Estimate, blocks: u32, level: &str, form: Option<Form>) -> S
         |interval, level| in_form(interval, level).unwrap_or_else(|| (ratio_text(found.ratio, interval, level), "1"));
     let without = |why: &str| format!("{}, without an interval: {why}", text(None, "").0);
     if blocks < MIN_BLOCKS {
-        return without(&format!("{} are too few, a verdict needs {MIN_BLOCKS}", count(blocks, "block")));
+        return without(&format!("{} {} too few, a verdict needs {MIN_BLOCKS}", count(blocks, "block"), are(blocks)));
     }
     if says_nothing(found.interval) {
         return without("the blocks are too few, or a trial did not finish in too many");
@@ -252,7 +252,7 @@ fn of_undisturbed(undisturbed: &Undisturbed, form: Option<Form>) -> Without {
             (some, why, "")
         }
         Reading::Missing(Why::TooFew { .. }) => {
-            (some, format!("; {left} without one {} too few for a ratio", if *left == 1 { "is" } else { "are" }), "")
+            (some, format!("; {left} without one {} too few for a ratio", are(*left)), "")
         }
         Reading::Missing(why) => (some, format!("; no ratio without them ({why})"), ""),
     };

@@ -1,7 +1,7 @@
 //! Words a comparison as a sentence.
 
 use prony_model::metric::{Better, Metric};
-use prony_model::number::{self, count, effect, percent, ratio, shares, thousands};
+use prony_model::number::{self, are, count, effect, percent, ratio, shares, thousands};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
@@ -55,8 +55,8 @@ pub(super) fn of(
                     "; no block has a value above 0 for every trial".to_owned()
                 }
                 Reading::Missing(Why::TooFew { have, need }) => {
-                    let are = if *have == 1 { "is" } else { "are" };
-                    format!("; {} {are} too few, this plan has no verdict before {need}", count(*have, "block"))
+                    let have = format!("{} {}", count(*have, "block"), are(*have));
+                    format!("; {have} too few, this plan has no verdict before {need}")
                 }
                 _ => more(more_blocks, comparison.complete, new_run),
             };

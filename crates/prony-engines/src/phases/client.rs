@@ -270,7 +270,6 @@ pub(super) struct Client<'a> {
     limit: usize,
     pace: Option<Pace>,
     intended: Vec<u64>,
-    last_intended: u64,
     pauses: Option<Pauses>,
     duration: Option<u64>,
     done: bool,
@@ -304,7 +303,6 @@ impl<'a> Client<'a> {
             next: 0,
             pace: rules.schedule.map(Pace::new),
             intended: Vec::new(),
-            last_intended: 0,
             pauses: rules.pause.map(|spec| Pauses { spec, left: spec.every.max(1), due: false }),
             duration: rules.duration,
             done: false,
@@ -372,14 +370,8 @@ impl<'a> Client<'a> {
         self.source.inserted()
     }
 
-    /// Intended start of the last operation of an open loop, as an offset from the begin.
-    pub(super) fn last_intended(&self) -> u64 {
-        self.last_intended
-    }
-
     fn schedule<T: Sampler>(&mut self, timing: &mut T) {
         if self.pace.is_some() {
-            self.last_intended = self.intended.last().copied().unwrap_or(self.last_intended);
             let began = self.sections.began;
             self.intended.iter_mut().for_each(|offset| *offset += began);
             timing.schedule(&self.intended);

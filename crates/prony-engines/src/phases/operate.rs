@@ -11,7 +11,7 @@ use prony_model::random::{Purpose, Stream, derive};
 use prony_model::record::Answer;
 use prony_model::spec::{Action, Amount, FieldValue, Grouping, MixSpec, Ops, Order, Sampling, Sharing};
 use prony_model::units::Nanos;
-use prony_workload::{Distinct, Schedule, Share, is_saturated, phase_seed};
+use prony_workload::{Distinct, Schedule, Share, phase_seed};
 
 use super::client::{Client, Rules, Sections, Shared, Updates};
 use super::collections::Collection;
@@ -86,7 +86,7 @@ struct End {
     drawn: u64,
     inserted: u64,
     skipped: u64,
-    lag: Option<u64>,
+    lag: Option<Nanos>,
     saturated: bool,
     admitted: Option<RecordSet>,
     failures: Failures,
@@ -332,11 +332,8 @@ impl Job<'_> {
             failures,
             sections: client.sections,
             encoded: client.encoded(),
-            lag: lag.map(|(largest, _)| largest),
-            saturated: lag.is_some_and(|(_, last)| {
-                let [last, intended] = [last, client.last_intended()].map(Nanos::from_nanos);
-                is_saturated(last, intended, client.skipped, client.drawn())
-            }),
+            lag: lag.map(|lag| lag.largest),
+            saturated: lag.is_some_and(|lag| lag.is_saturated(client.skipped, client.drawn())),
             drawn: client.drawn(),
             inserted: client.inserted(),
             skipped: client.skipped,
@@ -475,7 +472,7 @@ impl Job<'_> {
             },
             user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,
-            lag: all.lag.map(Nanos::from_nanos),
+            lag: all.lag,
             histograms,
             no_latency: collects.then(|| COLLECTED.to_owned()),
             groups: all.samples.groups.filter(|_| !collects).map(GroupSeries::into_groups),

@@ -3,6 +3,8 @@
 
 use prony_model::random::Stream;
 use prony_model::record::LatencyKind;
+use prony_model::units::Nanos;
+use prony_workload::Lag;
 
 use super::chunk::{Chunk, Label};
 use super::series::GroupSeries;
@@ -15,8 +17,8 @@ pub(super) trait Sampler: Timing {
     fn collect(&mut self, _chunk: &Chunk, _samples: &mut Samples) {}
     /// Receives the intended starts of the next chunk's operations, as instants of the monotonic clock.
     fn schedule(&mut self, _intended: &[u64]) {}
-    /// Largest and last lag of a start behind its schedule, in an open loop.
-    fn lag(&self) -> Option<(u64, u64)> {
+    /// How far starts lag behind their schedule, in an open loop.
+    fn lag(&self) -> Option<Lag> {
         None
     }
     /// The phase has ended.
@@ -242,8 +244,7 @@ pub(super) struct Paced {
     from_intended: Timestamps,
     from_actual: Timestamps,
     ends: Vec<End>,
-    lag: u64,
-    last_lag: u64,
+    lag: Lag,
 }
 
 impl Paced {
@@ -256,15 +257,13 @@ impl Paced {
             from_intended: Timestamps::new(LatencyKind::Intended, buffers),
             from_actual: Timestamps::new(LatencyKind::Actual, buffers),
             ends: room_for_ends(),
-            lag: 0,
-            last_lag: 0,
+            lag: Lag::default(),
         }
     }
 
     fn start(&mut self, index: usize) -> u64 {
         let started = wait_until(self.intended[index]);
-        self.last_lag = started - self.intended[index];
-        self.lag = self.lag.max(self.last_lag);
+        self.lag.started(Nanos::from_nanos(self.intended[index]), Nanos::from_nanos(started));
         started
     }
 }
@@ -317,8 +316,8 @@ impl Sampler for Paced {
         self.intended.extend_from_slice(intended);
     }
 
-    fn lag(&self) -> Option<(u64, u64)> {
-        Some((self.lag, self.last_lag))
+    fn lag(&self) -> Option<Lag> {
+        Some(self.lag)
     }
 
     fn finish(&mut self, samples: &mut Samples) {

@@ -29,6 +29,24 @@ fn labels(experiment: &Experiment, factor: usize) -> Vec<&str> {
     experiment.factors()[factor].levels.iter().map(|level| level.label.as_str()).collect()
 }
 
+/// The second was dropped, as if the variant ran once more.
+#[test]
+fn level_that_an_option_names_twice_is_refused() {
+    let file = "[factors]\nn = [1, 2]\n[program.x]\ncommand = \"run {n}\"\n";
+    let fault = |overrides| faults_with(file, &overrides);
+    let expected =
+        "--set n: the level `1_000` is given twice | write each level once; `--blocks N` runs each variant N times";
+    assert!(
+        fault(set("n", &["1000", "3", "1_000"])).ends_with(expected),
+        "{}",
+        fault(set("n", &["1000", "3", "1_000"]))
+    );
+    assert!(
+        fault(Overrides { set: Vec::new(), only: set("n", &["2", "2"]).set, ..Overrides::default() })
+            .contains("--only n: the level `2`")
+    );
+}
+
 /// The placeholder stayed in the text and became that of a record's or a request's number.
 #[test]
 fn placeholder_of_a_factor_in_a_level_is_refused_inside_a_text_too() {
