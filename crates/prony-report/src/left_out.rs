@@ -25,12 +25,12 @@ pub(super) fn tables(experiment: &Experiment, verdicts: &Verdicts) -> Vec<Table>
     }
     let of_metric = |metric: &MetricName| {
         let rows: Vec<&LeftOut<'_>> = all.iter().filter(|one| one.line.pair.metric == *metric).collect();
-        (!rows.is_empty()).then(|| table(metric, &rows, verdicts.margin))
+        (!rows.is_empty()).then(|| table(metric, &rows))
     };
     metrics.into_iter().filter_map(of_metric).collect()
 }
 
-fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
+fn table(metric: &MetricName, rows: &[&LeftOut<'_>]) -> Table {
     let mut notes = Notes::default();
     let other_levels = rows.first().map(|row| row.at.as_slice()).unwrap_or_default();
     Table {
@@ -42,7 +42,7 @@ fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
             Column::new("without it", "", Align::Left),
             Column::new("so it", "", Align::Left),
         ],
-        rows: rows.iter().map(|one| row(one, margin, &mut notes)).collect(),
+        rows: rows.iter().map(|one| row(one, &mut notes)).collect(),
         notes: notes.finish(),
     }
 }
@@ -60,10 +60,10 @@ fn caption(metric: &MetricName) -> String {
     )
 }
 
-fn row(one: &LeftOut<'_>, margin: f64, notes: &mut Notes) -> Row {
+fn row(one: &LeftOut<'_>, notes: &mut Notes) -> Row {
     let label = |text: &str| Label { text: text.to_owned(), marks: Vec::new() };
     let labels = one.at.iter().map(|(_, level)| *level).chain([one.change.unwrap_or(EVERYTHING)]);
-    let words = one.line.comparison.verdict.words(one.line.pair.metric.key.metric, margin);
+    let words = one.line.words.clone();
     let text = |text: String| Cell { main: text, ..Cell::default() };
     Row { labels: labels.map(label).collect(), cells: vec![ratio_cell(one, notes), text(words), text(one.effect())] }
 }

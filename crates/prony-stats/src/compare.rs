@@ -52,7 +52,7 @@ pub struct Comparison {
     pub interval: Reading<RatioInterval>,
     /// Two-sided p-value of "the median ratio is 1" at the last interim analysis, uncorrected.
     pub p: Reading<f64>,
-    /// Corrected for interim analyses and family (Holm); a difference is claimed where it is at most `alpha`.
+    /// Corrected for interim analyses and family (Bonferroni); a difference is claimed where it is at most `alpha`.
     pub p_adjusted: Reading<f64>,
     /// The verdict.
     pub verdict: Verdict,
@@ -77,22 +77,23 @@ impl Family {
     pub fn size(&self) -> usize {
         self.members.iter().filter(|contrast| !contrast.analyses.at().is_empty()).count()
     }
+
+    /// The error of one comparison over all interim analyses. Those without any have no verdict; that of a new run would be
+    /// one of as many.
+    fn error_of(&self, contrast: &Contrast) -> f64 {
+        let size = if contrast.analyses.at().is_empty() { self.members.len() } else { self.size() };
+        self.alpha / size.max(1) as f64
+    }
 }
 
 /// Compares every member with its baseline.
 ///
 /// The intervals have error `alpha * share / size` at each interim analysis and are intersected over the interim
-/// analyses reached; the p-values are divided by its share, the least of them counts, and Holm's correction runs over
-/// the family.
+/// analyses reached; the p-values are divided by its share, the least of them counts, and is multiplied by the size
+/// (Bonferroni). Holm's correction would reject more, but its verdicts would not hold together with all intervals.
 pub fn compare_family(family: &Family) -> Vec<Comparison> {
-    let size = family.size().max(1);
-    let evidence: Vec<Evidence> =
-        family.members.iter().map(|contrast| Evidence::of(contrast, family.alpha / size as f64)).collect();
-    let sequential: Vec<f64> = evidence.iter().map(|e| e.sequential_p).collect();
-    let adjusted = holm(&sequential, size);
-    let open = size - adjusted.iter().filter(|p| **p <= family.alpha).count();
-    let members = family.members.iter().zip(evidence).zip(adjusted);
-    members.map(|((contrast, evidence), p)| evidence.conclude(contrast, family, (p, open))).collect()
+    let conclude = |contrast| Evidence::of(contrast, family.error_of(contrast)).conclude(contrast, family);
+    family.members.iter().map(conclude).collect()
 }
 
 /// How many more blocks it would take until the interval of a member lies on one side of a bound, if all are distributed as
@@ -103,9 +104,9 @@ pub fn more_blocks_until(family: &Family, member: usize, bound: f64) -> Reading<
     if let Some(why) = refusal(contrast) {
         return Reading::Missing(Why::DoesNotCount(why.into()));
     }
-    let each = family.alpha / family.size().max(1) as f64;
+    let each = family.error_of(contrast);
     let evidence = Evidence::of(contrast, each);
-    if let Some(why) = evidence.contradiction().filter(|_| evidence.sequential_p <= each) {
+    if let Some(why) = evidence.contradiction(each) {
         return Reading::Missing(why);
     }
     evidence.more_until(contrast, family, bound.abs().exp_m1(), |then| {
@@ -119,22 +120,11 @@ pub fn settled(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|c| c.verdict.is_final())
 }
 
-/// Holm's step-down correction (1979) over `size` tests, valid under any dependence; p-values of 1 beyond them belong
-/// to comparisons that do not count.
-pub(crate) fn holm(p: &[f64], size: usize) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
-    let mut adjusted = vec![1.0; p.len()];
-    let mut so_far = 0.0f64;
-    for (rank, index) in order.into_iter().enumerate() {
-        so_far = so_far.max(p[index] * size.saturating_sub(rank).max(1) as f64).min(1.0);
-        adjusted[index] = so_far;
-    }
-    adjusted
-}
-
-fn tabulated(brackets: &[Bracketed]) -> SignTest {
-    SignTest::with_law(brackets, Law::tabulated(brackets.len() as u32))
+/// The test at this error. Where the counts suffice for it, it assumes nothing else.
+fn tabulated(brackets: &[Bracketed], spent: f64) -> SignTest {
+    let n = brackets.len() as u32;
+    let test = SignTest::with_law(brackets, Law::tabulated(n));
+    if gap_needed(n, spent) > 0.0 { test } else { test.of_counts() }
 }
 
 /// The result of one contrast's data, before the correction over the family.
@@ -148,17 +138,18 @@ struct Evidence {
     /// Whether that was the closing analysis of a run with a time budget.
     closing: bool,
     test: SignTest,
-    /// Intersected over the interim analyses reached.
+    /// Intersected over the interim analyses that count: all that were reached, or, where the last one assumes nothing, all
+    /// that assume nothing.
     interval: (f64, f64),
     /// At the last interim analysis only.
     half_width: Option<f64>,
     /// Whether its interval is no point beside blocks that lie elsewhere.
     covers_all: bool,
     sequential_p: f64,
-    /// The side of the interim analysis that rejected most strongly: below 0 is better.
+    /// The side of the interim analysis that rejected most strongly, of those that count: below 0 is better.
     side: f64,
-    /// Blocks at that interim analysis.
-    decided_at: u32,
+    /// The least p-value of any interim analysis that was reached, its side, and its blocks.
+    strongest: (f64, f64, u32),
     /// The p-value and the side of the blocks in which all trials finished, the others lying on neither side; where one did not.
     of_finished: Option<(f64, f64)>,
 }
@@ -185,7 +176,7 @@ impl Evidence {
     fn of_interim(contrast: &Contrast, brackets: Vec<Bracketed>, each: f64) -> Self {
         let n = brackets.len() as u32;
         let first = contrast.analyses.at_or_after(n).map_or(each, |(_, share)| each * share);
-        let test = tabulated(&brackets);
+        let test = tabulated(&brackets, first);
         let mut so_far = Self {
             interval: test.interval(first),
             test,
@@ -197,22 +188,24 @@ impl Evidence {
             covers_all: true,
             sequential_p: 1.0,
             side: 0.0,
-            decided_at: 0,
+            strongest: (1.0, 0.0, 0),
             of_finished: None,
         };
         for (at, share) in contrast.analyses.reached(n) {
-            let test = tabulated(&so_far.brackets[..at as usize]);
+            let test = tabulated(&so_far.brackets[..at as usize], each * share);
             so_far.analyse(contrast, test, share, each * share);
         }
         so_far
     }
 
-    /// Why a difference that an earlier interim analysis found is not claimed: over all blocks together it has the
-    /// other direction, or there is none. The variants then differ in different ways over the run, so that no single ratio describes
-    /// them.
-    fn contradiction(&self) -> Option<Why> {
-        let contradicts = self.side != 0.0 && self.test.middle().is_some_and(|middle| middle * self.side <= 0.0);
-        let (first, all) = (self.decided_at, self.at);
+    /// Why a difference that an earlier interim analysis found at the error `each` is not claimed: over all blocks together it
+    /// has the other direction, or there is none. The variants then differ in different ways over the run, so that no single
+    /// ratio describes them.
+    fn contradiction(&self, each: f64) -> Option<Why> {
+        let (p, side, first) = self.strongest;
+        let found = p <= each && side != 0.0;
+        let contradicts = found && self.test.middle().is_some_and(|middle| middle * side <= 0.0);
+        let all = self.at;
         let text = || format!("the first {first} blocks differ in one direction, but all {all} blocks together do not");
         contradicts.then(|| Why::Failed(text().into()))
     }
@@ -230,6 +223,10 @@ impl Evidence {
 
     fn analyse(&mut self, contrast: &Contrast, test: SignTest, share: f64, spent: f64) {
         let now = test.interval(spent);
+        // What rests on an assumption counts until there is something that does not. That depends on numbers of blocks alone.
+        if self.test.is_unimodal() && !test.is_unimodal() {
+            (self.at, self.sequential_p, self.side) = (0, 1.0, 0.0);
+        }
         let both = (now.0.max(self.interval.0), now.1.min(self.interval.1));
         // All analyses hold together with the probability that was spent, so each may be taken: the last one alone where its
         // estimate lies outside of what the others leave, since blocks that change as the run goes on have no one ratio.
@@ -238,8 +235,10 @@ impl Evidence {
         let equal = contrast.equal(&test);
         let p = test.p(equal) / share;
         if p < self.sequential_p {
-            self.sequential_p = p;
-            (self.side, self.decided_at) = (test.side(equal), test.blocks());
+            (self.sequential_p, self.side) = (p, test.side(equal));
+        }
+        if p < self.strongest.0 {
+            self.strongest = (p, test.side(equal), test.blocks());
         }
         self.covers_all = now.0 < now.1 || test.range() == 0.0;
         let half_width = |estimate: f64| match self.covers_all {
@@ -251,12 +250,13 @@ impl Evidence {
         (self.at, self.spent, self.test) = (test.blocks(), spent, test);
     }
 
-    /// `open` comparisons of the family are not decided yet.
-    fn conclude(self, contrast: &Contrast, family: &Family, (p_adjusted, open): (f64, usize)) -> Comparison {
+    fn conclude(self, contrast: &Contrast, family: &Family) -> Comparison {
+        let each = family.error_of(contrast);
+        let p_adjusted = (self.sequential_p * family.alpha / each).min(1.0);
         let variant = Counts::of(contrast.blocks.iter().flat_map(Block::variant));
         let baseline = Counts::of(contrast.blocks.iter().flat_map(Block::baseline));
-        let contradiction = self.contradiction().filter(|_| p_adjusted <= family.alpha);
-        let differs = p_adjusted <= family.alpha && contradiction.is_none();
+        let contradiction = self.contradiction(each);
+        let differs = self.sequential_p <= each && contradiction.is_none();
         let interval = self.cut_at_one(contrast.widened(self.interval), differs);
         let refused = refusal(contrast);
         let uncounted = refused.as_deref().map(|why| Why::DoesNotCount(why.into())).or_else(|| contradiction.clone());
@@ -266,11 +266,14 @@ impl Evidence {
             .or_else(|| contradiction.map(|why| Verdict::CantTell { more_blocks: Reading::Missing(why) }))
             .or_else(|| {
                 let verdict = self.verdict(contrast, interval, differs, family.margin)?;
-                Some(self.by_finished(verdict, [variant, baseline], (family.alpha, p_adjusted)))
+                Some(self.by_finished(verdict, [variant, baseline], each))
             })
-            .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family, open) });
+            .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family) });
         let (ratio, interval) = contrast.figures(&self.test, interval);
-        let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(contrast)) };
+        // Before the first analysis an interval may span ten orders of magnitude.
+        let early = (self.at == 0).then(|| self.too_few(contrast));
+        let interval = unless(&early, interval);
+        let p = |p: f64| unless(&early, Reading::Measured(p));
         Comparison {
             blocks: self.test.blocks(),
             complete: self.brackets.len() as u32,
@@ -289,7 +292,8 @@ impl Evidence {
         }
     }
 
-    /// Holm may reject 1 where the interval, at its smaller error, still contains it: then the interval ends at 1.
+    /// An earlier analysis may have rejected 1 where the last one, which alone is shown, still contains it: then the interval
+    /// ends at 1.
     fn cut_at_one(&self, interval: (f64, f64), differs: bool) -> (f64, f64) {
         match interval {
             (low, high) if differs && self.side > 0.0 => (low.max(0.0), high),
@@ -319,11 +323,11 @@ impl Evidence {
         }
     }
 
-    /// How many more blocks would decide, if all are distributed as those tested are; `open` comparisons of the family are
-    /// not decided yet.
-    fn more_blocks(&self, contrast: &Contrast, family: &Family, open: usize) -> Reading<u32> {
+    /// How many more blocks would decide, if all are distributed as those tested are.
+    fn more_blocks(&self, contrast: &Contrast, family: &Family) -> Reading<u32> {
+        let each = family.error_of(contrast);
         self.more_until(contrast, family, family.margin, |then| {
-            let differs = then.sequential_p * open.max(1) as f64 <= family.alpha;
+            let differs = then.sequential_p <= each;
             let interval = then.cut_at_one(contrast.widened(then.interval), differs);
             then.verdict(contrast, interval, differs, family.margin).is_some()
         })
@@ -349,14 +353,18 @@ impl Evidence {
         if have < MIN_OUTCOMES {
             return Reading::Missing(Why::TooFew { have: have.into(), need: MIN_OUTCOMES.into() });
         }
-        let each = family.alpha / family.size().max(1) as f64;
+        let each = family.error_of(contrast);
         let decides = |at: u32, share: f64| {
             let mut then = self.clone();
-            then.analyse(contrast, self.test.projected(Law::tabulated(at)), share, each * share);
+            let assumes = gap_needed(at, each * share) > 0.0;
+            then.analyse(contrast, self.test.projected(Law::tabulated(at), assumes), share, each * share);
             decided(&then)
         };
-        let planned: Vec<(u32, f64)> = analyses.reached(u32::MAX).filter(|(at, _)| *at > have).collect();
-        let last = analyses.at().last().copied().unwrap_or(super::MIN_BLOCKS - 1).max(have);
+        // A new run is one of so many blocks, whatever limits this one.
+        let planned = analyses.reached(u32::MAX).filter(|(at, _)| *at > have && !analyses.is_timed());
+        let planned: Vec<(u32, f64)> = planned.collect();
+        let planned_last = analyses.at().last().filter(|_| !analyses.is_timed());
+        let last = planned_last.copied().unwrap_or(super::MIN_BLOCKS - 1).max(have);
         // More blocks of the same kind decide no less: where the most do not, fewer need not be tried.
         let at = if planned.last().is_some_and(|(at, share)| decides(*at, *share)) {
             planned.iter().find(|(at, share)| decides(*at, *share)).map(|(at, _)| *at)
@@ -375,26 +383,23 @@ impl Evidence {
     }
 
     /// If a difference rests on trials that did not finish, what differs is how often trials finish, not the metric; nothing is
-    /// claimed where that does not differ in the same direction. The blocks in which all finished are judged at the level at
-    /// which the whole differs: their p-value, corrected by as much, may be `alpha` too. Nor are variants alike of which one
-    /// finishes less often: medians hide trials that do not finish while they are few.
-    fn by_finished(
-        &self,
-        verdict: Verdict,
-        [variant, baseline]: [Counts; 2],
-        (alpha, adjusted): (f64, f64),
-    ) -> Verdict {
+    /// claimed where that is not shown to differ in the same direction, at the error of the last analysis. Nor are variants
+    /// alike of which one finishes less often: medians hide trials that do not finish while they are few.
+    fn by_finished(&self, verdict: Verdict, [variant, baseline]: [Counts; 2], each: f64) -> Verdict {
         let is_alike = matches!(verdict, Verdict::NoDifference | Verdict::DiffersWithinMargin);
-        if is_alike && variant.differ(baseline) {
+        if is_alike && variant.differ(baseline, UNCORRECTED) {
             let why = "most blocks show no difference, but the two do not have a value equally often";
             return Verdict::CantTell { more_blocks: Reading::failed(why) };
         }
         let Some((p, side)) = self.of_finished.filter(|_| verdict.is_difference()) else { return verdict };
-        // Not divided: of blocks that are all equal both are 0.
-        if side == self.side && p * adjusted <= self.sequential_p * alpha {
+        if side == self.side && p <= each {
             return verdict;
         }
         match variant.share().total_cmp(&baseline.share()) {
+            _ if !variant.differ(baseline, self.spent) => {
+                let why = "the difference rests on blocks in which a trial did not finish, and it is not shown that one of the two finishes less often";
+                Verdict::CantTell { more_blocks: Reading::failed(why) }
+            }
             Ordering::Less if self.side > 0.0 => Verdict::FinishesLessOften,
             Ordering::Greater if self.side < 0.0 => Verdict::FinishesMoreOften,
             _ => {
@@ -426,10 +431,10 @@ impl Evidence {
             }
         };
         let twice = contrast.blocks.iter().all(|block| block.baseline_twice().is_some());
-        let unimodal = gap_needed(self.at, self.spent) > 0.0;
+        let unimodal = self.test.is_unimodal();
         format!(
             "exact sign test against {}{}, {analysis} at {} blocks, interval at error {:.2e}, \
-             Holm's correction over {}",
+             Bonferroni's correction over {}",
             if twice { "both baselines of the block" } else { "the baseline of the block" },
             if unimodal { ", assuming unimodal noise" } else { "" },
             self.at,

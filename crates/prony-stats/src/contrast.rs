@@ -5,7 +5,7 @@
 //! not depend on how fast the machine was during that block, as long as its weights add up to zero.
 //!
 //! [`Contrast::estimate`] describes a contrast: one analysis, no correction. [`compare_family`](super::compare_family)
-//! decides several together: interim analyses, Holm's correction, verdicts.
+//! decides several together: interim analyses, one error for all, verdicts.
 
 use serde::{Deserialize, Serialize};
 

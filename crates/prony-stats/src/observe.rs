@@ -128,9 +128,9 @@ impl Counts {
         binomial_interval(self.finished, self.trials, level)
     }
 
-    /// Whether the shares that finish differ: Fisher's exact test (1922), two-sided, at 5 %.
-    pub(crate) fn differ(self, other: Self) -> bool {
-        exact_p((self.finished, self.trials), (other.finished, other.trials)) <= 0.05
+    /// Whether the shares that finish differ: Fisher's exact test (1922), two-sided, at this error.
+    pub(crate) fn differ(self, other: Self, error: f64) -> bool {
+        exact_p((self.finished, self.trials), (other.finished, other.trials)) <= error
     }
 
     /// Whether there are trials and none finished.

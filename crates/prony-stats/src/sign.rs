@@ -136,14 +136,24 @@ impl SignTest {
     /// As [`Self::new`], by the counts only: no p-value or interval rests on an assumption of unimodality. So the test
     /// keeps its level where elapsed time, which depends on the values, decided how many blocks there are.
     pub(crate) fn by_counts<B: Copy + Into<Bracketed>>(brackets: &[B]) -> Self {
-        Self { unimodal: false, ..Self::new(brackets) }
+        Self::new(brackets).of_counts()
     }
 
-    /// The test as it would be of as many blocks as the law has, distributed as these are.
-    pub(crate) fn projected(&self, law: Law) -> Self {
+    /// The same by the counts only.
+    pub(crate) fn of_counts(self) -> Self {
+        Self { unimodal: false, ..self }
+    }
+
+    /// Whether few blocks may rest on the assumption of unimodality.
+    pub(crate) const fn is_unimodal(&self) -> bool {
+        self.unimodal
+    }
+
+    /// The test as it would be of as many blocks as the law has, distributed as these are; whether it may assume unimodality.
+    pub(crate) fn projected(&self, law: Law, unimodal: bool) -> Self {
         let [least, value, most] =
             [&self.least, &self.value, &self.most].map(|ends| ends.projected(law.blocks().into()));
-        Self { least, value, most, law, unimodal: true }
+        Self { least, value, most, law, unimodal }
     }
 
     /// Blocks.

@@ -22,6 +22,7 @@ use prony_model::metric::MetricName;
 use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
+use prony_model::record::TrialRecord;
 use prony_model::spec::Durability;
 use prony_stats::{
     Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, Verdict, compare_family, more_blocks_until,
@@ -57,6 +58,8 @@ pub struct Line {
     pub comparison: Comparison,
     /// The verdict as a sentence without a full stop; names are in backticks, unescaped.
     pub sentence: String,
+    /// The verdict in a few words: `faster`, `succeeds less often`.
+    pub words: String,
     /// Its basis: blocks, the minimum detectable effect, the A/A check.
     pub detail: Detail,
     /// The result without disturbed trials, if there were any: no verdict rests on it.
@@ -272,15 +275,15 @@ fn silence(experiment: &Experiment) -> String {
     why.to_owned()
 }
 
-/// The outcomes of a pair's trials that failed in or after the compared phase although they have a value for it.
-fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
+/// The outcomes of the compared trials that failed in or after the compared phase although they have a value for it.
+fn failed(trials: &[&TrialRecord], pair: &Pair) -> sentence::Failed {
     let of = |variant: usize| {
-        let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+        let trials = trials.iter().filter(|trial| trial.trial.variant == variant);
         let failed = trials.filter(|trial| trial.ending.outcome.is_own_failure());
         failed.filter(|trial| figure(trial, &pair.metric).is_some()).map(|trial| trial.ending.outcome).collect()
     };
     let without = |variant: usize| -> Vec<Outcome> {
-        let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant && !trial.ending.outcome.is_ok());
+        let trials = trials.iter().filter(|trial| trial.trial.variant == variant && !trial.ending.outcome.is_ok());
         trials.filter(|trial| figure(trial, &pair.metric).is_none()).map(|trial| trial.ending.outcome).collect()
     };
     let unfinished = [without(pair.variant), without(pair.baseline)];
@@ -357,12 +360,14 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
         let is_refused = matches!(comparison.verdict, Verdict::Refused { .. });
         let undisturbed = if is_refused { None } else { index.without(&pair, &disturbed) };
         let new_run = NewRun::of(&comparison, per_block);
-        let mut sentence = sentence::of(&pair, &comparison, &failed(data, &pair), new_run, (alpha, margin));
+        let failed = failed(&index.compared(&pair), &pair);
+        let words = sentence::words(&pair, &comparison, &failed, margin);
+        let mut sentence = sentence::of(&pair, &comparison, &failed, new_run, (alpha, margin));
         if comparison.verdict.is_difference() || comparison.verdict == Verdict::NoDifference {
             sentence += &unequal_durability(data, &pair);
         }
         let detail = Detail::of(&pair, &comparison, undisturbed.as_ref());
-        Line { pair, comparison, sentence, detail, undisturbed, new_run, is_able }
+        Line { pair, comparison, sentence, words, detail, undisturbed, new_run, is_able }
     };
     pairs.into_iter().zip(comparisons).zip(able).map(line).collect()
 }

@@ -169,6 +169,11 @@ impl<'a> Index<'a> {
         self.paired.borrow_mut().entry((pair.baseline, pair.variant, within)).or_insert_with(find).clone()
     }
 
+    /// The trials that a verdict on the pair rests on.
+    pub(super) fn compared(&self, pair: &Pair) -> Vec<&'a TrialRecord> {
+        self.paired(pair, Within::SubBlock).blocks.iter().flat_map(|block| self.records(block)).collect()
+    }
+
     /// Why the pair is not compared: a guard refuses a trial of it, or the two beside each other (METHOD 1.5).
     fn refusal(&self, pair: &Pair, blocks: &[Pairing]) -> Option<String> {
         let mut findings = blocks.iter().flat_map(|block| self.records(block)).flat_map(|t| &t.findings);

@@ -52,7 +52,7 @@ pub(super) fn of(
         Verdict::CantTell { more_blocks } => {
             let more = match &comparison.p {
                 _ if comparison.blocks == 0 && comparison.variant.trials + comparison.baseline.trials > 0 => {
-                    "; no block has a value above 0 for every trial".to_owned()
+                    "; no block has a value for every trial".to_owned()
                 }
                 Reading::Missing(Why::TooFew { have, need }) => {
                     let have = format!("{} {}", count(*have, "block"), are(*have));
@@ -82,6 +82,20 @@ pub(super) fn of(
             format!("neither `{variant}` nor `{baseline}` {}{ended}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::Refused { why } => format!("`{variant}` is not compared with `{baseline}`{place}: {why}"),
+    }
+}
+
+/// The verdict in the words of tables, as the sentence has them.
+pub(super) fn words(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: f64) -> String {
+    let End { does, does_not, .. } = End::of(pair, failed);
+    match &comparison.verdict {
+        Verdict::FinishesMoreOften => format!("{does} more often"),
+        Verdict::FinishesLessOften => format!("{does} less often"),
+        Verdict::DoesNotFinish => does_not.to_owned(),
+        Verdict::BaselineDoesNotFinish if failed.by_itself => format!("{does} where the baseline {does_not}"),
+        Verdict::BaselineDoesNotFinish => format!("{does} where the baseline does not"),
+        Verdict::NeitherFinishes => format!("neither {does}"),
+        verdict => verdict.words(pair.metric.key.metric, margin),
     }
 }
 
@@ -302,7 +316,7 @@ fn bounded(rest: &str) -> &str {
     rest.trim_end_matches("or more").trim_end()
 }
 
-/// An interval that Holm's test cuts at 1, which it rejects: 1 itself is not in it.
+/// An interval that is cut at 1, which an earlier analysis rejects: 1 itself is not in it.
 fn open_at_one(text: &str) -> String {
     let above = text.strip_prefix("1.000 ").map(|rest| format!("above 1 {}", bounded(rest)).trim_end().to_owned());
     let below = || text.strip_suffix(" 1.000").map(|rest| format!("{rest} below 1"));

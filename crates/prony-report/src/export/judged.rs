@@ -197,7 +197,7 @@ pub(super) struct GrowthOut {
 
 /// One for each verdict, in their order.
 pub(super) fn comparisons(verdicts: &Verdicts) -> Vec<ComparisonOut<'_>> {
-    verdicts.lines.iter().map(|line| comparison(line, verdicts.margin)).collect()
+    verdicts.lines.iter().map(comparison).collect()
 }
 
 /// One for each change that was left out, and for all of them.
@@ -222,7 +222,7 @@ pub(super) fn left_out<'a>(data: &'a RunData, verdicts: &'a Verdicts) -> Vec<Lef
     left_out::of(&data.experiment, verdicts).into_iter().map(one).collect()
 }
 
-fn comparison(line: &Line, margin: f64) -> ComparisonOut<'_> {
+fn comparison(line: &Line) -> ComparisonOut<'_> {
     let c = &line.comparison;
     let interval = c.interval.measured().copied();
     ComparisonOut {
@@ -230,7 +230,7 @@ fn comparison(line: &Line, margin: f64) -> ComparisonOut<'_> {
         variant: line.pair.variant,
         baseline: line.pair.baseline,
         verdict: &c.verdict,
-        words: c.verdict.words(line.pair.metric.key.metric, margin),
+        words: line.words.clone(),
         sentence: line.sentence.clone(),
         ratio: number(&c.ratio),
         low: interval.and_then(low),

@@ -28,7 +28,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
         String::new()
     } else {
         let all: Vec<&Line> = verdicts.lines.iter().collect();
-        format!("<p>{}: {}.</p>", count(all.len(), "comparison"), html(&tally(&all, verdicts.margin)))
+        format!("<p>{}: {}.</p>", count(all.len(), "comparison"), html(&tally(&all)))
     };
     let rest = if folded.is_empty() {
         String::new()
@@ -37,7 +37,7 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
             "<details class=\"more\"><summary>{}: {}</summary><ul \
              class=\"verdicts\">{}</ul></details>",
             count(folded.len(), "more comparison"),
-            html(&tally(&folded, verdicts.margin)),
+            html(&tally(&folded)),
             list(&folded)
         )
     };
@@ -72,13 +72,13 @@ fn folded(verdicts: &Verdicts) -> (Vec<&Line>, Vec<&Line>) {
 }
 
 /// `5 slower, 2 can't tell`, in the order in which they first come.
-fn tally(lines: &[&Line], margin: f64) -> String {
+fn tally(lines: &[&Line]) -> String {
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for line in lines {
         let words = match &line.comparison.verdict {
             Verdict::CantTell { .. } => "can't tell".to_owned(),
             Verdict::Refused { .. } => "not compared".to_owned(),
-            verdict => verdict.words(line.pair.metric.key.metric, margin),
+            _ => line.words.clone(),
         };
         match kinds.iter_mut().find(|(known, _)| *known == words) {
             Some((_, n)) => *n += 1,

@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use prony_analysis::verdicts::{Line, ratio_texts};
 use prony_model::metric::MetricName;
 use prony_model::number::percent;
-use prony_model::reading::{Reading, Why};
 use prony_results::RunData;
 use prony_stats::Verdict;
 use prony_stats::summary::median;
@@ -70,7 +69,7 @@ fn verdicts(data: &RunData, report: &Report, out: &mut dyn Write) -> io::Result<
             markdown(&format!("{}{at}", pair.names.variant)),
             markdown(&pair.names.baseline),
             markdown(&pair.metric.to_string()),
-            format!("**{}**", markdown_sentence(&verdict(line, all.margin))),
+            format!("**{}**", markdown_sentence(&verdict(line))),
             markdown(&ratio(line)),
             markdown(&medians[0]),
             markdown(&medians[1]),
@@ -81,11 +80,11 @@ fn verdicts(data: &RunData, report: &Report, out: &mut dyn Write) -> io::Result<
 }
 
 /// The verdict in the words of the report; where it is open, with what would decide it.
-fn verdict(line: &Line, margin: f64) -> String {
+fn verdict(line: &Line) -> String {
     match (&line.comparison.verdict, line.new_run) {
         (Verdict::CantTell { .. }, Some(run)) => format!("can't tell: {run} could"),
         (Verdict::CantTell { .. }, None) => "can't tell".to_owned(),
-        (verdict, _) => verdict.words(line.pair.metric.key.metric, margin),
+        _ => line.words.clone(),
     }
 }
 
@@ -93,8 +92,7 @@ fn verdict(line: &Line, margin: f64) -> String {
 fn ratio(line: &Line) -> String {
     let comparison = &line.comparison;
     let Some(ratio) = comparison.ratio.measured() else { return "-".to_owned() };
-    let is_early = matches!(comparison.p, Reading::Missing(Why::TooFew { .. }));
-    let (ratio, interval) = ratio_texts(*ratio, comparison.interval.measured().copied().filter(|_| !is_early));
+    let (ratio, interval) = ratio_texts(*ratio, comparison.interval.measured().copied());
     interval.map_or_else(|| ratio.clone(), |interval| format!("{ratio} ({interval})"))
 }
 

@@ -71,6 +71,39 @@ fn more_blocks_reach_up_to_an_analysis_that_is_planned() {
     }
 }
 
+/// A new run of so many blocks has the whole error for them: one with a time budget had 83 where 30 decide.
+#[test]
+fn more_blocks_are_those_of_a_plan_whatever_limited_the_run() {
+    let noisy = |i: u32| if i % 6 == 5 { 99.0 } else { 120.0 + f64::from(i % 7) };
+    let of = |i| Block::pair(Observation::Value(noisy(i)), &[Observation::Value(100.0); 2]);
+    let more = |analyses| {
+        let all = Contrast { analyses, ..contrast((0..12).map(of).collect()) };
+        compare_family(&family(vec![all])).remove(0).verdict
+    };
+    let planned = more(InterimAnalyses::new(6, 12));
+    assert!(matches!(planned, Verdict::CantTell { more_blocks: Reading::Measured(_) }), "{planned:?}");
+    assert_eq!(more(InterimAnalyses::timed(6, 10_000)), planned);
+}
+
+/// A plan without an analysis has no verdict: its intervals were not corrected, and one in fifteen of equal variants excluded
+/// 1. A run of six blocks would decide none of five comparisons that were to be decided by one more.
+#[test]
+fn plans_without_an_analysis_have_no_interval_and_forecasts_of_their_whole_family() {
+    let of = |i: u32| {
+        Block::pair(Observation::Value([102.0, 130.0, 110.0][i as usize % 3]), &[Observation::Value(100.0); 2])
+    };
+    let found = |members| {
+        let short = Contrast { analyses: InterimAnalyses::new(5, 5), ..contrast((0..5).map(of).collect()) };
+        compare_family(&family(vec![short; members])).remove(0)
+    };
+    let more = |members| match found(members).verdict {
+        Verdict::CantTell { more_blocks: Reading::Measured(more) } => more,
+        other => panic!("{other:?}"),
+    };
+    assert!(more(1) == 1 && more(5) > 1, "{} {}", more(1), more(5));
+    assert_eq!(found(1).interval, Reading::Missing(Why::TooFew { have: 5, need: 6 }));
+}
+
 #[test]
 fn no_number_of_blocks_is_given_where_printed_digits_hide_the_effect() {
     // Less than the margin by itself, and beyond it with the ratio.
@@ -100,10 +133,6 @@ fn family(members: Vec<Contrast>) -> Family {
 
 fn one_comparison(blocks: Vec<Block>) -> Comparison {
     compare_family(&family(vec![contrast(blocks)])).remove(0)
-}
-
-fn close(a: f64, b: f64) {
-    assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{a} is not {b}");
 }
 
 /// 105 and 140 ms, both printed as `0.1s`, were *no difference*.
@@ -343,17 +372,6 @@ fn digits_that_are_printed_widen_the_check_of_the_baseline_against_itself() {
 }
 
 #[test]
-fn holm_agrees_with_its_definition() {
-    let adjusted = holm(&[0.01, 0.04, 0.03, 0.005], 4);
-    for (a, b) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
-        close(*a, b);
-    }
-    assert_eq!(holm(&[0.9, 0.8], 2), [1.0, 1.0]);
-    assert_eq!(holm(&[0.02, 1.0], 1), [0.02, 1.0]);
-    assert!(holm(&[], 0).is_empty());
-}
-
-#[test]
 fn comparisons_without_interim_analyses_are_outside_the_family() {
     let shown = Contrast { analyses: InterimAnalyses::new(1, 1), ..contrast(blocks(1, 2.0)) };
     let family = family(vec![contrast(blocks(30, 2.0)), shown]);
@@ -373,21 +391,33 @@ fn mostly_above(above: u32, log: f64) -> Vec<Block> {
     (0..12).map(block).collect()
 }
 
+/// What Holm's correction claims beside other differences does not hold together with all intervals.
 #[test]
-fn holm_cuts_an_interval_that_still_contains_one() {
-    // Nine comparisons that are clearly decided leave nearly the whole error to the tenth.
+fn differences_of_others_leave_a_comparison_no_more_error() {
     let one_analysis = |blocks| Contrast { analyses: InterimAnalyses::new(12, 12), ..contrast(blocks) };
+    let undecided = || one_analysis(mostly_above(8, 0.2));
     let mut members = vec![one_analysis(mostly_above(12, 1.0)); 9];
-    members.push(one_analysis(mostly_above(8, 0.2)));
-    let found = compare_family(&family(members));
-    let last = &found[9];
-    assert!(*last.p_adjusted.measured().unwrap() <= 0.05, "{last:?}");
-    assert!(*last.p.measured().unwrap() > 0.05 / 10.0, "Bonferroni's correction would not have rejected");
-    assert_eq!(last.interval.measured().unwrap().low, 1.0);
-    assert_eq!(last.verdict, Verdict::WorseUncertain);
-    // Among undecided comparisons only, it is not claimed.
-    let members = vec![one_analysis(mostly_above(8, 0.2)); 10];
-    assert!(compare_family(&family(members)).iter().all(|c| matches!(c.verdict, Verdict::CantTell { .. })));
+    members.push(undecided());
+    let found = compare_family(&family(members)).remove(9);
+    assert!(*found.p.measured().unwrap() > 0.05 / 10.0, "{found:?}");
+    assert_eq!(found, compare_family(&family(vec![undecided(); 10])).remove(9));
+    assert!(matches!(found.verdict, Verdict::CantTell { .. }) && found.interval.measured().unwrap().low < 1.0);
+}
+
+/// Two clusters, of which the first six blocks met one only: they were *40 % slower*, in which 24 more blocks changed nothing.
+#[test]
+fn what_the_first_blocks_assume_is_dropped_where_the_counts_suffice() {
+    let of = |part: usize, share: f64| {
+        let all = blocks(30, 1.4).into_iter().zip(blocks(30, share)).enumerate();
+        one_comparison(all.map(|(i, (above, other))| if i < 6 || i % part == 0 { above } else { other }).collect())
+    };
+    let split = of(2, 0.7);
+    assert!(matches!(split.verdict, Verdict::CantTell { .. }), "{split:?}");
+    let first = one_comparison(blocks(6, 1.4));
+    assert!(first.verdict.is_worse() && first.method.contains("assuming unimodal noise"), "{first:?}");
+    let all = one_comparison(blocks(30, 1.4));
+    assert!(all.verdict.is_worse() && !all.method.contains("assuming"), "{all:?}");
+    assert!(*all.p_adjusted.measured().unwrap() >= 2f64.powi(-29), "by counts alone: {all:?}");
 }
 
 #[test]
@@ -398,7 +428,9 @@ fn more_interim_analyses_only_narrow_the_interval() {
         if let Some(before) = &before {
             let (a, b) = (before.interval.measured().unwrap(), now.interval.measured().unwrap());
             assert!(b.low >= a.low && b.high.unwrap() <= a.high.unwrap(), "{a:?} {b:?}");
-            assert!(now.p_adjusted.measured().unwrap() <= before.p_adjusted.measured().unwrap());
+            // The first analyses assume what the later ones need not.
+            let [p, earlier] = [&now, before].map(|c| *c.p_adjusted.measured().unwrap());
+            assert!(p <= earlier || (p <= 0.05 && before.method.contains("assuming")), "{now:?}");
         }
         before = Some(now);
     }

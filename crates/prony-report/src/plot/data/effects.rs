@@ -126,7 +126,7 @@ fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Option<f64>]) -> Opti
     let rows: Vec<Row> = if declared.is_empty() {
         of.comparisons.beside(metric).into_iter().map(beside).collect()
     } else {
-        declared.iter().map(|line| judged(metric, line, of.verdicts)).collect()
+        declared.iter().map(|line| judged(line)).collect()
     };
     if rows.iter().any(|row| row.center.is_some()) || !declared.is_empty() {
         let itself = of.comparisons.itself(metric).into_iter().map(itself);
@@ -137,8 +137,8 @@ fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Option<f64>]) -> Opti
     rows.iter().any(|row| row.center.is_some()).then_some(Effects { relative: false, declared: false, rows })
 }
 
-fn judged(metric: &MetricName, line: &verdicts::Line, all: &Verdicts) -> Row {
-    let Comparison { ratio, interval, verdict, aa, .. } = &line.comparison;
+fn judged(line: &verdicts::Line) -> Row {
+    let Comparison { ratio, interval, aa, .. } = &line.comparison;
     let interval = interval.measured();
     Row {
         variant: line.pair.variant,
@@ -146,7 +146,7 @@ fn judged(metric: &MetricName, line: &verdicts::Line, all: &Verdicts) -> Row {
         center: ratio.measured().copied(),
         low: interval.map(|i| i.low).filter(|low| *low > 0.0),
         high: interval.and_then(|i| i.high),
-        words: Some(verdict.words(metric.key.metric, all.margin)),
+        words: Some(line.words.clone()),
         refused: is_refused(ratio),
         itself: false,
         aa: aa.measured().map(|e| (e.ratio, Some(e.interval.low).filter(|l| *l > 0.0), e.interval.high)),

@@ -423,7 +423,7 @@ impl Growth {
             "`{metric}`{of} grows as `{}` to the power of {:.2} ({low:.2} to {high:.2})",
             self.factor, fit.slope
         );
-        if !(low..=high).contains(&fit.last_slope) && (fit.last_slope - fit.slope).abs() > 0.05 {
+        if fit.bends && (fit.last_slope - fit.slope).abs() > 0.05 {
             text += &format!(", but of {:.2} between the two largest levels: not a power law", fit.last_slope);
         }
         if let Some(words) = series.reach_words(&self.factor) {
