@@ -124,7 +124,7 @@ pub struct Lag {
     /// The first and the last start by the schedule.
     intended: Option<(Nanos, Nanos)>,
     /// The last start by the schedule, from its first on, that lagged by no more than a hiccup does.
-    kept: Nanos,
+    on_time: Nanos,
 }
 
 impl Lag {
@@ -134,7 +134,7 @@ impl Lag {
         (self.intended, self.last) = (Some((first, intended)), now.since(intended));
         self.largest = self.largest.max(self.last);
         if self.last <= HICCUP {
-            self.kept = intended.since(first);
+            self.on_time = intended.since(first);
         }
     }
 
@@ -144,7 +144,7 @@ impl Lag {
     pub fn is_saturated(&self, skipped: u64, started: u64) -> bool {
         let time = self.intended.map_or(Nanos::ZERO, |(first, last)| last.since(first));
         let part = |divisor| Nanos::from_nanos(time.as_nanos() / divisor);
-        let is_behind = self.last > HICCUP.max(part(100)) && time.since(self.kept) >= part(10);
+        let is_behind = self.last > HICCUP.max(part(100)) && time.since(self.on_time) >= part(10);
         is_behind || leaves_out(skipped, started)
     }
 }
@@ -300,6 +300,6 @@ mod tests {
         assert_eq!(saturated(|at| if (3_000..8_000).contains(&at) { 2_000 } else { 0 }), (2_000, false));
         assert_eq!(saturated(|at| at / 200), (49, false), "half a percent too much");
         assert_eq!(saturated(|at| at / 50), (199, true), "2 % too much");
-        assert_eq!(saturated(|at| if at > 8_000 { at - 8_000 } else { 0 }), (1_990, true));
+        assert_eq!(saturated(|at| at.saturating_sub(8_000)), (1_990, true));
     }
 }

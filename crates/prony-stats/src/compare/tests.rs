@@ -393,7 +393,7 @@ fn mostly_above(above: u32, log: f64) -> Vec<Block> {
 
 /// What Holm's correction claims beside other differences does not hold together with all intervals.
 #[test]
-fn differences_of_others_leave_a_comparison_no_more_error() {
+fn differences_elsewhere_in_the_family_leave_a_comparison_no_more_error() {
     let one_analysis = |blocks| Contrast { analyses: InterimAnalyses::new(12, 12), ..contrast(blocks) };
     let undecided = || one_analysis(mostly_above(8, 0.2));
     let mut members = vec![one_analysis(mostly_above(12, 1.0)); 9];
