@@ -15,6 +15,7 @@ pub mod launch;
 pub mod limits;
 pub mod lock;
 pub mod mount;
+mod open_files;
 pub mod own_files;
 pub mod owner;
 pub mod processors;

@@ -21,9 +21,11 @@ use super::idle::Idle;
 use super::link::{Link, SILENCE, reap_lingering};
 use super::spawner::{self, Fds};
 use super::spec::{LaunchSpec, Parts, Reader, Unprepared};
+use super::supervise::OPEN_FILES;
 use super::wire::{Begin, Bounds, CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Usage, refusal};
 use crate::error::Error;
 use crate::limits::Group;
+use crate::open_files;
 use crate::sample::Supervisor;
 use crate::sys::process::{REPORT_LENGTH, parse_report};
 use crate::why::kernel_text;
@@ -223,6 +225,7 @@ impl Launcher {
             let mut command = Command::new(&self.program);
             command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
             command.envs(self.env.iter().map(|(name, value)| (name, value)));
+            command.envs(open_files::of_user().map(|limit| (OPEN_FILES, limit.to_string())));
             Ok((Channel::new(ours), command.spawn()?))
         };
         let (channel, process) = start().map_err(|source| self.failed(source))?;

@@ -31,6 +31,7 @@ use super::wire::{
 use crate::clock::monotonic;
 use crate::limits::{Group, OomWatch};
 use crate::lock::Lock;
+use crate::open_files;
 use crate::sys::process::reap;
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
@@ -38,6 +39,9 @@ const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A tree that resists so long is ended together with the spawner in its group, all at once where the kernel can.
 const MOST_SPARING: Duration = Duration::from_secs(2);
+
+/// The variable with the user's limit of open files, for a supervisor and its subjects.
+pub(super) const OPEN_FILES: &str = "PRONY_OPEN_FILES";
 
 /// [`supervise`] on standard input, where [`super::Launcher`] puts the socket.
 pub fn supervise_stdin() -> ExitCode {
@@ -138,6 +142,10 @@ impl Supervisor {
         set_child_subreaper(Some(getpid()))?;
         // A subject may have stopped this process. Once the runner has ended, nobody else continues it to clean up.
         set_parent_process_death_signal(Some(Signal::CONT))?;
+        // The runner's own is raised. Subjects inherit that of the spawner, which inherits ours.
+        if let Some(limit) = std::env::var(OPEN_FILES).ok().and_then(|limit| limit.parse().ok()) {
+            open_files::set(limit)?;
+        }
         // Before signals are caught: the spawner would inherit that.
         let spawner = Spawner::start()?;
         let (wake, signalled) = UnixStream::pair()?;

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use crate::open_files::leaves_room;
+
 /// Kept open while descriptors suffice: reopening costs 1.4 us.
 #[derive(Debug)]
 pub(crate) struct ProcFile {
@@ -18,7 +20,7 @@ pub(crate) struct ProcFile {
 impl ProcFile {
     pub(crate) fn new(path: String) -> Self {
         let path = PathBuf::from(path);
-        let open = File::open(&path).ok();
+        let open = File::open(&path).ok().filter(leaves_room);
         Self { path, open }
     }
 
@@ -55,7 +57,7 @@ pub(crate) struct ProcDirectory {
 impl ProcDirectory {
     pub(crate) fn new(path: String) -> Self {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = openat(CWD, &path, flags, Mode::empty()).ok();
+        let open = openat(CWD, &path, flags, Mode::empty()).ok().filter(leaves_room);
         Self { path, open }
     }
 

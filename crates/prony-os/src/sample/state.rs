@@ -20,6 +20,7 @@ use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
 use crate::cache;
 use crate::clock::{monotonic, scheduler_tick, thread_cpu};
+use crate::open_files;
 use crate::sys::cpu_clock::process_cpu;
 use crate::why::why;
 
@@ -168,6 +169,7 @@ pub(crate) struct Ran {
 
 impl State {
     pub(crate) fn new(roots: Vec<Root>, mut settings: Settings) -> Self {
+        open_files::raise();
         let open = || settings.group.as_deref().and_then(GroupFiles::open).map(Arc::new);
         settings.group_files = settings.group_files.take().or_else(open);
         let device = match &settings.device {

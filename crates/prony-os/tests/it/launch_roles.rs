@@ -158,6 +158,8 @@ fn role() {
         "show" => show(),
         "state" => state(),
         "alter" => alter(&dir),
+        "open-files" => crate::open_files::observe(),
+        "few-open-files" => crate::open_files::observe_with_few(),
         "mark" => leave(&dir, "marked"),
         "sleep" => sleep_as(&dir, "sleep"),
         "stubborn" => stubborn(&dir),

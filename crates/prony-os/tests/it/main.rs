@@ -7,6 +7,7 @@ mod launch_idle;
 mod launch_limits;
 mod launch_roles;
 mod launch_tree;
+mod open_files;
 mod sample;
 mod sample_sync;
 mod settle;
