@@ -121,7 +121,6 @@ fn outcome(evidence: &Evidence, shown: &mut Vec<String>) -> Outcome {
 fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMemory> {
     let memory = &evidence.memory;
     let ours = memory.oom_kills.measured().copied().unwrap_or(0);
-    let elsewhere = memory.host_oom_kills.measured().copied().unwrap_or(0);
     if ours > 0 {
         shown.push(format!(
             "the kernel's OOM killer killed {} of the process tree (`oom_kill`)",
@@ -135,11 +134,6 @@ fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMe
     if let Some(message) = heap_message(evidence) {
         shown.push(format!("the process reported `{message}`"));
         return Some(OutOfMemory::Runtime);
-    }
-    let by_foreign_process = evidence.ended_by_us.is_none() && evidence.killed.is_none();
-    if elsewhere > 0 && by_foreign_process && evidence.status == Status::Signalled(libc::SIGKILL) {
-        shown.push(format!("meanwhile the kernel's OOM killer killed {} on this machine", count(elsewhere, "process")));
-        return Some(OutOfMemory::Host);
     }
     None
 }
@@ -172,10 +166,22 @@ fn heap_message(evidence: &Evidence) -> Option<&str> {
     lines.find(says).filter(|_| fits && evidence.ended_by_us.is_none())
 }
 
+/// What is known of a SIGKILL for which the kernel's count of the tree gives no reason. That count has the kills of its processes by
+/// any OOM killer, the machine's too (`__oom_kill_process` in mm/oom_kill.c). That of the machine has those by limits of other
+/// groups: it excludes a cause and shows none.
 fn unexplained(evidence: &Evidence) -> String {
-    match (&evidence.killed, &evidence.memory.oom_kills) {
+    let MemoryEvidence { oom_kills, host_oom_kills, .. } = &evidence.memory;
+    let elsewhere = host_oom_kills.measured().copied().unwrap_or(0);
+    match (&evidence.killed, oom_kills) {
         (Some(_), _) => "prony killed the tree".into(),
-        (None, Reading::Measured(_)) => "prony did not send SIGKILL, and the kernel reports no OOM kill".into(),
+        (None, Reading::Measured(_)) => {
+            "prony did not send SIGKILL, and the kernel reports no OOM kill of the process tree".into()
+        }
+        (None, Reading::Missing(why)) if elsewhere > 0 => format!(
+            "prony did not send SIGKILL; meanwhile the kernel's OOM killer killed {} on this machine, and those of the process \
+             tree are not counted ({why})",
+            count(elsewhere, "process")
+        ),
         (None, Reading::Missing(why)) => format!("prony did not send SIGKILL; OOM kills are not counted ({why})"),
     }
 }
@@ -264,10 +270,17 @@ mod tests {
         assert_eq!(outcome_of(survivor, Status::Exited(0)), memory(OutOfMemory::Limit));
     }
 
+    /// The OOM killer of another group was taken for the one that had sent a SIGKILL.
     #[test]
-    fn kills_elsewhere_explain_a_sigkill_and_nothing_else() {
+    fn kills_elsewhere_explain_nothing() {
         let elsewhere = |e: &mut Evidence| e.memory.host_oom_kills = Reading::Measured(1);
-        assert_eq!(outcome_of(elsewhere, KILLED), memory(OutOfMemory::Host));
+        assert_eq!(outcome_of(elsewhere, KILLED), Outcome::Killed);
+        let mut uncounted = evidence(KILLED);
+        elsewhere(&mut uncounted);
+        uncounted.memory.oom_kills = Reading::Missing(Why::NotSupported("no group".into()));
+        let (outcome, shown) = classify(&uncounted);
+        assert_eq!(outcome, Outcome::Killed);
+        assert!(shown[1].contains("killed 1 process on this machine") && shown[1].contains("no group"), "{shown:?}");
         assert_eq!(outcome_of(elsewhere, Status::Signalled(11)), Outcome::Crashed { signal: 11 });
         assert_eq!(outcome_of(elsewhere, Status::Exited(137)), Outcome::Failed { code: Some(137) });
         let by_us = |e: &mut Evidence| {
@@ -281,7 +294,7 @@ mod tests {
     fn a_kill_without_evidence_stays_unexplained() {
         let (outcome, shown) = classify(&evidence(KILLED));
         assert_eq!(outcome, Outcome::Killed);
-        assert_eq!(shown[1], "prony did not send SIGKILL, and the kernel reports no OOM kill");
+        assert_eq!(shown[1], "prony did not send SIGKILL, and the kernel reports no OOM kill of the process tree");
         let unseen = |e: &mut Evidence| {
             e.memory.oom_kills = Reading::Missing(Why::NotApplicable);
             e.memory.host_oom_kills = Reading::Missing(Why::NotApplicable);
