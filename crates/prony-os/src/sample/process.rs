@@ -32,6 +32,11 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
+    /// Bytes read and written.
+    fn io(&self) -> Reading<(Bytes, Bytes)> {
+        self.counters.read.clone().and(self.counters.written.clone(), |read, written| (read, written))
+    }
+
     /// As a sample of the series: counters of the process itself; `None` for a zombie.
     pub(crate) fn sample(&self, at: Nanos) -> Option<ProcessSample> {
         let memory = self.memory?;
@@ -254,6 +259,8 @@ impl Process {
         })
     }
 
+    /// Bytes read and written; of a zombie whose file may not be read what is known, as who waits for it inherits them.
+    ///
     /// # Errors
     /// Where the process has ended since its `stat` was read: what it wrote was in the last round, or is in none.
     fn read_io(&self, buffer: &mut Vec<u8>) -> io::Result<Reading<(Bytes, Bytes)>> {
@@ -261,8 +268,18 @@ impl Process {
         match self.io.text(buffer) {
             Ok(text) => Ok(parsed(parse::io(&text), what)),
             Err(error) if ended(&error) && !self.lacks(&error) => Err(error),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.is_zombie() => {
+                Ok(self.last.as_ref().map_or(Reading::Measured(Default::default()), Observation::io))
+            }
             Err(error) => Ok(Reading::Missing(why(what, &error))),
         }
+    }
+
+    /// Whether it has ended and nobody has waited for it yet. Its files that only its user may read belong to root then
+    /// (`task_dump_owner` in fs/proc/base.c).
+    fn is_zombie(&self) -> bool {
+        let stat = self.stat.read(&mut Vec::new()).ok().and_then(parse::stat);
+        stat.is_some_and(|stat| matches!(stat.state, 'Z' | 'X'))
     }
 
     fn read_threads(&mut self, ask: Ask, buffer: &mut Vec<u8>) {
@@ -377,6 +394,32 @@ mod tests {
         assert_eq!(process.pss(), Reading::Missing(ProcessSnapshot::ended()));
         let missing = io::Error::from(io::ErrorKind::NotFound);
         assert!(Process::new(std::process::id(), "worker".into()).lacks(&missing) && !process.lacks(&missing));
+    }
+
+    /// For an ordinary user, one zombie made the bytes of the rest of a trial missing.
+    #[test]
+    fn zombie_whose_bytes_may_not_be_read_keeps_those_that_are_known() {
+        let bytes = |amount| Reading::Measured((Bytes::from_bytes(amount), Bytes::from_bytes(amount)));
+        let of_zombie = move || {
+            if rustix::process::geteuid().is_root() {
+                let nobody = rustix::process::Uid::from_raw(65534);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            let id = rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child));
+            let zombie = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+            rustix::process::waitid(id, zombie).unwrap();
+            let mut process = Process::new(child.id(), "worker".into());
+            let first = process.read_io(&mut Vec::new()).unwrap();
+            let known =
+                Counters { read: bytes(7).map(|io| io.0), written: bytes(7).map(|io| io.1), ..Counters::default() };
+            process.last = Some(Observation { counters: known, ..observed() });
+            let second = process.read_io(&mut Vec::new()).unwrap();
+            child.wait().unwrap();
+            (first, second)
+        };
+        // The user of this thread alone is changed.
+        assert_eq!(std::thread::spawn(of_zombie).join().unwrap(), (bytes(0), bytes(7)));
     }
 
     /// If it ends between two files of one round, the readings of the other files remain.
