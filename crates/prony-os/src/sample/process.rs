@@ -8,6 +8,7 @@ use std::path::Path;
 use prony_model::reading::Reading;
 use prony_model::record::ProcessSample;
 use prony_model::units::{Bytes, Nanos};
+use rustix::process::Pid;
 
 use super::counters::Counters;
 use super::heirs::Amounts;
@@ -16,6 +17,7 @@ use super::proc_file::{ProcFile, ended, read_once};
 use super::snapshot::ProcessSnapshot;
 use super::threads::{STALE, Threads};
 use crate::sys::cpu_clock;
+use crate::sys::memory::share_memory;
 use crate::why::{parsed, why};
 
 /// The result of one round for a process.
@@ -139,6 +141,8 @@ pub(crate) struct Process {
     statm_at: Nanos,
     /// When the context switches of its threads were last read.
     switches_at: Nanos,
+    /// Whether its memory was that of its parent when it was read last; not known before.
+    is_in_parents_memory: bool,
     /// In how many readings it had waited for children since the one before.
     waited: u64,
 }
@@ -167,6 +171,7 @@ impl Process {
             status_anon: Bytes::default(),
             statm_at: Nanos::ZERO,
             switches_at: Nanos::ZERO,
+            is_in_parents_memory: true,
             waited: 0,
         }
     }
@@ -188,7 +193,9 @@ impl Process {
         let unexpected = || io::Error::other("`/proc/PID/stat` has an unexpected form");
         let stat = parse::stat(self.stat.read(buffer)?).ok_or_else(unexpected)?;
         self.read_threads(ask, buffer);
-        self.counters_at = clock.as_ref().ok().map(|clock| (*clock, ask.at));
+        // One in its parent's memory is about to execute a program.
+        let counted = clock.as_ref().ok().filter(|_| !self.is_in_parents_memory);
+        self.counters_at = counted.map(|clock| (*clock, ask.at));
         // Exact where all threads were found asleep before it is read.
         let clock = if ask.detail == Detail::All {
             cpu_clock::process_cpu(self.pid).inspect(|clock| self.threads.find_unsampled(*clock))
@@ -296,6 +303,13 @@ impl Process {
     /// the same: for [`UNCHANGED`] where all is as `status` last had it, for [`STALE`] where anonymous memory has grown, and not
     /// where it shrinks, as it would by swapping.
     fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> Option<Memory> {
+        if self.finds_itself_in_parents_memory(buffer) {
+            (self.statm_at, self.vsz) = (ask.at, Bytes::default());
+            let ignores_children = |memory: Memory| memory.ignores_children;
+            let ignores_children =
+                self.status.text(buffer).ok().and_then(|text| parse::memory(&text)).map(ignores_children);
+            return ignores_children.map(|ignores_children| Memory { ignores_children, ..Memory::default() });
+        }
         let pages = self.statm.text(buffer).ok().and_then(|text| parse::statm(&text)).unwrap_or_default();
         let bytes = |pages: u64| Bytes::from_bytes(pages * rustix::param::page_size() as u64);
         let anon = bytes(pages.anon);
@@ -313,8 +327,23 @@ impl Process {
         self.status.text(buffer).ok().and_then(|text| parse::memory(&text))
     }
 
+    /// Whether it still has its parent's memory, which is none of its own: between `vfork` or `posix_spawn` and the program that it
+    /// executes. A process that has left that memory never returns to it, so that most are asked once.
+    fn finds_itself_in_parents_memory(&mut self, buffer: &mut Vec<u8>) -> bool {
+        let pid = |pid: u32| Pid::from_raw(pid.cast_signed());
+        if self.is_in_parents_memory {
+            let parent = self.stat.read(buffer).ok().and_then(parse::stat).and_then(|stat| pid(stat.parent));
+            self.is_in_parents_memory =
+                parent.zip(pid(self.pid)).is_some_and(|(parent, child)| share_memory(parent, child));
+        }
+        self.is_in_parents_memory
+    }
+
     /// Proportional set size; expensive (5 us per mapped MB, under the memory map's lock), so at snapshots only.
     pub(crate) fn pss(&self) -> Reading<Bytes> {
+        if self.last.is_some() && self.is_in_parents_memory {
+            return Reading::Measured(Bytes::default());
+        }
         let path = format!("/proc/{}/smaps_rollup", self.pid);
         match read_once(&path) {
             Ok(text) => parsed(parse::pss(&text), &format!("`{path}`")),
@@ -431,6 +460,28 @@ mod tests {
         process.stat = ProcFile::new("/proc/self/stat".into());
         let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, detail: Detail::All };
         assert!(ended(&process.observe(ask, &mut Vec::new()).unwrap_err()));
+    }
+
+    /// Children that were sampled between `posix_spawn` and the program that they execute doubled the memory of their tree.
+    #[test]
+    fn memory_of_the_parent_is_none_of_a_child_that_still_has_it() {
+        let child = crate::sys::memory::tests::InOurMemory::start();
+        let mut process = Process::new(child.pid.as_raw_nonzero().get().cast_unsigned(), "worker".into());
+        let at = |ms: u64| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail: Detail::Series };
+        for ms in [10_000, 10_100, 20_000] {
+            let sample = process.observe(at(ms), &mut Vec::new()).unwrap().sample(Nanos::ZERO).unwrap();
+            assert_eq!((sample.rss(), sample.vsz, sample.threads), (Bytes::default(), Bytes::default(), 1));
+        }
+        assert_eq!(process.pss(), Reading::Measured(Bytes::default()));
+        drop(child);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        crate::sys::memory::wait_for_own_memory(Pid::from_child(&child));
+        let mut process = Process::new(child.id(), "worker".into());
+        assert!(
+            process.observe(at(10_000), &mut Vec::new()).unwrap().sample(Nanos::ZERO).unwrap().anon > Bytes::default()
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     /// A process that runs while its memory stays the same: reading `status` was most of the sampling's cost.

@@ -1,4 +1,4 @@
-//! Detects whether a spawned child still shares prony's memory, as it does until it executes its program.
+//! Detects whether a spawned child still shares the memory of another process, as it does until it executes its program.
 
 use std::time::Duration;
 
@@ -15,24 +15,56 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// The kernel lets the parent of such a child go on where the child executes its program, just before it exchanges the map.
 /// On a busy machine the child may not run again for milliseconds; until it does, its memory is ours by every file of procfs.
 pub(crate) fn wait_for_own_memory(child: Pid) {
-    while shares_our_memory(child) {
+    while share_memory(getpid(), child) {
         std::thread::sleep(PAUSE);
     }
 }
 
-/// `false` where the kernel gives no answer: without `kcmp`, or where it may not be called.
-fn shares_our_memory(child: Pid) -> bool {
-    let pids = [getpid(), child].map(|pid| libc::c_long::from(pid.as_raw_nonzero().get()));
+/// Whether two processes have one memory map. `false` where the kernel gives no answer: without `kcmp`, or where it may not be
+/// called.
+pub(crate) fn share_memory(one: Pid, other: Pid) -> bool {
+    let pids = [one, other].map(|pid| libc::c_long::from(pid.as_raw_nonzero().get()));
     // SAFETY: the call takes numbers only.
     unsafe { libc::syscall(libc::SYS_kcmp, pids[0], pids[1], KCMP_VM, 0, 0) == 0 }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, mpsc};
 
     use super::*;
+
+    /// A child that stays in our memory until it is dropped.
+    pub(crate) struct InOurMemory {
+        pub(crate) pid: Pid,
+        _stack: Vec<u128>,
+    }
+
+    impl InOurMemory {
+        pub(crate) fn start() -> Self {
+            extern "C" fn wait(_: *mut libc::c_void) -> libc::c_int {
+                loop {
+                    // SAFETY: it takes nothing; only a signal that ends the child interrupts it.
+                    unsafe { libc::pause() };
+                }
+            }
+            let mut stack = vec![0u128; 4096];
+            // SAFETY: the stack's end is aligned, and it exists until the child has been waited for.
+            let pid = unsafe {
+                let top = stack.as_mut_ptr().add(stack.len());
+                libc::clone(wait, top.cast(), libc::CLONE_VM | libc::SIGCHLD, std::ptr::null_mut())
+            };
+            Self { pid: Pid::from_raw(pid).expect("a child is made"), _stack: stack }
+        }
+    }
+
+    impl Drop for InOurMemory {
+        fn drop(&mut self) {
+            rustix::process::kill_process(self.pid, rustix::process::Signal::KILL).unwrap();
+            rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty()).unwrap();
+        }
+    }
 
     /// The begin of a program was once reported while its process still had its spawner's memory.
     #[test]
@@ -47,12 +79,12 @@ mod tests {
             leaves.store(true, Ordering::SeqCst);
         });
         let task = receiver.recv().unwrap();
-        assert!(shares_our_memory(task));
+        assert!(share_memory(getpid(), task));
         wait_for_own_memory(task);
         assert!(left.load(Ordering::SeqCst));
         thread.join().unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(!shares_our_memory(Pid::from_child(&child)));
+        assert!(!share_memory(getpid(), Pid::from_child(&child)));
         child.kill().unwrap();
         child.wait().unwrap();
     }
