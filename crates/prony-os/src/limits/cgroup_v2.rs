@@ -12,6 +12,7 @@ use super::group_files::{entry, number, processes, table, write};
 use super::hierarchy::leaf_name;
 use crate::lock::Lock;
 use crate::owner::ProcessId;
+use crate::why::kernel_text;
 
 /// Controllers that limit or count.
 pub(super) const CONTROLLERS: [&str; 4] = ["memory", "cpu", "pids", "io"];
@@ -65,8 +66,25 @@ pub(super) fn limit_memory(dir: &Path, limit: Bytes) -> io::Result<&'static str>
     let _ = write(dir, "memory.oom.group", "1");
     match write(dir, "memory.swap.max", "0") {
         Ok(()) => Ok("no swap allowed"),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok("the kernel has no swap to limit"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => without_limit_of_swap(kernel_text("/proc/swaps")),
         Err(error) => Err(error),
+    }
+}
+
+/// What to do where the kernel does not count the swap that there is.
+pub(super) const SWAP_HINT: &str = "turn swap off: `swapoff -a`; or boot the kernel with `swapaccount=1`";
+
+/// How swap is excluded where groups have no limit of it: older kernels lack the file, and not swap, where they do not count that
+/// for groups (`swapaccount=0`). `swaps` is `/proc/swaps`, whose first line is a heading.
+fn without_limit_of_swap(swaps: io::Result<String>) -> io::Result<&'static str> {
+    match swaps {
+        Ok(swaps) if swaps.lines().nth(1).is_some() => {
+            let why = "the machine has swap (`/proc/swaps`), and this kernel cannot limit it (no `memory.swap.max`), so that a \
+                       tree at its limit would be swapped out";
+            Err(io::Error::new(io::ErrorKind::Unsupported, why))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok("the machine has no swap"),
     }
 }
 
@@ -106,6 +124,21 @@ mod tests {
         // An ordinary file keeps bytes beyond a shorter write; files of the kernel do not.
         assert_eq!(now.each_ref().map(|text| &text[..1]), ["2", "0", "1"]);
         assert!(limit_memory(fake(&[]).path(), Bytes::from_mib(2)).is_err());
+    }
+
+    /// Where swap is not accounted, a tree beyond its limit was swapped out, under a note that there was no swap.
+    #[test]
+    fn swap_that_cannot_be_limited_is_refused_where_there_is_any() {
+        let head = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
+        let of = |swaps: &str| without_limit_of_swap(Ok(swaps.to_owned()));
+        assert_eq!(of(head).unwrap(), "the machine has no swap");
+        assert_eq!(without_limit_of_swap(Err(io::ErrorKind::NotFound.into())).unwrap(), "the machine has no swap");
+        let error = of(&format!("{head}/dev/dm-1\tpartition\t1000\t0\t-2\n")).unwrap_err();
+        assert!(
+            error.kind() == io::ErrorKind::Unsupported && error.to_string().contains("`memory.swap.max`"),
+            "{error}"
+        );
+        assert!(without_limit_of_swap(Err(io::ErrorKind::PermissionDenied.into())).is_err());
     }
 
     #[test]

@@ -206,12 +206,19 @@ impl Group {
         controller: &str,
         set: impl FnOnce(Place<'_>) -> io::Result<T>,
     ) -> Result<T, Error> {
-        let refused = |why: String| Error::Limit { limit, why, hint: hint(geteuid().is_root()) };
+        let refused = |why: String, hint| Error::Limit { limit, why, hint };
+        let permission = hint(geteuid().is_root());
         let place = self.place(controller).ok_or_else(|| {
             let note = self.refusals().find(|note| note.contains(controller) || note.contains("version 2"));
-            refused(note.cloned().unwrap_or_else(|| format!("no control group with `{controller}` can be used")))
+            let why = note.cloned().unwrap_or_else(|| format!("no control group with `{controller}` can be used"));
+            refused(why, permission)
         })?;
-        set(place).map_err(|error| refused(format!("the control group rejects the limit: {error}")))
+        set(place).map_err(|error| {
+            // Errors of the kernel have a number.
+            let is_ours = error.raw_os_error().is_none() && error.kind() == io::ErrorKind::Unsupported;
+            let hint = if is_ours { cgroup_v2::SWAP_HINT } else { permission };
+            refused(format!("the control group rejects the limit: {error}"), hint)
+        })
     }
 
     /// The name of its directories.
