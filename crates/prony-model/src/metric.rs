@@ -225,10 +225,10 @@ metrics! {
     Read "read" Bytes Lower false "Bytes that reached the block layer for reading (io read_bytes)";
     Written "written" Bytes Lower false "Bytes of pages that became dirty (io write_bytes); missing where the kernel counts whole folios and the device does not \
         confirm the number";
-    Fsyncs "fsyncs" Count Lower false "System calls fsync, fdatasync, msync and sync_file_range, together";
+    Fsyncs "fsyncs" Count Lower false "System calls fsync, fdatasync, msync (MS_SYNC), sync_file_range, sync and syncfs, together";
     Fsync "fsync" Count Lower false "System calls fsync";
     Fdatasync "fdatasync" Count Lower false "System calls fdatasync";
-    Msync "msync" Count Lower false "System calls msync";
+    Msync "msync" Count Lower false "System calls msync with MS_SYNC";
     SyncFileRange "sync_file_range" Count Lower false "System calls sync_file_range";
     Flushes "flushes" Count Lower false "Flush requests that the device of the store completed, from any process of the machine";
     DeviceWritten "device.written" Bytes Lower false "Bytes that the device of the store wrote, for any process of the machine";

@@ -285,8 +285,8 @@ pub(crate) static OBSERVE: TableShape = table(
             Shape::Flag,
             "`true` where a variant has a `[store]` or a program with `store`, or the file names a metric of these \
              calls",
-            "Counts the system calls `fsync`, `fdatasync`, `msync` and `sync_file_range`. Meanwhile each system call \
-             on the machine takes some 40 ns longer.",
+            "Counts the system calls `fsync`, `fdatasync`, `msync` (`MS_SYNC`), `sync_file_range`, `sync` and `syncfs`. Meanwhile \
+             each system call on the machine takes some 40 ns longer.",
         ),
         optional(
             "record_commands",

@@ -65,7 +65,12 @@ pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capabili
     let all = pressure.cpu.and(pressure.io, |_, _| ()).and(pressure.memory, |(), _| ());
     let own = |path: &str| State::from(read_text(path));
     let table: [(&str, &str, State, &str); 11] = [
-        ("sync calls", "counts of fsync, fdatasync, msync and sync_file_range", tracepoints.usable().into(), TRACING),
+        (
+            "sync calls",
+            "counts of fsync, fdatasync, msync, sync_file_range, sync and syncfs",
+            tracepoints.usable().into(),
+            TRACING,
+        ),
         ("pressure", "shares of time waited for CPU, I/O, memory", all.into(), "boot the kernel with psi=1"),
         ("proportional memory", "sums over processes that share pages", own("/proc/self/smaps_rollup"), OWNER),
         ("bytes read and written", "I/O of each process", own("/proc/self/io"), OWNER),

@@ -240,8 +240,8 @@ mod tests {
     }
 
     fn fsyncs(fsync: u64) -> SyncCounts {
-        let [fsync, fdatasync, msync, sync_file_range] = [fsync, 0, 0, 0].map(Reading::Measured);
-        SyncCounts { fsync, fdatasync, msync, sync_file_range }
+        let [fsync, fdatasync, msync, sync_file_range, sync, syncfs] = [fsync, 0, 0, 0, 0, 0].map(Reading::Measured);
+        SyncCounts { fsync, fdatasync, msync, sync_file_range, sync, syncfs }
     }
 
     /// At which the tree had used this much CPU time, and called `fsync` as often.

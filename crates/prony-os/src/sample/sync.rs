@@ -1,11 +1,12 @@
-//! Counts the system calls that request durability (`fsync`, `fdatasync`, `msync`, `sync_file_range`), by a kernel
-//! tracepoint on the entry of each.
+//! Counts the system calls that request durability (`fsync`, `fdatasync`, `msync` with `MS_SYNC`, `sync_file_range`, `sync`,
+//! `syncfs`), by a kernel tracepoint on the entry of each.
 //!
 //! A counter follows a suspended process across exec and into every thread and process that it starts
 //! later; reading it sums the live ones and the ended ones. Blind spots, to be named beside the
 //! value: writes with `O_SYNC`, `O_DSYNC` or `RWF_DSYNC`, and io_uring, make no such system call; device
 //! flushes (`super::device`) are shown beside the counts.
 
+use std::ffi::CStr;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,19 @@ use super::tree;
 use crate::sys::perf::Counter;
 use crate::why::{parse_with, read_text, why};
 
-const CALLS: [&str; 4] = ["fsync", "fdatasync", "msync", "sync_file_range"];
+/// `MS_SYNC` of `msync`, whose other flags sync nothing: `MS_ASYNC` has had no effect since Linux 2.6.19 (msync(2)).
+const SYNCS: &CStr = c"flags & 4";
+const _: () = assert!(libc::MS_SYNC == 4);
+
+/// The calls, each with a filter of those that count.
+const CALLS: [(&str, Option<&CStr>); 6] = [
+    ("fsync", None),
+    ("fdatasync", None),
+    ("msync", Some(SYNCS)),
+    ("sync_file_range", None),
+    ("sync", None),
+    ("syncfs", None),
+];
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const ALLOW: &str = "run as root, or give the binary CAP_PERFMON (and CAP_DAC_READ_SEARCH for tracefs) and mount tracefs at /sys/kernel/tracing";
 
@@ -30,25 +43,28 @@ pub struct SyncCounts {
     pub fsync: Reading<u64>,
     /// Calls of `fdatasync`.
     pub fdatasync: Reading<u64>,
-    /// Calls of `msync`.
+    /// Calls of `msync` with `MS_SYNC`.
     pub msync: Reading<u64>,
     /// Calls of `sync_file_range`.
     pub sync_file_range: Reading<u64>,
+    /// Calls of `sync`.
+    pub sync: Reading<u64>,
+    /// Calls of `syncfs`.
+    pub syncfs: Reading<u64>,
 }
 
 impl SyncCounts {
-    fn from_array([fsync, fdatasync, msync, sync_file_range]: [Reading<u64>; 4]) -> Self {
-        Self { fsync, fdatasync, msync, sync_file_range }
+    fn from_array([fsync, fdatasync, msync, sync_file_range, sync, syncfs]: [Reading<u64>; 6]) -> Self {
+        Self { fsync, fdatasync, msync, sync_file_range, sync, syncfs }
+    }
+
+    fn as_array(&self) -> [&Reading<u64>; 6] {
+        [&self.fsync, &self.fdatasync, &self.msync, &self.sync_file_range, &self.sync, &self.syncfs]
     }
 
     fn combine(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
-        let each = |a: &Reading<u64>, b: &Reading<u64>| a.clone().and(b.clone(), &f);
-        Self {
-            fsync: each(&self.fsync, &other.fsync),
-            fdatasync: each(&self.fdatasync, &other.fdatasync),
-            msync: each(&self.msync, &other.msync),
-            sync_file_range: each(&self.sync_file_range, &other.sync_file_range),
-        }
+        let (a, b) = (self.as_array(), other.as_array());
+        Self::from_array(std::array::from_fn(|call| a[call].clone().and(b[call].clone(), &f)))
     }
 
     /// Both together.
@@ -61,18 +77,18 @@ impl SyncCounts {
         self.combine(earlier, u64::saturating_sub)
     }
 
-    /// All four kinds added.
+    /// All kinds added.
     pub fn total(&self) -> Reading<u64> {
-        let sum = |a: Reading<u64>, b: &Reading<u64>| a.and(b.clone(), u64::saturating_add);
-        sum(sum(sum(self.fsync.clone(), &self.fdatasync), &self.msync), &self.sync_file_range)
+        let all = self.as_array().into_iter().cloned();
+        all.fold(Reading::Measured(0), |sum, one| sum.and(one, u64::saturating_add))
     }
 }
 
-/// The tracepoints of the four calls, which stay registered: closing the last counter of a tracepoint costs 150 ms, so
+/// The tracepoints of the calls, which stay registered: closing the last counter of a tracepoint costs 150 ms, so
 /// a runner closes this only at its end.
 #[derive(Debug)]
 pub struct Tracepoints {
-    ids: [Reading<u64>; 4],
+    ids: [Reading<u64>; 6],
     /// One idle counter of each, which keeps it registered.
     open_fds: Vec<Counter>,
 }
@@ -82,7 +98,7 @@ impl Tracepoints {
     /// machine, as any mount at `/sys/kernel/tracing`).
     pub fn open(may_mount: bool) -> Self {
         let ids = match tracefs(may_mount) {
-            Ok(place) => CALLS.map(|call| tracepoint(&place, call)),
+            Ok(place) => CALLS.map(|(call, _)| tracepoint(&place, call)),
             Err(why) => CALLS.map(|_| Reading::Missing(why.clone())),
         };
         let mut open_fds = Vec::new();
@@ -128,28 +144,30 @@ impl Tracepoints {
             some => some,
         };
         let threads: Vec<u32> = pids.iter().flat_map(threads).collect();
-        SyncCounters { counters: Arc::new(self.ids.clone().map(|id| follow_all(id, &threads))) }
+        SyncCounters {
+            counters: Arc::new(std::array::from_fn(|call| follow_all(self.ids[call].clone(), CALLS[call].1, &threads))),
+        }
     }
 }
 
-fn follow_all(id: Reading<u64>, threads: &[u32]) -> Reading<Vec<Counter>> {
+fn follow_all(id: Reading<u64>, filter: Option<&CStr>, threads: &[u32]) -> Reading<Vec<Counter>> {
     let Reading::Measured(id) = id else { return id.map(|_| Vec::new()) };
-    match threads.iter().map(|tid| Counter::follow(id, *tid)).collect() {
+    match threads.iter().map(|tid| Counter::follow(id, *tid, filter)).collect() {
         Ok(counters) => Reading::Measured(counters),
         Err(error) => Reading::Missing(refused(&error)),
     }
 }
 
-/// The four counters of one process and what it started; closed with the last of its clones.
+/// The counters of one process and what it started; closed with the last of its clones.
 #[derive(Clone, Debug)]
 pub struct SyncCounters {
-    counters: Arc<[Reading<Vec<Counter>>; 4]>,
+    counters: Arc<[Reading<Vec<Counter>>; 6]>,
 }
 
 impl SyncCounters {
     /// Calls so far; the processes may have ended.
     pub fn read(&self) -> SyncCounts {
-        SyncCounts::from_array([0, 1, 2, 3].map(|call| match &self.counters[call] {
+        SyncCounts::from_array(self.counters.each_ref().map(|call| match call {
             Reading::Measured(counters) => sum(counters),
             Reading::Missing(why) => Reading::Missing(why.clone()),
         }))
@@ -206,11 +224,11 @@ mod tests {
 
     #[test]
     fn counts_add_up_and_a_missing_kind_makes_the_total_missing() {
-        let counts = SyncCounts::from_array([5, 4, 3, 2].map(Reading::Measured));
-        let before = SyncCounts::from_array([1, 1, 1, 1].map(Reading::Measured));
-        assert_eq!(counts.total(), Reading::Measured(14));
-        assert_eq!(counts.since(&before).total(), Reading::Measured(10));
-        assert_eq!(counts.plus(&before).total(), Reading::Measured(18));
+        let counts = SyncCounts::from_array([5, 4, 3, 2, 20, 10].map(Reading::Measured));
+        let before = SyncCounts::from_array([1; 6].map(Reading::Measured));
+        assert_eq!(counts.total(), Reading::Measured(44));
+        assert_eq!(counts.since(&before).total(), Reading::Measured(38));
+        assert_eq!(counts.plus(&before).total(), Reading::Measured(50));
         let refused = Reading::Missing(Why::NotPermitted("perf".into()));
         let partly = SyncCounts { msync: refused.clone(), ..counts };
         assert_eq!(partly.total(), refused);

@@ -36,6 +36,19 @@ fn calls_of_every_thread_and_of_live_and_ended_children_are_counted() {
     assert_eq!(counters.read(), live, "subject and child ended");
 }
 
+/// An engine that synced its whole file system had synced nothing.
+#[test]
+fn syncs_of_file_systems_are_counted() {
+    let Some(tracepoints) = usable("counting sync calls") else { return };
+    let mut subject = Subject::start("syncfs 5");
+    let counters = tracepoints.follow(subject.pid());
+    subject.go();
+    let counts = counters.read();
+    assert_eq!((counts.syncfs.clone(), counts.total()), (Reading::Measured(5), Reading::Measured(5)));
+    assert_eq!(counts.sync, Reading::Measured(0));
+    subject.end();
+}
+
 #[test]
 fn nobody_elses_calls_are_counted() {
     let Some(tracepoints) = usable("counting sync calls") else { return };

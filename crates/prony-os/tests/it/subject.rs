@@ -134,6 +134,12 @@ fn does_its_task() {
             sync(Path::new(words[1]), number(2));
             wait_until_closed("", ());
         }
+        "syncfs" => {
+            // It has nothing to write: only the call counts.
+            let proc = File::open("/proc/self/stat").expect("there is a procfs");
+            (0..number(1)).for_each(|_| rustix::fs::syncfs(&proc).expect("a file system can be synced"));
+            wait_until_closed("", ());
+        }
         "sync-by-child" => wait_until_closed("", Subject::done(&task.replace("-by-child", ""))),
         "write" => {
             write(Path::new(words[1]), number(2));

@@ -335,8 +335,9 @@ fn pressure_is_a_share_of_the_phase() {
 #[test]
 fn sync_calls_are_missing_where_nobody_was_followed() {
     let counts = |n| {
-        let count = Reading::Measured(n);
-        SyncCounts { fsync: count.clone(), fdatasync: count.clone(), msync: count.clone(), sync_file_range: count }
+        let [fsync, fdatasync, msync, sync_file_range] = [n; 4].map(Reading::Measured);
+        let [sync, syncfs] = [0; 2].map(Reading::Measured);
+        SyncCounts { fsync, fdatasync, msync, sync_file_range, sync, syncfs }
     };
     let (mut begin, mut end) = (snapshot(100, 0, vec![]), snapshot(300, 0, vec![]));
     let readings = phase_readings(&begin, &end, &[], "");
