@@ -18,6 +18,7 @@ mod state;
 pub mod sync;
 mod threads;
 mod tree;
+mod unread;
 mod unsampled;
 
 use std::collections::BTreeMap;

@@ -189,7 +189,7 @@ impl Process {
         {
             return self.spared(*now, *now == then, ask, buffer);
         }
-        let memory = self.memory(self.last.as_ref().and_then(|last| last.memory), ask, buffer);
+        let memory = self.memory(self.last.as_ref().and_then(|last| last.memory), ask, buffer)?;
         let unexpected = || io::Error::other("`/proc/PID/stat` has an unexpected form");
         let stat = parse::stat(self.stat.read(buffer)?).ok_or_else(unexpected)?;
         self.read_threads(ask, buffer);
@@ -222,7 +222,7 @@ impl Process {
     fn spared(&mut self, clock: Nanos, idle: bool, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
         let known = self.last.as_ref().and_then(|last| last.memory);
         let fresh = idle && ask.at.since(self.statm_at) < STALE;
-        let memory = if fresh { known } else { self.memory(known, ask, buffer) };
+        let memory = if fresh { known } else { self.memory(known, ask, buffer)? };
         let io = if idle { None } else { Some(self.read_io(buffer)?) };
         let last = self.last.as_mut().ok_or_else(|| io::Error::other("the process was never observed"))?;
         let counters = &mut last.counters;
@@ -302,15 +302,16 @@ impl Process {
     /// `status` does, but not file pages from shared ones, and has no swap: it serves while file and shared pages together stay
     /// the same: for [`UNCHANGED`] where all is as `status` last had it, for [`STALE`] where anonymous memory has grown, and not
     /// where it shrinks, as it would by swapping.
-    fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> Option<Memory> {
+    ///
+    /// # Errors
+    /// Where a process that has not ended cannot be read: a zombie, which has no memory, can.
+    fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<Option<Memory>> {
         if self.finds_itself_in_parents_memory(buffer) {
             (self.statm_at, self.vsz) = (ask.at, Bytes::default());
-            let ignores_children = |memory: Memory| memory.ignores_children;
-            let ignores_children =
-                self.status.text(buffer).ok().and_then(|text| parse::memory(&text)).map(ignores_children);
-            return ignores_children.map(|ignores_children| Memory { ignores_children, ..Memory::default() });
+            let none = |of_parent: Memory| Memory { ignores_children: of_parent.ignores_children, ..Memory::default() };
+            return Ok(unless_ended(self.status.text(buffer))?.and_then(|text| parse::memory(&text)).map(none));
         }
-        let pages = self.statm.text(buffer).ok().and_then(|text| parse::statm(&text)).unwrap_or_default();
+        let pages = unless_ended(self.statm.text(buffer))?.and_then(|text| parse::statm(&text)).unwrap_or_default();
         let bytes = |pages: u64| Bytes::from_bytes(pages * rustix::param::page_size() as u64);
         let anon = bytes(pages.anon);
         (self.statm_at, self.vsz) = (ask.at, bytes(pages.size));
@@ -321,10 +322,10 @@ impl Process {
         };
         let (same, age) = (pages.file_and_shared == self.file_and_shared, ask.at.since(self.status_at));
         if let Some(known) = known.filter(|known| ask.detail != Detail::All && same && age < lasts(known)) {
-            return Some(Memory { anon, ..known });
+            return Ok(Some(Memory { anon, ..known }));
         }
         (self.file_and_shared, self.status_anon, self.status_at) = (pages.file_and_shared, anon, ask.at);
-        self.status.text(buffer).ok().and_then(|text| parse::memory(&text))
+        Ok(unless_ended(self.status.text(buffer))?.and_then(|text| parse::memory(&text)))
     }
 
     /// Whether it still has its parent's memory, which is none of its own: between `vfork` or `posix_spawn` and the program that it
@@ -360,6 +361,14 @@ impl Process {
     /// Resets the kernel's peak of resident memory; whether it could.
     pub(crate) fn reset_peak(&self) -> bool {
         fs::write(format!("/proc/{}/clear_refs", self.pid), "5").is_ok()
+    }
+}
+
+/// Nothing of a process that has ended.
+fn unless_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if ended(&error) => Ok(None),
+        read => read.map(Some),
     }
 }
 
@@ -451,6 +460,16 @@ mod tests {
         assert_eq!(std::thread::spawn(of_zombie).join().unwrap(), (bytes(0), bytes(7)));
     }
 
+    /// It looked like one that has ended: without memory.
+    #[test]
+    fn process_that_cannot_be_read_is_no_zombie() {
+        let mut process = Process::new(std::process::id(), "worker".into());
+        process.status = ProcFile::new("/proc".into());
+        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, detail: Detail::All };
+        let error = process.observe(ask, &mut Vec::new()).unwrap_err();
+        assert!(!ended(&error) && error.kind() == io::ErrorKind::IsADirectory, "{error}");
+    }
+
     /// If it ends between two files of one round, the readings of the other files remain.
     #[test]
     fn process_that_ends_while_it_is_read_has_ended() {
@@ -494,8 +513,8 @@ mod tests {
         // Other tests of this process may map files meanwhile.
         let mut read = |known: Memory, ms: u64| {
             (0..1000).find_map(|_| {
-                process.memory(None, at(10_000), &mut Vec::new());
-                let found = process.memory(Some(known), at(ms), &mut Vec::new()).unwrap();
+                process.memory(None, at(10_000), &mut Vec::new()).unwrap();
+                let found = process.memory(Some(known), at(ms), &mut Vec::new()).unwrap().unwrap();
                 (found.peak == known.peak).then_some(found)
             })
         };

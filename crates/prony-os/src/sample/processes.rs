@@ -16,6 +16,7 @@ use prony_model::units::{Bytes, Nanos};
 
 use super::readings::{Readings, huge_pages, mark_memory};
 use super::snapshot::{ProcessSnapshot, Snapshot};
+use super::unread;
 use super::unsampled::{Ended, Ends, Missed, Sampled};
 
 /// What the processes of a phase are read from.
@@ -83,6 +84,9 @@ impl Processes<'_> {
         }
         let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
         all.insert(NOT_ATTRIBUTED.to_owned(), Readings::from([(key, rest)]));
+        if let Some(why) = unread::reason(self.begin, self.end, |_| true) {
+            all.values_mut().for_each(|readings| unread::mark(readings, &why, false));
+        }
         all
     }
 
@@ -214,6 +218,7 @@ mod tests {
             group: unread(),
             groups: BTreeMap::new(),
             syncs: BTreeMap::new(),
+            unread: BTreeMap::new(),
             pressure: prony_model::record::Pressure::default(),
             device: unread(),
             disk: unread(),

@@ -11,6 +11,7 @@ use prony_model::units::{Bytes, Nanos};
 use super::parse::GroupCpu;
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
+use super::unread;
 use super::unsampled::{Ends, Missed, Sampled};
 
 /// Readings by metric.
@@ -63,6 +64,7 @@ pub fn readings_with_ends(
         machine(begin, end, &mut readings);
     }
     readings.extend(readings_of_roles(begin, end, series, |of| role.is_empty() || of == role, ends));
+    unread::mark_of_role(&mut readings, (begin, end), role);
     readings
 }
 
@@ -78,6 +80,9 @@ pub fn readings_of_roles(
     let mut readings = Readings::new();
     syncs(begin, end, &within, &mut readings);
     gauges(begin, end, series, &within, ends, &mut readings);
+    if let Some(why) = unread::reason(begin, end, &within) {
+        unread::mark(&mut readings, &why, false);
+    }
     readings
 }
 

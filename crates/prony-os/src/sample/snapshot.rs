@@ -46,6 +46,9 @@ pub struct Snapshot {
     pub groups: BTreeMap<String, Reading<GroupCpu>>,
     /// Sync calls of each role whose processes are followed.
     pub syncs: BTreeMap<String, SyncCounts>,
+    /// Of each role of which a process could not be read although it had not ended, when that was last and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unread: BTreeMap<String, (Nanos, Why)>,
     /// How long some task of the machine has waited for each resource since it started.
     pub pressure: Pressure,
     /// What the store's device has done since the machine started.
@@ -75,12 +78,15 @@ impl Snapshot {
         let group = groups.reduce(|sum, one| sum.and(one, GroupCpu::plus)).filter(|_| grouped);
         let syncs = self.syncs.iter().filter(|(role, _)| own(role)).map(|(_, counts)| counts.clone());
         let syncs = syncs.reduce(|sum, one| sum.plus(&one));
+        let unread = self.unread.iter().filter(|(role, _)| own(role)).map(|(_, unread)| unread.clone());
+        let unread = unread.max_by_key(|(at, _)| *at);
         Self {
             processes,
             totals: BTreeMap::from([(name.to_owned(), total)]),
             group: Reading::Missing(Why::NotApplicable),
             groups: group.map(|group| (name.to_owned(), group)).into_iter().collect(),
             syncs: syncs.into_iter().map(|counts| (name.to_owned(), counts)).collect(),
+            unread: unread.into_iter().map(|unread| (name.to_owned(), unread)).collect(),
             ..self.clone()
         }
     }
@@ -260,6 +266,7 @@ mod tests {
             group: cpu(ms),
             groups: BTreeMap::from([("db.1".to_owned(), cpu(ms))]),
             syncs: BTreeMap::from([("x".to_owned(), fsyncs(ms))]),
+            unread: BTreeMap::new(),
             pressure: Pressure { cpu: missing(), io: missing(), memory: missing() },
             device: missing(),
             disk: missing(),
@@ -296,6 +303,7 @@ mod tests {
             all.totals.insert(role.to_owned(), Counters { minor_faults: faults, ..Counters::default() });
             all.syncs.insert(role.to_owned(), fsyncs(faults));
             all.groups.insert(role.to_owned(), cpu(faults));
+            all.unread.insert(role.to_owned(), (Nanos::from_millis(faults), Why::NotApplicable));
         }
         let of = |snapshot: &Snapshot, roles: &[&str]| {
             snapshot.joined(&roles.iter().map(|role| (*role).to_owned()).collect(), "db")
@@ -306,6 +314,7 @@ mod tests {
         assert_eq!((db.totals.len(), db.totals["db"].minor_faults), (1, 50));
         assert_eq!(db.groups, BTreeMap::from([("db".to_owned(), cpu(50))]));
         assert_eq!(db.syncs, BTreeMap::from([("db".to_owned(), fsyncs(50))]));
+        assert_eq!(db.unread, BTreeMap::from([("db".to_owned(), (Nanos::from_millis(30), Why::NotApplicable))]));
         assert_eq!(db.group, missing(), "the trial's own group has all of them");
         all.groups.remove("db.2");
         let partly = of(&all, &["db.1", "db.2"]);

@@ -18,6 +18,7 @@ use super::series::Store;
 use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure, unwritten};
 use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
+use super::unread::unreadable;
 use crate::cache;
 use crate::clock::{monotonic, scheduler_tick, thread_cpu};
 use crate::open_files;
@@ -146,6 +147,7 @@ pub(crate) struct State {
     /// By scope, how long threads were runnable from one call of [`Self::runnable`] to the next.
     runnable: BTreeMap<String, Nanos>,
     syncs: BTreeMap<String, Vec<SyncCounters>>,
+    unread: BTreeMap<String, (Nanos, Why)>,
     /// The directories of control groups of roles that have one of their own.
     groups: BTreeMap<String, PathBuf>,
     device: Reading<Device>,
@@ -190,6 +192,7 @@ impl State {
             ledgers: BTreeMap::new(),
             runnable: BTreeMap::new(),
             syncs: BTreeMap::new(),
+            unread: BTreeMap::new(),
             groups: BTreeMap::new(),
             device,
             tick: Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)),
@@ -271,10 +274,14 @@ impl State {
             let (mut parents, mut vanished_now) = (Vec::new(), BTreeSet::new());
             for pid in due {
                 let Some(process) = self.processes.get_mut(&pid) else { continue };
-                if process.observe(ask, &mut self.buffer).is_err_and(|error| ended(&error)) {
-                    vanished.insert(pid);
-                    vanished_now.insert(pid);
-                    parents.extend(process.last.is_some().then_some(process.parent));
+                match process.observe(ask, &mut self.buffer) {
+                    Ok(_) => {}
+                    Err(error) if ended(&error) => {
+                        vanished.insert(pid);
+                        vanished_now.insert(pid);
+                        parents.extend(process.last.is_some().then_some(process.parent));
+                    }
+                    Err(error) => drop(self.unread.insert(process.role.clone(), (ask.at, unreadable(pid, &error)))),
                 }
             }
             // The parent of an orphan has ended itself, and another process has inherited.
@@ -392,6 +399,7 @@ impl State {
             group,
             groups,
             syncs,
+            unread: self.unread.clone(),
             pressure,
             device,
             disk,

@@ -160,6 +160,7 @@ fn role() {
         "alter" => alter(&dir),
         "open-files" => crate::open_files::observe(),
         "few-open-files" => crate::open_files::observe_with_few(),
+        "no-open-files" => crate::open_files::observe_with_none(),
         "mark" => leave(&dir, "marked"),
         "sleep" => sleep_as(&dir, "sleep"),
         "stubborn" => stubborn(&dir),

@@ -31,6 +31,7 @@ pub(crate) fn set_apart(watched: &mut Watched) {
         snapshot.totals.retain(|role, _| !services.has(role));
         snapshot.groups.retain(|role, _| !services.has(role));
         snapshot.syncs.retain(|role, _| !services.has(role));
+        snapshot.unread.retain(|role, _| !services.has(role));
         // Where nothing of the program was counted, its metrics are unknown: no zero replaces them.
         snapshot.totals.remove("");
         let whole = snapshot.totals.values().cloned().reduce(|sum, one| sum.plus(&one));

@@ -40,6 +40,7 @@ fn snapshot(at: u64, cpu: u64, processes: Vec<ProcessSnapshot>) -> Snapshot {
         group: Reading::Missing(Why::NotApplicable),
         groups: BTreeMap::new(),
         syncs: BTreeMap::new(),
+        unread: BTreeMap::new(),
         pressure: Pressure {
             cpu: Reading::Measured(ms(at / 4)),
             io: Reading::Missing(Why::NotSupported("no PSI".into())),

@@ -52,6 +52,7 @@ pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         group: Reading::Missing(Why::NotApplicable),
         groups: BTreeMap::new(),
         syncs: BTreeMap::new(),
+        unread: BTreeMap::new(),
         pressure: Pressure { cpu: waited(), io: waited(), memory: waited() },
         device: Reading::Missing(Why::NotApplicable),
         disk: Reading::Missing(Why::NotApplicable),
