@@ -245,14 +245,18 @@ impl GroupCpu {
         Self { total: self.total + other.total, user: self.user + other.user, system: self.system + other.system }
     }
 
-    /// What was used since an earlier reading.
+    /// What was used since an earlier reading. The parts of version 1 are ticks (`cpuacct_account_field` in kernel/sched/cpuacct.c) and
+    /// need not add up to the total, of which they are made the division, as the kernel does in version 2 (`cputime_adjust` in
+    /// kernel/sched/cputime.c).
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
-        Self {
-            total: self.total.since(earlier.total),
-            user: self.user.since(earlier.user),
-            system: self.system.since(earlier.system),
-        }
+        let total = self.total.since(earlier.total);
+        let [user, system] = [self.user.since(earlier.user), self.system.since(earlier.system)];
+        let part = u128::from(total.as_nanos()) * u128::from(system.as_nanos());
+        let ticks = u128::from(user.as_nanos()) + u128::from(system.as_nanos());
+        // No more than the total. Where no tick found the group on a CPU, all is user time, as in the kernel.
+        let system = Nanos::from_nanos(part.checked_div(ticks).unwrap_or_default() as u64);
+        Self { total, user: total.since(system), system }
     }
 
     /// Without what a foreign process in the group used; how that is split is not known to the nanosecond.
@@ -277,6 +281,22 @@ pub fn pressure(text: &str) -> Option<Nanos> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In version 1 of control groups, `cpu.user` was larger than `cpu`.
+    #[test]
+    fn user_and_system_time_of_a_group_are_the_division_of_its_total() {
+        let of = |[total, user, system]: [u64; 3]| {
+            let [total, user, system] = [total, user, system].map(Nanos::from_millis);
+            GroupCpu { total, user, system }
+        };
+        let used = |to: [u64; 3]| of(to).since(of([1_000, 700, 100]));
+        assert_eq!(used([1_080, 790, 130]), of([80, 60, 20]), "the ticks are of 120 ms");
+        assert_eq!(used([1_040, 730, 110]), of([40, 30, 10]));
+        assert_eq!((used([1_003, 710, 100]), used([1_003, 700, 100])), (of([3, 3, 0]), of([3, 3, 0])));
+        assert_eq!((used([1_003, 700, 104]), used([1_000, 704, 104])), (of([3, 0, 3]), of([0, 0, 0])));
+        let years = GroupCpu { total: Nanos::from_nanos(u64::MAX), ..of([0, 1 << 40, 1 << 40]) };
+        assert_eq!(years.since(of([0, 0, 0])).system, Nanos::from_nanos(u64::MAX / 2));
+    }
 
     const STAT: &str = " S 41 77 8603 0 -1 4194304 99 1200 3 4 51 17 600 90 20 0 5 0 136633 3133440 388 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0";
 

@@ -259,13 +259,13 @@ fn amounts_are_differences_of_the_scope() {
 
 #[test]
 fn group_cpu_takes_precedence_over_process_cpu() {
-    let group = |total| GroupCpu { total: ms(total), user: ms(total / 2), system: ms(total / 4) };
+    let group = |total| GroupCpu { total: ms(total), user: ms(total / 2), system: ms(total / 2) };
     let (mut begin, mut end) = (snapshot(100, 10, vec![]), snapshot(300, 40, vec![]));
     begin.group = Reading::Measured(group(100));
     end.group = Reading::Measured(group(176));
     let tree = phase_readings(&begin, &end, &[], "");
     is(&tree, "cpu", 76e6);
-    is(&tree, "cpu.system", 19e6);
+    is(&tree, "cpu.system", 38e6);
     is(&tree, "cpu.on", 60e6);
     is(&phase_readings(&begin, &end, &[], "worker"), "cpu", 30e6);
     // Eight orphans had ended; only half of the page faults were counted, and the verdict was "fewer".
