@@ -224,6 +224,7 @@ fn execute<'a>(
     let watched = watch(suspended, ends, observation, roles, spec.limits.trial, &context.interrupt);
     let sampled = sampler.finish();
     record.sampler_cpu = sampled.cpu;
+    record.findings.extend(guard::trial::samples_thinned(context.experiment.observe().hertz, sampled.stride));
     // Files in the scratch are read before that is cleared with the environment.
     program.iter_mut().for_each(|program| program.find_data(context));
     let concluded = program.as_ref().and_then(|program| program.conclude(context, observer));

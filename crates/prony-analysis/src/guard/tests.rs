@@ -214,6 +214,13 @@ fn work_at_a_close_that_no_phase_times_is_said() {
 }
 
 #[test]
+fn samples_that_were_dropped_are_a_note() {
+    let found = trial::samples_thinned(10, 4).unwrap();
+    assert_eq!((found.severity, found.message.contains("of 10 a second, 2.5 are left")), (Severity::Note, true));
+    assert_eq!(trial::samples_thinned(10, 1), None);
+}
+
+#[test]
 fn stores_on_a_file_system_in_memory_are_a_warning() {
     let mount = |kind: &str| Mount { kind: kind.to_owned(), point: "/dev/shm".into(), ..Mount::default() };
     let with = |bytes| record(vec![phase("write", &[(Metric::Disk, bytes)])]);

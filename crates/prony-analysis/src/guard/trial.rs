@@ -295,6 +295,16 @@ pub fn swapped(record: &TrialRecord) -> Option<Finding> {
     Some(found.with(json!({ "swap": most.as_bytes(), "pages": pages })))
 }
 
+/// A trial was so long that only every `stride`-th round of samples was kept, of so many a second (METHOD 1.6).
+pub fn samples_thinned(hertz: u32, stride: u64) -> Option<Finding> {
+    let left = f64::from(hertz) / stride as f64;
+    let message = format!("the trial had more samples than are kept: of {hertz} a second, {left} are left");
+    let hint = "means and charts have these; the largest and the smallest of each process, of each role and of all together were kept, \
+        those of several instances together may be missed; sample less often (`hertz` in `[observe]`), or end phases earlier";
+    let found = Finding::of("samples_thinned", Severity::Note, message, hint);
+    (stride > 1).then(|| found.with(json!({ "hertz": hertz, "left": left })))
+}
+
 /// Other runs of prony were running on the machine; at most `count` at the trial's begin or end.
 pub fn other_run(count: usize) -> Finding {
     let what = match count {
