@@ -32,6 +32,29 @@ impl Span<'_> {
         (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `rss.max`").into()))
     }
 
+    /// Why what a program had reached when it was reaped may be from before the span, if so: on `execve` the kernel keeps the peak of
+    /// the address space that ends (`exec_mmap` in fs/exec.c), and nothing resets it. Then the program had as much before the span, and
+    /// nothing shows as much in it.
+    fn peak_before_execve(&self, begin: &Snapshot, reaped: Bytes, series: &[ProcessSeries]) -> Option<Why> {
+        if self.from_the_start || !self.to_the_end {
+            return None;
+        }
+        let samples = |inside: bool| {
+            let all = series.iter().flat_map(|process| &process.samples);
+            all.filter(move |sample| (sample.at > begin.at) == inside).map(|sample| sample.rss())
+        };
+        let (before, inside) = self.watched.snapshots.split_at(self.first + 1);
+        let [before, inside] = [before, inside]
+            .map(|part| part.iter().flat_map(|snapshot| &snapshot.processes).map(|process| process.peak));
+        let at_begin = begin.processes.iter().map(|process| process.sample.rss());
+        let is_shown = samples(true).chain(at_begin).chain(inside).any(|shown| shown + PEAK_SLACK >= reaped);
+        // Of more than that nothing was kept.
+        let was_reached = |peak: Bytes| peak.as_bytes().abs_diff(reaped.as_bytes()) <= PEAK_SLACK.as_bytes();
+        let why = "the kernel reports the largest peak of all that the program executed, even before the phase; `rss.max` is the largest \
+                   sample";
+        (!is_shown && samples(false).chain(before).any(was_reached)).then(|| Why::NotSupported(why.into()))
+    }
+
     /// Why the kernel's peak may be that of a child which began and ended between two samples: a child was waited for.
     fn peak_of_the_unseen(&self) -> Option<Why> {
         let why = "the kernel reports a single peak: the largest of all processes that the program waited for, and \
@@ -86,6 +109,9 @@ impl Span<'_> {
             Reading::Measured(usage) => usage.peak,
             Reading::Missing(why) => return Reading::Missing(why.clone()),
         };
+        if let Some(why) = self.peak_before_execve(begin, reaped, series) {
+            return Reading::Missing(why);
+        }
         let suspended = self.watched.snapshots[0].processes.first().map(|process| process.peak);
         match (suspended.filter(|suspended| reaped <= *suspended + PEAK_SLACK), reached) {
             (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),

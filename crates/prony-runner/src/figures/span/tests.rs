@@ -201,6 +201,28 @@ fn a_peak_of_another_process_is_not_the_last_phases() {
     assert!(why(&between(&not_reset, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
 }
 
+/// A program of 60 MB executed one of 8 MB, which then had 64.2 MB in the last phase.
+#[test]
+fn a_peak_from_before_execve_is_not_the_last_phases() {
+    let of = |before: u64, inside: u64, reaped: u64| {
+        let mut one = watched(
+            vec![snapshot(0, 0, &[7]), snapshot(100, 50, &[7]), snapshot(200, 50, &[7]), snapshot(300, 60, &[])],
+            vec![],
+        );
+        one.snapshots[1].processes[0].peak = Bytes::from_mib(before);
+        one.ended.usage = one.ended.usage.map(|usage| Usage { peak: Bytes::from_mib(reaped), ..usage });
+        let sample = |at, mib| ProcessSample { at: ms(at), anon: Bytes::from_mib(mib), ..ProcessSample::default() };
+        let samples = vec![sample(50, 3), sample(250, inside)];
+        let series = ProcessSeries { pid: 7, role: "program".into(), command: "c".into(), samples };
+        between(&one, 2, 3, &[series])
+    };
+    let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+    assert!(why(&of(64, 9, 64), &["rss.peak"]).contains("all that the program executed"));
+    assert_eq!(get(&of(64, 64, 64), "rss.peak"), mib(64), "a sample of the phase shows as much");
+    assert_eq!(get(&of(20, 9, 64), "rss.peak"), mib(64), "it had less before");
+    assert_eq!(get(&of(64, 3, 9), "rss.peak"), mib(9), "it had more before, and that was reset");
+}
+
 /// A child that came and went between two samples was passed over, though the kernel reported its memory.
 #[test]
 fn samples_that_show_little_of_the_largest_process_are_no_measure_of_the_tree() {
