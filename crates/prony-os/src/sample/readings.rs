@@ -8,6 +8,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSample, ProcessSeries, TICK};
 use prony_model::units::{Bytes, Nanos};
 
+use super::counters::Counters;
 use super::parse::GroupCpu;
 use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
@@ -244,11 +245,18 @@ fn gauges(
 /// Why memory of processes of some roles is missing, if it is: the kernel counts pages of hugetlbfs in none of its kinds (`HugetlbPages`
 /// in proc_pid_status(5)), so that a program which uses them would seem to need less.
 pub fn huge_pages(begin: &Snapshot, end: &Snapshot, within: impl Fn(&str) -> bool) -> Option<Why> {
-    let rounds = |snapshot: &Snapshot| -> u64 {
-        snapshot.totals.iter().filter(|(role, _)| !role.is_empty() && within(role)).map(|(_, total)| total.huge).sum()
-    };
     let why = "a process had pages of hugetlbfs (`MAP_HUGETLB`), which the kernel counts in no memory of a process";
-    (rounds(end) > rounds(begin)).then(|| Why::NotSupported(why.into()))
+    has_grown((begin, end), &within, |total| total.huge).then(|| Why::NotSupported(why.into()))
+}
+
+/// Whether a counter of some roles has grown: of each of them, or of all where these were joined under no name.
+fn has_grown((begin, end): (&Snapshot, &Snapshot), within: Within<'_>, of: fn(&Counters) -> u64) -> bool {
+    let joined = end.totals.keys().all(String::is_empty);
+    let sum = |snapshot: &Snapshot| -> u64 {
+        let own = snapshot.totals.iter().filter(|(role, _)| role.is_empty() == joined && within(role));
+        own.map(|(_, total)| of(total)).sum()
+    };
+    sum(end) > sum(begin)
 }
 
 /// Makes memory missing that lacks pages.
@@ -323,6 +331,11 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: With
         (0, _) => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
         (1, None) => Reading::Missing(Why::Failed(
             "the process ended before its peak could be read at the phase's end; `rss.max` is the largest sample"
+                .into(),
+        )),
+        (1, Some(_)) if has_grown((begin, end), within, |total| total.child_faults) => Reading::Missing(Why::NotSupported(
+            "the kernel keeps a peak for each process, and one ran in the phase that ended before it was sampled; `rss.max` is the \
+             largest sample"
                 .into(),
         )),
         (1, Some(process)) => match forgotten(process.peak, (begin.at, end.at), series, process.pid) {

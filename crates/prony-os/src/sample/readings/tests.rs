@@ -112,6 +112,30 @@ fn process_sampled_only_between_snapshots_makes_the_peak_missing() {
     assert!(matches!(get(&readings, "rss.peak"), Reading::Missing(Why::NotSupported(_))));
 }
 
+/// A server started a program of 24 MB for a request, which no sample showed, and the peak of its service was its own.
+#[test]
+fn peak_is_missing_where_a_child_was_waited_for_that_no_sample_shows() {
+    let at = |at: u64, of_worker: u64, of_mongo: u64| {
+        let mut all = snapshot(at, 0, vec![process(1, "worker", at, 1), process(2, "mongo", at, 1)]);
+        all.totals.insert("mongo".into(), counters(0));
+        for (role, faults) in [("worker", of_worker), ("mongo", of_mongo)] {
+            all.totals.get_mut(role).unwrap().child_faults = faults;
+        }
+        all
+    };
+    let peak = |end: &Snapshot, role: &str| get(&phase_readings(&at(100, 40, 7), end, &[], role), "rss.peak").clone();
+    assert_eq!(peak(&at(300, 40, 7), "worker"), Reading::Measured(9_000.0), "before the phase");
+    assert_eq!(peak(&at(300, 40, 8), "worker"), Reading::Measured(9_000.0), "of another role");
+    let unseen = peak(&at(300, 41, 7), "worker");
+    assert!(
+        matches!(&unseen, Reading::Missing(Why::NotSupported(why)) if why.contains("before it was sampled")),
+        "{unseen:?}"
+    );
+    let joined = |end: Snapshot| end.joined(&BTreeSet::from(["worker".to_owned()]), "");
+    let all = phase_readings(&joined(at(100, 40, 7)), &joined(at(300, 41, 7)), &[], "");
+    assert_eq!(*get(&all, "rss.peak"), unseen, "roles that were joined under no name");
+}
+
 /// With them (`glibc.malloc.hugetlb=2`) a program of the same size had next to no memory.
 #[test]
 fn memory_is_missing_where_a_process_had_huge_pages() {
@@ -131,6 +155,8 @@ fn memory_is_missing_where_a_process_had_huge_pages() {
     }
     assert!(matches!(get(&readings(2, 3), "vsz.end"), Reading::Measured(_)));
     assert_eq!(huge_pages(&with(0, 1), &with(1, 2), |role| role == "other"), None);
+    let joined = |all: Snapshot| all.joined(&BTreeSet::from(["worker".to_owned()]), "");
+    assert!(huge_pages(&joined(with(0, 1)), &joined(with(1, 2)), |_| true).is_some());
 }
 
 /// `sh -c 'work; exec other'`: the peak was that of `other`.
