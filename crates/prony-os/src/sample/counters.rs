@@ -108,17 +108,15 @@ impl Counters {
         let ignores = self.ignores_children > 0;
         let why = match group {
             Some((used, rounded)) if used.since(counted + rounded).as_nanos() as f64 <= most => return None,
-            None if !ignores && unread.as_nanos() as f64 <= most => return None,
-            Some((used, _)) if ignores => format!(
-                "{counted} of {used} of CPU time were counted: a process ignores SIGCHLD, and nobody inherits the counters of its children"
-            ),
+            // Of processes that wait for a disk the CPU time says nothing.
+            _ if ignores => {
+                "a process ignores SIGCHLD: nobody inherits the counters of its children; a control group counts their CPU time alone"
+                    .to_owned()
+            }
+            None if unread.as_nanos() as f64 <= most => return None,
             Some((used, _)) => format!(
                 "{counted} of {used} of CPU time were counted: the rest is that of processes for which none of the tree waited"
             ),
-            None if ignores => {
-                "a process ignores SIGCHLD: nobody inherits the counters of its children; a control group would count all"
-                    .to_owned()
-            }
             None => format!(
                 "processes that nobody waited for used up to {unread} of CPU time after they were sampled last, and {counted} were \
                  counted; a control group would count all"

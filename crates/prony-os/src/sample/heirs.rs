@@ -3,8 +3,8 @@
 //! When a process waits for a child, the kernel adds the child's CPU times and page faults, with what that had inherited itself,
 //! to counters of the parent (`cutime`, `cminflt` ... of proc_pid_stat(5)). They show how much it inherited, and not from whom:
 //! it may have waited for children that no sample showed. Of a parent that ignores SIGCHLD nobody inherits. A child whose
-//! parent ended first gets another one, the next ancestor that adopts orphans: mostly prony's supervisor or init, which are not
-//! in the tree.
+//! parent ended first gets another one, the next ancestor that adopts orphans: mostly prony's supervisor (see `adopters`), or init, which is
+//! not in the tree.
 //!
 //! So two conditions are necessary. Only the parent can have inherited; if that has ended too, it may have done so before, and what was
 //! inherited from it contains the child's counters then, or one of its ancestors has adopted the child. And who inherited has
@@ -50,6 +50,11 @@ impl Amounts {
             minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
             major_faults: self.major_faults.saturating_sub(earlier.major_faults),
         }
+    }
+
+    /// Page faults without disk.
+    pub(crate) const fn minor_faults(self) -> u64 {
+        self.minor_faults
     }
 
     /// The rest, if there is as much of each.

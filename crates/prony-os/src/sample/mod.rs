@@ -4,6 +4,7 @@
 //! reading at the boundary of two phases, and [`phase_readings`] computes metrics from two of them and the samples
 //! between.
 
+mod adopters;
 pub mod counters;
 pub mod device;
 mod heirs;

@@ -377,7 +377,7 @@ fn ticks(count: u64, tick: Nanos) -> Nanos {
 }
 
 /// What the process inherited from children when it waited for them.
-fn inherited(stat: &Stat, tick: Nanos) -> Counters {
+pub(super) fn inherited(stat: &Stat, tick: Nanos) -> Counters {
     let (user, system) = (ticks(stat.user_children, tick), ticks(stat.system_children, tick));
     Counters {
         cpu_user: user,

@@ -8,6 +8,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::service::LOAD;
 use prony_model::units::{Bytes, Nanos};
 
+use super::adopters::Adopter;
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
 use super::heirs::{Kin, bank};
@@ -142,6 +143,7 @@ pub(crate) struct State {
     /// Processes that prony started and waits for, whose roots may have been removed.
     own: BTreeSet<u32>,
     processes: BTreeMap<u32, Process>,
+    adopters: Vec<Adopter>,
     finder: Finder,
     ledgers: BTreeMap<String, Ledger>,
     /// By scope, how long threads were runnable from one call of [`Self::runnable`] to the next.
@@ -178,6 +180,8 @@ impl State {
             Reading::Measured(path) => Device::of(path),
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
+        let tick = Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1));
+        let mut buffer = Vec::new();
         Self {
             stop: false,
             store: Store::new(settings.cap),
@@ -186,6 +190,7 @@ impl State {
             settings,
             snapshots_cpu: Nanos::ZERO,
             own: roots.iter().filter(|root| root.own).map(|root| root.pid).collect(),
+            adopters: roots.iter().filter_map(|root| Adopter::of(root, tick, &mut buffer)).collect(),
             roots,
             processes: BTreeMap::new(),
             finder: Finder::default(),
@@ -195,23 +200,25 @@ impl State {
             unread: BTreeMap::new(),
             groups: BTreeMap::new(),
             device,
-            tick: Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)),
+            tick,
             processors: read_once("/sys/devices/system/cpu/online")
                 .ok()
                 .and_then(|text| listed(&text))
                 .unwrap_or(u64::MAX),
-            buffer: Vec::new(),
+            buffer,
         }
     }
 
     pub(crate) fn watch(&mut self, root: Root) {
         self.own.extend(root.own.then_some(root.pid));
+        self.adopters.extend(Adopter::of(&root, self.tick, &mut self.buffer));
         self.roots.push(root);
         self.finder = Finder::default();
     }
 
     pub(crate) fn unwatch(&mut self, pid: u32) {
         self.roots.retain(|root| root.pid != pid);
+        self.adopters.iter_mut().for_each(|adopter| adopter.leave(pid));
     }
 
     pub(crate) fn count_syncs(&mut self, role: String, counters: SyncCounters) {
@@ -251,10 +258,18 @@ impl State {
             if has_vanished {
                 continue;
             }
-            add_live(&mut rounds, process, observation);
+            add_live(&mut rounds, &process.role, &observation.counters);
             let stored = matches!(kind, RoundKind::Round(_) | RoundKind::Snapshot);
             if stored && process.observed_at == at {
                 keep(&mut self.store, process, observation, kind, at);
+            }
+        }
+        let none_ended = vanished.is_empty();
+        for adopter in &mut self.adopters {
+            let gained = adopter.newly_inherited(|root| !none_ended || !self.processes.contains_key(&root));
+            add_live(&mut rounds, adopter.role(), &adopter.inherited);
+            if !none_ended {
+                adopter.adopt(gained, &mut kin);
             }
         }
         add_roles(&mut rounds);
@@ -272,6 +287,8 @@ impl State {
         let mut vanished = BTreeSet::new();
         while !due.is_empty() {
             let (mut parents, mut vanished_now) = (Vec::new(), BTreeSet::new());
+            // Before the processes: whoever is read after that is not in what they have inherited.
+            self.adopters.iter_mut().for_each(|adopter| adopter.observe(self.tick, &mut self.buffer));
             for pid in due {
                 let Some(process) = self.processes.get_mut(&pid) else { continue };
                 match process.observe(ask, &mut self.buffer) {
@@ -294,10 +311,13 @@ impl State {
                 false => self.processes.keys().copied().filter(|pid| !vanished.contains(pid)).collect(),
             };
             // A child is read after its parent: what the parent inherits meanwhile is not counted as the child's too. One whose
-            // parent has ended has another one now, who will inherit.
+            // parent has ended has another one now, who will inherit; so has one whose parent is in the tree no longer.
+            let are_adopted = !self.adopters.is_empty() && !vanished_now.is_empty();
+            let known: Option<BTreeSet<u32>> = are_adopted.then(|| self.processes.keys().copied().collect());
             let read = |process: &&mut Process| {
                 let [is_heir, is_child] = [process.pid, process.parent].map(|pid| heirs.contains(&pid));
-                is_heir || is_child || vanished_now.contains(&process.parent)
+                let is_orphan = || known.as_ref().is_some_and(|known| !known.contains(&process.parent));
+                is_heir || is_child || vanished_now.contains(&process.parent) || is_orphan()
             };
             let again = self.processes.values_mut().filter(|process| !vanished.contains(&process.pid)).filter(read);
             let again = again.map(|process| {
@@ -477,7 +497,8 @@ impl State {
         let [running, most] = [runnable, threads].map(|threads| threads.min(self.processors));
         // The times of ended children are counted in ticks of procfs, user and system apart.
         let inherits = |process: &&Process| process.last.as_ref().is_some_and(|last| last.inherited.child_faults > 0);
-        let parents = if grouped { 0 } else { subjects().filter(inherits).count() as u64 };
+        let adopters = self.adopters.iter().filter(|adopter| adopter.has_inherited()).count();
+        let parents = if grouped { 0 } else { (subjects().filter(inherits).count() + adopters) as u64 };
         let lacks = running * scheduler_tick().as_nanos() + most * took.as_nanos() + 2 * parents * self.tick.as_nanos();
         (most, Nanos::from_nanos(lacks))
     }
@@ -555,13 +576,13 @@ fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
 }
 
 /// Adds a live process to its role.
-fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, observation: &Observation) {
+fn add_live(rounds: &mut BTreeMap<String, Round>, role: &str, counters: &Counters) {
     // Not `entry`, which needs a copy of the name each time.
-    if !rounds.contains_key(&process.role) {
-        rounds.insert(process.role.clone(), Round::default());
+    if !rounds.contains_key(role) {
+        rounds.insert(role.to_owned(), Round::default());
     }
-    let Some(round) = rounds.get_mut(&process.role) else { return };
-    round.live = round.live.plus(&observation.counters);
+    let Some(round) = rounds.get_mut(role) else { return };
+    round.live = round.live.plus(counters);
 }
 
 /// Adds all roles to the tree.

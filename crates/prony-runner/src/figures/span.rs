@@ -172,11 +172,16 @@ impl Span<'_> {
 
     /// A group's counters remain when its processes have ended; all other counters are lost with them.
     fn without_counters(&self, readings: &mut Readings, why: &Why) {
-        let remains = |metric: &Metric| self.grouped() && (*metric == Metric::Cpu || of_group(*metric));
-        for metric in of_processes().filter(|metric| !remains(metric)) {
+        for metric in self.not_of_group() {
             let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
             reading.into_iter().for_each(|reading| *reading = Reading::Missing(why.clone()));
         }
+    }
+
+    /// What no control group counts.
+    fn not_of_group(&self) -> impl Iterator<Item = Metric> {
+        let grouped = self.grouped();
+        of_processes().filter(move |metric| !(grouped && (*metric == Metric::Cpu || of_group(*metric))))
     }
 
     /// Whether a control group counted CPU time at both snapshots.
@@ -248,9 +253,9 @@ impl Span<'_> {
         // Nor does it include children whose parent ignores SIGCHLD.
         let total = |snapshot: usize| self.watched.snapshots[snapshot].totals.get("");
         let used = total(self.until).map(|all| total(self.first).map_or_else(|| all.clone(), |first| all.since(first)));
-        let ignores = used.filter(|used| used.ignores_children > 0 && !self.grouped());
+        let ignores = used.filter(|used| used.ignores_children > 0);
         if let Some(why) = ignores.and_then(|used| used.are_incomplete(None)) {
-            take_away(readings, of_processes(), &why);
+            take_away(readings, self.not_of_group(), &why);
         }
     }
 
