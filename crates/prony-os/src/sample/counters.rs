@@ -35,7 +35,8 @@ pub struct Counters {
     /// those whose counters nobody inherited.
     #[serde(default)]
     pub unread: Nanos,
-    /// How many ends of threads and children were found: what they did from their last reading on is in no context switches.
+    /// How many ends of threads and children were found: what they did from their last reading on is in no context switches and in no
+    /// time waiting for a CPU.
     #[serde(default)]
     pub unread_switches: u64,
     /// In how many rounds of sampling a process ignored SIGCHLD: what its children used that no sample showed is in none of these,
@@ -107,12 +108,12 @@ impl Counters {
         let most = (UNREAD * counted.as_nanos() as f64).max(2.0 * TICK.as_nanos() as f64);
         let ignores = self.ignores_children > 0;
         let why = match group {
-            Some((used, rounded)) if used.since(counted + rounded).as_nanos() as f64 <= most => return None,
             // Of processes that wait for a disk the CPU time says nothing.
             _ if ignores => {
                 "a process ignores SIGCHLD: nobody inherits the counters of its children; a control group counts their CPU time alone"
                     .to_owned()
             }
+            Some((used, rounded)) if used.since(counted + rounded).as_nanos() as f64 <= most => return None,
             None if unread.as_nanos() as f64 <= most => return None,
             Some((used, _)) => format!(
                 "{counted} of {used} of CPU time were counted: the rest is that of processes for which none of the tree waited"
@@ -147,13 +148,22 @@ impl Counters {
 
     /// Context switches by waiting, and by preemption: the kernel counts them for each thread.
     pub fn switches(&self) -> Reading<[u64; 2]> {
+        self.of_threads(Reading::Measured([self.switches_voluntary, self.switches_forced]))
+    }
+
+    /// Time waiting for a CPU, which the kernel counts for each thread too.
+    pub fn waited(&self) -> Reading<Nanos> {
+        self.of_threads(self.cpu_wait.clone())
+    }
+
+    fn of_threads<T>(&self, counted: Reading<T>) -> Reading<T> {
         if self.unread_switches > 0 {
             return Reading::not_supported(
                 "threads or processes ended in the phase, or before it and after they were read last; the kernel adds their context \
-                 switches to no counter of a process that runs",
+                 switches, and how long they waited for a CPU, to no counter of a process that runs",
             );
         }
-        Reading::Measured([self.switches_voluntary, self.switches_forced])
+        counted
     }
 
     /// The larger of each: cumulative counters never fall, though rounding to a tick may make them appear to.

@@ -139,9 +139,9 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
         NOT_OF_GROUP.into_iter().for_each(|metric| put(readings, metric, Reading::Missing(why.clone())));
         return;
     }
-    let switches = used.switches();
+    let (switches, waited) = (used.switches(), used.waited());
     put(readings, Metric::OnCpu, used.on_cpu.map(nanos));
-    put(readings, Metric::CpuWait, used.cpu_wait.map(nanos));
+    put(readings, Metric::CpuWait, waited.map(nanos));
     put(readings, Metric::Read, used.read.map(bytes));
     put(readings, Metric::Written, used.written.map(bytes));
     for (metric, count) in [(Metric::MajorFaults, used.major_faults), (Metric::MinorFaults, used.minor_faults)] {
