@@ -153,13 +153,13 @@ fn whole_number<'l>(line: &'l str, part: Range<usize>, matched: &Range<usize>) -
     &line[begin..end]
 }
 
-/// Units by their names, without regard to case: those of times, of bytes, and what is written directly behind a count.
+/// Units by their names, without regard to case: those of times, of bytes, and multiples of counts and of rates.
 type Units = &'static [(&'static [&'static str], f64)];
 
 const TIMES: Units = &[
-    (&["ns", "nsec", "nsecs", "nanoseconds"], 1.0),
-    (&["us", "usec", "usecs", "µs", "μs", "microseconds"], 1e3),
-    (&["ms", "msec", "msecs", "milliseconds"], 1e6),
+    (&["ns", "nsec", "nsecs", "nanos", "nanosecond", "nanoseconds"], 1.0),
+    (&["us", "usec", "usecs", "µs", "μs", "micros", "microsecond", "microseconds"], 1e3),
+    (&["ms", "msec", "msecs", "millis", "millisecond", "milliseconds"], 1e6),
     (&["s", "sec", "secs", "second", "seconds"], 1e9),
     (&["m", "min", "mins", "minute", "minutes"], 60e9),
     (&["h", "hr", "hrs", "hour", "hours"], 3600e9),
@@ -173,17 +173,27 @@ const SIZES: Units = &[
     (&["m", "mb", "mib"], 1_048_576.0),
     (&["g", "gb"], 1e9),
     (&["g", "gb", "gib"], 1_073_741_824.0),
+    (&["t", "tb", "tib"], 1e12),
 ];
 
+/// Directly behind a count.
 const MULTIPLES: Units = &[(&["k"], 1e3), (&["m"], 1e6), (&["g"], 1e9)];
+
+/// Behind a rate: `1.2k ops/s`, `1.2 M req/s`, `1.2 Mops/s`.
+const MULTIPLES_OF_RATES: Units = &[
+    (&["k", "kops", "kreq", "kreqs", "krps", "kqps", "ktps", "kiops"], 1e3),
+    (&["m", "mops", "mreq", "mreqs", "mrps", "mqps", "mtps", "miops"], 1e6),
+    (&["g", "gops"], 1e9),
+];
 
 /// Why a number is none of its group's unit: another one follows, or a further part in another unit.
 fn of_another_unit(behind: &str, meaning: GroupMeaning) -> Option<String> {
-    let spaced = behind.starts_with(' ');
+    let spaced = behind.starts_with(char::is_whitespace);
     let units = match meaning.key.metric.unit() {
         Unit::Nanos => TIMES,
         Unit::Bytes => SIZES,
         Unit::Count if !spaced => MULTIPLES,
+        Unit::PerSecond => MULTIPLES_OF_RATES,
         _ => return None,
     };
     let word = |text: &str| text[..text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len())].to_owned();
@@ -191,7 +201,7 @@ fn of_another_unit(behind: &str, meaning: GroupMeaning) -> Option<String> {
         let of = units.iter().filter(|(names, _)| names.iter().any(|name| name.eq_ignore_ascii_case(word)));
         of.map(|(_, scale)| *scale).collect()
     };
-    let behind = behind.strip_prefix(' ').unwrap_or(behind);
+    let behind = behind.trim_start();
     let unit = word(behind);
     let known = scales(&unit);
     if known.is_empty() {
@@ -309,26 +319,51 @@ mod tests {
         assert_eq!(found, format!("the program reported the invalid value `\\u{{1b}}[1m{}...`", "9".repeat(36)));
     }
 
+    /// What a line says by a pattern of one group.
+    fn figure(pattern: &str, text: &str) -> String {
+        let pattern = Regex::new(pattern).unwrap();
+        let mut all = Lines::default();
+        assert!(!all.add(&pattern, &pattern.captures(text).unwrap(), text, Written::default()));
+        match all.0[0].readings[0].1.clone() {
+            Reading::Measured(number) => number.to_string(),
+            Reading::Missing(why) => why.to_string(),
+        }
+    }
+
+    fn another_unit(unit: &str) -> String {
+        format!("`{unit}` follows the number, which is not the unit of its group, or not all of the time")
+    }
+
+    /// `1.2k ops/s` was a rate of 1.2, less than `980 ops/s`; a tab or two blanks hid a unit.
+    #[test]
+    fn multiples_of_rates_and_units_behind_any_blanks_are_noticed() {
+        let unit = another_unit;
+        for (pattern, text, expected) in [
+            (r"rate (?<rate>[\d.]+)", "rate 980 ops/s", "980".into()),
+            (r"rate (?<rate>[\d.]+)", "rate 1.2k ops/s", unit("k")),
+            (r"rate (?<rate>[\d.]+)", "rate 1.2 M ops/s", unit("M")),
+            (r"rate (?<rate>[\d.]+)", "rate 1.2 Mops/s", unit("Mops")),
+            (r"took (?<time>[\d.]+)", "took 900\tms", unit("ms")),
+            (r"took (?<time>[\d.]+)", "took 900  ms", unit("ms")),
+            (r"took (?<time>[\d.]+)", "took 900 millisecond", unit("millisecond")),
+            (r"took (?<time>[\d.]+)", "took 900 millis", unit("millis")),
+            (r"took (?<time>[\d.]+)", "took 9  seconds", "9000000000".into()),
+            (r"heap (?<heap_used_mb>\d+)", "heap 1 TB", unit("TB")),
+        ] {
+            assert_eq!(figure(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
     /// `1,234 sec` was read as 234 s, `1e-3 sec` as 3 s, `took 1:30` as 1 s, and `900 ms` as 900 s.
     #[test]
     fn parts_of_numbers_and_other_units_are_no_figures() {
-        let of = |pattern: &str, text: &str| {
-            let pattern = Regex::new(pattern).unwrap();
-            let mut all = Lines::default();
-            assert!(!all.add(&pattern, &pattern.captures(text).unwrap(), text, Written::default()));
-            match all.0[0].readings[0].1.clone() {
-                Reading::Measured(number) => number.to_string(),
-                Reading::Missing(why) => why.to_string(),
-            }
-        };
+        let of = figure;
         let part = |part: &str, whole: &str| {
             format!(
                 "the group matched only `{part}` of `{whole}`: match the whole number, or with the pattern what separates it"
             )
         };
-        let unit = |unit: &str| {
-            format!("`{unit}` follows the number, which is not the unit of its group, or not all of the time")
-        };
+        let unit = another_unit;
         for (pattern, text, expected) in [
             (r"took (?<time>[\d.]+)", "took 1m30.5s", unit("m")),
             (r"(?<time>[\d.]+)s$", "took 1m30.5s", part("30.5", "1m30.5")),
