@@ -506,6 +506,34 @@ class Store:
     assert!(whys.len() == 2 && whys.iter().all(|why| why.contains("would have no `cache_clear`")), "{whys:?}");
 }
 
+/// `SubSub.make(2)` returned `('Sub', 2)`, and an instance could not call the static method.
+#[test]
+fn inherited_class_and_static_methods_stay_what_they_are() {
+    let work = "
+class Base:
+    @classmethod
+    def make(cls, n): return (cls.__name__, n)
+    @staticmethod
+    def helper(n): return n
+    def own(self, n): return (type(self).__name__, n)
+class Sub(Base, dict): pass
+class SubSub(Sub): pass
+";
+    let main = "
+import work
+print(work.Sub.make(1), work.SubSub.make(2), work.Sub().make(3), work.Sub().helper(4), work.SubSub().own(5), work.Base.make(6))
+print(work.SubSub.fromkeys([7]))
+";
+    let calls = ["make", "helper", "own", "fromkeys"].map(|name| call(&format!("work:Sub.{name}")));
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &[("work.py", work), ("main.py", main)]) else {
+        return;
+    };
+    let printed = "('Sub', 1) ('SubSub', 2) ('Sub', 3) 4 ('SubSub', 5) ('Base', 6)\n{7: None}";
+    assert_eq!(environment.succeed(&["main.py"]), printed);
+    let events = environment.events();
+    assert_eq!(calls.each_ref().map(|call| ends(&events, &call.id).len()), [3, 1, 1, 0]);
+}
+
 #[test]
 fn user_sitecustomize_and_path_stay_in_force() {
     let files = [

@@ -49,9 +49,10 @@ def _lost(value):
 
 
 def _watched(owner, name, target):
-    """The new value of `owner.name`; the kind of a method stays the same."""
-    is_class = isinstance(owner, type)
-    raw = owner.__dict__.get(name) if is_class else None
+    """The new value of `owner.name`; the kind of a method stays the same, also of one that the class inherits: `getattr` would
+    bind a class method to `owner`, and take the function out of a static method."""
+    bases = owner.__mro__ if isinstance(owner, type) else ()
+    raw = next((base.__dict__[name] for base in bases if name in base.__dict__), None)
     kind = type(raw) if isinstance(raw, (staticmethod, classmethod)) else None
     if kind:
         value = raw.__func__
@@ -59,7 +60,7 @@ def _watched(owner, name, target):
         value = raw if raw is not None else getattr(owner, name)
     if isinstance(value, type):
         raise TypeError(f"`{name}` is a class; name one of its methods")
-    if not callable(value):
+    if not callable(value) or type(value).__name__ == "classmethod_descriptor":  # such as `fromkeys` of a class that extends `dict`
         raise TypeError(f"`{name}` is not a function")
     lost = _lost(value)
     if lost:
