@@ -59,23 +59,21 @@ impl Calls {
         if ok { self.single.record(took) } else { self.single.record_failed() }
     }
 
-    /// Several invocations were counted up to now. Returns how long ago the last of them may have ended: a thread in which
-    /// some were running reports the end of the last one at once, any other not later than it had reported before.
-    pub fn counted(&mut self, line: &ProbeLine) -> Nanos {
-        let ProbeEvent::Calls(tallied) = &line.event else { return Nanos::ZERO };
-        let were_open = self.set_open(line.source, line.at, tallied.open);
+    /// Several invocations were counted up to now.
+    pub fn counted(&mut self, line: &ProbeLine) {
+        let ProbeEvent::Calls(tallied) = &line.event else { return };
+        self.set_open(line.source, line.at, tallied.open);
         let before = self.counted.get(&line.source).map(|(before, _)| *before);
         if before.is_none_or(|before| before <= line.at) {
             self.counted.insert(line.source, (line.at, tallied.clone()));
         }
-        before.filter(|_| were_open == 0).map_or(Nanos::ZERO, |before| line.at.since(before))
     }
 
-    /// In a thread `open` invocations are running from an instant on. Returns how many were, as far as was known. Threads of
-    /// Python are one here, and may write their lines in another order than that of the instants: the latest instant counts.
-    fn set_open(&mut self, source: Source, at: Nanos, open: u64) -> u64 {
+    /// In a thread `open` invocations are running from an instant on. Threads of Python are one here, and may write their
+    /// lines in another order than that of the instants: the latest instant counts.
+    fn set_open(&mut self, source: Source, at: Nanos, open: u64) {
         let was_open = self.is_open();
-        let (latest, before) = self.open.get(&source).copied().unwrap_or_default();
+        let (latest, _) = self.open.get(&source).copied().unwrap_or_default();
         if latest <= at {
             self.open.insert(source, (at, open));
         }
@@ -84,7 +82,6 @@ impl Calls {
             (true, false) => self.inside.push((self.since, at)),
             _ => {}
         }
-        before
     }
 
     /// The time of each invocation that ended, failed invocations separately.
@@ -240,7 +237,7 @@ mod tests {
 
     fn hot(thread: u32, at: u64, count: u64) -> ProbeLine {
         let rest = format!(
-            r#""probe":"calls","call":"p","open":0,"overlapped":false,"count":{count},"failed":2,"total":{},"min":900,"max":1100,"sub":16,"classes":[[144,3],[160,{}]]"#,
+            r#""probe":"calls","call":"p","open":0,"overlapped":false,"last":{at}000000,"count":{count},"failed":2,"total":{},"min":900,"max":1100,"sub":16,"classes":[[144,3],[160,{}]]"#,
             count * 1_000,
             count - 3
         );
@@ -265,8 +262,8 @@ mod tests {
         let mut calls = Calls::default();
         calls.begin(A, ms(0), 0);
         calls.end(A, ms(1), 0, true, ms(1));
-        assert_eq!(calls.counted(&hot(0, 1_000, 10)), Nanos::ZERO);
-        assert_eq!(calls.counted(&hot(0, 2_000, 20)), ms(1_000));
+        calls.counted(&hot(0, 1_000, 10));
+        calls.counted(&hot(0, 2_000, 20));
         assert_eq!(time(&calls, ms(9)), Reading::Measured(ms(1) + Nanos::from_nanos(20_000)));
         let recorder = calls.recorder();
         assert_eq!((recorder.succeeded(), recorder.failed()), (19, 2));
@@ -324,9 +321,9 @@ mod tests {
         let mut calls = Calls::default();
         calls.begin(A, ms(0), 0);
         calls.end(A, ms(10), 9, true, ms(10));
-        assert_eq!(calls.counted(&concurrent(20, 4, 9)), Nanos::ZERO);
+        calls.counted(&concurrent(20, 4, 9));
         assert!(calls.is_open());
-        assert_eq!(calls.counted(&concurrent(50, 13, 0)), Nanos::ZERO, "it is reported at once");
+        calls.counted(&concurrent(50, 13, 0));
         assert!(!calls.is_open() && calls.was_open(ms(30)) && !calls.was_open(ms(60)));
         calls.counted(&concurrent(90, 20, 1));
         assert!(calls.is_open(), "one had not returned when the thread ended");

@@ -56,6 +56,11 @@ pub fn id(phase: &str, part: Part) -> String {
     }
 }
 
+/// The name under which a probe reports the function whose calls are the phase, if there is one.
+pub fn whole(phase: &PhaseSpec) -> Option<String> {
+    observed(phase)?.call().map(|_| id(&phase.name, Part::Whole))
+}
+
 /// Why a phase has no metrics that could be compared: its function returned an object that does the work after the
 /// call. `returned` has such objects by the names of the functions that returned them.
 pub fn deferred(phase: &PhaseSpec, returned: &BTreeMap<String, String>) -> Option<String> {

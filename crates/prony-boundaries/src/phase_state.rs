@@ -315,10 +315,11 @@ impl PhaseState {
                 self.ended = self.ended.max(Some(line.at));
                 if idle || calls.is_open() { Called::Nothing } else { Called::Ended }
             }
-            ProbeEvent::Calls(_) => {
+            ProbeEvent::Calls(tallied) => {
                 let idle = !calls.is_open();
-                self.lag = self.lag.max(calls.counted(line));
-                self.ended = self.ended.max(Some(line.at));
+                calls.counted(line);
+                // They are reported later than they end, often only when the program does.
+                self.ended = self.ended.max((tallied.count > 0).then_some(tallied.last));
                 match (idle, calls.is_open()) {
                     (_, false) => Called::Ended,
                     (true, true) => Called::Again,
@@ -398,8 +399,13 @@ mod tests {
     use crate::probe_reports::tests::line;
 
     fn counted(at: u64, count: u64, open: u64) -> ProbeLine {
+        reported(at, at, count, open)
+    }
+
+    /// Of invocations of which the last one ended before the report.
+    fn reported(at: u64, last: u64, count: u64, open: u64) -> ProbeLine {
         let rest = format!(
-            r#""probe":"calls","call":"p","open":{open},"overlapped":true,"count":{count},"failed":0,"total":9,"min":1,"max":5,"sub":1,"classes":[]"#
+            r#""probe":"calls","call":"p","open":{open},"overlapped":true,"last":{last}000000,"count":{count},"failed":0,"total":9,"min":1,"max":5,"sub":1,"classes":[]"#
         );
         line(1, 0, at, &rest)
     }
@@ -416,6 +422,18 @@ mod tests {
         assert_eq!((phase.ended, phase.is_complete()), (Some(Nanos::from_millis(50)), true));
         phase.called(&counted(60, 3, 1));
         assert!(!phase.is_complete(), "one had not returned when the program ended");
+    }
+
+    /// 20,000 calls within 0.13 s were a phase of 3.2 s, since the rest of the program reported them at its exit.
+    #[test]
+    fn phase_of_counted_invocations_ends_with_the_last_of_them_whenever_that_is_reported() {
+        let mut phase = PhaseState { calls: Some(Calls::default()), ..PhaseState::default() };
+        let begin = line(1, 0, 5, r#""probe":"begin","call":"p","n":1,"open":0"#);
+        let end = line(1, 0, 9, r#""probe":"end","call":"p","n":1,"open":0,"ok":true,"took":5"#);
+        for line in [begin, end, counted(10, 1, 0), reported(3_000, 130, 19_000, 0)] {
+            phase.called(&line);
+        }
+        assert_eq!((phase.ended, phase.lag, phase.is_complete()), (Some(Nanos::from_millis(130)), Nanos::ZERO, true));
     }
 
     /// Threads of Python write their lines in another order than that of the ends.

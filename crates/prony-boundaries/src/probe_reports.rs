@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_experiment::redacted::LEFT_OUT;
 use prony_model::record::probe::{ProbeCost, ProbeReport, ThreadReport};
 use prony_model::units::Nanos;
-use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
+use prony_runtime::{
+    Because, DETAIL, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source,
+};
 
 /// Most heap samples that are stored for a trial; later samples are counted only.
 pub const MOST_SAMPLES: usize = 200_000;
@@ -51,6 +53,8 @@ pub struct Thread {
     /// It read its heap for the last time and reported its end itself: it sent nothing after that. The end of a thread
     /// that was killed may be reported by a parent or the runner; its last values are older.
     pub orderly: bool,
+    /// Functions that it called so often that later calls are counted, and reported from time to time and at its end.
+    hot: BTreeSet<String>,
     last: Nanos,
     /// Whether it is suspended, and whether its next delay is that of a suspension.
     suspended: bool,
@@ -141,6 +145,7 @@ impl Threads {
             cost: None,
             bye: None,
             orderly: false,
+            hot: BTreeSet::new(),
             last: line.at,
             suspended: false,
             after_suspension: false,
@@ -180,6 +185,12 @@ impl Threads {
         let joined = |thread: &Thread| Thread { role: role(thread.role), outermost: false, ..thread.clone() };
         self.list.extend(other.list.iter().map(joined));
         self.dropped += other.dropped;
+    }
+
+    /// Whether calls of a function may not have been reported, by the name under which it is reported: a process or thread
+    /// counted them, and was ended.
+    pub fn may_lack_calls(&self, call: &str) -> bool {
+        self.list.iter().any(|thread| !thread.orderly && thread.hot.contains(call))
     }
 
     /// A function that was found in several files, by the name under which it is reported, and the files.
@@ -233,6 +244,10 @@ impl Thread {
                 self.delays.extend(loop_delay_max.filter(|_| !of_suspension).map(|delay| (line.at, delay)));
                 self.after_suspension &= !of_suspension;
                 return Some(heap);
+            }
+            ProbeEvent::Begin { call, n, .. } if *n >= u64::from(DETAIL) => drop(self.hot.insert(call.clone())),
+            ProbeEvent::Calls(tallied) if !self.hot.contains(&tallied.call) => {
+                self.hot.insert(tallied.call.clone());
             }
             ProbeEvent::Suspended { heap, .. } => {
                 (self.suspended, self.after_suspension) = (true, true);

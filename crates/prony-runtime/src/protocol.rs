@@ -83,7 +83,8 @@ pub enum ProbeEvent {
     },
     /// All invocations of a hot function that were not reported one by one, since the thread's start; each such line
     /// replaces the one before. One comes at an end of an invocation at most once a second; when the last running one
-    /// ends, if the line before reported running ones; and at an orderly end, if any has begun or ended since the line before.
+    /// ends, if the line before reported running ones; at a turn of Node's event loop, if none has ended for 100 ms; and at an
+    /// orderly end, if any has begun or ended since the line before.
     Calls(Tallied),
     /// The thread waits for a [`super::SuspendedThread`].
     Suspended {
@@ -185,6 +186,8 @@ pub struct Tallied {
     /// Whether any of them began while another was running, including those reported one by one and those that have not
     /// ended.
     pub overlapped: bool,
+    /// When the last of them ended; 0 if none has.
+    pub last: Nanos,
     /// Invocations that ended.
     pub count: u64,
     /// Those that threw or rejected.
@@ -278,7 +281,7 @@ mod tests {
         let line = probe(r#"{"probe":"heap","at":1,"pid":7,"thread":0,"why":"sample","heap":{"used":1}}"#);
         assert!(matches!(line.event, ProbeEvent::Heap { why: Occasion::Sample, loop_delay_max: None, .. }));
         let line = probe(
-            r#"{"probe":"calls","at":1,"pid":7,"thread":0,"call":"a","open":1,"overlapped":true,"count":3,"failed":0,"total":9,"min":1,"max":5,"sub":16,"classes":[[0,1],[20,2]]}"#,
+            r#"{"probe":"calls","at":1,"pid":7,"thread":0,"call":"a","open":1,"overlapped":true,"last":1,"count":3,"failed":0,"total":9,"min":1,"max":5,"sub":16,"classes":[[0,1],[20,2]]}"#,
         );
         assert!(
             matches!(line.event, ProbeEvent::Calls(Tallied { open: 1, overlapped: true, classes, .. }) if classes == [(0, 1), (20, 2)])

@@ -115,6 +115,25 @@ fn a_heap_abort_is_the_last_sample_and_costs_are_summed() {
     assert_eq!(report.threads[0].last_heap_used, Some(Bytes::from_bytes(77)));
 }
 
+/// Of 40,000 calls of two worker threads that their parent terminated, 2,002 were all.
+#[test]
+fn calls_that_were_counted_by_a_thread_that_was_ended_may_lack() {
+    let begin = |n: u64| line(1, 2, 10, &format!(r#""probe":"begin","call":"p","n":{n},"open":0"#));
+    let counted = line(
+        1,
+        2,
+        20,
+        r#""probe":"calls","call":"p","open":0,"overlapped":false,"last":1,"count":1,"failed":0,"total":9,"min":1,"max":5,"sub":1,"classes":[]"#,
+    );
+    let lacks = |lines: &[ProbeLine]| threads(&[&[hello(1, 2, 0)], lines].concat()).may_lack_calls("p");
+    assert!(!lacks(&[begin(999), bye(1, 2, 90)]), "each is reported");
+    assert!(lacks(&[begin(1_000)]) && lacks(&[counted.clone(), bye(1, 2, 90)]), "its parent reports the end");
+    assert!(!lacks(&[counted.clone(), heap(1, 2, 80, "exit", 5), bye(1, 2, 90)]));
+    assert!(lacks(&[counted.clone(), hello(1, 2, 50), heap(1, 2, 80, "exit", 5)]), "it executed another program");
+    let stopped = line(1, 2, 80, r#""probe":"resumed","because":"stop""#);
+    assert!(!lacks(&[counted, stopped]), "it reports all before it stops");
+}
+
 #[test]
 fn a_function_of_two_files_in_any_process_is_ambiguous() {
     let found = |pid, file| line(pid, 0, 1, &format!(r#""probe":"found","call":"p","file":"{file}""#));

@@ -167,9 +167,11 @@ impl Trial<'_> {
 
     /// Why no measurement in a phase counts as the phase's, if so.
     fn ruled_out(&self, spec: &PhaseSpec, index: usize) -> Option<Why> {
+        let threads = &self.watched.threads;
         let suspended = suspended::inside(self.specs, self.watched, index).map(suspended::why);
-        let deferred = || functions::deferred(spec, &self.watched.threads.deferred);
-        suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into())))
+        let deferred = || functions::deferred(spec, &threads.deferred);
+        let lacks = functions::whole(spec).is_some_and(|id| threads.may_lack_calls(&id));
+        suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into()))).or_else(|| lacks.then(unreported))
     }
 
     /// The suspension at the end of a phase, which is the snapshot `until`; the last, where there are several.
@@ -327,6 +329,16 @@ impl Trial<'_> {
         }
         of_roles
     }
+}
+
+/// Why nothing is known of a function of which a thread or process may have made calls that it never reported: neither how
+/// many there were, nor when the last one ended.
+fn unreported() -> Why {
+    let why = format!(
+        "a process or thread that called the function {DETAIL} times or more was ended without reporting its last calls: \
+         let it exit by itself (in Node also by `process.exit()`)"
+    );
+    Why::Failed(why.into())
 }
 
 /// What is known of a phase's boundaries themselves, whatever happened inside.

@@ -3,6 +3,7 @@ pub(crate) mod lines;
 use prony_boundaries::functions::{self, Part};
 use prony_boundaries::marks::Mark;
 use prony_boundaries::phase_state::Happened;
+use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::settling::Settled;
 use prony_boundaries::tracker::Tracker;
 use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
@@ -355,7 +356,7 @@ fn what_ends_a_phase_decides_whether_a_failure_takes_its_figures() {
 }
 
 /// A phase from 100 to 500 ms, inside calls of a function, with what its runtime reported.
-fn called_phase(deferred: bool) -> PhaseRecord {
+fn called_phase(change: impl FnOnce(&mut Threads)) -> PhaseRecord {
     let mut spec = spec("p");
     let Action::Observe(observe) = &mut spec.action else { unreachable!() };
     let call = || Some(Trigger::Call("a.js#f".into()));
@@ -369,16 +370,14 @@ fn called_phase(deferred: bool) -> PhaseRecord {
     watched.tracker.phases[0].called(&line_of(7, 0, 500, &end));
     (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
     watched.threads = threads(&[hello(7, 0, 10), heap(7, 0, 200, "sample", 30), heap(7, 0, 450, "sample", 20)]);
-    if deferred {
-        watched.threads.deferred.insert(functions::id("p", Part::Whole), "a promise".to_owned());
-    }
+    change(&mut watched.threads);
     watched.threads.finish(ms(900), &[], &BTreeMap::new());
     super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase
 }
 
 #[test]
 fn phase_of_a_function_has_its_calls_and_the_heap() {
-    let record = called_phase(false);
+    let record = called_phase(|_| ());
     let of = |metric| record.reading(MetricKey::amount(metric)).cloned();
     assert_eq!(of(Metric::Time), Some(Reading::Measured(400e6)));
     assert_eq!([of(Metric::Operations), of(Metric::Errors)], [1.0, 0.0].map(|n| Some(Reading::Measured(n))));
@@ -389,7 +388,9 @@ fn phase_of_a_function_has_its_calls_and_the_heap() {
 
 #[test]
 fn function_that_does_its_work_after_the_call_has_no_figures() {
-    let record = called_phase(true);
+    let record = called_phase(|threads| {
+        threads.deferred.insert(functions::id("p", Part::Whole), "a promise".to_owned());
+    });
     for metric in [Metric::Wall, Metric::Time, Metric::Cpu] {
         match record.reading(MetricKey::amount(metric)) {
             Some(Reading::Missing(Why::DoesNotCount(why))) => assert!(why.contains("after the call"), "{why}"),
@@ -397,6 +398,26 @@ fn function_that_does_its_work_after_the_call_has_no_figures() {
         }
     }
     assert!(record.histograms.is_empty());
+}
+
+/// 20,000 calls of which a terminated worker had reported 1,001 were 1,001, with a time and a rate.
+#[test]
+fn function_whose_last_calls_were_not_reported_has_no_figures() {
+    let counted = r#""probe":"calls","call":"p","open":0,"overlapped":false,"last":480000000,"count":1,"failed":0,"total":9,"min":1,"max":5,"sub":1,"classes":[]"#;
+    let counted = line_of(7, 0, 490, counted);
+    let record = called_phase(|threads| threads.take(&counted));
+    for metric in [Metric::Operations, Metric::Errors, Metric::Time, Metric::Wall, Metric::LatencyP50] {
+        match record.reading(MetricKey::amount(metric)) {
+            Some(Reading::Missing(Why::Failed(why))) if metric != Metric::LatencyP50 => {
+                assert!(why.contains("without reporting its last calls"), "{why}");
+            }
+            reading => assert!(reading.is_none_or(|reading| reading.measured().is_none()), "{metric:?}: {reading:?}"),
+        }
+    }
+    assert!(record.histograms.is_empty());
+    let orderly =
+        called_phase(|threads| [&counted, &heap(7, 0, 880, "exit", 5)].into_iter().for_each(|one| threads.take(one)));
+    assert_eq!(orderly.reading(MetricKey::amount(Metric::Operations)), Some(&Reading::Measured(1.0)));
 }
 
 /// A phase from 100 ms to the end of the last replica at 500 ms, where the program itself ended at 400 ms; after it these

@@ -6,7 +6,7 @@ const isPromise = types.isPromise || ((value) => value instanceof Promise);
 const isGenerator = types.isGeneratorObject || (() => false);
 const { performance } = require('perf_hooks');
 const { spec, now, line, spend } = require('./channel.cjs');
-const { suspend, suspended } = require('./suspend.cjs');
+const { suspend, suspended, beforeStop } = require('./suspend.cjs');
 const { due } = require('./heap.cjs');
 const { CLASSES, classOf, histogram } = require('./histogram.cjs');
 
@@ -15,18 +15,23 @@ const EVERY = 1e9; // nanoseconds between two reports of a hot function
 const calls = [];
 let perCall = null;
 
-/** Nanoseconds of this thread without suspensions. */
-const clock = () => monotonic() * 1e6 - suspended();
+/** Nanoseconds of this thread. */
+const elapsed = () => monotonic() * 1e6;
 
-const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, due, reported: 0, changed: false, classes: new Float64Array(CLASSES) });
+/** The same without suspensions. */
+const clock = () => elapsed() - suspended();
+
+/** `last` is when the last one ended, by `elapsed`; `looked` are how many had ended when it was last looked at. */
+const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, last: 0, due, reported: 0, looked: 0, changed: false, classes: new Float64Array(CLASSES) });
 
 /** A timed function of which nothing has been called. `open` calls are running, `reportedOpen` were at its last report;
  * `overlapped` says whether another was running during any that is not reported one by one. */
 const newCall = (id, suspends) => ({ id, suspend: suspends, n: 0, open: 0, reportedOpen: 0, overlapped: false, tally: null, deferred: false });
 
-function tallied(call, took, ok) {
+function tallied(call, took, ok, at) {
   const tally = call.tally || (call.tally = newTally(0));
   tally.count += 1;
+  tally.last = at;
   if (!ok) tally.failed += 1;
   tally.total += took;
   if (took < tally.min) tally.min = took;
@@ -44,12 +49,27 @@ function tell(call) {
   tally.reported = tally.count;
   const ns = (n) => Math.round(n);
   const min = Math.min(tally.min, tally.max); // where none has ended, it is infinite
-  line('calls', now(), `,"call":${call.id},"open":${call.open},"overlapped":${call.overlapped},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(min)},"max":${ns(tally.max)},${histogram(tally.classes)}`);
+  const at = now();
+  const last = tally.count === 0 ? 0 : ns(at - (elapsed() - tally.last));
+  line('calls', at, `,"call":${call.id},"open":${call.open},"overlapped":${call.overlapped},"last":${last},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(min)},"max":${ns(tally.max)},${histogram(tally.classes)}`);
 }
 
 /** Reports every hot function of which calls have begun or ended since its last report. */
 function report() {
   for (const call of calls) if (call.open !== call.reportedOpen || (call.tally && call.tally.changed)) tell(call);
+}
+
+beforeStop(report);
+
+/** Reports every hot function of which none has ended since this was called before: the runner then reads the counters of
+ * its phase soon after the end. */
+function reportResting() {
+  for (const call of calls) {
+    const { tally } = call;
+    if (tally === null || !tally.changed) continue;
+    if (tally.looked === tally.count) tell(call);
+    tally.looked = tally.count;
+  }
 }
 
 function begin(call, n) {
@@ -79,12 +99,13 @@ function defer(call, value) {
 }
 
 function end(call, n, began, ok, value) {
-  const ended = clock();
+  const at = elapsed();
+  const ended = at - suspended();
   const took = ended - began;
   call.open -= 1;
   if (!call.deferred && isIterator(value)) defer(call, value);
   if (n > spec.detail) {
-    tallied(call, took, ok);
+    tallied(call, took, ok, at);
     // At most once a second; but the runner must not wait for the end of calls of which the last one has ended.
     if (ended >= call.tally.due || (call.open === 0 && call.reportedOpen > 0)) {
       call.tally.due = ended + EVERY;
@@ -92,10 +113,10 @@ function end(call, n, began, ok, value) {
     }
     return;
   }
-  const at = now();
+  const instant = now();
   call.reportedOpen = call.open;
-  line('end', at, `,"call":${call.id},"n":${n},"open":${call.open},"ok":${ok},"took":${Math.round(took)}`);
-  due(at);
+  line('end', instant, `,"call":${call.id},"n":${n},"open":${call.open},"ok":${ok},"took":${Math.round(took)}`);
+  due(instant);
   if (call.suspend && call.open === 0) call.suspend = suspend(call, n);
 }
 
@@ -187,4 +208,4 @@ function watch(fn, { id, suspend: suspends }) {
   return wrap(fn, call);
 }
 
-module.exports = { watch, report };
+module.exports = { watch, report, reportResting };

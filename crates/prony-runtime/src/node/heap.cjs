@@ -13,6 +13,7 @@ const turns = [0, 0, 0]; // when the last three samples by the timer were taken
 let limit = 0;
 let last = 0;
 let delay = null;
+let atTurns = () => {}; // what else is to be reported at samples by the timer
 
 /** The values as one JSON object, after the collections that came before. */
 function figures() {
@@ -38,6 +39,7 @@ function tick() {
   // A delay is the time between two ticks, so the resolution itself is taken off.
   const longest = delay === null ? NaN : Math.max(0, delay.max - TICK * 1e6);
   if (delay !== null) delay.reset();
+  atTurns();
   text('sample', began, Number.isFinite(longest) && longest < 1e15 ? `,"loop_delay_max":${longest}` : '');
 }
 
@@ -57,7 +59,8 @@ function reportDeath() {
   report.reportOnFatalError = true;
 }
 
-function install() {
+function install(alsoAtTurns) {
+  if (alsoAtTurns !== null) atTurns = alsoAtTurns;
   limit = getHeapStatistics().heap_size_limit;
   gc.install();
   if (monitorEventLoopDelay) {

@@ -5,7 +5,7 @@ const path = require('path');
 const { pathToFileURL } = require('url');
 const isModuleNamespaceObject = (require('util').types || {}).isModuleNamespaceObject || (() => false); // Node 10
 const { spec, now, line } = require('./channel.cjs');
-const { watch, report } = require('./calls.cjs');
+const { watch, report, reportResting } = require('./calls.cjs');
 const { suspendAgain } = require('./suspend.cjs');
 const { targets, matching, real, isModule, facadeOf } = require('./targets.cjs');
 
@@ -134,4 +134,4 @@ function install() {
   return why === null ? [] : targets.filter((target) => target.esm).map(({ id }) => ({ call: id, why }));
 }
 
-module.exports = { install, facade, report, suspendAgain };
+module.exports = { install, facade, report, reportResting, suspendAgain };

@@ -20,7 +20,7 @@ function start() {
   Object.defineProperty(global, loaded, { value: { facade: modules && modules.facade } });
   channel.hello(modules === null ? [] : modules.install());
   require('./children.cjs').install();
-  heap.install();
+  heap.install(modules && modules.reportResting);
   process.on('exit', () => {
     if (modules !== null) {
       modules.suspendAgain();

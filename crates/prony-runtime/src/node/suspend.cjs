@@ -19,6 +19,7 @@ const COLLECTIONS = 8; // at most; two are enough but for chains of finalizers
 let suspendedFor = 0; // nanoseconds for which this thread was suspended
 let suspensions = 0;
 let later = null; // the call at whose end a collection is still to come
+let atStop = () => {}; // what is to be reported before the program is ended
 
 /** The runner makes a FIFO for each suspension; opened, a read costs nothing until there is a command. */
 function answer() {
@@ -68,6 +69,7 @@ function collect() {
 }
 
 function stop() {
+  atStop();
   line('resumed', now(), ',"because":"stop"');
   bye();
   if (thread !== 0) kill(pid, 'SIGKILL');
@@ -134,4 +136,6 @@ function suspendAgain() {
   call.suspend = suspend(call, n, ',"later":true');
 }
 
-module.exports = { suspend, suspendAgain, suspended: () => suspendedFor };
+const beforeStop = (report) => (atStop = report);
+
+module.exports = { suspend, suspendAgain, beforeStop, suspended: () => suspendedFor };

@@ -441,6 +441,50 @@ fn suspended_node_program_can_be_stopped() {
     assert!(all_said_bye(&environment.lines()));
 }
 
+/// 20,000 calls of which 1,001 had been reported were 1,001 where prony then ended the program, and lasted as long as the
+/// program did where it ended by itself.
+#[test]
+fn counted_calls_are_reported_before_a_stop_with_the_instant_of_the_last() {
+    let lib = "exports.f = (n) => n; exports.g = (n) => n;";
+    let main = "
+        const lib = require('./lib');
+        for (let i = 0; i < 50; i += 1) lib.f(i);
+        const began = Date.now(); while (Date.now() - began < 300);
+        lib.g(1);
+        console.log('went on');
+    ";
+    let calls = [call("lib.js#f"), suspended_at("lib.js#g")];
+    let files = [("lib.js", lib), ("main.js", main)];
+    let Some(environment) = Environment::with(Runtime::Node, &calls, &files, BTreeMap::new(), 2) else { return };
+    let child = environment.start(&["main.js"]);
+    let _thread = environment.send(0, SuspensionCommand::Stop);
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"");
+    let counted = environment.counted("lib.js#f");
+    let (at, last) = counted.last().unwrap();
+    assert_eq!((last.count, last.open), (48, 0));
+    assert!(at.since(last.last) >= Nanos::from_millis(290), "it ended before the work that followed");
+    assert!(last.last >= environment.lines()[0].at && counted[0].1.last <= last.last);
+    assert!(all_said_bye(&environment.lines()));
+}
+
+/// The runner reads the counters of a phase when its end is reported: often only at the exit of the program.
+#[test]
+fn counted_calls_are_reported_when_the_event_loop_turns_and_none_has_ended_for_a_while() {
+    let main = "
+        const lib = require('./lib');
+        for (let i = 0; i < 50; i += 1) lib.f(i);
+        setTimeout(() => console.log('done'), 1000);
+    ";
+    let files = [("lib.js", "exports.f = (n) => n;"), ("main.js", main)];
+    let Some(environment) = Environment::with(Runtime::Node, &[call("lib.js#f")], &files, BTreeMap::new(), 2) else {
+        return;
+    };
+    assert_eq!(environment.succeed(&["main.js"]), "done");
+    let counted = environment.counted("lib.js#f");
+    assert_eq!(counted.iter().map(|(_, all)| all.count).collect::<Vec<_>>(), [1, 48]);
+    assert!(counted[1].0 < environment.lines().last().unwrap().at.since(Nanos::from_millis(100)), "not at the exit");
+}
+
 #[test]
 fn workers_and_children_are_probed_whatever_their_environment() {
     let main = "

@@ -135,6 +135,33 @@ asyncio.run(main())
     assert!(environment.totals("pkg.lib:future").min().as_nanos() > 4_000_000);
 }
 
+/// 20,000 calls of which 1,001 had been reported were 1,001 where prony then ended the program.
+#[test]
+fn counted_calls_are_reported_before_a_stop_with_the_instant_of_the_last() {
+    let lib = "
+def f(n): return n
+def g(n): return n
+";
+    let main = "
+import lib, time
+for i in range(50): lib.f(i)
+time.sleep(0.3)
+lib.g(1)
+print('went on')
+";
+    let calls = [call("lib:f"), suspended_at("lib:g")];
+    let files = [("lib.py", lib), ("main.py", main)];
+    let Some(environment) = Environment::with(Runtime::Python, &calls, &files, BTreeMap::new(), 2) else { return };
+    let child = environment.start(&["main.py"]);
+    let _thread = environment.send(0, SuspensionCommand::Stop);
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"");
+    let counted = environment.counted("lib:f");
+    let (at, last) = counted.last().unwrap();
+    assert_eq!((last.count, last.open), (48, 0));
+    assert!(at.since(last.last) >= Nanos::from_millis(290), "it ended before the work that followed");
+    assert!(last.last >= environment.lines()[0].at && counted[0].1.last <= last.last);
+}
+
 /// To make a generator takes no time, whatever its values take.
 #[test]
 fn what_does_its_work_after_the_call_is_reported_once() {

@@ -21,5 +21,5 @@ def install():
     channel.hello()
     modules.install()
     heap.install()
-    children.install((channel, heap, calls, suspend))
+    children.install((channel, calls, heap, suspend))
     channel.started(began, max(0, sys.getallocatedblocks() - blocks))

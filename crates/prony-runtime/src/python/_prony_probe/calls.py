@@ -5,7 +5,7 @@ from math import frexp
 
 from .channel import line, now, pid, quoted, spend
 from .heap import boundary, due
-from .suspend import suspend, suspended
+from .suspend import before_stop, suspend, suspended
 from .spec import SPEC
 
 _EVERY = 1_000_000_000  # nanoseconds between two reports of a hot function
@@ -37,7 +37,7 @@ def took(began, ended):
 class Call:
     """One timed function."""
 
-    __slots__ = ("id", "suspend", "n", "open", "reported_open", "overlapped", "count", "failed", "total", "least", "most", "classes", "due", "reported", "lock", "deferred")
+    __slots__ = ("id", "suspend", "n", "open", "reported_open", "overlapped", "count", "failed", "total", "least", "most", "last", "classes", "due", "reported", "lock", "deferred")
 
     def __init__(self, target):
         self.id = quoted(target["id"])
@@ -52,7 +52,7 @@ class Call:
         another was running during any that is not reported one by one."""
         self.n = self.open = self.reported_open = 0
         self.overlapped = self.deferred = False
-        self.count = self.failed = self.total = self.most = self.reported = 0
+        self.count = self.failed = self.total = self.most = self.last = self.reported = 0
         self.least = None
         self.classes = {}
 
@@ -88,7 +88,7 @@ class Call:
             if single:
                 at = self._boundary()
             else:
-                self._count(time, ok)
+                self._count(time, ok, ended[0])
         if not single:
             # At most once a second; but the runner must not wait for the end of calls of which the last one has ended.
             if ended[0] >= self.due or (is_open == 0 and reported_open > 0):
@@ -114,14 +114,15 @@ class Call:
             returned = _LAZY.get(kind.__name__, "an iterator")
             line("deferred", now(), f',"call":{self.id},"returned":"{returned}"')
 
-    def _count(self, took, ok):
+    def _count(self, took, ok, at):
         self.count += 1
         self.failed += not ok
         self.total += took
         self.least = took if self.least is None else min(self.least, took)
         self.most = max(self.most, took)
-        at = _class_of(took)
-        self.classes[at] = self.classes.get(at, 0) + 1
+        self.last = max(self.last, at)
+        of = _class_of(took)
+        self.classes[of] = self.classes.get(of, 0) + 1
 
     def tell(self):
         """Reports what was counted, if calls have begun or ended since the last report."""
@@ -132,7 +133,7 @@ class Call:
             self.reported = self.count
             self.reported_open, at = self.open, now()
             running = f'"open":{self.open},"overlapped":{"true" if self.overlapped else "false"}'
-            figures = f'"count":{self.count},"failed":{self.failed},"total":{self.total},"min":{self.least or 0},"max":{self.most}'
+            figures = f'"last":{self.last},"count":{self.count},"failed":{self.failed},"total":{self.total},"min":{self.least or 0},"max":{self.most}'
             classes = dict(self.classes)
         line("calls", at, f',"call":{self.id},{running},{figures},{_histogram(classes)}')
 
@@ -168,6 +169,9 @@ def report():
     """Reports every hot function of which calls have begun or ended since its last report."""
     for call in _calls:
         call.tell()
+
+
+before_stop.append(report)
 
 
 def forked():

@@ -9,6 +9,7 @@ from .spec import SPEC
 
 _ANSWER = 10_000_000_000  # nanoseconds until the runner must have answered
 _suspensions = [0]
+before_stop = []  # what is to be reported before the program is ended
 
 
 class _Thread(_local):
@@ -55,6 +56,8 @@ def _obey(command):
     elif command == "read":
         heap_line("read")
     elif command == "stop":
+        for report in before_stop:
+            report()
         line("resumed", now(), ',"because":"stop"')
         bye()
         os._exit(0)
