@@ -40,6 +40,8 @@ pub struct Thread {
     pub began: Nanos,
     /// When it ended, as far as that is known.
     pub ended: Nanos,
+    /// When its process was last there, which may free a large heap after its report of the end.
+    gone: Nanos,
     /// Its heap, in time order.
     pub samples: Vec<Sample>,
     /// The counts at the end of each collection, in time order.
@@ -138,6 +140,7 @@ impl Threads {
             hello: hello.clone(),
             began: line.at,
             ended: line.at,
+            gone: line.at,
             samples: Vec::new(),
             collections: Vec::new(),
             delays: Vec::new(),
@@ -152,7 +155,7 @@ impl Threads {
         });
     }
 
-    /// The program has ended: `last_sampled` is when each process was last observed running.
+    /// The program has ended: `last_sampled` is when each process was last observed.
     pub fn finish(&mut self, at: Nanos, heap_aborts: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
         for abort in heap_aborts {
             let thread = self.current.get(&abort.source).map(|index| &mut self.list[*index]);
@@ -175,6 +178,9 @@ impl Threads {
             .collect();
         for thread in self.list.iter_mut().filter(|thread| thread.bye.is_none() && thread.source.thread != 0) {
             thread.ended = ends.get(&thread.source.pid).copied().unwrap_or(thread.ended);
+        }
+        for thread in &mut self.list {
+            thread.gone = last_sampled.get(&thread.source.pid).map_or(thread.ended, |last| thread.ended.max(*last));
         }
     }
 
@@ -201,10 +207,14 @@ impl Threads {
 
     /// Until when the program's runtimes were at work between two instants. A phase that was noticed to end later ended with them:
     /// with the last of the outermost processes. Children that end up to `fresh` later were ending with these; those that are left
-    /// later still are at work. Where no process was there, the end is that of the phase.
+    /// later still are at work. Where no process was there, or the last one was gone more than `fresh` before the phase ended, the
+    /// end is that of the phase: the program went on without its runtimes.
     pub fn end_within(&self, begin: Nanos, end: Nanos, fresh: Nanos) -> Nanos {
         let there = || self.list.iter().filter(|thread| thread.is_there(begin, end) && thread.source.thread == 0);
         let last = there().map(|thread| thread.ended).max().unwrap_or(end).min(end);
+        if there().map(|thread| thread.gone).max().is_some_and(|gone| end.since(gone) > fresh) {
+            return end;
+        }
         let outermost = there().filter(|thread| thread.outermost).map(|thread| thread.ended).max();
         outermost.filter(|outermost| last.since(*outermost) <= fresh).map_or(last, |outermost| outermost.min(end))
     }

@@ -56,10 +56,13 @@ fn phase_ends_with_the_last_process_that_no_probed_process_started() {
     assert_eq!(outermost, [true, false, true]);
     let end = |begin, end, fresh| threads.end_within(ms(begin), ms(end), ms(fresh));
     assert_eq!(end(0, 950, 50), ms(900));
+    assert_eq!(end(0, 950, 49), ms(950), "the program went on without any");
     assert_eq!(end(200, 800, 50), ms(800));
     assert_eq!(end(0, 108, 50), ms(100), "the child was ending with its parent");
     assert_eq!(end(0, 108, 4), ms(105), "the child was at work");
     assert_eq!(end(901, 950, 50), ms(950), "none was there");
+    threads.finish(ms(950), &[], &BTreeMap::from([(1, ms(100)), (6, ms(940))]));
+    assert_eq!(threads.end_within(ms(0), ms(950), ms(10)), ms(900), "it freed its heap up to the program's end");
     let mut other = Threads::default();
     other.join(&threads);
     assert!(other.all().iter().all(|thread| !thread.outermost), "of a replica");

@@ -121,9 +121,9 @@ impl Span<'_> {
 fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, readings: &mut Readings) {
     let mut put = |stat, reading| drop(readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading));
     let last = span.suspension.map_or(span.end, |(_, after)| after);
-    put(Stat::End, sum_at(threads, gauge, last, span.fresh()));
+    put(Stat::End, sum_at(threads, gauge, (span.begin, last), span.fresh()));
     if let Some((before, _)) = span.suspension {
-        put(Stat::Before, sum_at(threads, gauge, before, span.fresh()));
+        put(Stat::Before, sum_at(threads, gauge, (span.begin, before), span.fresh()));
     }
     let until = span.suspension.map_or(span.end, |(before, _)| before);
     let gap = full(threads, span.begin, until).or_else(|| unread_for_long(threads, gauge, Span { end: until, ..span }));
@@ -187,8 +187,9 @@ fn unread_for_long(threads: &[&Thread], gauge: Gauge, span: Span<'_>) -> Option<
     threads.iter().find(late).map(|thread| unread(thread))
 }
 
-/// The sum over the threads that live at an instant, each by its last reading.
-fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading<f64> {
+/// The sum over the threads that live at an instant, each by its last reading after the phase's begin: what the heap was at the
+/// begin or before is no result of the phase, however short that was.
+fn sum_at(threads: &[&Thread], gauge: Gauge, (begin, at): (Nanos, Nanos), fresh: Nanos) -> Reading<f64> {
     if let Some(why) = unknown(threads, gauge) {
         return Reading::Missing(why);
     }
@@ -197,8 +198,8 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
         let earlier = thread.samples.iter().rev().filter(|sample| sample.at <= at);
         let read = earlier.filter_map(|sample| Some((sample.at, *gauge(&sample.heap).measured()?))).next();
         match read {
-            Some((then, value)) if at.since(then) <= fresh => sum = Some(sum.unwrap_or(0.0) + value),
-            Some((then, _)) => return Reading::Missing(stale(thread, at.since(then), at)),
+            Some((then, value)) if then > begin && at.since(then) <= fresh => sum = Some(sum.unwrap_or(0.0) + value),
+            Some((then, _)) => return Reading::Missing(stale(thread, (begin, then, at))),
             None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_recorded()),
             None if has(threads, thread, gauge) => return Reading::Missing(unread(thread)),
             None => {}
@@ -208,15 +209,17 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
     sum.map_or_else(nobody, Reading::Measured)
 }
 
-fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
+/// Why the reading of an instant is none of another one in a phase.
+fn stale(thread: &Thread, (begin, then, at): (Nanos, Nanos, Nanos)) -> Why {
     if thread.cut.is_some_and(|cut| cut <= at) {
         return not_recorded();
     }
-    let of = of_whom(thread);
+    let (of, age) = (of_whom(thread), at.since(then));
+    let since = if then <= begin { "and not within the phase" } else { "and none came since" };
     Why::Failed(
         format!(
             "the heap{of} was last read {age} earlier: the probe reads it at turns of the event loop (Node), garbage \
-             collections (Python) and timed calls, and none came since"
+             collections (Python) and timed calls, at most every 100 ms, {since}; `at_end` of a function reads it at the end"
         )
         .into(),
     )

@@ -34,7 +34,14 @@ pub(crate) struct Inputs<'a> {
 /// Adds observations of replicas to those of the main `role`: their heaps, and aborts at a heap's limit.
 pub(crate) fn take_in(watched: &mut Watched, role: &str, series: &[ProcessSeries], heap_aborts: &mut Vec<ProbeLine>) {
     let last = |process: &ProcessSeries| Some((process.pid, process.samples.last()?.at));
-    let last_sampled: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
+    let mut last_sampled: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
+    // The ends of the processes that prony started are known.
+    let program = watched
+        .snapshots
+        .first()
+        .and_then(|first| first.processes.iter().find(|process| ["", role].contains(&process.role.as_str())));
+    let replicas = watched.replicas.all.iter().filter_map(|ran| Some((ran.pid, ran.end()?.at)));
+    last_sampled.extend(program.map(|process| (process.pid, watched.ended.at)).into_iter().chain(replicas));
     watched.threads.finish(watched.ended.at, heap_aborts, &last_sampled);
     leave_out(&mut watched.snapshots, role, &watched.replicas.all);
     for ran in &mut watched.replicas.all {

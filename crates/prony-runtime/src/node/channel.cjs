@@ -53,10 +53,11 @@ function write(text) {
   }
 }
 
-/** Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody reads. */
-const line = (kind, at, rest) => lineOf(threadId, kind, at, rest);
+/** Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody reads. `began` is since
+ * when the probe has worked for it. */
+const line = (kind, at, rest, began = at) => lineOf(threadId, kind, at, rest, began);
 
-function lineOf(thread, kind, at, rest) {
+function lineOf(thread, kind, at, rest, began = at) {
   const text = `{"probe":"${kind}","at":${at},"pid":${pid},"thread":${thread}${rest}}\n`;
   try {
     if (text.length > LINE_MAX) throw new RangeError('too long for one write');
@@ -67,7 +68,7 @@ function lineOf(thread, kind, at, rest) {
     lost += 1;
     return false;
   } finally {
-    spent += now() - at;
+    spent += now() - began;
   }
 }
 

@@ -23,10 +23,10 @@ function figures() {
   return `{"used":${m.heapUsed},"total":${m.heapTotal},"limit":${limit},"external":${m.external}${buffers},"rss":${m.rss}${gc.counts(turns[0])}}`;
 }
 
-/** Sends the values. */
-function text(why, began, more) {
-  last = began;
-  line('heap', began, `,"why":"${why}","heap":${figures()}${more}`);
+/** Sends the values as those of an instant. */
+function text(why, at, more, began = at) {
+  last = at;
+  line('heap', at, `,"why":"${why}","heap":${figures()}${more}`, began);
 }
 
 /** Sends the values, with the occasion. */
@@ -43,9 +43,10 @@ function tick() {
   text('sample', began, Number.isFinite(longest) && longest < 1e15 ? `,"loop_delay_max":${longest}` : '');
 }
 
-/** For code that does not let the event loop turn: a sample where one is due. */
+/** For code that does not let the event loop turn: a sample where one is due at the begin or end of a call. It is that of this
+ * instant, after which only the probe has worked: later it would be of another phase. */
 function due(at) {
-  if (at - last >= PERIOD) text('call', now(), '');
+  if (at - last >= PERIOD) text('call', at, '', now());
 }
 
 /** At an abort at the heap's own limit V8 runs no JavaScript: Node itself leaves a report with the values. */

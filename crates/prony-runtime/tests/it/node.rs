@@ -485,6 +485,20 @@ fn counted_calls_are_reported_when_the_event_loop_turns_and_none_has_ended_for_a
     assert!(counted[1].0 < environment.lines().last().unwrap().at.since(Nanos::from_millis(100)), "not at the exit");
 }
 
+/// It had an instant of its own, after that of the end, and was never the heap at the end of the call.
+#[test]
+fn heap_that_is_read_at_the_end_of_a_call_has_the_instant_of_the_end() {
+    let lib = "exports.f = () => { const began = Date.now(); while (Date.now() - began < 150); };";
+    let files = [("lib.js", lib), ("main.js", "require('./lib').f(); console.log('done');")];
+    let Some(environment) = Environment::new(Runtime::Node, &[call("lib.js#f")], &files) else { return };
+    assert_eq!(environment.succeed(&["main.js"]), "done");
+    let lines = environment.lines();
+    let at = |is: fn(&ProbeEvent) -> bool| lines.iter().find(|line| is(&line.event)).map(|line| line.at);
+    let end = at(|event| matches!(event, ProbeEvent::End { .. }));
+    assert_eq!(at(|event| matches!(event, ProbeEvent::Heap { why: Occasion::Call, .. })), end);
+    assert!(end.is_some());
+}
+
 #[test]
 fn workers_and_children_are_probed_whatever_their_environment() {
     let main = "

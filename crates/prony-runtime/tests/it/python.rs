@@ -162,6 +162,19 @@ print('went on')
     assert!(last.last >= environment.lines()[0].at && counted[0].1.last <= last.last);
 }
 
+/// It had an instant of its own, after that of the end, and was never the heap at the end of the call.
+#[test]
+fn heap_that_is_read_at_the_end_of_a_call_has_the_instant_of_the_end() {
+    let files =
+        [("lib.py", "import time\ndef f(): time.sleep(0.15)"), ("main.py", "import gc, lib\ngc.disable()\nlib.f()")];
+    let Some(environment) = Environment::new(Runtime::Python, &[call("lib:f")], &files) else { return };
+    environment.succeed(&["main.py"]);
+    let lines = environment.lines();
+    let end = lines.iter().find(|line| matches!(line.event, ProbeEvent::End { .. })).unwrap().at;
+    let sampled = |line: &&ProbeLine| matches!(line.event, ProbeEvent::Heap { why: Occasion::Sample, .. });
+    assert_eq!(lines.iter().rfind(sampled).unwrap().at, end);
+}
+
 /// To make a generator takes no time, whatever its values take.
 #[test]
 fn what_does_its_work_after_the_call_is_reported_once() {

@@ -50,9 +50,32 @@ fn a_heap_is_followed_through_the_phase() {
     assert!(
         matches!(of(&all, "", "heap.blocks.end"), Reading::Missing(Why::NotSupported(why)) if why.contains("blocks"))
     );
-    let whole = read(&threads, 0, 2_000, None);
+    let whole = read(&threads, 0, 1_200, None);
     assert_eq!((number(&whole, "", "heap.used.end"), number(&whole, "", "heap.used.min")), (7.0, 7.0));
     assert_eq!(whole.len(), 1, "one thread has no part");
+    let after = read(&threads, 0, 2_000, None);
+    assert_eq!(
+        of(&after, "", "heap.used.end"),
+        Reading::failed("no probed process was alive at the phase's end"),
+        "`node a.js; sleep 1`"
+    );
+    assert_eq!(number(&after, "", "heap.used.max"), 90.0);
+}
+
+/// The probe reads the heap at the end of a call: 10 to 500 us after it, so that the value of 180 ms before was that of the end.
+/// A call of 130 ms that left 41 MB had 4.68.
+#[test]
+fn reading_from_before_the_phase_is_not_that_of_its_end() {
+    let lines =
+        [hello(1, 0, 0), heap(1, 0, 300, "sample", 4), heap(1, 0, 480, "call", 41), heap(1, 0, 600, "exit", 41)];
+    let threads = finished(&lines, 610);
+    let end = |begin, end| of(&read(&threads, begin, end, None), "", "heap.used.end");
+    assert_eq!(end(350, 480), Reading::Measured(41.0));
+    for begin in [300, 350] {
+        let Reading::Missing(Why::Failed(why)) = end(begin, 420) else { panic!("{:?}", end(begin, 420)) };
+        assert!(why.contains("not within the phase"), "{why}");
+    }
+    assert_eq!(end(299, 420), Reading::Measured(4.0));
 }
 
 #[test]

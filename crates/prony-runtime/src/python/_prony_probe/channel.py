@@ -54,8 +54,9 @@ def _send(data):
         _close(fd)
 
 
-def line(kind, at, rest):
-    """Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody reads."""
+def line(kind, at, rest, began=None):
+    """Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody reads. `began` is since
+    when the probe has worked for it, if that is not the instant."""
     if _State.greets:
         _State.greets = False
         hello()
@@ -70,7 +71,7 @@ def line(kind, at, rest):
         _State.lost += 1
         return False
     finally:
-        _State.spent += now() - at
+        _State.spent += now() - (began or at)
 
 
 def listening():

@@ -58,18 +58,19 @@ def figures():
     return f'{{"blocks":{sys.getallocatedblocks()},"gc_count":{_State.count},"gc_time":{_State.time},"gc_major":{_State.full},"gc_until":{now()}}}'
 
 
-def heap_line(why):
-    """Sends the values, with the occasion."""
-    at = now()
-    line("heap", at, f',"why":"{why}","heap":{figures()}')
+def heap_line(why, at=None):
+    """Sends the values as those of an instant, which is now if it is not given, with the occasion."""
+    began = now()
+    line("heap", at or began, f',"why":"{why}","heap":{figures()}', began)
     # Counting blocks walks all pools: a large heap is sampled less often.
-    _State.due = at + max(_PERIOD, _SHARE * (now() - at))
+    _State.due = began + max(_PERIOD, _SHARE * (now() - began))
 
 
 def due(at):
-    """A sample where one is due."""
+    """A sample where one is due at the begin or end of a call. It is that of this instant, after which only the probe has worked in
+    this thread: later it would be of another phase."""
     if at >= _State.due:
-        heap_line("sample")
+        heap_line("sample", at)
 
 
 def _collecting(phase, info):
