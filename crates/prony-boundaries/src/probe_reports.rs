@@ -26,6 +26,17 @@ pub struct Sample {
     pub suspended: bool,
 }
 
+/// The longest delay of an event loop in a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopDelay {
+    /// Begin of that time.
+    pub since: Nanos,
+    /// Its end, when it was reported.
+    pub at: Nanos,
+    /// The delay.
+    pub longest: Nanos,
+}
+
 /// A process of the language runtime, or a thread that has its own heap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
@@ -46,8 +57,8 @@ pub struct Thread {
     pub samples: Vec<Sample>,
     /// The counts at the end of each collection, in time order.
     pub collections: Vec<GcFigures>,
-    /// Longest delays of its event loop, each with when it was reported.
-    pub delays: Vec<(Nanos, Nanos)>,
+    /// Longest delays of its event loop, in time order; their times overlap.
+    pub delays: Vec<LoopDelay>,
     /// When it first reported a sample that was not stored, because the trial already had [`MOST_SAMPLES`].
     pub cut: Option<Nanos>,
     cost: Option<ProbeCost>,
@@ -58,9 +69,9 @@ pub struct Thread {
     /// Functions that it called so often that later calls are counted, and reported from time to time and at its end.
     hot: BTreeSet<String>,
     last: Nanos,
-    /// Whether it is suspended, and whether its next delay is that of a suspension.
+    /// Whether it is suspended, and when it last was.
     suspended: bool,
-    after_suspension: bool,
+    resumed: Nanos,
 }
 
 /// All that probes reported of threads.
@@ -151,7 +162,7 @@ impl Threads {
             hot: BTreeSet::new(),
             last: line.at,
             suspended: false,
-            after_suspension: false,
+            resumed: Nanos::ZERO,
         });
     }
 
@@ -247,12 +258,11 @@ impl Thread {
     /// Notes what a line reports; returns the heap's values in it, if any.
     fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
         match &line.event {
-            ProbeEvent::Heap { why, heap, loop_delay_max } => {
+            ProbeEvent::Heap { why, heap, loop_delay_max, loop_delay_since } => {
                 self.orderly |= *why == Occasion::Exit;
-                // The first delay after a suspension is that of the suspension.
-                let of_suspension = self.after_suspension && *why == Occasion::Sample;
-                self.delays.extend(loop_delay_max.filter(|_| !of_suspension).map(|delay| (line.at, delay)));
-                self.after_suspension &= !of_suspension;
+                // Of a time with a suspension the delay is that of the suspension.
+                let reported = loop_delay_since.zip(*loop_delay_max).filter(|(since, _)| *since >= self.resumed);
+                self.delays.extend(reported.map(|(since, longest)| LoopDelay { since, at: line.at, longest }));
                 return Some(heap);
             }
             ProbeEvent::Begin { call, n, .. } if *n >= u64::from(DETAIL) => drop(self.hot.insert(call.clone())),
@@ -260,12 +270,12 @@ impl Thread {
                 self.hot.insert(tallied.call.clone());
             }
             ProbeEvent::Suspended { heap, .. } => {
-                (self.suspended, self.after_suspension) = (true, true);
+                self.suspended = true;
                 return Some(heap);
             }
             ProbeEvent::Collected { heap, .. } => return Some(heap),
             ProbeEvent::Resumed { because } => {
-                self.suspended = false;
+                (self.suspended, self.resumed) = (false, line.at);
                 self.orderly |= *because == Because::Stop;
             }
             ProbeEvent::Cost { time, heap, blocks, lines, lost } => {

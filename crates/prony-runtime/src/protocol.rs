@@ -118,8 +118,10 @@ pub enum ProbeEvent {
         why: Occasion,
         /// The sizes and counts.
         heap: HeapFigures,
-        /// The longest delay of the event loop since the last sample.
+        /// The longest delay of the event loop since an instant.
         loop_delay_max: Option<Nanos>,
+        /// That instant: that of the sample before the last one.
+        loop_delay_since: Option<Nanos>,
     },
     /// Collections since the last such line, each as the counts at its end. CPython's that end within a millisecond are
     /// joined.

@@ -93,12 +93,21 @@ fn samples_during_a_suspension_are_marked() {
     let suspended = line(1, 0, 20, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
     let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
     let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);
-    let late = |at| line(1, 0, at, r#""probe":"heap","why":"sample","heap":{"used":4},"loop_delay_max":7"#);
-    let lines = [hello(1, 0, 0), suspended, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
+    let late = |since: u64, at| {
+        let delay = format!(r#""loop_delay_max":7,"loop_delay_since":{since}000000"#);
+        line(1, 0, at, &format!(r#""probe":"heap","why":"sample","heap":{{"used":4}},{delay}"#))
+    };
+    let samples = [late(10, 30), late(20, 130), late(30, 230)];
+    let lines = [hello(1, 0, 0), suspended, collected, heap(1, 0, 22, "read", 4), resumed];
+    let lines: Vec<_> = lines.into_iter().chain(samples).collect();
     let threads = threads(&lines);
     let thread = &threads.all()[0];
-    assert_eq!(thread.samples.iter().map(|s| s.suspended).collect::<Vec<_>>(), [false, true, true, false, false]);
-    assert_eq!(thread.delays, [(ms(130), Nanos::from_nanos(7))], "the first delay was that of the hold");
+    assert_eq!(
+        thread.samples.iter().map(|s| s.suspended).collect::<Vec<_>>(),
+        [false, true, true, false, false, false]
+    );
+    let reported = LoopDelay { since: ms(30), at: ms(230), longest: Nanos::from_nanos(7) };
+    assert_eq!(thread.delays, [reported], "the others were those of the suspension");
 }
 
 #[test]

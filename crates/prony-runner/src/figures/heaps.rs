@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_boundaries::probe_reports::{MOST_SAMPLES, Thread, Threads};
+use prony_boundaries::probe_reports::{LoopDelay, MOST_SAMPLES, Thread, Threads};
 use prony_boundaries::suspensions::Suspensions;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
@@ -22,6 +22,12 @@ const FRESH: Nanos = Nanos::from_millis(250);
 pub(crate) fn fresh(phase: Nanos) -> Nanos {
     FRESH.max(Nanos::from_nanos(phase.as_nanos() / 10))
 }
+
+/// Time between samples while Node's event loop turns.
+const SAMPLED: Nanos = Nanos::from_millis(100);
+
+/// The resolution of Node's monitor of delays of the event loop, as the probe sets it: a delay may have been so much longer.
+const LOOP_DELAY_ERROR: Nanos = Nanos::from_millis(20);
 
 /// Begin of the reason for a metric of which nobody was there.
 const NOBODY: &str = "no probed process was alive";
@@ -384,12 +390,38 @@ impl<'t> Collections<'t> {
     }
 }
 
+/// The longest delay of the event loop in the phase. It is reported as the longest of a time, ten times a second: what is reported
+/// of a time that reaches beyond the phase may have been outside. The value is known where that is not longer than the delays
+/// inside, or not by more than the monitor's own error.
 fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
-    let reported = threads.iter().flat_map(|thread| &thread.delays);
-    let inside =
-        reported.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
-    let none = "the runtime reported no event loop delay in the phase; Node 11.10 and later do";
-    inside.max_by(f64::total_cmp).map_or_else(|| Reading::not_supported(none), Reading::Measured)
+    if threads.iter().all(|thread| thread.delays.is_empty()) {
+        let why = "the runtime reported no delay of its event loop: Node 11.10 and later do, when the loop turns";
+        return Reading::not_supported(why);
+    }
+    let delays = || threads.iter().flat_map(|thread| &thread.delays);
+    let is_inside = |delay: &LoopDelay| span.begin <= delay.since && delay.at <= span.end;
+    let inside = delays().filter(|delay| is_inside(delay)).map(|delay| delay.longest).max();
+    let crossing = delays().filter(|delay| delay.since < span.end && span.begin < delay.at && !is_inside(delay));
+    let unreported = threads.iter().filter_map(|thread| unreported_delay(thread, span));
+    let beyond = crossing.map(|delay| delay.longest).chain(unreported).max().unwrap_or_default();
+    match inside {
+        None => Reading::failed(
+            "no report of the event loop's delay lies inside the phase: each is of the last 200 ms, or of the time that the loop took",
+        ),
+        Some(inside) if beyond.since(inside) > LOOP_DELAY_ERROR => Reading::failed(format!(
+            "the event loop was delayed by {beyond} in a time that is only partly inside the phase: the longest delay inside is {inside} \
+             or more"
+        )),
+        Some(inside) => Reading::Measured(inside.as_nanos() as f64),
+    }
+}
+
+/// How long the event loop of a thread was delayed, at least, at the end of the phase, of which it never reported: the next report
+/// was due after a tenth of a second.
+fn unreported_delay(thread: &Thread, span: Span<'_>) -> Option<Nanos> {
+    let end = span.end.min(thread.ended);
+    let last = thread.delays.iter().rev().find(|delay| delay.since < end)?;
+    Some(end.since(last.at.max(span.begin)).since(SAMPLED).since(LOOP_DELAY_ERROR))
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ const { spec, now, line, thread } = require('./channel.cjs');
 const gc = require('./gc.cjs');
 
 const memoryUsage = process.memoryUsage;
+const nextTurn = setImmediate;
 const PERIOD = 100e6; // nanoseconds between samples
 const TICK = 20; // milliseconds: resolution of the event loop's delay
 
 const turns = [0, 0, 0]; // when the last three samples by the timer were taken
 let limit = 0;
 let last = 0;
-let delay = null;
+let delays = []; // two monitors of the event loop's delay, each with since when it has recorded: the next to be read first
 let atTurns = () => {}; // what else is to be reported at samples by the timer
 
 /** The values as one JSON object, after the collections that came before. */
@@ -32,15 +33,25 @@ function text(why, at, more, began = at) {
 /** Sends the values, with the occasion. */
 const heapLine = (why) => text(why, now(), '');
 
+/** The longest delay of the event loop, and since when that is. A monitor records the time between two of its ticks, but
+ * none that began before its reset. So there are two, reset in turn: the other one has recorded what this one leaves out. */
+function longestDelay(at) {
+  if (delays.length === 0) return '';
+  const [{ monitor, since }, other] = delays;
+  // The resolution itself is taken off.
+  const longest = Math.max(0, monitor.max - TICK * 1e6);
+  monitor.reset();
+  delays = [other, { monitor, since: at }];
+  return Number.isFinite(longest) && longest < 1e15 ? `,"loop_delay_max":${longest},"loop_delay_since":${since}` : '';
+}
+
 function tick() {
   const began = now();
   turns.shift();
   turns.push(began);
-  // A delay is the time between two ticks, so the resolution itself is taken off.
-  const longest = delay === null ? NaN : Math.max(0, delay.max - TICK * 1e6);
-  if (delay !== null) delay.reset();
+  const longest = longestDelay(began);
   atTurns();
-  text('sample', began, Number.isFinite(longest) && longest < 1e15 ? `,"loop_delay_max":${longest}` : '');
+  text('sample', began, longest);
 }
 
 /** For code that does not let the event loop turn: a sample where one is due at the begin or end of a call. It is that of this
@@ -65,10 +76,11 @@ function install(alsoAtTurns) {
   limit = getHeapStatistics().heap_size_limit;
   gc.install();
   if (monitorEventLoopDelay) {
-    delay = monitorEventLoopDelay({ resolution: TICK });
-    delay.enable();
+    delays = [0, 1].map(() => ({ monitor: monitorEventLoopDelay({ resolution: TICK }), since: now() }));
+    delays.forEach(({ monitor }) => monitor.enable());
   }
-  setInterval(tick, PERIOD / 1e6).unref();
+  // At a point of the loop where all timers that are due have run, those of the monitors too.
+  setInterval(() => nextTurn(tick), PERIOD / 1e6).unref();
   if (thread === 0) reportDeath();
   heapLine('start');
 }

@@ -241,7 +241,8 @@ fn gc(at: u64, count: u64, until: u64) -> prony_runtime::ProbeLine {
 
 fn said(at: u64, why: &str, count: u64, until: u64) -> prony_runtime::ProbeLine {
     let gc = format!(r#""gc_count":{count},"gc_time":{},"gc_major":1,"gc_until":{}"#, count * 1_000, until * 1_000_000);
-    line(1, 0, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":1,{gc}}},"loop_delay_max":{count}"#))
+    let delay = format!(r#""loop_delay_max":{count},"loop_delay_since":{}"#, at.saturating_sub(200) * 1_000_000);
+    line(1, 0, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":1,{gc}}},{delay}"#))
 }
 
 /// Collections that ended at these instants, numbered from `first`, reported at `at`.
@@ -280,6 +281,32 @@ fn collections_are_counted_by_the_instant_at_which_each_ended() {
     let all = read(&threads, 210, 990, None);
     assert_eq!((number(&all, "", "gc.time"), number(&all, "", "gc.full")), (3_000.0, 0.0));
     assert_eq!(number(&read(&threads, 0, 4_000, None), "", "loop.delay"), 6.0);
+}
+
+/// A call blocked the loop for 800 ms, and the report that came after it made this the delay of the next phase.
+#[test]
+fn delay_of_the_event_loop_is_that_of_a_phase_only_where_it_was_inside() {
+    let report = |since: u64, at: u64, delay: u64| {
+        let [longest, since] = [delay, since].map(|ms| ms * 1_000_000);
+        let delay = format!(r#""loop_delay_max":{longest},"loop_delay_since":{since}"#);
+        line(1, 0, at, &format!(r#""probe":"heap","why":"sample","heap":{{"used":1}},{delay}"#))
+    };
+    let quiet = |n: u64| report(n * 100, n * 100 + 200, 1);
+    let before = [hello(1, 0, 0), quiet(0), quiet(1), report(200, 1_150, 800), report(300, 1_250, 800)];
+    let after = [report(1_150, 1_350, 2), report(1_250, 1_450, 3), report(1_350, 1_550, 21), bye(1, 0, 2_900)];
+    let threads = finished(&[&before[..], &after].concat(), 3_000);
+    let delay = |begin, end| of(&read(&threads, begin, end, None), "", "loop.delay");
+    assert_eq!(delay(0, 200), Reading::Measured(1e6));
+    for (begin, end) in [(350, 1_150), (1_150, 1_650), (0, 1_000)] {
+        let Reading::Missing(Why::Failed(why)) = delay(begin, end) else { panic!("{:?}", delay(begin, end)) };
+        assert!(why.contains("inside the phase"), "{why}");
+    }
+    assert_eq!(delay(100, 1_300), Reading::Measured(800e6));
+    assert_eq!(delay(1_250, 1_500), Reading::Measured(3e6), "what crosses its end is within the error");
+    assert_eq!(delay(1_300, 1_640), Reading::Measured(21e6));
+    assert!(delay(1_300, 2_000).measured().is_none(), "the loop did not turn again");
+    let none = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9)], 50);
+    assert!(matches!(of(&read(&none, 0, 40, None), "", "loop.delay"), Reading::Missing(Why::NotSupported(_))));
 }
 
 #[test]
