@@ -175,6 +175,37 @@ fn heap_that_is_read_at_the_end_of_a_call_has_the_instant_of_the_end() {
     assert_eq!(lines.iter().rfind(sampled).unwrap().at, end);
 }
 
+/// The time of such a call was that of handing the work over.
+#[test]
+fn futures_of_executors_end_when_they_are_done() {
+    let lib = "
+from concurrent.futures import Future, ThreadPoolExecutor
+import time
+pool = ThreadPoolExecutor(2)
+def job(n):
+    time.sleep(0.1)
+    return 1 / n
+def put(n): return pool.submit(job, n)
+def cancelled():
+    future = Future()
+    future.cancel()
+    return future
+";
+    let main = "
+import lib
+print(lib.put(1).result(), lib.put(0).exception(), lib.cancelled().cancelled())
+";
+    let calls = ["lib:put", "lib:cancelled"].map(call);
+    let Some(environment) = Environment::new(Runtime::Python, &calls, &[("lib.py", lib), ("main.py", main)]) else {
+        return;
+    };
+    assert_eq!(environment.succeed(&["main.py"]), "1.0 division by zero True");
+    let events = environment.events();
+    assert_eq!(ends(&events, "lib:put"), [(0, true), (0, false)]);
+    assert_eq!(ends(&events, "lib:cancelled"), [(0, false)]);
+    assert!(environment.totals("lib:put").min() >= Nanos::from_millis(100));
+}
+
 /// To make a generator takes no time, whatever its values take.
 #[test]
 fn what_does_its_work_after_the_call_is_reported_once() {

@@ -1,5 +1,6 @@
 """Functions timed without editing them. The first calls are reported singly, later ones counted."""
 
+import sys
 from _thread import RLock, get_ident
 from math import frexp
 
@@ -214,12 +215,20 @@ def watch(function, target):
     return watched
 
 
+def _is_future(value):
+    """Whether it is a future of asyncio, or of concurrent.futures where the program has loaded that."""
+    if getattr(value, "_asyncio_future_blocking", None) is not None:
+        return True
+    return isinstance(value, getattr(sys.modules.get("concurrent.futures._base"), "Future", ()))
+
+
 def _returned(call, begun, result):
     kind = type(result)
     if kind.__name__ == "coroutine" and kind.__module__ == "builtins":
         return _awaited(call, begun, result)
-    if getattr(result, "_asyncio_future_blocking", None) is not None:
-        # The callback comes with the event loop's next turn, as the awaiting code's own does.
+    if _is_future(result):
+        # That of asyncio makes the callback at the event loop's next turn, as it does for code that awaits it; that of
+        # concurrent.futures in the thread that did the work.
         result.add_done_callback(lambda done: _done(call, begun, done))
         return result
     call.end(begun, True, result)
