@@ -50,12 +50,6 @@ impl Tracker {
         Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), unknown_marks: 0 }
     }
 
-    /// Whether any phase begins or ends with what is read: a line, or a mark, which need not have its own time.
-    pub fn reads(&self) -> bool {
-        let read = |event: &Option<Event>| matches!(event, Some(Event::Line(_) | Event::Mark(_)));
-        self.phases.iter().any(|phase| read(&phase.begin) || read(&phase.end))
-    }
-
     /// Whether any phase reads lines.
     pub fn listens(&self) -> bool {
         let line = |event: &Option<Event>| matches!(event, Some(Event::Line(_)));

@@ -349,6 +349,7 @@ fn conclude_from(
     };
     record.findings =
         watched.worker.iter().flat_map(|worker| remarks(&context.near, record, &watched, worker)).collect();
+    record.findings.extend(guard::trial::prony_stopped(watched.paused));
     let mount = context.host.file_system.measured();
     record.findings.extend(mount.and_then(|mount| guard::trial::store_in_memory(mount, record)));
     let served = std::mem::take(&mut watched.services.effective);

@@ -33,6 +33,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a program that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// A wait may last so much longer than it should without more than a slow clock interrupt as the cause.
+const OVERSLEPT: Nanos = Nanos::from_millis(10);
+
+/// A pause of prony itself that is reported: shorter ones are usual on virtual machines, whose steal time is reported.
+const SHOWN_PAUSE: Nanos = Nanos::from_millis(100);
+
 /// Turns in which remaining output is read after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
 
@@ -58,7 +64,7 @@ pub(crate) fn watch(
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Box<dyn Process>), Error> {
-    let (listens, reads) = (observation.tracker.listens(), observation.tracker.reads());
+    let listens = observation.tracker.listens();
     let (process, started) = suspended.release(observation.sampler, &ends, &mut observation.snapshots[0])?;
     let Started { released, executed, executable, .. } = started;
     observation.released = released;
@@ -69,7 +75,8 @@ pub(crate) fn watch(
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = Deadline { at: limit.map(|limit| Instant::now() + limit.to_duration()), waits_since: None };
     let buffer = vec![0; 64 << 10];
-    let mut turn = Turn { process, replicas, worker, services, streams, buffer, deadline, noticed: executed, reads };
+    let paused = Nanos::ZERO;
+    let mut turn = Turn { process, replicas, worker, services, streams, buffer, deadline, noticed: executed, paused };
     let (ended, stopped) = turn.until_the_end(&mut observation, interrupt)?;
     if stopped.and_then(Stopped::decided).is_some() {
         turn.worker.iter_mut().for_each(Workers::leave);
@@ -107,6 +114,7 @@ pub(crate) fn watch(
         cut,
         settled,
         polls_took,
+        paused: turn.paused,
     };
     Ok((watched, turn.process))
 }
@@ -123,8 +131,8 @@ struct Turn<'a> {
     deadline: Deadline,
     /// When the last wait was over: what arrived later is not older.
     noticed: Nanos,
-    /// What is read begins or ends a phase, so that its lateness matters.
-    reads: bool,
+    /// For how long prony itself did not run where it only waited, as after Ctrl-Z.
+    paused: Nanos,
 }
 
 /// Until when the trial may last.
@@ -248,12 +256,13 @@ impl Turn<'_> {
     /// What comes wakes this thread, which then waits for a processor. So it came at most so long ago as this thread has not
     /// slept since it found nothing: its wait for a processor and its time on one, by the kernel's account. This is read
     /// before that and after the clock, so that no preemption in between is left out. Where the kernel keeps no such account,
-    /// it came after the wait before.
+    /// it came after the wait before. So it did where this thread was stopped (SIGSTOP, Ctrl-Z): the kernel counts neither for a
+    /// stopped thread, which is known by a wait that was too long for both.
     fn wait(&mut self, observation: &Observation<'_>, grace: Option<Instant>, due: bool) -> Nanos {
         let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
         let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-        let before = self.noticed;
-        let awake = self.reads.then(awake).flatten();
+        let (before, began) = (self.noticed, monotonic());
+        let awake = awake();
         let more = self.worker.as_ref().is_some_and(Workers::has_more);
         let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0)) && !more && !due;
         if !idle {
@@ -267,8 +276,13 @@ impl Turn<'_> {
         // A signal or an error shows in the next turn.
         let _ = poll(&mut fds, Some(&time));
         self.noticed = monotonic();
-        let now = self.reads.then(crate::watch::awake).flatten();
-        now.zip(awake).map_or(before, |(now, then)| before.max(self.noticed.since(now.since(then))))
+        let awake = crate::watch::awake().zip(awake).map(|(now, then)| now.since(then));
+        let took = self.noticed.since(began);
+        let stopped =
+            awake.map_or(Nanos::ZERO, |awake| stopped(took, Nanos::from_nanos(left.as_nanos() as u64), awake));
+        self.paused += if stopped >= SHOWN_PAUSE { stopped } else { Nanos::ZERO };
+        let known = awake.filter(|_| stopped == Nanos::ZERO);
+        known.map_or(before, |awake| before.max(self.noticed.since(awake)))
     }
 
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -328,9 +342,25 @@ fn awake() -> Option<Nanos> {
     Some(thread_cpu() + *processor_wait().measured()?)
 }
 
+/// For how long, at least, a thread was stopped that waited at most `timeout`, in all `took`, and was so long `awake`.
+fn stopped(took: Nanos, timeout: Nanos, awake: Nanos) -> Nanos {
+    let unexplained = took.since(timeout).since(awake);
+    if unexplained > OVERSLEPT { unexplained } else { Nanos::ZERO }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A line that was written at 1 s, while prony was stopped from 0.5 to 2.5 s, had been written at 2.5 s, give or take 0.1 ms.
+    #[test]
+    fn wait_of_a_thread_that_was_stopped_is_longer_than_its_timeout_and_its_work() {
+        let ms = Nanos::from_millis;
+        assert_eq!(stopped(ms(2_050), ms(100), ms(1)), ms(1_949));
+        assert_eq!(stopped(ms(100), ms(100), Nanos::ZERO), Nanos::ZERO);
+        assert_eq!(stopped(ms(900), ms(100), ms(795)), Nanos::ZERO, "it waited for a processor");
+        assert_eq!(stopped(ms(3), ms(100), ms(1)), Nanos::ZERO);
+    }
 
     #[test]
     fn trial_has_the_time_in_which_its_next_phase_waited_for_services() {

@@ -24,6 +24,9 @@ const MEMORY_PRESSURE: f64 = 0.01;
 /// The finding that the load generator of a trial did not run for a while.
 pub const STALLED: &str = "generator_stalled";
 
+/// The finding that prony itself did not run for a while.
+pub(crate) const PAUSED: &str = "prony_stopped";
+
 /// The time that one of the reference workloads took.
 type Took = fn(&ReferenceTimes) -> Option<Nanos>;
 
@@ -105,8 +108,13 @@ fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
         let found = trial.findings.iter().find(|finding| finding.guard == STALLED)?;
         Some(format!("in `{}` the load generator did not run for a while", found.phase.as_deref().unwrap_or_default()))
     };
+    let paused = |trial: &TrialRecord| {
+        let found = trial.findings.iter().any(|finding| finding.guard == PAUSED);
+        found.then(|| "prony itself did not run for a while".to_owned())
+    };
     let signed = trials.iter().zip(&all_disturbances).map(|(trial, disturbances)| {
-        (trial.trial.position, signs(disturbances, &usual).into_iter().chain(stalled(trial)).collect::<Vec<String>>())
+        let found = stalled(trial).into_iter().chain(paused(trial));
+        (trial.trial.position, signs(disturbances, &usual).into_iter().chain(found).collect::<Vec<String>>())
     });
     signed.filter(|(_, signs)| !signs.is_empty()).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::disturbances::Disturbances;
+use super::disturbances::{Disturbances, PAUSED};
 use super::{
     Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, phases_not_observed, processes, program, refusals,
     replicas, reported_values, requests, shared_pages,
@@ -366,6 +366,19 @@ pub fn disk_nearly_full(free: Bytes, size: Bytes, next: Bytes) -> Option<Finding
     let found =
         Finding::of("disk_nearly_full", Severity::Warning, message, "free space, or use another working directory");
     Some(found.with(json!({ "free": free.as_bytes(), "size": size.as_bytes(), "next": next.as_bytes() })))
+}
+
+/// prony itself was stopped while it watched the trial, by SIGSTOP or by Ctrl-Z and `fg`: what it noticed then, it noticed late.
+pub fn prony_stopped(paused: Nanos) -> Option<Finding> {
+    if paused == Nanos::ZERO {
+        return None;
+    }
+    let message = format!(
+        "prony itself did not run for {paused} of the trial (Ctrl-Z, SIGSTOP, or a suspended machine): lines and marks were \
+         noticed late, and samples are missing"
+    );
+    let hint = "let prony run undisturbed, and repeat the run: the trial counts as disturbed";
+    Some(Finding::of(PAUSED, Severity::Warning, message, hint).with(json!({ "paused": paused })))
 }
 
 /// The store is on a file system in memory (METHOD 5.4), where what a sync costs on a disk is not measured.

@@ -59,6 +59,8 @@ pub struct Watched {
     pub settled: BTreeMap<usize, Settled>,
     /// How long the polls of the program's data took for those.
     pub polls_took: Nanos,
+    /// For how long prony itself was stopped meanwhile.
+    pub paused: Nanos,
 }
 
 /// Whether operations failed in a phase.

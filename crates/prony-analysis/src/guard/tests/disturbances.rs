@@ -69,6 +69,9 @@ fn disturbed_trials_are_marked_with_their_signs() {
     assert_eq!(disturbed_trials(&few).unwrap().severity, Severity::Warning, "1 of 4");
     trials[2].findings.push(Finding::of(STALLED, Severity::Warning, String::new(), ""));
     assert_eq!(disturbed(&trials.iter().collect::<Vec<_>>()), BTreeSet::from([2, 9]));
+    assert_eq!(trial::prony_stopped(Nanos::ZERO), None);
+    trials[3].findings.extend(trial::prony_stopped(Nanos::from_millis(2_000)));
+    assert_eq!(disturbed(&trials.iter().collect::<Vec<_>>()), BTreeSet::from([2, 3, 9]));
 }
 
 #[test]

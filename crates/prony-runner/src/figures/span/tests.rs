@@ -101,6 +101,7 @@ pub(crate) fn watched(snapshots: Vec<Snapshot>, suspensions: Vec<Suspension>) ->
         replicas: Replicated::default(),
         settled: BTreeMap::new(),
         polls_took: Nanos::ZERO,
+        paused: Nanos::ZERO,
         worker: None,
         cut: None,
         executable: None,
