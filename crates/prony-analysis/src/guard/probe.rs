@@ -8,7 +8,7 @@ use super::{Finding, Severity};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number::count;
 use prony_model::record::probe::Because;
-use prony_model::record::{Completion, PhaseRecord, ProbeReport, TrialRecord};
+use prony_model::record::{Completion, PhaseRecord, ProbeReport, ProcessSeries, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
 
 /// A heap that was not sampled for this long may have been much larger in the meantime.
@@ -20,10 +20,14 @@ const EXTERNAL: Bytes = Bytes::from_mib(16);
 /// External memory below this share of the heap in use is attributed to the runtime too.
 const EXTERNAL_SHARE: f64 = 0.1;
 
+/// A process of a runtime that was sampled for this long had time to load its probe.
+const LOADED: Nanos = Nanos::from_secs(1);
+
 /// Every guard of probes; finds nothing in trials of programs without a probe.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let Some(probe) = &record.conditions.probe else { return Vec::new() };
     let mut findings = Vec::from_iter(lines_lost(probe));
+    findings.extend(no_probe(record, probe));
     findings.extend(read_rarely(record, probe));
     findings.extend(went_on(probe));
     findings.extend(suspended_inside(probe));
@@ -41,6 +45,47 @@ fn lines_lost(probe: &ProbeReport) -> Option<Finding> {
     );
     let hint = "reduce the load on the machine, or run fewer processes with a probe";
     Some(Finding::of("probe_lines_lost", Severity::Warning, message, hint).with(json!({ "lines": lost })))
+}
+
+/// Processes of the probed runtimes, by their commands, that were sampled for a while and never reported anything: a script or a
+/// shell on their way replaced the variable that loads the probe. `probed` are the processes that reported, with their runtimes.
+/// A process under another name, or one that ended soon, is not known.
+pub fn without_probe<'s>(series: &'s [ProcessSeries], probed: &[(u32, &str)]) -> Vec<&'s ProcessSeries> {
+    let has = |pid: u32| probed.iter().any(|(of, _)| *of == pid);
+    let roles: BTreeSet<&str> = series.iter().filter(|one| has(one.pid)).map(|one| one.role.as_str()).collect();
+    let is_of = |command: &str, runtime: &str| match runtime {
+        "node" => command == runtime,
+        _ => command.starts_with(runtime),
+    };
+    let lasted = |one: &ProcessSeries| {
+        let (first, last) = (one.samples.first(), one.samples.last());
+        first.zip(last).is_some_and(|(first, last)| last.at.since(first.at) >= LOADED)
+    };
+    let silent = |one: &&ProcessSeries| {
+        !has(one.pid)
+            && roles.contains(one.role.as_str())
+            && probed.iter().any(|(_, runtime)| is_of(&one.command, runtime))
+            && lasted(one)
+    };
+    series.iter().filter(silent).collect()
+}
+
+/// Processes of the runtime without a probe: no heap and no call of them is in any metric.
+fn no_probe(record: &TrialRecord, probe: &ProbeReport) -> Option<Finding> {
+    let probed: Vec<(u32, &str)> = probe.threads.iter().map(|thread| (thread.pid, thread.runtime.as_str())).collect();
+    let silent = without_probe(&record.series, &probed);
+    let first = silent.first()?;
+    let message = format!(
+        "{} of the program reported nothing to prony (the first: `{}`, process {}): heaps and calls of such processes are in no \
+         metric",
+        count(silent.len(), "process"),
+        first.command,
+        first.pid
+    );
+    let hint = "append to the variable that loads the probe where a script replaces it: `NODE_OPTIONS=\"$NODE_OPTIONS ...\"`, \
+        `PYTHONPATH=...:$PYTHONPATH`, and start Python without `-I` and `-E`";
+    let processes: Vec<_> = silent.iter().map(|one| json!({ "pid": one.pid, "command": one.command })).collect();
+    Some(Finding::of("no_probe", Severity::Warning, message, hint).with(json!(processes)))
 }
 
 /// A heap was sampled so rarely that its largest sample may be far too low.
@@ -151,12 +196,37 @@ mod tests {
     use prony_model::outcome::Outcome;
     use prony_model::reading::Reading;
     use prony_model::record::probe::SuspensionReport;
-    use prony_model::record::{Conditions, EffectiveProgram, MetricKeyText};
+    use prony_model::record::{Conditions, EffectiveProgram, MetricKeyText, ProcessSample};
 
     /// A trial that ended well, with what its probes reported.
     fn probed(probe: ProbeReport) -> TrialRecord {
         let conditions = Conditions { probe: Some(probe), ..Conditions::default() };
         TrialRecord { conditions, ..record(Outcome::Ok, EffectiveProgram::default()) }
+    }
+
+    /// `NODE_OPTIONS=--max-old-space-size=4096 node build.js` as a script of npm: the heap was that of npm.
+    #[test]
+    fn process_of_the_runtime_that_reports_nothing_is_named() {
+        let of = |pid, role: &str, command: &str, until| {
+            let at = |at| ProcessSample { at: Nanos::from_millis(at), ..ProcessSample::default() };
+            ProcessSeries { pid, role: role.into(), command: command.into(), samples: vec![at(100), at(until)] }
+        };
+        let mut series = vec![
+            of(1, "site", "npm run build", 9_000),
+            of(2, "site", "sh", 9_000),
+            of(3, "site", "node", 1_099),
+            of(4, "site", "node-gyp", 9_000),
+            of(5, "site", "python3", 9_000),
+            of(6, "other", "node", 9_000),
+        ];
+        assert_eq!(without_probe(&series, &[(1, "node")]), Vec::<&ProcessSeries>::new());
+        series.push(of(7, "site", "node", 1_100));
+        let pids =
+            |probed: &[(u32, &str)]| without_probe(&series, probed).into_iter().map(|one| one.pid).collect::<Vec<_>>();
+        assert_eq!(pids(&[(1, "node")]), [7]);
+        assert_eq!(pids(&[(1, "node"), (7, "node")]), [0; 0]);
+        assert_eq!(pids(&[(1, "python")]), [5]);
+        assert_eq!(pids(&[]), [0; 0], "nothing was probed");
     }
 
     fn suspension(phase: &str) -> SuspensionReport {

@@ -18,6 +18,7 @@ pub(crate) mod written;
 use std::collections::BTreeMap;
 
 use prony_analysis::conclude::{Observed, Reached};
+use prony_analysis::guard;
 use prony_boundaries::calls::Calls;
 use prony_boundaries::limits::Stopped;
 use prony_boundaries::phase_state::PhaseState;
@@ -33,7 +34,7 @@ use prony_model::record::{
 };
 use prony_model::spec::{BACKGROUND, PhaseSpec, Sign};
 use prony_model::units::Nanos;
-use prony_runtime::DETAIL;
+use prony_runtime::{DETAIL, Role};
 
 use crate::watched::Watched;
 use crate::watched::replicas::{Ran, Replicated};
@@ -268,8 +269,25 @@ impl Trial<'_> {
         };
         let span = heaps::Span { begin, end, suspension, suspended: self.suspended };
         let mut instances = heaps::readings(&self.watched.threads, span, self.silent);
+        if let Some(why) = self.without_probe(begin, end) {
+            let sums = instances.iter_mut().filter(|(role, _)| role.is_empty() || *role == Role::Child.name());
+            sums.for_each(|(_, heap)| without(heap, |_| false, &why));
+        }
         instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));
         instances
+    }
+
+    /// Why sums of heaps are missing: a process of the runtime was there that reported nothing.
+    fn without_probe(&self, begin: Nanos, end: Nanos) -> Option<Why> {
+        let threads = self.watched.threads.all();
+        let probed: Vec<(u32, &str)> = threads.iter().map(|thread| (thread.source.pid, thread.runtime())).collect();
+        let there =
+            |process: &&ProcessSeries| process.samples.iter().any(|sample| begin <= sample.at && sample.at <= end);
+        let silent = guard::probe::without_probe(self.sampled, &probed).into_iter().find(there)?;
+        let (pid, command) = (silent.pid, &silent.command);
+        Some(Why::Failed(
+            format!("process {pid} (`{command}`) of the program loaded no probe: its heap is not known").into(),
+        ))
     }
 
     /// How late after its begin or its end the counters of a phase were read, at most; for calls that come often the

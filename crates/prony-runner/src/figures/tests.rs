@@ -357,6 +357,10 @@ fn what_ends_a_phase_decides_whether_a_failure_takes_its_figures() {
 
 /// A phase from 100 to 500 ms, inside calls of a function, with what its runtime reported.
 fn called_phase(change: impl FnOnce(&mut Threads)) -> PhaseRecord {
+    called_phase_beside(change, &[])
+}
+
+fn called_phase_beside(change: impl FnOnce(&mut Threads), series: &[ProcessSeries]) -> PhaseRecord {
     let mut spec = spec("p");
     let Action::Observe(observe) = &mut spec.action else { unreachable!() };
     let call = || Some(Trigger::Call("a.js#f".into()));
@@ -372,7 +376,23 @@ fn called_phase(change: impl FnOnce(&mut Threads)) -> PhaseRecord {
     watched.threads = threads(&[hello(7, 0, 10), heap(7, 0, 200, "sample", 30), heap(7, 0, 450, "sample", 20)]);
     change(&mut watched.threads);
     watched.threads.finish(ms(900), &[], &BTreeMap::new());
-    super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase
+    super::observed(&[spec], &watched, series, &Why::NotApplicable).remove(0).phase
+}
+
+/// The heap of a process that a script started with options of its own is in no sum.
+#[test]
+fn heaps_are_missing_beside_a_process_without_a_probe() {
+    let of = |pid, command: &str, samples: [u64; 2]| {
+        let samples = samples.map(|at| ProcessSample { at: ms(at), ..ProcessSample::default() }).to_vec();
+        ProcessSeries { pid, role: "site".into(), command: command.into(), samples }
+    };
+    let used = |other: [u64; 2]| {
+        let record = called_phase_beside(|_| (), &[of(7, "npm", [0, 900]), of(8, "node", other)]);
+        record.reading(MetricKey::gauge(Metric::HeapUsed, Stat::Max)).cloned().unwrap()
+    };
+    assert!(matches!(used([200, 1_200]), Reading::Missing(why) if why.to_string().contains("loaded no probe")));
+    assert_eq!(used([501, 1_600]), Reading::Measured(30.0), "after the phase");
+    assert_eq!(used([200, 900]), Reading::Measured(30.0), "too short to be known");
 }
 
 #[test]
