@@ -74,6 +74,12 @@ impl ProgramSpec {
         lines.into_iter().flatten().flat_map(CommandLine::words).chain(variables.cloned()).collect()
     }
 
+    /// What prony executes for it, but for replicas.
+    pub fn lines(&self) -> impl Iterator<Item = &CommandLine> {
+        let steps = [&self.build, &self.prepare, &self.conclude, &self.cleanup];
+        [&self.command].into_iter().chain(steps.into_iter().flatten())
+    }
+
     /// The program as it is started for its replica of this number, from 1 on.
     pub fn replica(&self, replicas: &ReplicasSpec, number: u32) -> Self {
         let numbered = |text: &String| text.replace(INSTANCE, &number.to_string());
@@ -119,6 +125,9 @@ pub enum CommandLine {
     },
 }
 
+/// Programs that read a text after `-c` as commands.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "ash"];
+
 impl CommandLine {
     /// Program and arguments.
     pub fn words(&self) -> Vec<String> {
@@ -126,6 +135,27 @@ impl CommandLine {
             Self::Words(words) => words.clone(),
             Self::Shell { shell, script } => vec![shell.clone(), "-c".to_owned(), script.clone()],
         }
+    }
+
+    /// The text that a shell reads, also where the words name the shell themselves: `["bash", "-c", TEXT]`.
+    pub fn shell_text(&self) -> Option<&str> {
+        let words = match self {
+            Self::Shell { script, .. } => return Some(script),
+            Self::Words(words) => words,
+        };
+        let mut words = words.iter();
+        let name = words.next()?.rsplit('/').next()?;
+        let mut asked = false;
+        while let Some(word) = words.next().filter(|_| SHELLS.contains(&name)) {
+            let Some(option) = word.strip_prefix('-') else { return asked.then_some(word) };
+            let is_short = !option.starts_with('-');
+            asked |= is_short && option.contains('c');
+            // Its value, as in `-o pipefail`, is not the text.
+            if is_short && option.ends_with(['o', 'O']) {
+                words.next();
+            }
+        }
+        None
     }
 }
 

@@ -109,6 +109,19 @@ impl ServiceSpec {
         all
     }
 
+    /// What prony executes for it beside its program.
+    pub fn lines(&self) -> impl Iterator<Item = &CommandLine> {
+        let ready = match &self.ready.sign {
+            ReadySign::Command(line) => Some(line),
+            _ => None,
+        };
+        let counters = match self.counters.as_ref().map(|counters| &counters.source) {
+            Some(CounterSource::Command(line)) => Some(line),
+            _ => None,
+        };
+        [self.setup.as_ref(), ready, counters].into_iter().flatten()
+    }
+
     /// Host and port where it listens, where the file says both; `None` where prony chooses the port, or it is not known.
     pub fn fixed_address(&self) -> Option<(&str, u16)> {
         match (&self.running, &self.ready.sign) {

@@ -1,7 +1,7 @@
 //! The setting in which a program is launched: working directory, environment variables, standard streams.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,6 +23,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::dependency::PACKAGES;
 use crate::error::Error;
+use crate::shell_text::takes_values;
 use crate::to_end::Repeatable;
 use crate::user::User;
 
@@ -85,7 +86,7 @@ impl<'a> Setting<'a> {
     /// The launch, and the runner's ends of it.
     ///
     /// # Errors
-    /// Where a pipe, a terminal or a file cannot be made or opened.
+    /// Where a pipe, a terminal or a file cannot be made or opened, or a shell would misread a value in the text of a command.
     pub fn launch(&self) -> Result<(LaunchSpec, Ends), Error> {
         let mut spec = self.bare()?;
         spec.stdin = self.input()?;
@@ -116,25 +117,28 @@ impl<'a> Setting<'a> {
     /// The launch of another command in the same place, its output captured.
     ///
     /// # Errors
-    /// Where its TMPDIR cannot be made.
-    pub(crate) fn beside(&self, words: &[String]) -> Result<LaunchSpec, Error> {
+    /// Where its TMPDIR cannot be made, or a shell would misread a value in the text of a command.
+    pub(crate) fn beside(&self, line: &CommandLine) -> Result<LaunchSpec, Error> {
+        self.takes_values(line)?;
         let mut spec = self.bare()?;
         // Later commands work in the same scratch, which its supervisor would remove.
         spec.scratch.clear();
-        self.command(&mut spec, words);
+        self.command(&mut spec, &line.words());
         Ok(spec)
     }
 
     /// A command in the same place that can be run again and again.
     ///
     /// # Errors
-    /// Where its TMPDIR cannot be made.
+    /// Where its TMPDIR cannot be made, or a shell would misread a value in the text of a command.
     pub fn repeatable(&self, line: &CommandLine) -> Result<Repeatable, Error> {
-        let LaunchSpec { command, args, env, directory, .. } = self.beside(&line.words())?;
+        let LaunchSpec { command, args, env, directory, .. } = self.beside(line)?;
         Ok(Repeatable { words: [command].into_iter().chain(args).collect(), env, directory })
     }
 
     fn bare(&self) -> Result<LaunchSpec, Error> {
+        // All of them before the first is executed: a build of an hour is not in vain.
+        self.program.lines().try_for_each(|line| self.takes_values(line))?;
         let mut spec = LaunchSpec::new("", &self.directory);
         self.command(&mut spec, &self.program.command.words());
         spec.env = self.environment()?;
@@ -177,16 +181,25 @@ impl<'a> Setting<'a> {
         Ok(env)
     }
 
+    /// Placeholders, with what stands for them.
+    fn holes(&self) -> impl Iterator<Item = (&str, &OsStr)> {
+        let places = [(DIR, self.directory.as_os_str()), (TMP, self.tmp.as_os_str())].into_iter();
+        places.chain(self.values.iter().map(|(hole, value)| (hole.as_str(), value.as_os_str())))
+    }
+
+    /// Refuses a command in whose text a shell would misread a value.
+    ///
+    /// # Errors
+    /// Where it would.
+    pub fn takes_values(&self, line: &CommandLine) -> Result<(), Error> {
+        takes_values(line, self.holes())
+    }
+
     /// A text with its placeholders replaced.
     pub fn filled(&self, text: &str) -> OsString {
         let (mut filled, mut rest) = (OsString::new(), text);
         let next = |rest: &str| {
-            let places = [(DIR, self.directory.as_os_str()), (TMP, self.tmp.as_os_str())].into_iter();
-            let values = self.values.iter().map(|(hole, value)| (hole.as_str(), value.as_os_str()));
-            places
-                .chain(values)
-                .filter_map(|(hole, value)| Some((rest.find(hole)?, hole, value)))
-                .min_by_key(|(at, ..)| *at)
+            self.holes().filter_map(|(hole, value)| Some((rest.find(hole)?, hole, value))).min_by_key(|(at, ..)| *at)
         };
         while let Some((at, hole, value)) = next(rest) {
             filled.push(&rest[..at]);

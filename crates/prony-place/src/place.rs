@@ -460,7 +460,7 @@ impl Place {
         let directory = self.directory(program, scratch.path(), &mut progress(means, program, observer))?;
         let setting = Setting::new(program, scratch.path(), directory);
         self.prepare(means, &setting, limits, &mut || means.interrupt.asked(), observer)?;
-        let mut spec = setting.beside(&program.command.words())?;
+        let mut spec = setting.beside(&program.command)?;
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
         let conclude = || {
@@ -515,7 +515,9 @@ fn tool(
     words: &[String],
 ) -> Result<String, String> {
     let setting = Setting::new(program, scratch, copy.to_path_buf());
-    let ran = setting.beside(words).and_then(|spec| launch(means, spec, &mut || means.interrupt.asked(), || ()));
+    let ran = setting
+        .beside(&CommandLine::Words(words.to_vec()))
+        .and_then(|spec| launch(means, spec, &mut || means.interrupt.asked(), || ()));
     let line = words.join(" ");
     match ran.map_err(|error| error.text().trim().to_owned())? {
         Some((Status::Exited(0), said)) => Ok(said.trim_start_matches(": ").to_owned()),
@@ -560,7 +562,7 @@ pub fn step_until(
     (what, line): (&'static str, &CommandLine),
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<(), Error> {
-    let spec = setting.beside(&line.words())?;
+    let spec = setting.beside(line)?;
     let failed = |message: String| Error::Step { program: setting.program.name.clone(), step: what, message };
     match launch(means, spec, stop, || ())? {
         Some((Status::Exited(0), _)) => Ok(()),

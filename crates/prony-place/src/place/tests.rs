@@ -58,3 +58,27 @@ fn memory_limit_finds_no_page_of_the_program_in_memory() {
         assert_eq!(cached(Some(Bytes::from_mib(64))), [0, 0]);
     }
 }
+
+/// `rm -rf {dir}/output` removed a folder of the user whose name is the first part of one with a blank.
+#[test]
+fn no_step_is_executed_in_a_folder_whose_name_a_shell_would_misread() {
+    let top = tempfile::tempdir().unwrap();
+    let (my, near) = (top.path().join("my"), top.path().join("my bench"));
+    std::fs::create_dir_all(near.join("site")).unwrap();
+    std::fs::create_dir(&my).unwrap();
+    let (launcher, interrupt) = (Launcher::this_program(["supervise"]), Interrupt::default());
+    let means = Means { launcher: &launcher, near: &near, interrupt: &interrupt };
+    for step in ["build", "prepare", "conclude", "cleanup"] {
+        let text = format!("[program.p]\ncommand = \"true\"\ndirectory = \".\"\n{step} = \"rm -rf {{dir}}/output\"\n");
+        let mut program = program(&text);
+        let scratch = near.join("scratch");
+        let setting = Setting::new(&program, &scratch, near.join("site"));
+        assert!(matches!(setting.launch(), Err(Error::Refused { .. })), "{step}");
+        program.directory = Some(near.join("site").display().to_string());
+        let place = Place::make(means, &program, &Sources::new(&[]), &mut Log::default()).unwrap();
+        let line = program.lines().nth(1).unwrap();
+        let done = place.beside(means, &program, |setting| step_until(means, setting, ("step", line), &mut || false));
+        assert!(matches!(done, Err(Error::Refused { .. })), "{step}: {done:?}");
+        assert!(my.is_dir());
+    }
+}

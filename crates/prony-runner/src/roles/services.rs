@@ -204,6 +204,7 @@ impl<'a> Services<'a> {
             allotted.give(share, &directory, user)?;
         }
         let setting = Setting { values, user, ..Setting::new(program, &share.scratch, directory) };
+        service.lines().try_for_each(|line| setting.takes_values(line))?;
         let declared = declared(&context.files, &setting, &place, context.experiment.records_commands());
         let mut effective = EffectiveProgram { data: copied, ..declared };
         effective.remarks.extend(remark);

@@ -12,8 +12,9 @@ use prony_model::program::{CommandLine, INSTANCE};
 use prony_model::reading::Reading;
 use prony_model::record::effective::CopiedData;
 use prony_model::service::{DATA, OfService, PORT, ServiceSpec, hole};
-use prony_model::spec::{Action, Subject, TrialSpec};
+use prony_model::spec::{Action, PhaseSpec, Subject, TrialSpec};
 use prony_place::place::{Means, Places, progress_of};
+use prony_place::shell_text::takes_values;
 use prony_place::user::User;
 
 use crate::error::Error;
@@ -79,7 +80,8 @@ impl Allotted {
     /// For all services of a trial with this scratch directory.
     ///
     /// # Errors
-    /// Where a directory cannot be made, or there is no free port.
+    /// Where a directory cannot be made, there is no free port, or a shell would misread a value in the text of a phase's
+    /// command.
     pub(crate) fn new(spec: &TrialSpec, scratch: &Path) -> Result<Self, Error> {
         let data = scratch.join(DATA_OF_ALL);
         let (mut all, mut listeners) = (Vec::new(), Vec::new());
@@ -103,7 +105,9 @@ impl Allotted {
             }
             all.push(Share { service: service.name().to_owned(), number, role, port, url, data, scratch });
         }
-        Ok(Self { all, data })
+        let allotted = Self { all, data };
+        allotted.fits_shells(&spec.phases)?;
+        Ok(allotted)
     }
 
     /// Those of a service's instances.
@@ -172,6 +176,22 @@ impl Allotted {
         for (hole, value) in self.everywhere() {
             *text = text.replace(&hole, &value.to_string_lossy());
         }
+    }
+
+    /// Refuses a phase in the text of whose command a shell would misread a value of an instance.
+    ///
+    /// # Errors
+    /// Where there is one.
+    fn fits_shells(&self, phases: &[PhaseSpec]) -> Result<(), Error> {
+        let values: Vec<(String, OsString)> = self.everywhere().collect();
+        let runs = phases.iter().filter_map(|phase| match &phase.action {
+            Action::Run(run) => Some(&run.command),
+            _ => None,
+        });
+        for line in runs {
+            takes_values(line, values.iter().map(|(hole, value)| (hole.as_str(), value.as_os_str())))?;
+        }
+        Ok(())
     }
 
     /// The trial with the servers' addresses in its requests, and their values in its commands.

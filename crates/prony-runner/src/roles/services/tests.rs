@@ -86,6 +86,21 @@ fn requests_go_to_the_port_of_the_trial() {
     assert!(matches!(allotted.fill(&store), Cow::Borrowed(_)), "a store has no requests");
 }
 
+/// What a shell would misread is in no text that it reads.
+#[test]
+fn values_that_a_shell_would_misread_refuse_a_phase() {
+    let scratch = tempfile::tempdir().unwrap();
+    let allotted = |script: &str| {
+        let service = "[[service]]\nname = \"api\"\ncommand = [\"api\", \"{port}\", \"{data}\"]\n";
+        let text = format!("{service}[[phase]]\nname = \"p\"\nrun = {script}\n");
+        Allotted::new(&spec(&text), &scratch.path().join("my bench"))
+    };
+    assert!(allotted("\"load {service.api.url}\"").is_ok());
+    assert!(allotted("[\"load\", \"{service.api.data}\"]").is_ok());
+    let refused = allotted("\"load {service.api.data}\"").unwrap_err();
+    assert!(refused.text().contains("`{service.api.1.data}` stands in a text"), "{}", refused.text());
+}
+
 #[test]
 fn data_of_services_are_measured_where_one_uses_its_directory() {
     let scratch = tempfile::tempdir().unwrap();
