@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::command_text::{self, Blanks, Reader, note_readers};
 use super::node::{Entry, Node, RawExperiment, Value};
 use super::placeholder::{replace, span_in, split};
 use super::problem::{Problem, Problems};
@@ -80,6 +81,7 @@ impl<'a> EnvironmentValues<'a> {
 
     /// The same in the command that a phase runs.
     pub(crate) fn phase(self, node: &mut Node, problems: &mut Problems<'_>) {
+        note_readers(node);
         for key in entries(node).iter_mut().filter(|key| key.key == "run") {
             Self { service: true, ..self }.node(&mut key.node, problems);
         }
@@ -94,6 +96,7 @@ impl<'a> EnvironmentValues<'a> {
 
     /// The same in one program.
     pub(crate) fn program(self, node: &mut Node, problems: &mut Problems<'_>) {
+        note_readers(node);
         for key in entries(node) {
             match key.key.as_str() {
                 "replicas" => self.replicas(&mut key.node, problems),
@@ -108,6 +111,7 @@ impl<'a> EnvironmentValues<'a> {
 
     /// The same in one service.
     pub(crate) fn service(self, node: &mut Node, problems: &mut Problems<'_>) {
+        note_readers(node);
         for key in entries(node) {
             let name = key.key.as_str();
             let with = self.with_places(WITH_DIR.contains(&name) || WITH_SERVICES.contains(&name), false);
@@ -183,7 +187,7 @@ impl<'a> EnvironmentValues<'a> {
         // The validator, which reads the text as it is written, reports faults of the braces.
         let Some(text) = node.text().filter(|text| split(text).is_ok()) else { return };
         let of_service = |name: &str| matches!(name, "port" | "data") || name.starts_with("service.");
-        let filled = replace(text, |name, at| {
+        let value = |name: &str, at: &Range<usize>| {
             match name {
             "dir" if self.dir => Some(DIR.to_owned()),
             "tmp" if self.dir => Some(TMP.to_owned()),
@@ -196,7 +200,11 @@ impl<'a> EnvironmentValues<'a> {
             })),
             _ => name.strip_prefix("env.").map(|name| self.variable(name, node, at, problems)),
         }
-        });
+        };
+        let filled = match node.reader {
+            Some(Reader::Words) => command_text::replace(text, Blanks::Belong, value),
+            _ => replace(text, value),
+        };
         if filled != text {
             *node = Node { value: Value::Text(filled), digits: None, ..node.clone() };
         }

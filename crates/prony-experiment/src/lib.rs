@@ -7,6 +7,7 @@
 mod calendar;
 mod check;
 mod combine;
+mod command_text;
 mod count_syncs;
 mod decode;
 pub mod design;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::command_text::Reader;
 use super::problem::{Problem, Problems};
 
 /// A value and its place.
@@ -20,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) written: Option<String>,
     /// A text with its levels in digits, where they have a notation that a quantity cannot have: `1000 ms` for `1e3 ms`.
     pub(crate) digits: Option<String>,
+    /// What reads a command that is one text.
+    pub(crate) reader: Option<Reader>,
 }
 
 /// A value as TOML knows them.
@@ -128,7 +131,7 @@ fn node(value: Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Node {
 impl Node {
     /// A value written at a place.
     pub(crate) const fn new(span: Range<usize>, value: Value) -> Self {
-        Self { span, via: None, value, written: None, digits: None }
+        Self { span, via: None, value, written: None, digits: None, reader: None }
     }
 
     /// The same, with a number as it was written.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::command_text::{self, Blanks, Reader};
 use super::factors::FactorDef;
 use super::node::{Entry, Node, Value};
 use super::placeholder::{self, Part, factor_in_level, head, span_in};
@@ -19,9 +20,6 @@ pub(crate) struct Levels<'a> {
 
 /// Keys of texts in which braces other than those of factors mean nothing: patterns, and texts of other files.
 pub(crate) const PLAIN: [&str; 8] = ["read", "line", "match", "rows", "without", "pattern", "find", "with"];
-
-/// Keys of command lines, which are cut into words if they are one text.
-const COMMANDS: [&str; 7] = ["command", "build", "prepare", "conclude", "cleanup", "setup", "run"];
 
 impl Levels<'_> {
     /// The tree with every placeholder of a factor filled in; other placeholders stay as they are.
@@ -44,9 +42,9 @@ impl Levels<'_> {
         Node { value, ..node.clone() }
     }
 
-    /// Refuses levels with `#` that make the rest of a command a comment: variants would run the same command without it.
+    /// Refuses levels with `#` that make the rest of a text for a shell a comment: variants would run the same command without it.
     fn begins_no_comment(&self, entry: &Entry, problems: &mut Problems<'_>) {
-        let Some(text) = entry.node.text().filter(|_| COMMANDS.contains(&entry.key.as_str())) else { return };
+        let Some(text) = entry.node.text().filter(|_| entry.node.reader == Some(Reader::Shell)) else { return };
         let words = |mark: &str| {
             let level = |name: &str, at: &Range<usize>| {
                 Some(self.level(name, &entry.node, at, &mut Problems::new(""))?.label().replace('#', mark))
@@ -73,11 +71,15 @@ impl Levels<'_> {
             return node.clone();
         }
         let mut has_digits = false;
-        let filled = placeholder::replace(text, |name, at| {
+        let in_text = |name: &str, at: &Range<usize>| {
             let level = self.level(name, node, at, problems)?;
             has_digits |= level.digits().is_some();
             self.in_text(level, name, &span_in(node, self.file, at), problems)
-        });
+        };
+        let filled = match node.reader {
+            Some(Reader::Words) => command_text::replace(text, Blanks::Separate, in_text),
+            _ => placeholder::replace(text, in_text),
+        };
         let in_digits = |name: &str, at: &Range<usize>| {
             let level = self.level(name, node, at, problems)?;
             level.digits().or_else(|| self.in_text(level, name, &span_in(node, self.file, at), problems))

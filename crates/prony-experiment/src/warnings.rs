@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::decode::compare::gaps_differ;
-use super::design::{Experiment, Variant};
+use super::design::{Experiment, Factor, Variant};
 use super::never_matches;
 use super::node::{Node, Value, parse};
 use super::problem::{Problem, Problems};
@@ -14,7 +14,8 @@ use prony_model::spec::{Action, Amount, BytesSpec, CollectionSpec, Size, ValueSp
 use prony_model::units::{Bytes, parse_bytes};
 
 /// Commands with a sign of the shell and no shell, those that name a file which `is_beside` the experiment's while they run in
-/// an empty directory, sizes that are written as a value, queries that can find nothing, and times that leave out gaps.
+/// an empty directory, sizes that are written as a value, queries that can find nothing, times that leave out gaps, and
+/// variants that run what their baseline runs.
 pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let text = experiment.source();
     let Ok(raw) = parse(text, "") else { return Vec::new() };
@@ -24,6 +25,7 @@ pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Ve
     repeated_puts(&raw.root, experiment, &mut problems);
     never_matches::queries(&raw.root, experiment, &mut problems);
     gaps_differ(&raw.root, experiment.variants(), &mut problems);
+    same_trials(&raw.root, experiment, &mut problems);
     problems.into_list()
 }
 
@@ -65,6 +67,32 @@ fn left_behind(program: &ProgramSpec, is_beside: &dyn Fn(&str) -> bool) -> Optio
         CommandLine::Shell { script, .. } => shell_words::split(script).unwrap_or_default(),
     };
     words.into_iter().find(|word| Path::new(word).is_relative() && is_beside(word))
+}
+
+/// Variants that run the same trial as their baseline. An A/A comparison is meant where the levels in which they differ have the
+/// same value under two names.
+fn same_trials(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
+    for variant in experiment.variants().iter().filter(|variant| !variant.baseline) {
+        let Some(baseline) = experiment.baseline_of(variant).filter(|baseline| baseline.spec == variant.spec) else {
+            continue;
+        };
+        let levels = variant.levels.iter().zip(&baseline.levels);
+        let differs = |factor: &Factor, level: usize, other: usize| {
+            let value = |at: usize| factor.levels.get(at).map(|level| &level.value);
+            value(level) != value(other)
+        };
+        let mut factors = experiment.factors().iter().zip(levels);
+        let Some((factor, _)) = factors.find(|(factor, (level, other))| differs(factor, **level, **other)) else {
+            continue;
+        };
+        let at =
+            root.get("factors").and_then(|all| all.entry(&factor.name)).map_or(0..0, |entry| entry.key_span.clone());
+        let (own, other) = (experiment.levels_text(variant), experiment.levels_text(baseline));
+        let message = format!("`{own}` runs the same trial as its baseline, `{other}`");
+        let hint = "let the factor make a difference there; for an A/A comparison write levels that are equal, as \
+                    `a = {}` and `b = {}`";
+        problems.add(Problem::new(at, message).hint(hint));
+    }
 }
 
 /// More puts than there are records: the last ones replace what the phase itself has stored.
@@ -143,6 +171,23 @@ mod tests {
         let said =
             "`load` puts 50 times into a collection of 20 records: 30 of them replace what the phase itself has stored";
         assert_eq!((of(50), of(20)), (vec![(9, said.to_owned())], Vec::new()));
+    }
+
+    /// Two variants ran the same command and were compared as if they differed.
+    #[test]
+    fn variants_that_run_what_their_baseline_runs_are_warned_about() {
+        let of = |factors: &str, program: &str, baseline: &str| {
+            let text =
+                format!("{factors}[program.x]\ncommand = \"a\"\n{program}\n[compare]\nbaseline = {{ {baseline} }}\n");
+            warnings(&sound(&text), &|_| false).into_iter().map(|found| (found.line, found.message)).collect::<Vec<_>>()
+        };
+        let cuts = "[factors]\ncut = [\"a b\", \"a  b\", \"c\"]\n";
+        let replicas = "replicas = { count = 1, phase = \"run\", command = \"x {cut}\" }";
+        let said = "`cut=a  b` runs the same trial as its baseline, `cut=a b`".to_owned();
+        assert_eq!(of(cuts, replicas, "cut = \"a b\""), [(2, said)]);
+        assert_eq!(of(cuts, &replicas.replace("{cut}", "'{cut}'"), "cut = \"a b\""), []);
+        let changes = "[factors.code]\none = {}\nother = {}\n";
+        assert_eq!(of(changes, "directory = \".\"\nchange = \"{code}\"", "code = \"one\""), [], "A/A");
     }
 
     #[test]

@@ -16,8 +16,9 @@ static COMMAND: [Field; 1] = [required("command", COMMAND_SHAPE, COMMAND_DOC)];
 
 /// What `command` is.
 pub(super) const COMMAND_DOC: &str = "Program and arguments as a list; or as one text, which is split into words as a shell does: quotes are respected, `#` \
-     begins a comment. A level in the text is split too: in quotes, or in a list, it is one word. `{dir}` is the program's \
-     working directory, `{tmp}` its TMPDIR, `{env.NAME}` a variable of prony's own environment, whose value is recorded.";
+     begins a comment. A level in the text is split at its blanks, and else stays as it is: in quotes, or in a list, it is one word. A \
+     level that is the whole text is split as the text is. `{dir}` is the program's working directory, `{tmp}` its TMPDIR, `{env.NAME}` \
+     a variable of prony's own environment, whose value is recorded; none of them is split.";
 
 /// Where it is executed, and what is done before and after that.
 pub(super) static EXECUTED: [Field; 12] = [

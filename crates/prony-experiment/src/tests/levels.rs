@@ -264,14 +264,31 @@ fn a_change_that_alters_nothing_is_a_fault() {
 #[test]
 fn a_level_that_makes_the_rest_of_a_command_a_comment_is_a_fault() {
     let of = |keys: &str| faults(&format!("[factors]\ncolor = [\"#fff\", \"#000000\"]\n[program.x]\n{keys}\n"));
-    for keys in ["command = \"prog {color}\"", "shell = true\ncommand = \"prog -c {color} -x\""] {
-        let said = of(keys);
-        let expected = "a level with `#` makes the rest of `command` a comment | write the command as a list of words, or quotes \
-                        around the placeholder";
-        assert!(said.contains(expected), "{said}");
-    }
+    let said = of("shell = true\ncommand = \"prog -c {color} -x\"");
+    let expected = "a level with `#` makes the rest of `command` a comment | write the command as a list of words, or quotes \
+                    around the placeholder";
+    assert!(said.contains(expected), "{said}");
     assert!(of("command = \"prog\"\nprepare = \"echo {color}\"").contains("rest of `prepare` a comment"));
-    for keys in ["[\"prog\", \"{color}\"]", "\"prog '{color}'\"", "\"prog --color={color}\"", "\"prog # {color}\""] {
+    assert_eq!(of("command = \"prog\"\nenv = { build = \"color {color}\" }"), "no faults", "a variable is no command");
+    let keys = "\"prog {color}\"";
+    for keys in
+        [keys, "[\"prog\", \"{color}\"]", "\"prog '{color}'\"", "\"prog --color={color}\"", "\"prog # {color}\""]
+    {
         assert_eq!(of(&format!("command = {keys}")), "no faults", "{keys}");
     }
+}
+
+/// Both variants counted lines with `a.b`, and were compared.
+#[test]
+fn a_level_in_a_command_keeps_its_quotes_and_backslashes() {
+    let of = |command: &str, more: &str| {
+        let text = format!("[factors]\nre = ['a.b', 'a\\.b', \"it's #1\"]\n[program.x]\ncommand = {command}\n{more}");
+        let words = |spec: &&ProgramSpec| spec.command.words()[1..].join("|");
+        programs(&sound(&text)).iter().map(words).collect::<Vec<_>>()
+    };
+    assert_eq!(of("'grep {re} f'", ""), ["a.b|f", r"a\.b|f", "it's|#1|f"]);
+    for command in [r#""grep '{re}' f""#, r#"'grep "{re}" f'"#, "['grep', '{re}', 'f']"] {
+        assert_eq!(of(command, ""), ["a.b|f", r"a\.b|f", "it's #1|f"], "{command}");
+    }
+    assert_eq!(of("'{re}'", "shell = 'bash'"), ["-c|a.b", r"-c|a\.b", "-c|it's #1"]);
 }
