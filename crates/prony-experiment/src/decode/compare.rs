@@ -9,7 +9,7 @@ use crate::combine::Combination;
 use crate::design::{AllowedErrors, Blocks, Compare, Observe, Variant};
 use crate::factors::{FactorDef, by_key, level_fault, level_hint};
 use crate::grammar;
-use crate::node::{Entry, Node};
+use crate::node::{Entry, Node, Value};
 use crate::problem::{Problem, Problems, known_hint};
 use prony_model::latency::highest;
 use prony_model::metric::{Metric, MetricKey, MetricName};
@@ -33,7 +33,7 @@ pub(crate) struct Named {
 pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, problems: &mut Problems<'_>) -> Compare {
     let view = View::new(node, &grammar::COMPARE);
     let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
-    let errors = allowed_errors(&view);
+    let errors = allowed_errors(&view, problems);
     Compare {
         baseline: named.baseline,
         floor: named.floor,
@@ -49,8 +49,17 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
     }
 }
 
-/// A whole number is a count; a number with a percent sign or a point is a share.
-fn allowed_errors(view: &View<'_>) -> AllowedErrors {
+/// A whole number is a count; a number with a percent sign or a point is a share. What would be all operations as a share, and one of
+/// them as a count, is neither.
+fn allowed_errors(view: &View<'_>, problems: &mut Problems<'_>) -> AllowedErrors {
+    if let Some(node) = view.get("errors") {
+        let is_bare = node.text().is_some_and(|text| !text.contains('%'));
+        if is_bare || node.value == Value::Number(1.0) {
+            let message = format!("`errors`: `{}` may be a number of operations or a share of them", node.label());
+            let hint = "write a number of operations without quotes and point, such as `1`, or a share with `%`, such as `\"1%\"`";
+            problems.add(Problem::new(node.span.clone(), message).hint(hint));
+        }
+    }
     let count = view.whole("errors").map(AllowedErrors::Count);
     count.or_else(|| view.share("errors").map(AllowedErrors::Share)).unwrap_or_default()
 }

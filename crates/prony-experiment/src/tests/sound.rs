@@ -142,6 +142,17 @@ fn errors_that_the_file_states_differ_from_those_that_it_does_not() {
     let stated = |keys: &str| sound(&small(&format!("{TWO}[compare]\n{keys}\n"), PUT)).compare().stated_errors();
     assert_eq!((stated(""), stated("errors = 0")), (None, Some(AllowedErrors::Count(0))));
     assert_eq!(stated("errors = \"1%\""), Fraction::new(0.01).map(AllowedErrors::Share));
+    assert_eq!(stated("errors = 0.01"), Fraction::new(0.01).map(AllowedErrors::Share));
+}
+
+/// `"1"` was a share of 100 %: every operation could fail.
+#[test]
+fn errors_that_may_be_a_number_or_a_share_are_refused() {
+    for errors in ["\"1\"", "1.0", "\"0.5\""] {
+        let said = faults(&small(&format!("{TWO}[compare]\nerrors = {errors}\n"), PUT));
+        let written = errors.trim_matches('"');
+        assert!(said.contains(&format!("`errors`: `{written}` may be a number of operations or a share")), "{said}");
+    }
 }
 
 #[test]
