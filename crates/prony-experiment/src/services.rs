@@ -438,7 +438,7 @@ pub(crate) fn spec(context: &Context<'_>, levels: &Combination, problems: &mut P
     let data = records.as_ref().and_then(|node| {
         fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, &files, problems))?
     });
-    let (mut phases, crashes) = phases(context, levels, limits.phase, problems)?;
+    let (mut phases, crashes) = phases(context, levels, &limits, problems)?;
     for crash in &crashes {
         let problem = Problem::new(crash.action.clone(), format!("`{}` works on a store", crash.spec.action()));
         problems.add(problem.hint("it needs `[store]`, which a file that measures services does not have"));

@@ -65,6 +65,7 @@ fn of_program(
     let phases = observed(context, levels, &of, problems);
     if let Some(program) = &program {
         order::starts_with_a_phase(program, &node, &phases, problems);
+        order::hears_output(program, &node, &phases, problems);
     }
     let services = Services::declared(context, levels, problems);
     let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
@@ -98,7 +99,7 @@ fn of_store(
         fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, &files, problems))?
     });
     fit(context, records.as_ref().zip(data.as_deref()), opened.as_ref(), problems);
-    let phases = phases(context, levels, limits.phase, problems);
+    let phases = phases(context, levels, &limits, problems);
     let services = Services::declared(context, levels, problems);
     let (mut store, facts) = opened?;
     let ((mut phases, crashes), services) = (phases?, services?);

@@ -25,6 +25,7 @@ use prony_model::catalog::{EngineCatalog, Lack, Surroundings};
 use prony_model::http::PARTS_OF_RAMP;
 use prony_model::service::ServiceSpec;
 use prony_model::spec::{CollectionSpec, Limits, PhaseSpec, Subject, TrialSpec};
+use prony_model::units::Nanos;
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
@@ -257,7 +258,7 @@ pub(crate) fn known(root: &Node, data: Option<Vec<CollectionSpec>>) -> Option<Ve
 pub(crate) fn phases(
     context: &Context<'_>,
     levels: &Combination,
-    limit: Option<prony_model::units::Nanos>,
+    limits: &Limits,
     problems: &mut Problems<'_>,
 ) -> Option<(Vec<Placed>, Vec<PlacedCrash>)> {
     let mut list: Vec<Placed> = Vec::new();
@@ -278,7 +279,7 @@ pub(crate) fn phases(
         context.outside.phase(&mut filled, problems);
         let fits = fits(context, "phase", &filled, &grammar::PHASE, problems);
         let of_crash = crash::of_crash(&filled).filter(|_| fits).map(|entry| crash::crash(&filled, entry, problems));
-        let placed = (fits && of_crash.is_none()).then(|| phase::phase(&filled, limit, problems)).flatten();
+        let placed = (fits && of_crash.is_none()).then(|| phase::phase(&filled, limits.phase, problems)).flatten();
         let name = placed.as_ref().map(|placed| &placed.spec.name);
         let name = name.or(of_crash.iter().flatten().next().map(|crash| &crash.spec.name));
         let Some(name) = name else {
@@ -294,7 +295,30 @@ pub(crate) fn phases(
         let span = nodes.first().map_or(0..0, |node| node.span.clone());
         problems.add(Problem::new(span, "this variant has no phase").hint("check `when` of the phases"));
     }
+    end_in_time(context, &list, limits, problems);
     sound.then_some((list, crashes))
+}
+
+/// Phases that take a time which their limit, or that of the trial, does not leave them: every trial would time out.
+fn end_in_time(context: &Context<'_>, phases: &[Placed], limits: &Limits, problems: &mut Problems<'_>) {
+    let timed_out = "at which the trial has timed out";
+    for Placed { spec, action, .. } in phases {
+        if let (Some(time), Some(limit)) = (spec.action.duration(), spec.limit)
+            && time >= limit
+        {
+            let message =
+                format!("`{}` takes {time}, and the limit of the phase is {limit}, {timed_out}", spec.action.name());
+            let hint = "write a shorter time, or give the phase a longer `limit`";
+            problems.add(Problem::new(action.clone(), message).hint(hint));
+        }
+    }
+    let times = phases.iter().filter_map(|placed| placed.spec.action.duration());
+    let all = times.fold(Nanos::ZERO, |all, time| all + time);
+    if let Some(limit) = limits.trial.filter(|limit| all >= *limit) {
+        let place = context.raw.root.get("limits").map_or(0..0, |all| all.get("time").unwrap_or(all).span.clone());
+        let message = format!("the phases take {all} or more, and the limit of the trial is {limit}, {timed_out}");
+        problems.add(Problem::new(place, message).hint("write shorter times in the phases, or a longer `time`"));
+    }
 }
 
 /// The phases of a program in this variant: the observed ones, or the program as a whole.

@@ -397,6 +397,21 @@ impl Action {
         }
     }
 
+    /// How long it takes, where it ends by time.
+    pub fn duration(&self) -> Option<Nanos> {
+        match self {
+            Self::Pause(time) => Some(*time),
+            Self::Http(http) => match http.amount {
+                HttpAmount::Duration(time) => Some(time),
+                HttpAmount::Requests(_) | HttpAmount::Records => None,
+            },
+            _ => match self.ops()?.amount {
+                Amount::Duration(time) => Some(time),
+                _ => None,
+            },
+        }
+    }
+
     /// The action's name as written in the file.
     pub const fn name(&self) -> &'static str {
         match self {

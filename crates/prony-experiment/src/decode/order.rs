@@ -5,7 +5,7 @@ use super::view::unescaped;
 use crate::node::Node;
 use crate::problem::{Problem, Problems, known_hint};
 use crate::validate::via;
-use prony_model::program::{ObserveSpec, ProgramSpec, Trigger};
+use prony_model::program::{ObserveSpec, OutputTo, ProgramSpec, Trigger};
 use prony_model::spec::{Action, PhaseSpec};
 
 /// The phases of a program in one variant: all of them, or those before a given one.
@@ -169,6 +169,24 @@ pub(crate) fn no_shared_suspension(node: &Node, phases: &Phases, problems: &mut 
             let hint = format!("end phase `{open}` earlier, or measure the two phases in two separate experiments");
             problems.add(Problem::new(place.clone(), message).hint(hint));
         }
+    }
+}
+
+/// Lines can be found only in output that prony reads. `node` is the program's.
+pub(crate) fn hears_output(program: &ProgramSpec, node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let (Some(place), OutputTo::Null | OutputTo::Inherit) = (node.get("output"), &program.output) else { return };
+    let of_line = |trigger: &Option<Trigger>| matches!(trigger, Some(Trigger::Line(_)));
+    let of_phase = |phase: &PhaseSpec| {
+        let listens = observed(phase).is_some_and(|of| of.read.is_some() || of_line(&of.begin) || of_line(&of.end));
+        listens.then(|| format!("phase `{}`", phase.name))
+    };
+    let replicas = program.replicas.as_ref().filter(|replicas| replicas.read.is_some());
+    let listens = phases.sound.iter().find_map(of_phase).or(replicas.map(|_| "`read` of `replicas`".to_owned()));
+    if let Some(listens) = listens {
+        let message =
+            format!("{listens} needs lines of the program's output, which prony does not read with this `output`");
+        let hint = "remove `output`; or begin and end the phase by marks, which need no output";
+        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
     }
 }
 

@@ -253,3 +253,43 @@ fn metrics_of_a_phase_that_is_a_level_are_known_by_its_name_there() {
     assert_eq!(of("write"), "no faults");
     assert_eq!(of("store"), "no faults", "one of them has it");
 }
+
+/// Every trial lacked the phase, and was a success.
+#[test]
+fn lines_of_output_that_prony_does_not_read_are_refused() {
+    let of = |output: &str, phase: &str| {
+        let program = format!("[program.x]\ncommand = \"a\"\noutput = {output}\n");
+        faults(&format!("{program}[[phase]]\nname = \"p\"\n{phase}\n"))
+    };
+    for phase in ["begin = { line = \"x\" }", "end = { line = \"x\" }", "read = \"(?<time>1)\""] {
+        for output in ["\"null\"", "\"inherit\""] {
+            assert!(of(output, phase).starts_with("3:10 phase `p` needs lines of the program's output"), "{phase}");
+        }
+        assert_eq!(of("{ file = \"f\" }", phase), "no faults", "its messages are read");
+    }
+    assert_eq!(of("\"null\"", "mark = \"m\""), "no faults");
+}
+
+/// Every trial timed out.
+#[test]
+fn phases_that_take_longer_than_their_limit_are_refused() {
+    let of = |limits: &str, phase: &str| {
+        let store = "[store]\nengine = \"lmdb\"\n[data]\nrecords = 9\n";
+        faults(&format!("{limits}{store}[[phase]]\nname = \"p\"\n{phase}\n"))
+    };
+    let get = "get = { duration = \"5 s\" }\n";
+    let pause = "pause = \"5 s\"\n";
+    for phase in [get, pause] {
+        let own = of("", &format!("{phase}limit = \"1 s\""));
+        assert!(own.contains("takes 5.000 s, and the limit of the phase is 1.000 s"), "{own}");
+        assert_eq!(of("", &format!("{phase}limit = \"6 s\"")), "no faults");
+    }
+    assert!(
+        of("[limits]\ntime = { phase = \"5 s\" }\n", get)
+            .contains("takes 5.000 s, and the limit of the phase is 5.000 s")
+    );
+    let two = format!("{get}[[phase]]\nname = \"q\"\n{pause}");
+    let said = of("[limits]\ntime = \"9 s\"\n", &two);
+    assert!(said.starts_with("2:8 the phases take 10.000 s or more, and the limit of the trial is 9.000 s"), "{said}");
+    assert_eq!(of("[limits]\ntime = \"11 s\"\n", &two), "no faults");
+}
