@@ -151,7 +151,20 @@ fn variants(
         });
     }
     all_are_read(variants.len(), combinations.len(), problems);
+    beside_all(&mut variants);
     variants
+}
+
+/// A baseline runs in every block in which a variant of its stratum runs: alone, that variant would be compared with nothing.
+fn beside_all(variants: &mut [Variant]) {
+    let mut most: BTreeMap<usize, Blocks> = BTreeMap::new();
+    for Variant { stratum, blocks, .. } in variants.iter() {
+        let known = most.entry(*stratum).or_insert(*blocks);
+        *known = Blocks { min: known.min.max(blocks.min), max: known.max.max(blocks.max) };
+    }
+    for variant in variants.iter_mut().filter(|variant| variant.baseline) {
+        variant.blocks = most.get(&variant.stratum).copied().unwrap_or(variant.blocks);
+    }
 }
 
 /// A variant that cannot be read has a fault of its own: without one, the others would silently be fewer than the file's.

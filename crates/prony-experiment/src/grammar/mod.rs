@@ -228,8 +228,11 @@ pub(crate) static BLOCKS: TableShape = TableShape {
 };
 
 /// Blocks of one level.
-pub(crate) static LEVEL_BLOCKS: TableShape =
-    table("blocks of a level", "In how many blocks the variants with this level run.", &[&BLOCK_RANGE]);
+pub(crate) static LEVEL_BLOCKS: TableShape = table(
+    "blocks of a level",
+    "In how many blocks the variants with this level run. A baseline runs in as many as any variant that is compared with it.",
+    &[&BLOCK_RANGE],
+);
 
 static BLOCK_RANGE: [Field; 2] = [
     optional(

@@ -155,6 +155,26 @@ fn errors_that_may_be_a_number_or_a_share_are_refused() {
     }
 }
 
+/// The baseline ended after 6 blocks, and 14 blocks of another variant were compared with nothing.
+#[test]
+fn a_baseline_runs_in_as_many_blocks_as_any_variant_that_is_compared_with_it() {
+    let blocks = |blocks: &str| {
+        let text = format!("{TWO}[compare]\nbaseline = {{ a = 1 }}\nblocks = {blocks}\n");
+        let experiment = sound(&small(&text, PUT));
+        let mut all: Vec<_> =
+            experiment.variants().iter().map(|of| (of.baseline, of.blocks.min, of.blocks.max)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    assert_eq!(blocks("{ a.2 = 20 }"), [(false, 6, 6), (false, 20, 20), (true, 20, 20)]);
+    assert_eq!(blocks("{ default = 9, a.1 = 6 }"), [(false, 9, 9), (true, 9, 9)]);
+    let fewer = [(false, 6, 6), (false, 9, 9), (true, 9, 9)];
+    assert_eq!(blocks("{ default = 9, a.2 = 6 }"), fewer, "a level with fewer blocks of its own keeps them");
+    let ranges = [(false, 6, 30), (false, 20, 20), (true, 20, 30)];
+    assert_eq!(blocks("{ default = { min = 6, max = 30 }, a.2 = 20 }"), ranges);
+}
+
 #[test]
 fn the_design_says_which_combinations_run() {
     let design = |text: &str| levels(&sound(&small(&format!("{TWO}{text}"), PUT)));
@@ -195,7 +215,7 @@ fn the_command_line_changes_levels_blocks_and_seed() {
     assert_eq!(levels(&experiment), [[0, 0], [1, 0]], "indices count only what runs");
     assert_eq!(experiment.seed(), 99);
     let blocks: Vec<u32> = experiment.variants().iter().map(|variant| variant.blocks.max).collect();
-    assert_eq!(blocks, [2, 4], "a level with fewer blocks of its own keeps them");
+    assert_eq!(blocks, [4, 4], "a baseline runs beside all");
     let keys: Vec<&KeySpec> = experiment.variants().iter().map(|v| &v.spec.data[0].key).collect();
     assert_eq!(keys[1], &KeySpec::Template { parts: vec!["7y-".into(), String::new()], pad: 0 });
 }

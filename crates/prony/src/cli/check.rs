@@ -164,7 +164,6 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let metrics: Vec<String> = compare.figures().into_iter().map(MetricName::to_string).collect();
     let compared = format!("compared with {} by {}", one_line(&baseline.join(", ")), metrics.join(", "));
     let uncompared = not_compared(experiment);
-    let analyses = compare.analyses(outline.blocks);
     let family = outline.family;
     if family == 0 {
         let Some(prony_model::event::NoVerdict { why, hint }) = without_verdict(experiment, outline) else {
@@ -173,15 +172,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
         return format!("{compared}: {why}\n{uncompared}{hint}");
     }
-    let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &analyses) {
-        Some(blocks) => {
-            format!("a verdict needs at least {blocks} blocks, and more where values are noisy")
-        }
-        None => {
-            let blocks = count(outline.blocks.max, "block");
-            format!("{blocks} show only differences far beyond the noise: plan more blocks or fewer comparisons")
-        }
-    };
+    let needed = needed(experiment, outline);
     let comparisons = count(family, "comparison");
     // Readers asked why the baseline has twice the trials of others.
     let twice = match compare.twice {
@@ -194,6 +185,25 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         percent(compare.margin.get()),
         percent(1.0 - compare.alpha.get()),
     )
+}
+
+/// How many blocks a verdict needs, whichever the variant: levels may set the blocks of their variants.
+fn needed(experiment: &Experiment, outline: &Outline) -> String {
+    let compare = experiment.compare();
+    let judged = outline.variants.iter().filter(|variant| !variant.baseline && variant.no_verdict.is_none());
+    let each: Vec<(u32, Option<u32>)> = judged
+        .map(|variant| {
+            let analyses = compare.analyses(variant.blocks);
+            let needed = blocks_before_any_verdict(outline.family as usize, compare.alpha.get(), &analyses);
+            (variant.blocks.max, needed)
+        })
+        .collect();
+    if let Some(blocks) = each.iter().filter(|(_, needed)| needed.is_none()).map(|(blocks, _)| *blocks).min() {
+        let blocks = count(blocks, "block");
+        return format!("{blocks} show only differences far beyond the noise: plan more blocks or fewer comparisons");
+    }
+    let most = each.iter().filter_map(|(_, needed)| *needed).max().unwrap_or(0);
+    format!("a verdict needs at least {most} blocks, and more where values are noisy")
 }
 
 /// The phases that are timed and get no verdict.
