@@ -90,6 +90,7 @@ fn collection(
         None => ValueSpec::Bytes(bytes_value(view, problems)?),
     };
     let records = records(view, &value, problems)?;
+    prefix_fits(view, &value, records, problems);
     let key = match (view.get("key"), &value) {
         (Some(node), _) => key(node, records, problems)?,
         (None, value) => KeySpec::Template { parts: id_of(value), pad: 0 },
@@ -218,15 +219,23 @@ fn value(node: &Node, problems: &mut Problems<'_>) -> Option<BytesSpec> {
     let view = View::new(Some(node), &grammar::VALUE);
     let bytes = size(view.get("bytes")?, problems)?;
     let prefix = view.get("prefix").and_then(template).unwrap_or_default();
-    let written: u64 = prefix.iter().map(|literal| literal.len() as u64).sum();
-    if let Some(at) = view.get("prefix").filter(|_| written > longest(&bytes).as_bytes()) {
-        let message = format!("a prefix of {written} bytes does not fit into values of {}", longest(&bytes));
-        problems.add(via(
-            at,
-            Problem::new(at.span.clone(), message).hint("write a larger `bytes`: the prefix is part of it"),
-        ));
-    }
     Some(BytesSpec { bytes, compressible: view.share("compressible").unwrap_or_default(), prefix })
+}
+
+/// A prefix that is longer than the values of which it is a part: they would have its length. The number of the last record is the
+/// longest.
+fn prefix_fits(view: &View<'_>, value: &ValueSpec, records: u64, problems: &mut Problems<'_>) {
+    let (Some(at), ValueSpec::Bytes(BytesSpec { bytes, prefix, .. })) =
+        (view.get("value").and_then(|value| value.get("prefix")), value)
+    else {
+        return;
+    };
+    let written = longest_template(prefix, 0, records);
+    if written > longest(bytes).as_bytes() {
+        let message = format!("a prefix of {written} bytes does not fit into values of {}", longest(bytes));
+        let problem = Problem::new(at.span.clone(), message);
+        problems.add(via(at, problem.hint("write a larger `bytes`: the prefix is part of it")));
+    }
 }
 
 /// Values too large for the machine: a value is made whole before it is stored.

@@ -458,12 +458,14 @@ fn shares_that_decide_nothing_and_prefixes_that_do_not_fit_are_refused() {
     for alpha in ["0.5", "\"99%\"", "0"] {
         assert!(of(&format!("alpha = {alpha}")).contains("expected a share above 0 and below a half"), "{alpha}");
     }
-    let values = |bytes: &str| {
+    let values = |bytes: &str, records: u64| {
         faults(&format!(
-            "[store]\nengine = \"lmdb\"\n[data]\nrecords = 9\nvalue = {{ bytes = {bytes}, prefix = \"abc{{i}}def\" }}\n\
+            "[store]\nengine = \"lmdb\"\n[data]\nrecords = {records}\nvalue = {{ bytes = {bytes}, prefix = \"abc{{i}}def\" }}\n\
              [[phase]]\nname = \"write\"\nput = {{}}\n"
         ))
     };
-    assert_eq!(values("6"), "no faults");
-    assert!(values("5").contains("a prefix of 6 bytes does not fit into values of 5 B"), "{}", values("5"));
+    // The number of the record is part of it.
+    assert_eq!((values("7", 10), values("8", 11)), ("no faults".to_owned(), "no faults".to_owned()));
+    assert!(values("6", 10).contains("a prefix of 7 bytes does not fit into values of 6 B"), "{}", values("6", 10));
+    assert!(values("7", 11).contains("a prefix of 8 bytes does not fit into values of 7 B"), "{}", values("7", 11));
 }
