@@ -11,6 +11,7 @@ use prony_model::record::PhaseRecord;
 pub use prony_model::finding::{Finding, Severity};
 
 pub mod background;
+mod beyond_records;
 mod clients;
 pub mod copies;
 pub mod disturbances;

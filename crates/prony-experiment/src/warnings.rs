@@ -22,7 +22,7 @@ pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Ve
     let mut problems = Problems::new(text);
     commands(&raw.root, experiment, is_beside, &mut problems);
     values(&raw.root, experiment, &mut problems);
-    repeated_puts(&raw.root, experiment, &mut problems);
+    beyond_records(&raw.root, experiment, &mut problems);
     never_matches::queries(&raw.root, experiment, &mut problems);
     gaps_differ(&raw.root, experiment.variants(), &mut problems);
     same_trials(&raw.root, experiment, &mut problems);
@@ -95,27 +95,33 @@ fn same_trials(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>
     }
 }
 
-/// More puts than there are records: the last ones replace what the phase itself has stored.
-fn repeated_puts(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
+/// More puts or removals than there are records: the last ones replace what the phase itself has stored, or remove nothing.
+fn beyond_records(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
     for spec in experiment.variants().iter().map(|variant| &variant.spec) {
         for phase in &spec.phases {
-            let Action::Put(ops) = &phase.action else { continue };
+            let (ops, does, work, hint) = match &phase.action {
+                Action::Put(ops) => {
+                    let hint = "raise `records`, or write an `update` phase to replace records";
+                    (ops, "puts", "replace what the phase itself has stored", hint)
+                }
+                Action::Delete(ops) => (ops, "removes", "remove nothing", "raise `records`, or lower `count`"),
+                _ => continue,
+            };
             let records = spec.collection(ops).map_or(u64::MAX, |collection| collection.records);
-            let Amount::Count(puts) = ops.amount else { continue };
-            if puts <= records {
+            let Amount::Count(times) = ops.amount else { continue };
+            if times <= records {
                 continue;
             }
             let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
             let own = phases.iter().find(|node| node.get("name").and_then(Node::text) == Some(&phase.name));
-            let at = own.and_then(|node| node.get("put")?.get("count")).map_or(0..0, |node| node.span.clone());
+            let at = own.and_then(|node| node.get(phase.action.name())?.get("count"));
             let message = format!(
-                "`{}` puts {puts} times into a collection of {}: {} of them replace what the phase itself has stored",
+                "`{}` {does} {times} times, and the collection has {}: {} of them {work}",
                 phase.name,
                 count(records, "record"),
-                puts - records
+                times - records
             );
-            problems
-                .add(Problem::new(at, message).hint("raise `records`, or write an `update` phase to replace records"));
+            problems.add(Problem::new(at.map_or(0..0, |node| node.span.clone()), message).hint(hint));
         }
     }
 }
@@ -161,16 +167,18 @@ mod tests {
     }
 
     #[test]
-    fn puts_that_replace_what_their_phase_has_stored_are_warned_about() {
-        let of = |puts: u64| {
+    fn puts_and_removals_beyond_the_records_of_their_phase_are_warned_about() {
+        let of = |action: &str, times: u64| {
             let text = format!(
-                "[store]\nengine = \"lmdb\"\n[data]\nkey = \"{{i}}\"\nrecords = 20\nvalue = \"v\"\n[[phase]]\nname = \"load\"\nput = {{ count = {puts} }}\n"
+                "[store]\nengine = \"lmdb\"\n[data]\nkey = \"{{i}}\"\nrecords = 20\nvalue = \"v\"\n[[phase]]\nname = \"load\"\n{action} = {{ count = {times} }}\n"
             );
             warnings(&sound(&text), &|_| false).into_iter().map(|found| (found.line, found.message)).collect::<Vec<_>>()
         };
-        let said =
-            "`load` puts 50 times into a collection of 20 records: 30 of them replace what the phase itself has stored";
-        assert_eq!((of(50), of(20)), (vec![(9, said.to_owned())], Vec::new()));
+        let said = "`load` puts 50 times, and the collection has 20 records: 30 of them replace what the phase itself has stored";
+        assert_eq!((of("put", 50), of("put", 20)), (vec![(9, said.to_owned())], Vec::new()));
+        let said = "`load` removes 50 times, and the collection has 20 records: 30 of them remove nothing";
+        assert_eq!((of("delete", 50), of("delete", 20)), (vec![(9, said.to_owned())], Vec::new()));
+        assert_eq!(of("get", 50), Vec::new());
     }
 
     /// Two variants ran the same command and were compared as if they differed.

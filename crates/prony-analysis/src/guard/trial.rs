@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::disturbances::{Disturbances, PAUSED};
 use super::{
-    Finding, NOT_COLD, STILL_CACHED, Severity, amount, percent, phases_not_observed, processes, program, refusals,
-    replicas, reported_values, requests, shared_pages,
+    Finding, NOT_COLD, STILL_CACHED, Severity, amount, beyond_records, percent, phases_not_observed, processes,
+    program, refusals, replicas, reported_values, requests, shared_pages,
 };
 use prony_model::http::{HttpSpec, NOT_SENT};
 use prony_model::metric::{Metric, MetricKey, Stat};
@@ -50,6 +50,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
         findings.extend(unsettled(phase));
         findings.extend(kernel_peak(phase));
     }
+    findings.extend(beyond_records::check(spec, record));
     findings.extend(cache_state(spec, record));
     findings.extend(phases_not_observed::check(spec, record));
     findings.extend(program::check(spec, record));

@@ -94,6 +94,30 @@ fn removals_of_nothing_are_named_and_not_compared() {
     assert_eq!(named(9.0), None);
 }
 
+/// 105,000 puts of 100 records were measured without a word.
+#[test]
+fn operations_after_the_last_record_are_named() {
+    let said = |action: Action, done: f64| {
+        let name = action.name().to_owned();
+        let spec = TrialSpec { phases: vec![phase_spec("p", action)], ..spec("lmdb") };
+        let ran = record(vec![PhaseRecord { action: name, ..phase("p", &[(Metric::Operations, done)]) }]);
+        let found = trial::check(&spec, &ran, Nanos::ZERO);
+        found.into_iter().find(|finding| finding.guard == "beyond_records").map(|finding| finding.message)
+    };
+    let records = spec("lmdb").data[0].records as f64;
+    let long = || ops(Amount::Duration(Nanos::from_secs(1)));
+    for (action, work) in [
+        (Action::Put(long()), "5 or more of them replace what the phase itself has stored"),
+        (Action::Delete(long()), "5 or more of them remove nothing"),
+    ] {
+        assert!(said(action.clone(), records + 5.0).is_some_and(|text| text.ends_with(work)), "{work}");
+        assert_eq!(said(action, records), None);
+    }
+    assert_eq!(said(Action::Update(long()), records + 5.0), None, "an update replaces");
+    let counted = Action::Put(ops(Amount::Count(1_000_000)));
+    assert_eq!(said(counted, records + 5.0), None, "known before the run");
+}
+
 /// An engine that had passed over all records overwrote them, which is faster than to insert.
 #[test]
 fn puts_that_replace_their_own_records_are_not_compared_with_puts_of_new_ones() {
