@@ -39,6 +39,7 @@ mod warnings;
 
 pub use check::{check, check_in};
 pub use node::{RawExperiment, not_utf8, parse};
+pub use placeholder::NAMESPACES;
 pub use problem::{Label, Problem, render};
 pub use reference::{metrics as metrics_reference, reference};
 pub use schema::schema;

@@ -7,8 +7,7 @@ use super::problem::{Problem, known_hint};
 use prony_model::spelling::nearest;
 
 /// First parts of placeholders of other kinds; no factor may have such a name.
-pub(crate) const NAMESPACES: [&str; 10] =
-    ["i", "doc", "dir", "tmp", "instance", "env", "port", "data", "service", "saved"];
+pub const NAMESPACES: [&str; 10] = ["i", "doc", "dir", "tmp", "instance", "env", "port", "data", "service", "saved"];
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]

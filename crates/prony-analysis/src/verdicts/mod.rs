@@ -256,6 +256,8 @@ fn silence(experiment: &Experiment) -> String {
         "a search chose these variants by their own results, which are therefore biased"
     } else if experiment.variants().len() < 2 {
         "there is one variant, and nothing to compare it with"
+    } else if experiment.variants().iter().all(|variant| variant.baseline) {
+        "there is no variant beside the baseline"
     } else if !experiment.compare().baseline.is_empty() && !experiment.variants().iter().any(|v| v.baseline) {
         "the baseline is not among the variants that run"
     } else if !experiment.variants().iter().any(|v| v.baseline) {

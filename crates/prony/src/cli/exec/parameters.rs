@@ -1,5 +1,6 @@
 //! `--parameter-list` and `--parameter-scan`: turns each parameter, which replaces `{VAR}` in commands, into a factor.
 
+use prony_experiment::NAMESPACES;
 use toml::{Table, Value};
 
 use crate::error::Error;
@@ -125,7 +126,7 @@ pub fn replaced(text: &str, mut named: impl FnMut(&str) -> Option<String>, brace
 fn named(name: &str) -> Result<String, Error> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     match name {
-        "command" | "i" | "dir" | "tmp" | "instance" | "env" => {
+        _ if name == "command" || NAMESPACES.contains(&name) => {
             let message = format!("a parameter cannot be named `{name}`: other placeholders begin with this name");
             Err(wrong(message, "choose another name"))
         }
@@ -221,7 +222,9 @@ mod tests {
         let fault = |list: &[&str]| lists(&words(list)).unwrap_err().to_string();
         assert_eq!(fault(&["x", "1", "x", "2"]), "the parameter `x` is given twice");
         assert_eq!(fault(&["a b", "1"]), "`a b` is not a valid name of a parameter");
-        assert!(fault(&["command", "1"]).contains("a parameter cannot be named `command`"));
+        for name in ["command", "i", "doc", "port", "data", "service", "saved", "env"] {
+            assert!(fault(&[name, "1"]).contains(&format!("a parameter cannot be named `{name}`")), "{name}");
+        }
         assert_eq!(lists(&words(&["x", "1", "y", "2"])).unwrap().len(), 2);
     }
 }
