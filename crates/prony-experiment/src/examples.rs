@@ -19,7 +19,7 @@ const VALUES: &[(&str, &str)] = &[
     ("baseline", r#"{ store = "lmdb" }"#),
     ("begin", r#"{ line = "^loading" }"#),
     ("begin.after", r#""load""#),
-    ("body", r#"'{ "name": "school {i}" }'"#),
+    ("body", r#"'{{ "name": "school {i}" }}'"#),
     ("body.file", r#""changeset.xml""#),
     ("build", r#"["npm", "ci"]"#),
     ("call", r#""dist/source-nodes.js#default""#),

@@ -133,6 +133,8 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::{Node, Value};
+    use crate::substitute::PLAIN;
 
     #[test]
     fn the_reference_has_every_table_key_and_metric_once() {
@@ -181,6 +183,41 @@ mod tests {
         }
         assert!(all_faults.is_empty(), "{all_faults:#?}");
         assert!(checked > 400, "{checked}");
+    }
+
+    /// The example of `body` was refused: its braces were no text.
+    #[test]
+    fn every_example_of_a_text_has_no_fault_in_its_braces() {
+        use crate::placeholder::{Filled, OfRecord, Scope, faults};
+        fn texts(node: &Node, key: &str, found: &mut impl FnMut(&Node, &str)) {
+            match &node.value {
+                Value::Text(_) => found(node, key),
+                Value::List(items) => items.iter().for_each(|item| texts(item, key, found)),
+                Value::Table(entries) => entries.iter().for_each(|entry| texts(&entry.node, &entry.key, found)),
+                _ => {}
+            }
+        }
+        let known = ["pages", "store", "subject", "code", "level", "threads", "n"].map(str::to_owned);
+        let scope = Scope { factors: &known, filled: Filled::No, of: OfRecord::Request };
+        let (mut checked, mut all) = (0, Vec::new());
+        for item in
+            reference().lines().filter_map(|line| line.strip_prefix("  - `")?.strip_suffix('`').map(str::to_owned))
+        {
+            let Ok(raw) = crate::parse(&item, "") else { continue };
+            texts(&raw.root, "", &mut |node, key| {
+                checked += 1;
+                // Values of the trial, of columns and in patterns have braces of their own.
+                let own = ["{env.", "{dir", "{tmp", "{instance", "{port", "{data", "{service.", "{doc}", "{write."];
+                let is_own = own.iter().any(|hole| node.text().is_some_and(|text| text.contains(hole)));
+                if !is_own && !PLAIN.contains(&key) {
+                    all.extend(
+                        faults(node, &item, scope).into_iter().map(|problem| format!("{item}: {}", problem.message)),
+                    );
+                }
+            });
+        }
+        assert!(all.is_empty(), "{all:#?}");
+        assert!(checked > 100, "{checked}");
     }
 
     #[test]
