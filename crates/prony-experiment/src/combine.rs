@@ -61,29 +61,28 @@ pub(crate) fn combinations(
     baseline: &BTreeMap<usize, usize>,
     problems: &mut Problems<'_>,
 ) -> Vec<Combination> {
-    let size = factors
-        .iter()
-        .map(|factor| factor.levels.len())
-        .try_fold(1usize, |product, n| product.checked_mul(n).filter(|product| *product <= MOST_COMBINATIONS));
     let design = root.get("design");
     let grid = design.and_then(|design| design.entry("grid"));
     let vary = design.and_then(|design| design.entry("vary"));
-    if size.is_none() {
-        let message = format!("the factors make more than {MOST_COMBINATIONS} combinations");
-        problems.add(Problem::new(root.entry("factors").map_or(0..0, |entry| entry.key_span.clone()), message));
-        return Vec::new();
-    }
     let all: Vec<Vec<usize>> = factors.iter().map(|factor| (0..factor.levels.len()).collect()).collect();
-    let mut combinations = match (grid, vary) {
+    let parts = match (grid, vary) {
         (Some(grid), Some(vary)) => {
             let problem = Problem::new(vary.key_span.clone(), "`vary` and `grid` exclude each other");
             problems.add(problem.label(grid.key_span.clone(), "`grid` stands"));
             return Vec::new();
         }
-        (Some(grid), None) => union(factors, &grid.node, &all, problems),
+        (Some(grid), None) => tables(factors, &grid.node, &all, problems),
         (None, Some(vary)) => star(factors, &vary.node, &all, baseline, problems),
-        (None, None) => cross(&all),
+        (None, None) => vec![all],
     };
+    let mut sizes = parts.iter().map(|lists| lists.iter().try_fold(1usize, |size, list| size.checked_mul(list.len())));
+    let size = sizes.try_fold(0usize, |all, size| all.checked_add(size?)).filter(|size| *size <= MOST_COMBINATIONS);
+    if size.is_none() {
+        let message = format!("the factors make more than {MOST_COMBINATIONS} combinations");
+        problems.add(Problem::new(root.entry("factors").map_or(0..0, |entry| entry.key_span.clone()), message));
+        return Vec::new();
+    }
+    let mut combinations = union(&parts);
     if let Some(skip) = design.and_then(|design| design.get("skip")) {
         leave_out(factors, skip, &mut combinations, problems);
     }
@@ -113,16 +112,24 @@ fn cross(lists: &[Vec<usize>]) -> Vec<Combination> {
     })
 }
 
-fn union(factors: &[FactorDef], grid: &Node, all: &[Vec<usize>], problems: &mut Problems<'_>) -> Vec<Combination> {
-    let mut union = BTreeSet::new();
-    for table in grid.list().unwrap_or_default() {
+/// Every combination of any of these parts once, in the same order.
+fn union(parts: &[Vec<Vec<usize>>]) -> Vec<Combination> {
+    match parts {
+        [one] => cross(one),
+        parts => parts.iter().flat_map(|lists| cross(lists)).collect::<BTreeSet<_>>().into_iter().collect(),
+    }
+}
+
+/// What each table of a grid asks for.
+fn tables(factors: &[FactorDef], grid: &Node, all: &[Vec<usize>], problems: &mut Problems<'_>) -> Vec<Vec<Vec<usize>>> {
+    let each = |table: &Node| {
         let mut lists = all.to_vec();
         for (at, levels) in selection(factors, table, problems).into_iter().filter(|(at, _)| !factors[*at].free) {
             lists[at] = levels;
         }
-        union.extend(cross(&lists));
-    }
-    union.into_iter().collect()
+        lists
+    };
+    grid.list().unwrap_or_default().iter().map(each).collect()
 }
 
 /// For each combination of the factors that the baseline does not name: the baseline, and what differs in one factor.
@@ -132,14 +139,26 @@ fn star(
     all: &[Vec<usize>],
     baseline: &BTreeMap<usize, usize>,
     problems: &mut Problems<'_>,
-) -> Vec<Combination> {
+) -> Vec<Vec<Vec<usize>>> {
     if baseline.is_empty() && problems.is_empty() {
         let problem = Problem::new(vary.span.clone(), "`vary = \"one at a time\"` needs a baseline to vary around");
         problems.add(problem.hint("write `[compare] baseline = { factor = level }`"));
     }
+    if baseline.len() == 1 && problems.is_empty() {
+        let message = "`vary` excludes no variant, since the baseline names one factor only";
+        let hint = "name the level of each factor that is varied around the baseline, or remove `vary`";
+        problems.add(Problem::new(vary.span.clone(), message).hint(hint));
+    }
+    let mut center = all.to_vec();
     let fixed = || baseline.iter().filter(|(at, _)| !factors[**at].free);
-    let differs = |levels: &Combination| fixed().filter(|(at, level)| levels[**at] != **level).count();
-    cross(all).into_iter().filter(|levels| differs(levels) <= 1).collect()
+    fixed().for_each(|(at, level)| center[*at] = vec![*level]);
+    let ray = |(at, level): (&usize, &usize)| {
+        let mut lists = center.clone();
+        lists[*at] = all[*at].iter().copied().filter(|other| other != level).collect();
+        lists
+    };
+    let rays: Vec<_> = fixed().map(ray).collect();
+    [center].into_iter().chain(rays).collect()
 }
 
 fn leave_out(factors: &[FactorDef], skip: &Node, combinations: &mut Vec<Combination>, problems: &mut Problems<'_>) {

@@ -184,8 +184,6 @@ fn the_design_says_which_combinations_run() {
     assert_eq!(design(grids), [[0, 0], [0, 1], [2, 0]], "duplicates are merged");
     let star = "[design]\nvary = \"one at a time\"\n[compare]\nbaseline = { a = 2, b = \"x\" }";
     assert_eq!(design(star), [[0, 0], [1, 0], [1, 1], [2, 0]]);
-    let partial = "[design]\nvary = \"one at a time\"\n[compare]\nbaseline = { a = 2 }";
-    assert_eq!(design(partial).len(), 6, "a star within each level of the factor that the baseline leaves open");
 }
 
 #[test]
@@ -196,6 +194,32 @@ fn strata_share_the_levels_that_the_baseline_does_not_name() {
     let skipped = format!("{TWO}[compare]\nbaseline = {{ a = 2 }}\n[design]\nskip = [{{ a = 2, b = \"y\" }}]");
     let experiment = sound(&small(&skipped, PUT));
     assert_eq!(experiment.variants().iter().filter(|variant| variant.baseline).count(), 1, "a stratum may have none");
+}
+
+/// 8 factors with 5 levels each were refused: all their combinations are 390,625.
+#[test]
+fn variants_that_differ_in_one_factor_are_counted_without_the_others() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let of = |per_factor: &dyn Fn(&str) -> String| names.map(per_factor).join("");
+    let factors = of(&|name| format!("{name} = [1, 2, 3, 4, 5]\n"));
+    let baseline = names.map(|name| format!("{name} = 3")).join(", ");
+    let file = |baseline: &str, design: &str| {
+        format!(
+            "[factors]\n{factors}[compare]\nbaseline = {{ {baseline} }}\n[design]\n{design}\n[program.x]\ncommand = \"x {}\"\n",
+            of(&|name| format!(" {{{name}}}"))
+        )
+    };
+    let star = sound(&file(&baseline, "vary = \"one at a time\""));
+    assert_eq!(star.variants().len(), 1 + 8 * 4);
+    assert_eq!(star.variants().iter().filter(|variant| variant.baseline).count(), 1);
+    let partial = names[1..].iter().map(|name| format!("{name} = 3")).collect::<Vec<_>>().join(", ");
+    let partial = sound(&file(&partial, "vary = \"one at a time\""));
+    assert_eq!(partial.variants().len(), 5 * (1 + 7 * 4), "a star within each level of the factor that is left open");
+    let others = names[1..].iter().map(|name| format!("{name} = 1")).collect::<Vec<_>>().join(", ");
+    assert_eq!(sound(&file("a = 3", &format!("grid = [{{ {others} }}]"))).variants().len(), 5);
+    assert!(faults(&file("a = 3", "")).contains("the factors make more than 100000 combinations"));
+    let small = small(&format!("{TWO}[compare]\nbaseline = {{ a = 1 }}\n[design]\nvary = \"one at a time\"\n"), PUT);
+    assert!(faults(&small).contains("`vary` excludes no variant"), "{}", faults(&small));
 }
 
 #[test]
