@@ -51,7 +51,8 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
                 let known = services.iter().find(|other| other.name() == asked.0);
                 if let Some((message, hint)) = no_instance(known, &asked.0, asked.1, services) {
                     let message = format!("{message} (in a placeholder of service `{}`)", service.name());
-                    problems.add(Problem::new(name.span.clone(), message).maybe_hint(hint));
+                    let place = asking(node, &format!("\0service.{}.{}.", asked.0, asked.1)).unwrap_or(name);
+                    problems.add(via(place, Problem::new(place.span.clone(), message).maybe_hint(hint)));
                 }
             }
         }
@@ -68,6 +69,16 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
         let place = node.get("after").unwrap_or(node);
         let message = format!("service `{}` is to start after itself", services[circle].name());
         problems.add(via(place, Problem::new(place.span.clone(), message).hint("remove one of the names in `after`")));
+    }
+}
+
+/// The first text in which a placeholder stands.
+fn asking<'n>(node: &'n Node, hole: &str) -> Option<&'n Node> {
+    match &node.value {
+        Value::Text(text) => text.contains(hole).then_some(node),
+        Value::List(items) => items.iter().find_map(|item| asking(item, hole)),
+        Value::Table(entries) => entries.iter().find_map(|entry| asking(&entry.node, hole)),
+        _ => None,
     }
 }
 

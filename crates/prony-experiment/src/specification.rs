@@ -71,9 +71,9 @@ fn of_program(
     let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
     let (program, services) = (program?, services?);
     services::beside_program((&program, &node), &services, &phases, problems);
-    let change = change.as_ref().or_else(|| node.get("change"));
-    let own = [("program", Some(&node)), ("change", change), ("limits", limited.as_ref())];
-    let sections: Vec<(&str, Option<&Node>)> = own.into_iter().chain(services.sections()).collect();
+    let changes = [change.as_ref(), node.get("change")].map(|change| ("change", change));
+    let own = [("program", Some(&node)), ("limits", limited.as_ref())].into_iter().chain(changes);
+    let sections: Vec<(&str, Option<&Node>)> = own.chain(services.sections()).collect();
     let (subject, services) = (Subject::Program(Box::new(program)), services.specs.clone());
     let spec = TrialSpec { subject, services, data: Vec::new(), phases, limits, crashes: Vec::new() };
     lacking(context, &spec, &sections, problems);

@@ -219,16 +219,16 @@ pub(crate) fn lacking(
     sections: &[(&str, Option<&Node>)],
     problems: &mut Problems<'_>,
 ) {
-    let mut add = |section: Option<&Node>, lack: Lack| {
-        let node = section.and_then(|section| section.get(lack.key)).or(section).unwrap_or(&context.raw.root);
+    let mut add = |sections: &[&Node], lack: Lack| {
+        let node = place_of(&lack, sections).or(sections.first().copied()).unwrap_or(&context.raw.root);
         let problem = via(node, Problem::new(node.span.clone(), lack.message).hint(lack.hint));
         if !problems.is_unfilled(&problem.span) {
             problems.add(problem);
         }
     };
-    let named = |name: &'static str| sections.iter().filter(move |(own, _)| *own == name).map(|(_, node)| *node);
+    let named = |name: &'static str| sections.iter().filter(move |(own, _)| *own == name).filter_map(|(_, node)| *node);
     for lack in context.surroundings.lacking(spec).into_iter().filter(|lack| !LISTS.contains(&lack.section)) {
-        add(named(lack.section).next().flatten(), lack);
+        add(&named(lack.section).collect::<Vec<_>>(), lack);
     }
     // What each of several services and phases lacks is what it would lack alone.
     let only = |services: &[ServiceSpec], phases: &[PhaseSpec]| TrialSpec {
@@ -242,8 +242,25 @@ pub(crate) fn lacking(
     let services = spec.services.iter().map(|service| only(std::slice::from_ref(service), &[]));
     let phases = spec.phases.iter().map(|phase| only(&[], std::slice::from_ref(phase)));
     for (part, section) in services.zip(named("service")).chain(phases.zip(named("phase"))) {
-        context.surroundings.lacking(&part).into_iter().for_each(|lack| add(section, lack));
+        context.surroundings.lacking(&part).into_iter().for_each(|lack| add(&[section], lack));
     }
+}
+
+/// The value that lacks something. Of several changes with its key it is the one with a text that the message has; those of a service
+/// are in a table of it.
+fn place_of<'n>(lack: &Lack, sections: &[&'n Node]) -> Option<&'n Node> {
+    let of_changes = lack.section == "change";
+    if let Some(own) = sections.iter().find_map(|section| section.get(lack.key)).filter(|_| !of_changes) {
+        return Some(own);
+    }
+    let items = |node: &'n Node| node.list().unwrap_or(std::slice::from_ref(node));
+    let changes = sections.iter().filter_map(|section| if of_changes { Some(*section) } else { section.get("change") });
+    let all: Vec<&Node> = changes.flat_map(items).filter_map(|change| change.get(lack.key)).flat_map(items).collect();
+    let is_named = |value: &&Node| {
+        let text = value.text().or_else(|| value.get("file").and_then(Node::text));
+        text.is_some_and(|text| lack.message.contains(text))
+    };
+    all.iter().copied().find(is_named).or(all.first().copied())
 }
 
 /// Sections of which there may be several.

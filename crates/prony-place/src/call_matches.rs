@@ -82,11 +82,16 @@ pub fn problems(experiment: &Experiment) -> Vec<Problem> {
     problems
 }
 
-/// At the first place where the call is written; a call made by a factor has none.
+/// At the first place where the call is written as a value; a call made by a factor has none.
 fn problem(error: &Error, source: &str) -> Problem {
     let call = if let Error::AmbiguousCall { call, .. } = error { call.as_str() } else { "" };
-    let start = source.find(call).unwrap_or_default();
-    let length = if source.contains(call) { call.len() } else { 0 };
+    let is_value = |start: &usize| {
+        let in_quotes =
+            source[..*start].ends_with(['"', '\'']) && source[*start + call.len()..].starts_with(['"', '\'']);
+        in_quotes && !source[..*start].lines().last().is_some_and(|line| line.trim_start().starts_with('#'))
+    };
+    let place = source.match_indices(call).map(|(start, _)| start).find(is_value);
+    let (start, length) = place.map_or((0, 0), |start| (start, call.len()));
     let before = &source[..start];
     Problem {
         message: error.to_string(),
@@ -96,5 +101,28 @@ fn problem(error: &Error, source: &str) -> Problem {
         hint: error.hint(),
         labels: Vec::new(),
         note: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was said at the first place of the text, in a comment.
+    #[test]
+    fn an_ambiguous_call_is_reported_where_it_is_a_value() {
+        let error = Error::AmbiguousCall {
+            phase: "p".to_owned(),
+            call: "a.js#f".to_owned(),
+            names: Vec::new(),
+            hint: String::new(),
+        };
+        let at = |source: &str| {
+            let found = problem(&error, source);
+            (found.line, found.column, source[found.span].to_owned())
+        };
+        let call = || "a.js#f".to_owned();
+        assert_eq!(at("# times a.js#f, as \"a.js#f\"\ntitle = \"of a.js#f\"\ncall = 'a.js#f'\n"), (3, 9, call()));
+        assert_eq!(at("call = \"{function}\"\n"), (1, 1, String::new()));
     }
 }

@@ -2,6 +2,7 @@
 
 use prony_model::catalog::{Lack, Overrides, Surroundings};
 use prony_model::http::BodySpec;
+use prony_model::program::{Change, ProgramSpec};
 use prony_model::spec::TrialSpec;
 
 use super::{Engines, listing};
@@ -20,7 +21,18 @@ impl Surroundings for Without {
         let kinds = spec.phases.iter().filter_map(|phase| phase.action.http()).flat_map(|http| &http.kinds);
         let bodies = kinds.filter_map(|kind| lack("phase", "http", kind.body.as_ref().is_some_and(is_no)));
         let services = spec.services.iter().map(|service| service.program.command.words()[0] == "no");
-        services.filter_map(|is_no| lack("service", "command", is_no)).chain(bodies).collect()
+        let changed = |section, program: &ProgramSpec| {
+            let missing = program.changes.iter().find_map(|change| match change {
+                Change::Patch { file } if file == "no" => Some("patch"),
+                Change::Replace { file, .. } if file == "no" => Some("replace"),
+                _ => None,
+            });
+            missing.and_then(|key| lack(section, key, true))
+        };
+        let changes = spec.services.iter().filter_map(|service| changed("service", &service.program));
+        let of_program = spec.subject.program().and_then(|program| changed("change", program));
+        let commands = services.filter_map(|is_no| lack("service", "command", is_no));
+        commands.chain(bodies).chain(changes).chain(of_program).collect()
     }
 }
 
@@ -33,4 +45,22 @@ fn missing_file_is_reported_at_its_own_service_and_phase() {
     let raw = parse(text, "x.toml").unwrap();
     let problems = check_in(&raw, &Engines, &Without, &Overrides::default()).unwrap_err();
     assert_eq!(listing(&problems), "6:11 no service | make one\n12:1 no phase | make one");
+}
+
+/// A patch of the program was reported at the change of `[subject]`, and a `replace` of a service at the begin of its table.
+#[test]
+fn missing_file_of_a_change_is_reported_at_that_change() {
+    let of = |text: &str| {
+        let raw = parse(text, "x.toml").unwrap();
+        let problems = check_in(&raw, &Engines, &Without, &Overrides::default()).unwrap_err();
+        format!("{}:{}", problems[0].line, problems[0].column)
+    };
+    let program = "[program.p]\ncommand = \"a\"\ndirectory = \".\"\nchange = { patch = [\"yes\", \"no\"] }\n\
+                   [subject]\nprogram = \"p\"\nchange = { patch = \"other\" }\n";
+    assert_eq!(of(program), "4:28");
+    assert_eq!(of(&program.replace("\"no\"", "\"1\"").replace("other", "no")), "7:20");
+    let service = "[[service]]\nname = \"a\"\ncommand = \"yes {port}\"\ndirectory = \".\"\n\
+                   change = [{ env = { A = \"1\" } }, { replace = { file = \"no\", find = \"x\", with = \"y\" } }]\n\
+                   [[phase]]\nname = \"p\"\nhttp = { service = \"a\", path = \"/\" }\n";
+    assert_eq!(of(service), "5:46");
 }

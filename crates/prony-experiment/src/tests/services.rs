@@ -202,7 +202,7 @@ fn faults_of_services_name_the_place_and_what_to_do() {
     for (service, phase, expected) in [
         ("after = [\"apo\"]", GET, "4:9 unknown service `apo` | did you mean `api`?"),
         ("after = [\"api\"]", GET, "4:9 service `api` is to start after itself | remove one of the names in `after`"),
-        ("env = { A = \"{service.db.port}\" }", GET, "unknown service `db`"),
+        ("env = { A = \"{service.db.port}\" }", GET, "4:13 unknown service `db`"),
         ("env = { A = \"{service.api.2.port}\" }", GET, "service `api` has no instance 2: its `count` is 1"),
         ("env = { A = \"{service.api.prot}\" }", GET, "4:14 `{service.api.prot}` names no value of a service"),
         ("ready = { line = 'x', tcp = \"127.0.0.1:1\" }", GET, "`ready` has one sign, and `tcp` is a second one"),
