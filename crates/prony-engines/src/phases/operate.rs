@@ -238,17 +238,18 @@ impl Job<'_> {
     }
 
     /// Whether updates write two versions of a record in turn, so that each changes what is stored: some engines write nothing where it
-    /// stays the same. Only where one client alone writes a record does it follow from the seed which version is the last; operations
-    /// of a queue leave the same, however many clients take them.
+    /// stays the same. Only where one client alone writes a record does it follow from the seed which version is the last. No queue, no
+    /// other worker and no background writes beside these clients: the experiment's check refuses that.
     pub(super) fn alternates(&self) -> bool {
         let renews = match self.action {
             Action::Update(_) => true,
             Action::Mix(mix) => mix.weights.update + mix.weights.read_modify_write > 0.0,
             _ => false,
         };
-        let is_of_one_client = self.part(0).of == 1 || (self.visits_each() && self.ops.replicas.is_none());
-        let is_known = is_of_one_client && self.is_only_writer && self.ops.share != Sharing::Queue;
-        renews && is_known && !self.is_guarded()
+        // Where they outnumber the records, those without a share visit records of others.
+        let clients = self.part(0).of;
+        let divides = self.visits_each() && u64::from(clients) <= self.collection.records.count();
+        renews && (clients == 1 || divides) && !self.is_guarded()
     }
 
     /// The part of the operations that a client of this worker has among those of all workers.

@@ -55,6 +55,19 @@ fn writes_of_what_is_stored_are_counted_where_an_engine_skips_them() {
     assert_eq!((verified.exact, verified.one_of_several, verified.may_be_absent), (100, 0, 0));
 }
 
+/// Clients without a share of the records visit those of others: two of them wrote two versions of one record in turn, and `verify` called
+/// a right store wrong where the other one was the last.
+#[test]
+fn clients_that_outnumber_the_records_write_one_version_of_each() {
+    for order in [Order::Record, Order::Key, Order::Shuffled] {
+        let update = Action::Update(Ops { amount: Amount::Count(201), threads: 4, ..ops(order) });
+        let reports = reports(&plan(2, [put(), update, Action::Verify]));
+        assert_eq!((reports[1].operations, reports[1].unchanged), (201, Some(199)), "{order:?}");
+        let verified = reports[2].verified.unwrap();
+        assert_eq!((verified.exact, verified.one_of_several, verified.may_be_absent), (2, 0, 0));
+    }
+}
+
 /// A single read or write may need no transaction around it.
 #[test]
 fn operations_in_transactions_of_their_own_are_announced_to_the_engine() {
