@@ -43,7 +43,7 @@ fn alike(a: &TrialSpec, b: &TrialSpec, x: &PhaseSpec, y: &PhaseSpec) -> bool {
 fn stored_alike(a: &TrialSpec, b: &TrialSpec, x: &PhaseSpec, y: &PhaseSpec) -> bool {
     let (ours, theirs) = (earlier_writes(a, x), earlier_writes(b, y));
     let alike = |(m, n): (&&Action, &&Action)| {
-        let draws = same_draws(m, n) || is_of_all(m) && is_of_all(n);
+        let draws = same_draws(m, n) && same_versions(a, m, n) || is_of_all(m) && is_of_all(n);
         same_kind(m, n) && draws && !races(m) && !races(n)
     };
     ours.len() == theirs.len() && ours.iter().zip(&theirs).all(alike)
@@ -60,6 +60,27 @@ fn is_of_all(action: &Action) -> bool {
     let once =
         |ops: &Ops| ops.amount == Amount::Records && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
     !matches!(action, Action::Mix(_) | Action::Scan(_)) && action.ops().is_some_and(once)
+}
+
+/// Whether updates of the same records write the same versions: to a record to which they come again those that check references write one
+/// version, and others write two in turn.
+fn same_versions(spec: &TrialSpec, a: &Action, b: &Action) -> bool {
+    let (Some(x), Some(y)) = (a.ops(), b.ops()) else { return true };
+    let updates = matches!(a, Action::Update(_) | Action::Mix(_));
+    let checks = |ops: &Ops| !ops.references.are_ignored();
+    !updates || checks(x) == checks(y) || is_of_each_once(spec, a, x)
+}
+
+/// Whether a phase comes to no record twice.
+fn is_of_each_once(spec: &TrialSpec, action: &Action, ops: &Ops) -> bool {
+    let fits = |count| spec.collection(ops).is_some_and(|collection| count <= collection.records);
+    let once = match ops.amount {
+        Amount::Records => true,
+        Amount::Count(count) => fits(count),
+        Amount::Duration(_) | Amount::Background => false,
+    };
+    let passes = matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
+    once && passes && !matches!(action, Action::Mix(_) | Action::Scan(_))
 }
 
 /// Whether what is stored depends on which of several clients was first: one updates a record that another removes.

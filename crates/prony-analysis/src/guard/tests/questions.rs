@@ -71,6 +71,28 @@ fn answers_after_phases_that_store_other_records_do_not_differ() {
     assert_eq!(differ(mix(4, 1.0), mix(4, 1.0)), 0, "an update and a removal race");
 }
 
+/// Updates that check references write one version of a record, others two in turn where they come to it again: right stores "differed".
+#[test]
+fn answers_after_updates_that_write_other_versions_do_not_differ() {
+    let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
+    let differ = |references: [References; 2], amount, order| {
+        let [x, y] = references.map(|references| {
+            let update = Action::Update(Ops { order, references, ..ops(amount) });
+            let verify = phase_spec(&a.phases[0].name, Action::Verify);
+            TrialSpec { phases: vec![phase_spec("change", update), verify], ..spec("lmdb") }
+        });
+        variants::answers_differ(&variant_trials("x", &x, &a), &variant_trials("y", &y, &b)).len()
+    };
+    let (one, many) = (Amount::Count(10), Amount::Count(1_000_000));
+    let apart = [References::Ignored, References::Checked];
+    assert_eq!(differ(apart, one, Order::Uniform), 0);
+    assert_eq!(differ(apart, many, Order::Shuffled), 0, "more than a pass");
+    assert_eq!(differ(apart, one, Order::Shuffled), 1, "it comes to no record twice");
+    assert_eq!(differ(apart, Amount::Records, Order::Record), 1);
+    assert_eq!(differ([References::Checked, References::Locked], one, Order::Uniform), 1, "both write one version");
+    assert_eq!(differ([References::Ignored; 2], one, Order::Uniform), 1);
+}
+
 #[test]
 fn answers_of_queries_differ_though_documents_are_encoded_differently() {
     let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));

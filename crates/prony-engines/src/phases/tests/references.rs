@@ -232,7 +232,7 @@ impl Model {
             return numbers.iter().map(|number| (*number, 0)).collect();
         }
         let (first, alternates) = (self.versions[step.collection] + 1, step.references == References::Ignored);
-        self.versions[step.collection] = first + u32::from(alternates);
+        self.versions[step.collection] = first + 1;
         let before = |at: usize| numbers[..at].iter().filter(|other| **other == numbers[at]).count() as u32;
         let version = |at| first + if alternates { before(at) % 2 } else { 0 };
         (0..numbers.len()).map(|at| (numbers[at], version(at))).collect()
