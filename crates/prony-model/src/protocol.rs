@@ -178,7 +178,7 @@ pub struct PhaseReport {
     /// Writes that stored what the record held already, on an engine that then writes nothing; `None` on other engines and
     /// where nothing is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unchanged: Option<u64>,
+    pub unchanged: Option<Unchanged>,
     /// Operations that were refused because of references between documents, which are among those that succeeded; `None`
     /// where none are checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -324,6 +324,16 @@ pub struct RequestsPart {
 fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
     let texts = BTreeMap::<String, u64>::deserialize(deserializer)?;
     texts.into_iter().map(|(key, count)| Ok((key.parse().map_err(D::Error::custom)?, count))).collect()
+}
+
+/// How many writes stored what the record held already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unchanged {
+    /// So many.
+    Known(u64),
+    /// Some may have; why it is not known how many.
+    NotKnown(String),
 }
 
 /// Which of a phase's queries have found a document in some operation.

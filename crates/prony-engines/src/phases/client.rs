@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use prony_model::spec::{Action, MixSpec, PauseEvery};
+use prony_model::spec::PauseEvery;
 use prony_model::throughput::Series;
 use prony_workload::{Distinct, Schedule};
 
@@ -15,6 +15,7 @@ use super::record_set::RecordSet;
 use super::sampling::Sampler;
 use super::source::Source;
 use super::timestamps::Samples;
+use super::unchanged::Equals;
 use super::undoing::{Failures, Undoing};
 use crate::timed_loop::{Feed, Op, now, thread_cpu};
 
@@ -212,40 +213,6 @@ struct Pauses {
     due: bool,
 }
 
-/// The updates of a mix, and the records that they were of.
-#[derive(Debug, Default)]
-pub(super) struct Updates {
-    count: u64,
-    records: Distinct,
-}
-
-impl Updates {
-    /// `None` of actions that are no mix with updates.
-    pub(super) fn of(action: &Action) -> Option<Self> {
-        let updates = |MixSpec { weights, .. }: &MixSpec| weights.update + weights.read_modify_write > 0.0;
-        matches!(action, Action::Mix(mix) if updates(mix)).then(Self::default)
-    }
-
-    /// Notes an operation of the mix.
-    pub(super) fn note(&mut self, label: Label, number: u64) {
-        if matches!(label, Label::Update | Label::ReadModifyWrite) {
-            self.count += 1;
-            self.records.add(number);
-        }
-    }
-
-    /// Adds those of another client.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.records.merge(&other.records);
-    }
-
-    /// How many there were, and of how many records.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.count, self.records.count())
-    }
-}
-
 /// How a client is driven.
 pub(super) struct Rules {
     pub(super) pause: Option<PauseEvery>,
@@ -254,8 +221,6 @@ pub(super) struct Rules {
     pub(super) duration: Option<u64>,
     /// Distinct records are counted, unless the order gives their number: it takes a cache line an operation.
     pub(super) counts_distinct: bool,
-    /// The updates of a mix are counted here.
-    pub(super) updates: Option<Updates>,
     /// There are further clients.
     pub(super) of_several: bool,
     /// They end when the phase does.
@@ -279,7 +244,6 @@ pub(super) struct Client<'a> {
     pub(super) sections: Sections,
     pub(super) samples: Samples,
     pub(super) distinct: Option<Distinct>,
-    pub(super) updates: Option<Updates>,
     pub(super) series: Series,
     pub(super) stored: u64,
     pub(super) skipped: u64,
@@ -312,7 +276,6 @@ impl<'a> Client<'a> {
             sections: Sections::default(),
             samples: Samples::default(),
             distinct: rules.counts_distinct.then(Distinct::new),
-            updates: rules.updates,
             series,
             stored: 0,
             skipped: 0,
@@ -363,6 +326,11 @@ impl<'a> Client<'a> {
     /// As [`Source::encoded`].
     pub(super) fn encoded(&self) -> Option<u64> {
         self.source.encoded()
+    }
+
+    /// As [`Source::take_equals`].
+    pub(super) fn take_equals(&mut self) -> Option<Equals> {
+        self.source.take_equals()
     }
 
     /// Records inserted by a mix.
@@ -429,9 +397,6 @@ impl<'a> Client<'a> {
         let most = self.pauses.as_ref().map_or(self.limit, |p| self.limit.min(p.left.try_into().unwrap_or(usize::MAX)));
         while self.chunk.len() < most && !self.chunk.is_full() && !self.source.is_done() && self.admits(offset) {
             let number = self.source.lay_next(&mut self.chunk);
-            if let Some(updates) = &mut self.updates {
-                updates.note(self.chunk.label(self.chunk.len() - 1), number);
-            }
             if let Some(distinct) = &mut self.distinct {
                 distinct.add(number);
             }

@@ -21,9 +21,9 @@ pub(super) struct State {
 }
 
 impl State {
-    const ABSENT: Self = Self { absent: true, versions: 0 };
+    pub(super) const ABSENT: Self = Self { absent: true, versions: 0 };
 
-    fn present(version: u32) -> Self {
+    pub(super) fn present(version: u32) -> Self {
         Self { absent: false, versions: 1 << version }
     }
 
@@ -38,7 +38,12 @@ impl State {
 
     /// Versions that it may hold.
     pub(super) fn versions(self) -> impl Iterator<Item = u32> {
-        (0..VERSIONS).filter(move |version| self.versions >> version & 1 == 1)
+        let mut left = self.versions;
+        std::iter::from_fn(move || {
+            let next = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(next)
+        })
     }
 
     /// How many versions it may hold.
@@ -281,11 +286,6 @@ impl Ledger {
     /// Number of the next new record.
     pub(super) fn next_insert(&self, records: u64) -> u64 {
         self.next_insert.unwrap_or(records)
-    }
-
-    /// Whether the last phase that wrote has stored each record as `put` does.
-    pub(super) fn is_as_put(&self) -> bool {
-        matches!(self.layers.last(), Some(Layer::Plain { change: Change::Put, touched: Touched::All, .. }))
     }
 
     /// Notes a phase.

@@ -13,7 +13,7 @@ use prony_model::spec::{Action, Amount, FieldValue, Grouping, MixSpec, Ops, Orde
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule, Share, phase_seed};
 
-use super::client::{Client, Rules, Sections, Shared, Updates};
+use super::client::{Client, Rules, Sections, Shared};
 use super::collections::Collection;
 use super::guarded::Guarded;
 use super::ledger::Done;
@@ -24,6 +24,7 @@ use super::series::{GroupSeries, Series};
 use super::source::{Data, Source};
 use super::stop::Stop;
 use super::timestamps::Samples;
+use super::unchanged::Equals;
 use super::undoing::Failures;
 use super::ways::{InSession, Way};
 use crate::documents::Planned;
@@ -80,7 +81,7 @@ struct End {
     tally: Tally,
     samples: Samples,
     distinct: Option<Distinct>,
-    updates: Option<Updates>,
+    equals: Option<Equals>,
     series: Series,
     stored: u64,
     drawn: u64,
@@ -232,7 +233,7 @@ impl Job<'_> {
     }
 
     /// Whether a pass visits each record of a client's share once.
-    fn visits_each(&self) -> bool {
+    pub(super) fn visits_each(&self) -> bool {
         let passes = matches!(self.ops.order, Order::Record | Order::Key | Order::Shuffled);
         passes && !matches!(self.action, Action::Scan(_) | Action::Find(_) | Action::Mix(_))
     }
@@ -241,19 +242,23 @@ impl Job<'_> {
     /// stays the same. Only where one client alone writes a record does it follow from the seed which version is the last. No queue, no
     /// other worker and no background writes beside these clients: the experiment's check refuses that.
     pub(super) fn alternates(&self) -> bool {
-        let renews = match self.action {
-            Action::Update(_) => true,
-            Action::Mix(mix) => mix.weights.update + mix.weights.read_modify_write > 0.0,
-            _ => false,
-        };
         // Where they outnumber the records, those without a share visit records of others.
         let clients = self.part(0).of;
         let divides = self.visits_each() && u64::from(clients) <= self.collection.records.count();
-        renews && (clients == 1 || divides) && !self.is_guarded()
+        self.renews() && (clients == 1 || divides) && !self.is_guarded()
+    }
+
+    /// Whether there are updates.
+    pub(super) fn renews(&self) -> bool {
+        match self.action {
+            Action::Update(_) => true,
+            Action::Mix(mix) => mix.weights.update + mix.weights.read_modify_write > 0.0,
+            _ => false,
+        }
     }
 
     /// The part of the operations that a client of this worker has among those of all workers.
-    fn part(&self, client: u32) -> Share {
+    pub(super) fn part(&self, client: u32) -> Share {
         let threads = self.ops.threads.max(1);
         Share::new((self.replica.max(1) - 1) * threads + client, self.ops.replicas.unwrap_or(1) * threads)
     }
@@ -281,7 +286,6 @@ impl Job<'_> {
                 Amount::Records | Amount::Count(_) | Amount::Background => None,
             },
             counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_) | Action::Find(_)),
-            updates: Updates::of(self.action),
             is_background: self.ops.amount == Amount::Background,
             of_several: share.of > 1 || self.ops.replicas.is_some() || self.shared.either.is_some(),
         };
@@ -328,9 +332,10 @@ impl Job<'_> {
         client.finish(&mut timing);
         driven?;
         let lag = timing.lag();
-        let failures = client.take_failures();
+        let (failures, equals) = (client.take_failures(), client.take_equals());
         Ok(End {
             failures,
+            equals,
             sections: client.sections,
             encoded: client.encoded(),
             lag: lag.map(|lag| lag.largest),
@@ -342,7 +347,6 @@ impl Job<'_> {
             tally,
             samples: client.samples,
             distinct: client.distinct,
-            updates: client.updates,
             series: client.series,
             admitted: client.admitted,
         })
@@ -363,9 +367,10 @@ impl Job<'_> {
         }
         let (failed, admitted) = (self.failed_records(&mut failures), all.admitted.take());
         let refusals = all.tally.reads.digest;
+        let equals = all.equals.take();
+        let unchanged = equals.map(|equals| self.unchanged(&equals, all.tally.errors, all.tally.reads.refused));
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
-        let unchanged = self.unchanged(counts.iter().sum(), distinct, all.updates.as_ref());
         let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));
         let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
         let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
@@ -390,7 +395,7 @@ impl Job<'_> {
     fn source<'q>(&'q self, client: u32, queue: Option<&'q Queue>) -> Option<Source<'q>> {
         let Self { collection, appends, queries, .. } = *self;
         let data = Data { collection, appends, queries, queue, alternates: self.alternates() };
-        Source::new(self.action, &data, self.seed, self.part(client))
+        Some(Source::new(self.action, &data, self.seed, self.part(client))?.counting(self.equals()))
     }
 
     /// How the queries of the phase's first operation read, where there is a choice.
@@ -536,7 +541,7 @@ impl End {
         if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {
             mine.merge(theirs);
         }
-        if let (Some(mine), Some(theirs)) = (&mut self.updates, &other.updates) {
+        if let (Some(mine), Some(theirs)) = (&mut self.equals, &other.equals) {
             mine.merge(theirs);
         }
         self.series.merge(other.series);

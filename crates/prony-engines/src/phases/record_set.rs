@@ -53,6 +53,11 @@ impl RecordSet {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine |= theirs);
     }
 
+    /// How many records are in both of two sets.
+    pub(super) fn common(&self, other: &Self) -> u64 {
+        self.0.iter().zip(&other.0).map(|(mine, theirs)| u64::from((mine & theirs).count_ones())).sum()
+    }
+
     /// The first record that is in one of two sets alone.
     pub(super) fn first_difference(&self, other: &Self) -> Option<u64> {
         let words = self.0.len().max(other.0.len());
@@ -78,6 +83,12 @@ mod tests {
         one.merge(&set(&[64, 129, 300]));
         let all: Vec<u64> = (0..400).filter(|number| one.contains(*number)).collect();
         assert_eq!(all, [0, 63, 64, 129, 300]);
+    }
+
+    #[test]
+    fn what_two_sets_have_in_common_is_counted() {
+        assert_eq!(set(&[0, 63, 64, 129]).common(&set(&[63, 129, 300])), 2);
+        assert_eq!(set(&[300]).common(&RecordSet::default()), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::chunk::{Chunk, Draft, Label};
 use super::collections::Collection;
 use super::queue::Queue;
 use super::record_set::RecordSet;
+use super::unchanged::Equals;
 use crate::documents::{Planned, Query};
 use crate::driver::FIRST_KEY;
 use crate::timed_loop::{Kind, now};
@@ -88,6 +89,8 @@ pub(super) struct Source<'r> {
     /// Where updates alternate: the records that were updated an odd number of times.
     odd: Option<RecordSet>,
     references: References,
+    /// Where the engine writes nothing for what is stored already: counts that.
+    equals: Option<Equals>,
     /// Earlier phases have written: what is put may replace something.
     rewrites: bool,
     key: Vec<u8>,
@@ -129,7 +132,18 @@ impl<'r> Source<'r> {
         let rewrites = !ledger.is_empty();
         let (key, value) = (Vec::new(), Vec::new());
         let (references, odd) = (ops.references, alternates.then(RecordSet::default));
-        Some(Self { collection, references, draw, left, drawn: 0, version, odd, rewrites, key, value, encoded: None })
+        let (drawn, encoded, equals) = (0, None, None);
+        Some(Self { collection, references, draw, left, drawn, version, odd, equals, rewrites, key, value, encoded })
+    }
+
+    /// The same, counting writes of what is stored already.
+    pub(super) fn counting(self, equals: Option<Equals>) -> Self {
+        Self { equals, ..self }
+    }
+
+    /// What was counted of writes of what is stored already.
+    pub(super) fn take_equals(&mut self) -> Option<Equals> {
+        self.equals.take()
     }
 
     /// An empty chunk for the operations.
@@ -215,13 +229,16 @@ impl<'r> Source<'r> {
         }
         self.collection.records.key(draft.number, &mut self.key);
         let renews = matches!(draft.label, Label::Update | Label::ReadModifyWrite);
+        let version = if renews { self.next_version(draft.number) } else { 0 };
         let document = if matches!(draft.kind, Kind::Read | Kind::Scan | Kind::Delete) {
             self.value.clear();
             None
         } else {
-            let version = if renews { self.next_version(draft.number) } else { 0 };
             self.write_value(draft.number, version)
         };
+        if let Some(equals) = &mut self.equals {
+            equals.note(self.collection, draft, version, &self.value);
+        }
         chunk.push(draft, &self.key, &self.value);
         let replaces = renews || draft.label == Label::Delete || (draft.label == Label::Put && self.rewrites);
         chunk.push_change(document.as_ref(), &self.key, replaces);

@@ -255,6 +255,9 @@ impl<'h> Host<'h> {
     ) -> Result<PhaseReport, Stop> {
         let spec = self.spec(index);
         let at = self.collections.of(ops).ok_or(Stop::NoData)?;
+        if self.engine.capabilities.skips_equal {
+            self.draw_again(spec);
+        }
         let collection = &self.collections.all[at];
         let none = [Vec::new(), Vec::new()];
         let [queries, background_queries] = self.queries.get(index).unwrap_or(&none);
@@ -308,6 +311,16 @@ impl<'h> Host<'h> {
         self.note(at, guarded, &ended.done(&spec.action, seed));
         self.note(beside_at, beside_guarded, &done.done(action, beside_seed));
         Ok(ended.report)
+    }
+
+    /// Draws what earlier phases wrote again, where a phase writes to the same: how many of its writes change nothing is counted.
+    fn draw_again(&mut self, spec: &PhaseSpec) {
+        for ops in spec.actions().filter(|action| action.writes()).filter_map(Action::ops) {
+            if let Some(at) = self.collections.of(ops) {
+                let collection = &mut self.collections.all[at];
+                collection.ledger.draw_again(&collection.records);
+            }
+        }
     }
 
     fn note(&mut self, at: usize, guarded: Option<Guarded>, done: &Done<'_>) {

@@ -7,7 +7,7 @@ use prony_analysis::guard::{self, Finding, Severity};
 use prony_boundaries::phase_state::WorkerPart;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::number::count;
-use prony_model::protocol::{PhaseReport, Verified};
+use prony_model::protocol::{PhaseReport, Unchanged, Verified};
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::spec::BACKGROUND;
 use prony_model::units::{Bytes, Nanos};
@@ -80,16 +80,17 @@ fn surplus(phase: &str, report: &PhaseReport) -> Option<Finding> {
 
 /// Operations stored what was stored already, and the engine wrote nothing. Below a hundredth of them that hardly shows.
 fn unchanged(phase: &str, report: &PhaseReport) -> Option<Finding> {
-    let unchanged = report.unchanged.filter(|writes| *writes > 0 && writes.saturating_mul(100) >= report.operations)?;
-    let message = format!(
-        "{unchanged} of {} stored what the record held already, of which this engine writes nothing: no page and, in a transaction of its own, \
-         no sync",
-        count(report.operations, "operation")
-    );
+    let all = count(report.operations, "operation");
+    let what = "stored what the record held already, of which this engine writes nothing: no page and, in a transaction of its own, no sync";
+    let (message, writes) = match report.unchanged.as_ref()? {
+        Unchanged::Known(writes) if *writes == 0 || writes.saturating_mul(100) < report.operations => return None,
+        Unchanged::Known(writes) => (format!("{writes} of {all} {what}"), Some(writes)),
+        Unchanged::NotKnown(why) => (format!("it is not known how many of {all} {what} ({why})"), None),
+    };
     let hint = "do not take the figures of this phase for those of changes: let one client update, or let `update` come to no record twice \
                 (`order = \"shuffled\"`, `count` up to `records`); replace a second `put` by `update`";
     let found = Finding::of("unchanged_writes", Severity::Warning, message, hint).in_phase(phase);
-    Some(found.with(json!({ "unchanged": unchanged, "operations": report.operations })))
+    Some(found.with(json!({ "unchanged": writes, "operations": report.operations })))
 }
 
 /// Some queries of a phase found nothing in any operation, while others did: the rows of all together hide that.
@@ -368,15 +369,22 @@ mod tests {
 
     #[test]
     fn writes_of_what_is_stored_are_named_where_they_are_a_hundredth() {
-        let of = |unchanged| notes("run", &PhaseReport { unchanged, ..report(300, &[1]) });
-        let found = of(Some(3)).remove(0);
+        let of = |unchanged| notes("run", &PhaseReport { unchanged: Some(unchanged), ..report(300, &[1]) });
+        let found = of(Unchanged::Known(3)).remove(0);
         assert_eq!((found.guard.as_str(), found.severity), ("unchanged_writes", Severity::Warning));
         assert!(
             found.message.starts_with("3 of 300 operations stored what the record held already"),
             "{}",
             found.message
         );
-        assert_eq!((of(Some(2)), of(Some(0)), of(None)), (vec![], vec![], vec![]));
+        assert_eq!((of(Unchanged::Known(2)), of(Unchanged::Known(0))), (vec![], vec![]));
+        assert_eq!(notes("run", &report(300, &[1])), vec![]);
+        let found = of(Unchanged::NotKnown("some operations failed".to_owned())).remove(0);
+        assert_eq!(found.guard, "unchanged_writes");
+        assert!(
+            found.message.starts_with("it is not known how many of 300 operations stored what the record held already")
+        );
+        assert!(found.message.ends_with("(some operations failed)"), "{}", found.message);
     }
 
     #[test]

@@ -39,6 +39,8 @@ struct State {
     commits: u64,
     /// Transactions that were announced as those of one operation.
     once: u64,
+    /// Commits of what was stored already, of transactions of one operation.
+    equal: u64,
     /// How often queries were planned again.
     plans: u64,
     /// The rows at the first `persist`.
@@ -151,7 +153,8 @@ impl Store for FakeStore {
     }
 
     fn counters(&self) -> BTreeMap<String, f64> {
-        BTreeMap::from([("once".to_owned(), self.state().once as f64)])
+        let state = self.state();
+        [("once", state.once), ("equal", state.equal)].map(|(name, count)| (name.to_owned(), count as f64)).into()
     }
 
     fn persist(&self) -> Result<(), EngineError> {
@@ -309,7 +312,10 @@ impl Write for FakeTxn<'_> {
         }
         for (key, value) in self.writes.into_iter().flatten() {
             match value {
-                Some(value) => state.rows.insert(key, value),
+                Some(value) => {
+                    state.equal += u64::from(state.rows.get(&key) == Some(&value));
+                    state.rows.insert(key, value)
+                }
                 None => state.rows.remove(&key),
             };
         }
