@@ -52,7 +52,7 @@ pub struct Thread {
     /// When it ended, as far as that is known.
     pub ended: Nanos,
     /// When its process was last there, which may free a large heap after its report of the end.
-    gone: Nanos,
+    process_ended: Nanos,
     /// Its heap, in time order.
     pub samples: Vec<Sample>,
     /// The counts at the end of each collection, in time order.
@@ -151,7 +151,7 @@ impl Threads {
             hello: hello.clone(),
             began: line.at,
             ended: line.at,
-            gone: line.at,
+            process_ended: line.at,
             samples: Vec::new(),
             collections: Vec::new(),
             delays: Vec::new(),
@@ -191,7 +191,8 @@ impl Threads {
             thread.ended = ends.get(&thread.source.pid).copied().unwrap_or(thread.ended);
         }
         for thread in &mut self.list {
-            thread.gone = last_sampled.get(&thread.source.pid).map_or(thread.ended, |last| thread.ended.max(*last));
+            thread.process_ended =
+                last_sampled.get(&thread.source.pid).map_or(thread.ended, |last| thread.ended.max(*last));
         }
     }
 
@@ -218,12 +219,12 @@ impl Threads {
 
     /// Until when the program's runtimes were at work between two instants. A phase that was noticed to end later ended with them:
     /// with the last of the outermost processes. Children that end up to `fresh` later were ending with these; those that are left
-    /// later still are at work. Where no process was there, or the last one was gone more than `fresh` before the phase ended, the
+    /// later still are at work. Where no process was there, or the last one had ended more than `fresh` before the phase ended, the
     /// end is that of the phase: the program went on without its runtimes.
     pub fn end_within(&self, begin: Nanos, end: Nanos, fresh: Nanos) -> Nanos {
         let there = || self.list.iter().filter(|thread| thread.is_there(begin, end) && thread.source.thread == 0);
         let last = there().map(|thread| thread.ended).max().unwrap_or(end).min(end);
-        if there().map(|thread| thread.gone).max().is_some_and(|gone| end.since(gone) > fresh) {
+        if there().map(|thread| thread.process_ended).max().is_some_and(|ended| end.since(ended) > fresh) {
             return end;
         }
         let outermost = there().filter(|thread| thread.outermost).map(|thread| thread.ended).max();
