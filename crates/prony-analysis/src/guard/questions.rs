@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use prony_model::http::{HttpAmount, HttpSpec};
 use prony_model::spec::{
-    Action, Amount, CollectionSpec, DocumentSpec, Encoding, Ops, Order, PhaseSpec, Sharing, TrialSpec, ValueSpec,
+    Action, Amount, CollectionSpec, DocumentSpec, Encoding, Grouping, Ops, Order, PhaseSpec, Sharing, TrialSpec,
+    ValueSpec,
 };
 
 /// Whether a phase does the same operations on the same data in both specifications, so that its answers should agree.
@@ -90,6 +91,33 @@ fn races(action: &Action) -> bool {
 
 pub(super) fn named<'s>(spec: &'s TrialSpec, phase: &str) -> Option<&'s PhaseSpec> {
     spec.phases.iter().find(|each| each.name == phase)
+}
+
+/// The phases whose writes may cost what is measured of one: its own; of a commit, and of writes in a transaction that stays open, all
+/// since the last commit in such a transaction; and of what finishes earlier writes, all since that was last done.
+pub(super) fn costing<'s>(spec: &'s TrialSpec, phase: &'s str) -> Vec<&'s str> {
+    let Some(at) = spec.phases.iter().position(|each| each.name == phase) else { return vec![phase] };
+    let (earlier, own) = (&spec.phases[..at], &spec.phases[at]);
+    let since = |is_last: &dyn Fn(&Action) -> bool| {
+        let last = earlier.iter().rposition(|each| is_last(&each.action));
+        earlier[last.map_or(0, |last| last + 1)..].iter()
+    };
+    let before: Vec<&PhaseSpec> = match &own.action {
+        action if *action == Action::Commit || stays_open(own) => {
+            since(&|action| *action == Action::Commit).filter(|each| stays_open(each)).collect()
+        }
+        Action::Persist | Action::Settle(_) | Action::Close | Action::Reopen | Action::Evict => {
+            let kind = std::mem::discriminant(&own.action);
+            since(&|action| std::mem::discriminant(action) == kind).collect()
+        }
+        _ => Vec::new(),
+    };
+    before.into_iter().chain([own]).map(|each| each.name.as_str()).collect()
+}
+
+/// Whether a phase writes in a transaction that a later one commits.
+pub(super) fn stays_open(phase: &PhaseSpec) -> bool {
+    phase.action.writes() && phase.action.ops().is_some_and(|ops| ops.transaction == Grouping::Open)
 }
 
 /// Whether two phases send the same kinds of requests, each as often.

@@ -16,7 +16,7 @@ use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 use prony_model::record::{Answer, Completion, EffectiveProgram, PhaseRecord, TrialRecord};
 use prony_model::service::ALL;
-use prony_model::spec::{Action, Grouping, PhaseSpec, TrialSpec};
+use prony_model::spec::{Action, PhaseSpec, TrialSpec};
 use prony_model::units::Unit;
 
 /// Syncs and bytes written vary by nature; they may differ by this share.
@@ -204,8 +204,8 @@ pub(crate) fn client_in_one(
     })
 }
 
-/// Why what a phase costs is not compared, where the engine of one variant wrote nothing for writes of what was stored already, and
-/// that of the other wrote these like any others. What is stored in the end is the same, and so are answers.
+/// Why what a phase costs is not compared, where the engine of one variant wrote nothing for writes of what was stored already, of the
+/// phase or of earlier ones whose work it finishes, and that of the other wrote these like any others. What is stored in the end is the same, and so are answers.
 pub(crate) fn skipped_in_one(
     baseline: &VariantTrials<'_>,
     variant: &VariantTrials<'_>,
@@ -214,15 +214,21 @@ pub(crate) fn skipped_in_one(
     if name.key.metric.is_gauge() {
         return None;
     }
-    let found = |finding: &&Finding| finding.guard == UNCHANGED && finding.phase.as_deref() == Some(&*name.phase);
-    let skips = |of: &VariantTrials<'_>| of.trials.iter().any(|trial| trial.findings.iter().any(|f| found(&f)));
-    let skipping = match (skips(baseline), skips(variant)) {
-        (true, false) => baseline,
-        (false, true) => variant,
+    let found = |of: &VariantTrials<'_>| {
+        let phases = questions::costing(of.spec, &name.phase);
+        let is_one = |finding: &&Finding| {
+            finding.guard == UNCHANGED && finding.phase.as_deref().is_some_and(|phase| phases.contains(&phase))
+        };
+        of.trials.iter().flat_map(|trial| &trial.findings).find(is_one).cloned()
+    };
+    let (skipping, finding) = match (found(baseline), found(variant)) {
+        (Some(finding), None) => (baseline, finding),
+        (None, Some(finding)) => (variant, finding),
         _ => return None,
     };
-    let message = &skipping.trials.iter().flat_map(|trial| &trial.findings).find(found)?.message;
-    Some(format!("in `{}`, {message}", skipping.name))
+    let phase = finding.phase.filter(|phase| *phase != name.phase);
+    let phase = phase.map(|phase| format!("`{phase}` of ")).unwrap_or_default();
+    Some(format!("in {phase}`{}`, {}", skipping.name, finding.message))
 }
 
 /// The phase after the last `evict` before this one, or this one.
@@ -270,8 +276,8 @@ fn queries_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> 
 /// A transaction that one variant ends in a later phase, and the other in the phase itself: the times of the one are without its commit.
 fn commit_apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let stays_open = |spec: &TrialSpec, phase: &str| {
-        let ops = questions::named(spec, phase).filter(|phase| phase.action.writes())?.action.ops()?;
-        Some(ops.transaction == Grouping::Open)
+        let phase = questions::named(spec, phase).filter(|phase| phase.action.writes())?;
+        Some(questions::stays_open(phase))
     };
     let finding = |phase: &PhaseSpec| {
         let name = phase.name.as_str();

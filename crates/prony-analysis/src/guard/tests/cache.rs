@@ -138,3 +138,36 @@ fn writes_that_one_engine_skips_are_not_compared_with_those_of_another() {
     assert_eq!((why(&b, &a, "run.time").is_some(), why(&a, &a, "run.time")), (true, None), "both skip as many");
     assert_eq!((why(&a, &b, "run.anon.max"), why(&a, &b, "load.time")), (None, None));
 }
+
+/// The sync of a commit was "354 times faster" where the writes before it had changed nothing, and so had nothing to write.
+#[test]
+fn what_finishes_writes_that_one_engine_skips_is_not_compared() {
+    let open = |count| Action::Put(Ops { transaction: Grouping::Open, ..ops(Amount::Count(count)) });
+    let phases = [
+        ("load", Action::Put(ops(Amount::Records))),
+        ("first", open(1)),
+        ("commit", Action::Commit),
+        ("persist", Action::Persist),
+        ("again", open(2)),
+        ("more", open(3)),
+        ("commit again", Action::Commit),
+        ("persist again", Action::Persist),
+        ("get", Action::Get(ops(Amount::Records))),
+        ("settle", Action::Settle(SettleSpec::default())),
+        ("other", open(4)),
+        ("last commit", Action::Commit),
+        ("last persist", Action::Persist),
+    ];
+    let names = phases.each_ref().map(|(name, _)| *name);
+    let phases: Vec<PhaseSpec> = phases.map(|(name, action)| phase_spec(name, action)).into();
+    let [spec, other] = ["sqlite", "lmdb"].map(|engine| TrialSpec { phases: phases.clone(), ..spec(engine) });
+    let mut skips = record(Vec::new());
+    let message = "2 of 2 operations stored what the record held already";
+    skips.findings = vec![Finding::of("unchanged_writes", Severity::Warning, message.to_owned(), "").in_phase("again")];
+    let writes = record(Vec::new());
+    let (a, b) = (variant_trials("a", &spec, &skips), variant_trials("b", &other, &writes));
+    let why = |phase: &str| variants::skipped_in_one(&a, &b, &format!("{phase}.time").parse().unwrap());
+    let refused: Vec<&str> = names.into_iter().filter(|name| why(name).is_some()).collect();
+    assert_eq!(refused, ["again", "more", "commit again", "persist again", "settle"]);
+    assert_eq!(why("commit again"), Some(format!("in `again` of `a`, {message}")));
+}
