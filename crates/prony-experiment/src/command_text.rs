@@ -6,17 +6,8 @@
 
 use std::ops::Range;
 
-use super::node::{Node, Value};
+use super::node::{Node, Reader, Value};
 use super::placeholder::holes;
-
-/// What reads a command that is one text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
-    /// prony, which cuts it into words.
-    Words,
-    /// A shell, for which a value may be anything that it can read.
-    Shell,
-}
 
 /// How a value is put between two blanks, outside of quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

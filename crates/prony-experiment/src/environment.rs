@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::command_text::{self, Blanks, Reader, note_readers};
-use super::node::{Entry, Node, RawExperiment, Value};
+use super::command_text::{self, Blanks, note_readers};
+use super::node::{Entry, Node, RawExperiment, Reader, Value};
 use super::placeholder::{replace, span_in, split};
 use super::problem::{Problem, Problems};
 use super::substitute::PLAIN;

@@ -5,8 +5,16 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::command_text::Reader;
 use super::problem::{Problem, Problems};
+
+/// What reads a command that is one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// prony, which cuts it into words.
+    Words,
+    /// A shell, for which a value may be anything that it can read.
+    Shell,
+}
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::command_text::{self, Blanks, Reader};
+use super::command_text::{self, Blanks};
 use super::factors::FactorDef;
-use super::node::{Entry, Node, Value};
+use super::node::{Entry, Node, Reader, Value};
 use super::placeholder::{self, Part, factor_in_level, head, span_in};
 use super::problem::{Problem, Problems};
 

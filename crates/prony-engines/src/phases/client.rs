@@ -11,11 +11,11 @@ use prony_model::throughput::Series;
 use prony_workload::{Distinct, Schedule};
 
 use super::chunk::{Chunk, Label, MOST_OPERATIONS};
+use super::equals::Equals;
 use super::record_set::RecordSet;
 use super::sampling::Sampler;
 use super::source::Source;
 use super::timestamps::Samples;
-use super::unchanged::Equals;
 use super::undoing::{Failures, Undoing};
 use crate::timed_loop::{Feed, Op, now, thread_cpu};
 

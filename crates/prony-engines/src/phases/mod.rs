@@ -13,6 +13,7 @@ mod client;
 mod collections;
 mod crash;
 mod dangling;
+mod equals;
 mod guarded;
 mod ledger;
 mod operate;

@@ -15,6 +15,7 @@ use prony_workload::{Distinct, Schedule, Share, phase_seed};
 
 use super::client::{Client, Rules, Sections, Shared};
 use super::collections::Collection;
+use super::equals::Equals;
 use super::guarded::Guarded;
 use super::ledger::Done;
 use super::queue::Queue;
@@ -24,7 +25,6 @@ use super::series::{GroupSeries, Series};
 use super::source::{Data, Source};
 use super::stop::Stop;
 use super::timestamps::Samples;
-use super::unchanged::Equals;
 use super::undoing::Failures;
 use super::ways::{InSession, Way};
 use crate::documents::Planned;

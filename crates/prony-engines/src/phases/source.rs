@@ -7,9 +7,9 @@ use prony_workload::{Mix, Operation, Positions, Records, Share};
 
 use super::chunk::{Chunk, Draft, Label};
 use super::collections::Collection;
+use super::equals::Equals;
 use super::queue::Queue;
 use super::record_set::RecordSet;
-use super::unchanged::Equals;
 use crate::documents::{Planned, Query};
 use crate::driver::FIRST_KEY;
 use crate::timed_loop::{Kind, now};

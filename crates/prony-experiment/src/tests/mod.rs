@@ -1,6 +1,7 @@
 //! Tests whole files through `parse` and `check`, with invented engines.
 
 mod background;
+mod changes;
 mod collections;
 pub(crate) mod crash;
 mod documents;

@@ -198,7 +198,7 @@ fn strata_share_the_levels_that_the_baseline_does_not_name() {
 
 /// 8 factors with 5 levels each were refused: all their combinations are 390,625.
 #[test]
-fn variants_that_differ_in_one_factor_are_counted_without_the_others() {
+fn variants_that_differ_in_one_factor_are_counted_without_all_other_combinations() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let of = |per_factor: &dyn Fn(&str) -> String| names.map(per_factor).join("");
     let factors = of(&|name| format!("{name} = [1, 2, 3, 4, 5]\n"));
@@ -215,8 +215,8 @@ fn variants_that_differ_in_one_factor_are_counted_without_the_others() {
     let partial = names[1..].iter().map(|name| format!("{name} = 3")).collect::<Vec<_>>().join(", ");
     let partial = sound(&file(&partial, "vary = \"one at a time\""));
     assert_eq!(partial.variants().len(), 5 * (1 + 7 * 4), "a star within each level of the factor that is left open");
-    let others = names[1..].iter().map(|name| format!("{name} = 1")).collect::<Vec<_>>().join(", ");
-    assert_eq!(sound(&file("a = 3", &format!("grid = [{{ {others} }}]"))).variants().len(), 5);
+    let ones = names[1..].iter().map(|name| format!("{name} = 1")).collect::<Vec<_>>().join(", ");
+    assert_eq!(sound(&file("a = 3", &format!("grid = [{{ {ones} }}]"))).variants().len(), 5);
     assert!(faults(&file("a = 3", "")).contains("the factors make more than 100000 combinations"));
     let small = small(&format!("{TWO}[compare]\nbaseline = {{ a = 1 }}\n[design]\nvary = \"one at a time\"\n"), PUT);
     assert!(faults(&small).contains("`vary` excludes no variant"), "{}", faults(&small));

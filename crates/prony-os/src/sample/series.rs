@@ -74,7 +74,7 @@ pub(crate) struct Store {
     sums: BTreeMap<String, Sums>,
     extremes: BTreeMap<String, Extremes>,
     /// Rounds with the extremes between earlier snapshots.
-    kept: BTreeSet<u64>,
+    extreme_rounds: BTreeSet<u64>,
 }
 
 impl Store {
@@ -87,7 +87,7 @@ impl Store {
             round: None,
             sums: BTreeMap::new(),
             extremes: BTreeMap::new(),
-            kept: BTreeSet::new(),
+            extreme_rounds: BTreeSet::new(),
         }
     }
 
@@ -151,19 +151,20 @@ impl Store {
         if next.is_none() {
             let of_scopes = std::mem::take(&mut self.extremes).into_values();
             let of_tracks = self.tracks.iter_mut().map(|track| std::mem::take(&mut track.extremes));
-            self.kept.extend(of_scopes.chain(of_tracks).flat_map(|extremes| extremes.rounds().collect::<Vec<_>>()));
+            self.extreme_rounds
+                .extend(of_scopes.chain(of_tracks).flat_map(|extremes| extremes.rounds().collect::<Vec<_>>()));
         }
     }
 
     /// Drops the samples of rounds that neither the stride nor an extreme keeps.
     fn thin_out(&mut self) {
         let extremes = self.extremes.values().chain(self.tracks.iter().map(|track| &track.extremes));
-        let kept: BTreeSet<u64> =
-            extremes.flat_map(Extremes::rounds).chain(self.round).chain(self.kept.clone()).collect();
+        let stay: BTreeSet<u64> =
+            extremes.flat_map(Extremes::rounds).chain(self.round).chain(self.extreme_rounds.clone()).collect();
         let stride = self.stride;
         let is_on_stride = |round: &u64| round.is_multiple_of(stride);
         for track in &mut self.tracks {
-            track.entries.retain(|entry| entry.round.is_none_or(|round| is_on_stride(&round) || kept.contains(&round)));
+            track.entries.retain(|entry| entry.round.is_none_or(|round| is_on_stride(&round) || stay.contains(&round)));
             let rounds = || track.entries.iter().filter_map(|entry| entry.round);
             track.on_stride = rounds().filter(is_on_stride).count();
             track.between = rounds().count() - track.on_stride;
