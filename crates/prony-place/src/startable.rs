@@ -70,13 +70,17 @@ pub fn missing(program: &ProgramSpec, command: &str, written: Written) -> Option
     cannot("find", hint(command, here.is_some(), written))
 }
 
-/// The file that a command is, by the PATH of a program that works in a directory.
+/// The file that a command is, by the PATH of a program that works in a directory: as with `execvp`, a script whose interpreter does not
+/// exist is passed over where a later directory has another file of this name.
 pub(crate) fn find(program: &ProgramSpec, directory: Option<&Path>, command: &OsStr) -> Option<PathBuf> {
     if command.as_encoded_bytes().contains(&b'/') {
         return Some(named(directory, command)).filter(|path| is_program(path));
     }
     let entry = |entry: PathBuf| directory.map_or_else(|| entry.clone(), |directory| directory.join(&entry));
-    std::env::split_paths(&path(program)).map(|dir| entry(dir).join(command)).find(|path| is_program(path))
+    let path = path(program);
+    let candidates =
+        || std::env::split_paths(&path).map(|dir| entry(dir).join(command)).filter(|path| is_program(path));
+    candidates().find(|path| without_interpreter(path).is_none()).or_else(|| candidates().next())
 }
 
 /// The PATH of a program.
@@ -142,6 +146,35 @@ fn hint(command: &str, here: bool, written: Written) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was refused, although a trial executes the second file.
+    #[test]
+    fn script_without_its_interpreter_is_passed_over_where_path_has_another_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name).join("build");
+            std::fs::create_dir(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let (first, second) = (write("a", "#!/no/such/python\n"), write("b", "#!/bin/sh\n"));
+        let on = |path: &str| {
+            let text = format!(
+                "[program.x]\ncommand = [\"build\"]\ndirectory = {:?}\nenv = {{ PATH = {path:?} }}\n",
+                dir.path()
+            );
+            crate::tests::program(&text)
+        };
+        let found = |program: &ProgramSpec| find(program, Some(dir.path()), "build".as_ref());
+        for (path, wanted) in [("a:b", &second), ("b:a", &second)] {
+            assert_eq!(lacking(&on(path), Written::InFile), None, "{path}");
+            assert_eq!(found(&on(path)).as_ref(), Some(wanted), "{path}");
+        }
+        assert_eq!(found(&on("a")).as_ref(), Some(&first));
+        let (_, hint) = lacking(&on("a"), Written::InFile).unwrap();
+        assert!(hint.contains("`/no/such/python`"), "{hint}");
+    }
 
     /// The trials of both failed: `cannot execute ./build: No such file or directory`, although it is there.
     #[test]
