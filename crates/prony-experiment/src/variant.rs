@@ -246,8 +246,8 @@ pub(crate) fn lacking(
     }
 }
 
-/// The value that lacks something. Of several changes with its key it is the one with a text that the message has; those of a service
-/// are in a table of it.
+/// The value that lacks something. Of several changes with its key it is the only one with a text that the message has; those of a
+/// service are in a table of it.
 fn place_of<'n>(lack: &Lack, sections: &[&'n Node]) -> Option<&'n Node> {
     let of_changes = lack.section == "change";
     if let Some(own) = sections.iter().find_map(|section| section.get(lack.key)).filter(|_| !of_changes) {
@@ -260,7 +260,12 @@ fn place_of<'n>(lack: &Lack, sections: &[&'n Node]) -> Option<&'n Node> {
         let text = value.text().or_else(|| value.get("file").and_then(Node::text));
         text.is_some_and(|text| lack.message.contains(text))
     };
-    all.iter().copied().find(is_named).or(all.first().copied())
+    let named: Vec<&Node> = all.iter().copied().filter(is_named).collect();
+    match (named.as_slice(), all.as_slice()) {
+        ([one], _) | (_, [one]) => Some(one),
+        // Which of them it is, is not known.
+        _ => None,
+    }
 }
 
 /// Sections of which there may be several.

@@ -59,6 +59,9 @@ fn missing_file_of_a_change_is_reported_at_that_change() {
                    [subject]\nprogram = \"p\"\nchange = { patch = \"other\" }\n";
     assert_eq!(of(program), "4:28");
     assert_eq!(of(&program.replace("\"no\"", "\"1\"").replace("other", "no")), "7:20");
+    let one = "{ replace = { file = \"no\", find = \"x\", with = \"y\" } }";
+    let two = format!("[program.p]\ncommand = \"a\"\ndirectory = \".\"\nchange = [{one}, {one}]\n");
+    assert_eq!(of(&two), "4:10", "which of the two is not known");
     let service = "[[service]]\nname = \"a\"\ncommand = \"yes {port}\"\ndirectory = \".\"\n\
                    change = [{ env = { A = \"1\" } }, { replace = { file = \"no\", find = \"x\", with = \"y\" } }]\n\
                    [[phase]]\nname = \"p\"\nhttp = { service = \"a\", path = \"/\" }\n";
