@@ -1,10 +1,10 @@
 //! Tests what levels become: in texts and patterns, by `--set` and `--only`, and in what names them.
 
 use prony_model::catalog::Overrides;
-use prony_model::program::{ProgramSpec, Trigger};
+use prony_model::program::{CommandLine, ProgramSpec, Trigger};
 use prony_model::spec::Action;
 
-use super::{faults, faults_with, sound, sound_with};
+use super::{Engines, faults, faults_with, sound, sound_with};
 use crate::design::{Experiment, Variant};
 
 fn set(factor: &str, levels: &[&str]) -> Overrides {
@@ -291,4 +291,25 @@ fn a_level_in_a_command_keeps_its_quotes_and_backslashes() {
         assert_eq!(of(command, ""), ["a.b|f", r"a\.b|f", "it's #1|f"], "{command}");
     }
     assert_eq!(of("'{re}'", "shell = 'bash'"), ["-c|a.b", r"-c|a\.b", "-c|it's #1"]);
+}
+
+/// With the value `a #b`, `printf <%s> {env.X} tail` printed `<a>`.
+#[test]
+fn the_value_of_a_variable_is_never_cut_into_words() {
+    let of = |keys: &str| {
+        let variables = [("X".to_owned(), "a #b 'c".to_owned()), ("E".to_owned(), String::new())].into();
+        let text = format!("[factors]\nn = [\"{{env.X}}\"]\n[program.x]\n{keys}\n");
+        let raw = crate::parse(&text, "x.toml").unwrap();
+        let experiment = crate::check(&raw, &Engines, &Overrides { variables, ..Overrides::default() });
+        let experiment = experiment.unwrap_or_else(|problems| panic!("{text} {problems:?}"));
+        experiment.variants()[0].spec.subject.program().unwrap().clone()
+    };
+    let command = "command = \"printf {env.X} '{env.X}{n}' {n} {env.E} tail\"";
+    let expected =
+        CommandLine::Words(["printf", "a #b 'c", "a #b 'ca #b 'c", "a #b 'c", "", "tail"].map(str::to_owned).to_vec());
+    assert_eq!(of(command).command, expected);
+    let replicas = of(&format!("command = \"x\"\nreplicas = {{ count = 1, phase = \"run\", {command} }}")).replicas;
+    assert_eq!(replicas.unwrap().command, Some(expected));
+    let script = of("shell = true\ncommand = \"echo {env.E} {n}\"").command.words()[2].clone();
+    assert_eq!(script, "echo  a #b 'c", "a shell may read any text");
 }

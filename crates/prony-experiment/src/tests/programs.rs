@@ -403,26 +403,6 @@ fn programs_get_their_directory_and_variables() {
     }
 }
 
-/// With the value `a #b`, `printf <%s> {env.X} tail` printed `<a>`.
-#[test]
-fn the_value_of_a_variable_is_never_cut_into_words() {
-    let of = |keys: &str| {
-        let variables = [("X".to_owned(), "a #b 'c".to_owned()), ("E".to_owned(), String::new())].into();
-        let text = format!("[factors]\nn = [\"{{env.X}}\"]\n[program.x]\n{keys}\n");
-        let raw = crate::parse(&text, "x.toml").unwrap();
-        let experiment = crate::check(&raw, &Engines, &Overrides { variables, ..Overrides::default() });
-        let experiment = experiment.unwrap_or_else(|problems| panic!("{text} {problems:?}"));
-        experiment.variants()[0].spec.subject.program().unwrap().clone()
-    };
-    let command = "command = \"printf {env.X} '{env.X}{n}' {n} {env.E} tail\"";
-    let expected = words(&["printf", "a #b 'c", "a #b 'ca #b 'c", "a #b 'c", "", "tail"]);
-    assert_eq!(of(command).command, expected);
-    let replicas = of(&format!("command = \"x\"\nreplicas = {{ count = 1, phase = \"run\", {command} }}")).replicas;
-    assert_eq!(replicas.unwrap().command, Some(expected));
-    let script = of("shell = true\ncommand = \"echo {env.E} {n}\"").command.words()[2].clone();
-    assert_eq!(script, "echo  a #b 'c", "a shell may read any text");
-}
-
 #[test]
 fn a_program_may_say_where_its_data_lie() {
     let store = |keys: &str| {
