@@ -30,8 +30,9 @@ factor; `--default` names another. The search runs settings in interleaved block
 or whose answers or work differ from the default's, and makes the grid finer near the best. The winner is then compared
 with the default in fresh blocks; only the fresh blocks give the verdict.
 Exit code 1: no setting satisfies the constraints, no other setting can be compared with the default since answers or
-work differ, the best setting does not satisfy the constraints in fresh trials or is not shown to be better than a
-default that satisfies them, most fresh trials have no reading of a constraint, or the search was interrupted.";
+work differ, the best setting does not satisfy the constraints in fresh trials or is shown to be neither
+better than a default that satisfies them nor as good, most fresh trials have no reading of a constraint, or the search
+was interrupted.";
 
 /// What to search.
 #[derive(Debug, clap::Args)]
