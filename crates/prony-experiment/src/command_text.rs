@@ -23,11 +23,8 @@ const OF_SHELLS: [&str; 6] = ["build", "prepare", "conclude", "cleanup", "setup"
 
 /// Notes what reads each command of a program, a service or a phase that is one text.
 pub(crate) fn note_readers(table: &mut Node) {
-    // Where a level decides, quotes for words are understood by a shell too.
-    let by_shell = table.get("shell").is_some_and(|shell| match &shell.value {
-        Value::Text(text) => holes(text).is_empty(),
-        value => *value == Value::Flag(true),
-    });
+    // Where a level decides, it may be a shell, of which values may be anything that it can read.
+    let by_shell = table.get("shell").is_some_and(|shell| shell.value != Value::Flag(false));
     let own = if by_shell { Reader::Shell } else { Reader::Words };
     let Value::Table(entries) = &mut table.value else { return };
     for entry in entries {

@@ -76,13 +76,13 @@ fn no_probe(record: &TrialRecord, probe: &ProbeReport) -> Option<Finding> {
     let silent = without_probe(&record.series, &probed);
     let first = silent.first()?;
     let message = format!(
-        "{} of the program reported nothing to prony (the first: `{}`, process {}): heaps and calls of such processes are in no \
-         metric",
+        "{} of the program reported nothing to prony (the first: `{}`, process {}): it loaded no probe, or it was forked by \
+         Python and came to no garbage collection, timed call or orderly end; heaps and calls of such processes are in no metric",
         count(silent.len(), "process"),
         first.command,
         first.pid
     );
-    let hint = "append to the variable that loads the probe where a script replaces it: `NODE_OPTIONS=\"$NODE_OPTIONS ...\"`, \
+    let hint = "let forked processes end in order; append to the variable that loads the probe where a script replaces it: `NODE_OPTIONS=\"$NODE_OPTIONS ...\"`, \
         `PYTHONPATH=...:$PYTHONPATH`, and start Python without `-I` and `-E`";
     let processes: Vec<_> = silent.iter().map(|one| json!({ "pid": one.pid, "command": one.command })).collect();
     Some(Finding::of("no_probe", Severity::Warning, message, hint).with(json!(processes)))

@@ -107,8 +107,12 @@ pub(super) fn costing<'s>(spec: &'s TrialSpec, phase: &'s str) -> Vec<&'s str> {
             since(&|action| *action == Action::Commit).filter(|each| stays_open(each)).collect()
         }
         Action::Persist | Action::Settle(_) | Action::Close | Action::Reopen | Action::Evict => {
+            // A store that was closed has nothing of earlier phases left to do when it is opened.
             let kind = std::mem::discriminant(&own.action);
-            since(&|action| std::mem::discriminant(action) == kind).collect()
+            let is_last = |action: &Action| {
+                std::mem::discriminant(action) == kind || (own.action == Action::Reopen && *action == Action::Close)
+            };
+            since(&is_last).collect()
         }
         _ => Vec::new(),
     };

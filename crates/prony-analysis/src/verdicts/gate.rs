@@ -69,8 +69,8 @@ pub enum GateError {
     /// The share is wrong.
     #[error(transparent)]
     Share(#[from] QuantityError),
-    /// A number that may be meant as a share or as per cent.
-    #[error("the share `{0}` has no `%`; write `{0}%` for {0} per cent")]
+    /// 1 may be meant as a share or as per cent.
+    #[error("the share `{0}` may be all of the value or 1 per cent; write `100%` or `1%`")]
     Bare(String),
     /// Nothing falls by so much.
     #[error("`{metric}` cannot be {word} by {share}, which leaves nothing of it; write a share below 100 %")]
@@ -110,7 +110,7 @@ impl FromStr for Gate {
         }
         let written = share.to_owned();
         let share = parse_fraction(share)?.get();
-        if !written.ends_with('%') {
+        if share >= 1.0 && !written.ends_with('%') {
             return Err(GateError::Bare(written));
         }
         // Phases may hold spaces, and so may the words: "more memory".
@@ -406,7 +406,10 @@ mod tests {
         assert!(error("write.time slower").starts_with("`write.time slower` is not a condition; "));
         assert!(error("write.tiem slower 5%").contains("did you mean `write.time`?"));
         // It was a gate of 100 %.
-        assert_eq!(error("write.time slower 1"), "the share `1` has no `%`; write `1%` for 1 per cent");
+        assert_eq!(
+            error("write.time slower 1"),
+            "the share `1` may be all of the value or 1 per cent; write `100%` or `1%`"
+        );
         assert!(error("write.time slower five").contains("five"));
         assert_eq!(
             error("write.rate slower 100%"),

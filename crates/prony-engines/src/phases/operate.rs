@@ -368,7 +368,8 @@ impl Job<'_> {
         let (failed, admitted) = (self.failed_records(&mut failures), all.admitted.take());
         let refusals = all.tally.reads.digest;
         let equals = all.equals.take();
-        let unchanged = equals.map(|equals| self.unchanged(&equals, all.tally.errors, all.tally.reads.refused));
+        let unchanged =
+            equals.map(|equals| self.unchanged(&equals, all.drawn, (all.tally.errors, all.tally.reads.refused)));
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
         let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));

@@ -53,7 +53,7 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
 /// them as a count, is neither.
 fn allowed_errors(view: &View<'_>, problems: &mut Problems<'_>) -> AllowedErrors {
     if let Some(node) = view.get("errors") {
-        let is_bare = node.text().is_some_and(|text| !text.contains('%'));
+        let is_bare = node.text().is_some_and(|text| text.trim().parse().is_ok_and(|number: f64| number >= 1.0));
         if is_bare || node.value == Value::Number(1.0) {
             let message = format!("`errors`: `{}` may be a number of operations or a share of them", node.label());
             let hint = "write a number of operations without quotes and point, such as `1`, or a share with `%`, such as `\"1%\"`";

@@ -118,7 +118,7 @@ impl Adopter {
         let known: Vec<u32> = kin.keys().copied().collect();
         let orphans = kin.values_mut().filter(|one| one.role == self.role && known.binary_search(&one.parent).is_err());
         orphans.for_each(|orphan| orphan.parent = self.pid);
-        kin.insert(self.pid, Kin { role: self.role.clone(), parent: 0, runs: true, gained });
+        kin.insert(self.pid, Kin { role: self.role.clone(), parent: 0, runs: true, gained, adopts: true });
     }
 }
 

@@ -79,15 +79,21 @@ pub(crate) struct Kin {
     pub(crate) runs: bool,
     /// What it has inherited since the last round, as far as that was read.
     pub(crate) gained: Amounts,
+    /// Whether it is the supervisor that adopts the orphans of its role.
+    pub(crate) adopts: bool,
 }
 
 /// Adds what nobody has inherited of processes that ended, by their last counters, to the tree and to their roles. In a role it
 /// is what no other process of that role has inherited. `all` are the processes of the tree, those that ended among them.
 pub(crate) fn bank(rounds: &mut BTreeMap<String, Round>, ended: &BTreeMap<u32, Counters>, all: &BTreeMap<u32, Kin>) {
     let heirs = heirs(&ended.iter().map(|(pid, last)| (*pid, Amounts::of(last))).collect(), all);
+    // Beside a supervisor that adopts, all that end are inherited: by their parent, or by it. Where the amounts do not say from whom
+    // something came, which is so where several generations end in one round, it would be added twice.
+    let adopter = |role: &str| all.iter().find(|(_, kin)| kin.adopts && kin.role == role).map(|(pid, _)| *pid);
     for (pid, last) in ended {
         let Some(role) = all.get(pid).map(|kin| kin.role.as_str()) else { continue };
-        let heir = heirs.get(pid).and_then(|heir| all.get(heir)).map(|heir| heir.role.as_str());
+        let heir = heirs.get(pid).copied().or_else(|| adopter(role));
+        let heir = heir.and_then(|heir| all.get(&heir)).map(|heir| heir.role.as_str());
         let mut add = |scope: &str, is_inherited| {
             let rest = if is_inherited { last.never_inherited() } else { last.clone() };
             let round = rounds.entry(scope.to_owned()).or_default();

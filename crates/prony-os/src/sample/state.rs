@@ -253,7 +253,7 @@ impl State {
             let has_vanished = vanished.contains(pid);
             if !vanished.is_empty() {
                 let (role, runs) = (process.role.clone(), !has_vanished && observation.memory.is_some());
-                kin.insert(*pid, Kin { role, parent: process.parent, runs, gained });
+                kin.insert(*pid, Kin { role, parent: process.parent, runs, gained, adopts: false });
             }
             if has_vanished {
                 continue;

@@ -193,23 +193,29 @@ fn unread_for_long(threads: &[&Thread], gauge: Gauge, span: Span<'_>) -> Option<
     threads.iter().find(late).map(|thread| unread(thread))
 }
 
-/// The sum over the threads that live at an instant, each by its last reading after the phase's begin: what the heap was at the
-/// begin or before is no result of the phase, however short that was.
+/// The sum over the threads that live at an instant, each by its last reading. One of them must be after the phase's begin: what all
+/// heaps were at the begin or before is no result of the phase, however short that was. Other threads may have rested since.
 fn sum_at(threads: &[&Thread], gauge: Gauge, (begin, at): (Nanos, Nanos), fresh: Nanos) -> Reading<f64> {
     if let Some(why) = unknown(threads, gauge) {
         return Reading::Missing(why);
     }
-    let mut sum = None;
+    let (mut sum, mut newest): (Option<f64>, Option<(Nanos, &Thread)>) = (None, None);
     for thread in threads.iter().filter(|thread| thread.began <= at && at <= thread.ended) {
         let earlier = thread.samples.iter().rev().filter(|sample| sample.at <= at);
         let read = earlier.filter_map(|sample| Some((sample.at, *gauge(&sample.heap).measured()?))).next();
         match read {
-            Some((then, value)) if then > begin && at.since(then) <= fresh => sum = Some(sum.unwrap_or(0.0) + value),
+            Some((then, value)) if at.since(then) <= fresh => {
+                sum = Some(sum.unwrap_or(0.0) + value);
+                newest = newest.filter(|(newest, _)| *newest >= then).or(Some((then, thread)));
+            }
             Some((then, _)) => return Reading::Missing(stale(thread, (begin, then, at))),
             None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_recorded()),
             None if has(threads, thread, gauge) => return Reading::Missing(unread(thread)),
             None => {}
         }
+    }
+    if let Some((then, thread)) = newest.filter(|(then, _)| *then <= begin) {
+        return Reading::Missing(stale(thread, (begin, then, at)));
     }
     let nobody = || Reading::failed(format!("{NOBODY} at the phase's end"));
     sum.map_or_else(nobody, Reading::Measured)

@@ -286,7 +286,7 @@ impl Trial<'_> {
         let silent = guard::probe::without_probe(self.sampled, &probed).into_iter().find(there)?;
         let (pid, command) = (silent.pid, &silent.command);
         Some(Why::Failed(
-            format!("process {pid} (`{command}`) of the program loaded no probe: its heap is not known").into(),
+            format!("process {pid} (`{command}`) of the program reported nothing (it loaded no probe, or was forked by Python): its heap is not known").into(),
         ))
     }
 
@@ -353,8 +353,8 @@ impl Trial<'_> {
 /// many there were, nor when the last one ended.
 fn unreported() -> Why {
     let why = format!(
-        "a process or thread that called the function {DETAIL} times or more was ended without reporting its last calls: \
-         let it exit by itself (in Node also by `process.exit()`)"
+        "a process or thread that called the function {DETAIL} times or more was ended and may have made calls since it \
+         last reported any: let it exit by itself (in Node also by `process.exit()`)"
     );
     Why::Failed(why.into())
 }

@@ -253,7 +253,12 @@ fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
         assert_eq!((summary.images, summary.corrupt), (4 * summary.cuts, 0), "images are no cuts");
     }
     assert!(synced.lost.is_none_or(|lost| lost.most == 0.0));
-    assert!(log.lost.is_none_or(|lost| lost.most > 0.0), "a log that is not synced at each commit");
+    // On a busy machine the power may be cut before the first commit.
+    let has_committed = log.acknowledged.is_some_and(|commits| commits.most > 0.0);
+    assert!(
+        !has_committed || log.lost.is_none_or(|lost| lost.most > 0.0),
+        "a log that is not synced at each commit: {log:?}"
+    );
     assert_eq!(none.verdict, CrashVerdict::NothingPromised);
     assert_eq!(
         none.lost.map(|lost| lost.most),

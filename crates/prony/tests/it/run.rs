@@ -413,7 +413,7 @@ fn running_out_of_memory_is_a_result() {
 
 #[test]
 fn a_phase_that_takes_too_long_times_out() {
-    let hanging = "[store]\nengine = \"memory\"\n[limits]\ntime = { phase = \"300 ms\" }\n[data]\nrecords = 10\nkey = \"k{i}\"\nvalue = { bytes = 10 }\n[[phase]]\nname = \"hang\"\npause = \"10 min\"\n";
+    let hanging = "[store]\nengine = \"memory\"\n[limits]\ntime = { phase = \"300 ms\" }\n[data]\nrecords = 10\nkey = \"k{i}\"\nvalue = { bytes = 10 }\n[[phase]]\nname = \"hang\"\nput = { pause = { every = 1, for = \"10 min\" } }\n";
     let bench = Bench::new(hanging);
     let output = bench.prony(&["run", "x.toml", "--blocks", "1"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));

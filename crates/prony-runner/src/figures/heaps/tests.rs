@@ -78,6 +78,23 @@ fn reading_from_before_the_phase_is_not_that_of_its_end() {
     assert_eq!(end(299, 420), Reading::Measured(4.0));
 }
 
+/// The main thread of a program rests while its worker is measured: every sum of a short phase was missing.
+#[test]
+fn thread_that_rests_in_a_phase_keeps_its_reading_from_before() {
+    let lines = [
+        hello(1, 0, 0),
+        hello(1, 1, 0),
+        heap(1, 0, 300, "sample", 4),
+        heap(1, 1, 300, "sample", 2),
+        heap(1, 1, 480, "call", 41),
+        heap(1, 1, 600, "exit", 41),
+        heap(1, 0, 600, "exit", 4),
+    ];
+    let end = |begin, end| of(&read(&finished(&lines, 610), begin, end, None), "", "heap.used.end");
+    assert_eq!(end(350, 480), Reading::Measured(45.0));
+    assert!(end(350, 420).measured().is_none(), "neither was read in the phase");
+}
+
 #[test]
 fn an_old_figure_does_not_pass_for_a_new_one() {
     let threads = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9), heap(1, 0, 3_000, "sample", 90)], 4_000);
