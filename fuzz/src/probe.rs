@@ -81,7 +81,7 @@ impl Said {
             ProbeEvent::End { open, ok, took, .. } => {
                 self.calls.end(line.source, line.at, *open, *ok, *took);
             }
-            ProbeEvent::Calls(_) => drop(self.calls.counted(line)),
+            ProbeEvent::Calls(_) => self.calls.counted(line),
             _ => {}
         }
         self.calls.was_open(line.at);

@@ -269,7 +269,7 @@ impl Kernel {
             let Some(read) = &one.read else { continue };
             let gained = Amounts::of(&read.inherited).since(one.before);
             let (role, runs) = ("worker".to_owned(), read.runs && !was_reaped);
-            kin.insert(*pid, Kin { role, parent: read.parent, runs, gained });
+            kin.insert(*pid, Kin { role, parent: read.parent, runs, gained, adopts: false });
             let last = read.own.plus(&read.inherited);
             if was_reaped {
                 ended.insert(*pid, last);

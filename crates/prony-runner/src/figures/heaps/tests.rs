@@ -80,7 +80,7 @@ fn reading_from_before_the_phase_is_not_that_of_its_end() {
 
 /// The main thread of a program rests while its worker is measured: every sum of a short phase was missing.
 #[test]
-fn thread_that_rests_in_a_phase_keeps_its_reading_from_before() {
+fn idle_thread_keeps_its_reading_from_before_a_phase() {
     let lines = [
         hello(1, 0, 0),
         hello(1, 1, 0),
