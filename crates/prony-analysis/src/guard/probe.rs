@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use prony_model::outcome::Outcome;
     use prony_model::reading::Reading;
-    use prony_model::record::probe::SuspensionReport;
+    use prony_model::record::probe::{SuspensionReport, ThreadReport};
     use prony_model::record::{Conditions, EffectiveProgram, MetricKeyText, ProcessSample};
 
     /// A trial that ended well, with what its probes reported.
@@ -227,6 +227,15 @@ mod tests {
         assert_eq!(pids(&[(1, "node"), (7, "node")]), [0; 0]);
         assert_eq!(pids(&[(1, "python")]), [5]);
         assert_eq!(pids(&[]), [0; 0], "nothing was probed");
+        let thread: ThreadReport = serde_json::from_value(json!({
+            "pid": 1, "thread": 0, "role": "main", "parent": 0, "runtime": "node", "version": "", "script": "", "began": 0,
+            "ended": 0, "said_bye": true, "samples": 0, "last_heap_used": null, "heap_limit": null, "probe": null
+        }))
+        .unwrap();
+        let report = ProbeReport { threads: vec![thread], ..ProbeReport::default() };
+        let found = |series| no_probe(&TrialRecord { series, ..probed(report.clone()) }, &report);
+        assert!(found(series).unwrap().message.contains("1 process of the program reported nothing"));
+        assert_eq!(found(Vec::new()), None);
     }
 
     fn suspension(phase: &str) -> SuspensionReport {
