@@ -148,11 +148,15 @@ fn errors_that_the_file_states_differ_from_those_that_it_does_not() {
 /// `"1"` was a share of 100 %: every operation could fail.
 #[test]
 fn errors_that_may_be_a_number_or_a_share_are_refused() {
-    for errors in ["\"1\"", "1.0", "\"0.5\""] {
+    for errors in ["\"1\"", "1.0", "\"1.0\""] {
         let said = faults(&small(&format!("{TWO}[compare]\nerrors = {errors}\n"), PUT));
         let written = errors.trim_matches('"');
         assert!(said.contains(&format!("`errors`: `{written}` may be a number of operations or a share")), "{said}");
     }
+    // A part of one operation is no number of them.
+    let allowed =
+        |errors: &str| sound(&small(&format!("{TWO}[compare]\nerrors = \"{errors}\"\n"), PUT)).compare().clone();
+    assert_eq!(allowed("0.5"), allowed("50%"));
 }
 
 /// The baseline ended after 6 blocks, and 14 blocks of another variant were compared with nothing.
