@@ -300,8 +300,7 @@ pub fn swapped(record: &TrialRecord) -> Option<Finding> {
 pub fn samples_thinned(hertz: u32, stride: u64) -> Option<Finding> {
     let left = f64::from(hertz) / stride as f64;
     let message = format!("the trial had more samples than are kept: of {hertz} a second, {left} are left");
-    let hint = "charts have these; the largest and the smallest of each process, of each role and of all together were kept, towards which \
-        means may be drawn; \
+    let hint = "means and charts have these; the largest and the smallest of each process, of each role and of all together were kept, \
         those of several instances together may be missed; sample less often (`hertz` in `[observe]`), or end phases earlier";
     let found = Finding::of("samples_thinned", Severity::Note, message, hint);
     (stride > 1).then(|| found.with(json!({ "hertz": hertz, "left": left })))

@@ -74,13 +74,10 @@ pub struct Growth {
     /// How the search ended.
     pub end: End,
     /// The largest value that succeeds, below everything that fails.
-    #[serde(rename = "lives")]
     pub largest_success: Option<Tried>,
     /// The smallest value that failed.
-    #[serde(rename = "dies")]
     pub smallest_failure: Option<Tried>,
     /// Values above the smallest failure of which every trial succeeded: success is not monotone in the factor.
-    #[serde(rename = "lives_above")]
     pub succeeds_above: Vec<f64>,
     /// The value that was abandoned because too many of its trials in a row were disturbed.
     pub given_up: Option<f64>,

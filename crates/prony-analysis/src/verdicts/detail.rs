@@ -310,7 +310,7 @@ mod tests {
         Pair { metric: "write.time".parse().unwrap(), variant: 1, baseline: 0, names: names() }
     }
 
-    /// `is 2.17 times faster` stood beside `without them: ratio 0.454`.
+    /// `is 2.17 times faster` was beside `without them: ratio 0.454`.
     #[test]
     fn estimate_without_disturbed_trials_has_the_form_of_the_claim() {
         let undisturbed = |ratio, low, high| {

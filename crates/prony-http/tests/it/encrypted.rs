@@ -59,7 +59,7 @@ fn asked(url: &str, trust: Trust) -> Asked {
     Asked { bound: Bound::Requests(50), connections: 4, threads: 2, trust, ..Asked::of(url) }
 }
 
-/// A worker of the server that dies in the middle of a body without a length (RFC 9112, 9.8).
+/// A worker of the server that ends in the middle of a body without a length (RFC 9112, 9.8).
 #[test]
 fn body_without_a_length_is_whole_only_with_the_closing_message() {
     for is_closed in [true, false] {

@@ -156,11 +156,14 @@ impl Store {
         }
     }
 
-    /// Drops the samples of rounds that neither the stride nor an extreme keeps.
+    /// Drops the samples of rounds that neither the stride nor an extreme keeps. The rounds beside one with an extreme stay too:
+    /// otherwise a mean over time would hold the extreme as long as half of a stride.
     fn thin_out(&mut self) {
         let extremes = self.extremes.values().chain(self.tracks.iter().map(|track| &track.extremes));
         let stay: BTreeSet<u64> =
-            extremes.flat_map(Extremes::rounds).chain(self.round).chain(self.extreme_rounds.clone()).collect();
+            extremes.flat_map(Extremes::rounds).chain(self.extreme_rounds.iter().copied()).collect();
+        let stay: BTreeSet<u64> =
+            stay.iter().flat_map(|round| round.saturating_sub(1)..=round.saturating_add(1)).chain(self.round).collect();
         let stride = self.stride;
         let is_on_stride = |round: &u64| round.is_multiple_of(stride);
         for track in &mut self.tracks {
@@ -212,8 +215,9 @@ mod tests {
         }
         assert_eq!(store.stride(), 4);
         let series = store.into_series();
-        assert_eq!(instants(&series[0]), [0, 40, 75, 80, 120, 160]);
-        assert_eq!(instants(&series[1]), [40, 80, 120, 160]);
+        // Sums are the largest from 40 on, and begin anew after the snapshot at 75: these rounds stay, with those beside them.
+        assert_eq!(instants(&series[0]), [0, 10, 30, 40, 50, 70, 75, 80, 90, 120, 160]);
+        assert_eq!(instants(&series[1]), [40, 50, 70, 80, 90, 120, 160]);
     }
 
     #[test]
@@ -236,9 +240,26 @@ mod tests {
         let series = store.into_series();
         let rounds: Vec<u64> = instants(&series[0]).into_iter().filter(|at| *at != 5_000).collect();
         let between: Vec<u64> = rounds.iter().copied().filter(|round| round % stride != 0).collect();
-        assert_eq!(between, [13, 101, 431, 501, 997], "and the first after a snapshot");
+        // And the first after a snapshot; each with the rounds beside it.
+        let extremes = [0, 13, 101, 431, 501, 997];
+        let beside: Vec<u64> = extremes.iter().flat_map(|round: &u64| round.saturating_sub(1)..=round + 1).collect();
+        assert_eq!(between, beside.into_iter().filter(|round| round % stride != 0).collect::<Vec<_>>());
         assert_eq!(instants(&series[0]), instants(&series[1]), "their sums are of the same instants");
         assert!(rounds.len() <= 16 + between.len());
+    }
+
+    /// One round of 1 GB was in the mean for as long as 4 rounds of 100 MB.
+    #[test]
+    fn extreme_that_stays_has_its_neighbours_beside_it() {
+        let mut store = Store::new(8);
+        let anon = |round| Bytes::from_mib(if round == 37 { 1_000 } else { 100 });
+        for round in 0..100 {
+            store.push((1, "worker", "a"), Some(round), ProcessSample { anon: anon(round), ..at(round) });
+        }
+        assert!(store.stride() >= 8);
+        let samples = store.into_series().remove(0).samples;
+        let beside = samples.windows(3).find(|three| three[1].anon == Bytes::from_mib(1_000)).unwrap();
+        assert_eq!([beside[0], beside[2]].map(|sample| sample.at.as_nanos()), [36, 38]);
     }
 
     #[test]

@@ -164,7 +164,8 @@ fn each_combination_grows_to_its_own_limit() {
     assert_eq!(journal[0]["search"], "grow");
     assert_eq!(journal.iter().filter(|entry| entry["trial"].is_number()).count(), run.trials.len());
     let wide = journal.iter().filter_map(|entry| entry["grown"].as_object()).nth(1).unwrap();
-    let (largest, next) = (wide["lives"]["value"].as_f64().unwrap(), wide["dies"]["value"].as_f64().unwrap());
+    let (largest, next) =
+        (wide["largest_success"]["value"].as_f64().unwrap(), wide["smallest_failure"]["value"].as_f64().unwrap());
     assert!(largest <= 700.0 && 700.0 < next && next <= largest * 1.01, "{largest} {next}");
     let (code, shown, _) = bench.prony(&["show"]);
     assert_eq!(code, Some(0));
@@ -366,7 +367,8 @@ fn growing_under_a_memory_limit_finds_the_largest_value_that_fits() {
     assert_eq!(code, Some(0), "{errors}");
     assert!(said.contains("OOM in fill at") && said.contains(">= "), "{said}");
     let grown = bench.journal(1).into_iter().find_map(|entry| entry["grown"].as_object().cloned()).unwrap();
-    let (largest, next) = (grown["lives"]["value"].as_f64().unwrap(), grown["dies"]["value"].as_f64().unwrap());
+    let (largest, next) =
+        (grown["largest_success"]["value"].as_f64().unwrap(), grown["smallest_failure"]["value"].as_f64().unwrap());
     let run = bench.run(1);
     let of = |trial: &&TrialRecord| {
         let level = run.experiment.level_of(&run.experiment.variants()[trial.trial.variant], 0);
