@@ -21,7 +21,7 @@ use crate::output_file::{OutputFile, OutputFiles, Present};
 pub(crate) struct GateArguments {
     /// Exit with code 1 if a verdict meets this condition, such as 'write.time slower 5%' (with `exec`, 'run.time slower
     /// 5%'), or if a trial of the variant failed by itself. Exit with code 2 if the condition cannot be judged because
-    /// a trial of the baseline failed or the machine ended a trial. May be given several times
+    /// a trial of the baseline failed, the machine ended a trial, or the two are not compared. May be given several times
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Gate>,
     /// Exit with code 1 also if a condition of --fail-if cannot be decided

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `sh` | runs it in the page's scratch folder, with this build's `prony` first in PATH |
 //! | `sh exit=1` | the same; its last command must end with this code instead of 0 |
+//! | `sh exit=0,2` | the same with several codes, where the machine decides: no gate can be judged while trials disturb one another |
 //! | `sh needs=node,memory-limits` | the same; skips the rest of the page where a program, or a capability of `prony doctor`, is missing |
 //! | `sh by-hand` | does not run it, and counts it: it needs a network or another machine, takes long, or ends by hand |
 //! | any with `file=NAME` | writes it to that file before it goes on |
@@ -338,8 +339,8 @@ fn follow(page: &Path) -> Done {
         printed =
             [output.stdout, output.stderr].iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
         done.run += 1;
-        let expected = block.value("exit").map_or(0, |code| code.parse().unwrap());
-        if output.status.code() != Some(expected) {
+        let expected = block.value("exit").unwrap_or("0");
+        if !expected.split(',').any(|code| output.status.code() == Some(code.parse().unwrap())) {
             done.faults.push(format!("{place}: {}, not {expected}:\n{}{printed}", output.status, block.text));
             break;
         }
@@ -361,6 +362,9 @@ fn commands_that_do_not_work_are_found() {
         "{:?}",
         done.faults
     );
+    assert_eq!(follow("```sh exit=0,2\nexit 2\n```\n```sh exit=0,2\ntrue\n```\n").run, 2);
+    let done = follow("```sh exit=0,2\nfalse\n```\n");
+    assert!(matches!(&done.faults[..], [fault] if fault.contains("exit status: 1, not 0,2")), "{:?}", done.faults);
     let done = follow(
         "```text file=a/b\nx\n```\n```sh exit=3\ncat a/b; exit 3\n```\n```text output\nx\ny\n```\n```sh by-hand\nfalse\n```\n",
     );
