@@ -120,11 +120,11 @@ pub fn settled(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|c| c.verdict.is_final())
 }
 
-/// The test at this error. Where the counts suffice for it, it assumes nothing else.
-fn tabulated(brackets: &[Bracketed], spent: f64) -> SignTest {
+/// The test of the first blocks at this error. Where the counts suffice for it, it assumes nothing else.
+fn tabulated(contrast: &Contrast, brackets: &[Bracketed], spent: f64) -> SignTest {
     let n = brackets.len() as u32;
     let test = SignTest::with_law(brackets, Law::tabulated(n));
-    if gap_needed(n, spent) > 0.0 { test } else { test.of_counts() }
+    if gap_needed(n, spent) > 0.0 { test.rounded(contrast.rounding(brackets.len())) } else { test.of_counts() }
 }
 
 /// The result of one contrast's data, before the correction over the family.
@@ -176,7 +176,7 @@ impl Evidence {
     fn of_interim(contrast: &Contrast, brackets: Vec<Bracketed>, each: f64) -> Self {
         let n = brackets.len() as u32;
         let first = contrast.analyses.at_or_after(n).map_or(each, |(_, share)| each * share);
-        let test = tabulated(&brackets, first);
+        let test = tabulated(contrast, &brackets, first);
         let mut so_far = Self {
             interval: test.interval(first),
             test,
@@ -192,7 +192,7 @@ impl Evidence {
             of_finished: None,
         };
         for (at, share) in contrast.analyses.reached(n) {
-            let test = tabulated(&so_far.brackets[..at as usize], each * share);
+            let test = tabulated(contrast, &so_far.brackets[..at as usize], each * share);
             so_far.analyse(contrast, test, share, each * share);
         }
         so_far

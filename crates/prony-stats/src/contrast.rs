@@ -19,6 +19,9 @@ use prony_model::reading::{Reading, Why};
 /// The error of intervals on which no verdict rests: they are at 95 %, uncorrected.
 pub const UNCORRECTED: f64 = 0.05;
 
+/// What is less than this share of the largest value is an error of its representation.
+const SAME: f64 = 1e-9;
+
 /// One block's data for a contrast.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Block {
@@ -45,6 +48,9 @@ pub struct Contrast {
     /// The same for the A/A check, the baseline compared with itself.
     #[serde(default)]
     pub baseline_resolution: f64,
+    /// Whether values are multiples of a step: counts, sizes, numbers as a program prints them.
+    #[serde(default)]
+    pub stepped: bool,
     /// A guard's refusal, where one refuses the comparison.
     pub refused: Option<String>,
 }
@@ -145,7 +151,7 @@ impl Contrast {
     /// A contrast that is only described.
     pub fn described(better: Better, blocks: Vec<Block>) -> Self {
         let (analyses, refused) = (InterimAnalyses::default(), None);
-        Self { better, analyses, blocks, resolution: 0.0, baseline_resolution: 0.0, refused }
+        Self { better, analyses, blocks, resolution: 0.0, baseline_resolution: 0.0, stepped: false, refused }
     }
 
     /// The blocks in which every trial has a result.
@@ -164,6 +170,26 @@ impl Contrast {
             return Vec::new();
         }
         self.blocks.iter().filter_map(|block| block.bracket(self.better)).collect()
+    }
+
+    /// By how much, as logarithms, steps may move the first of the blocks: what the test says of few blocks assumes a density,
+    /// of which values that are multiples of a step are rounded.
+    pub(super) fn rounding(&self, blocks: usize) -> f64 {
+        if !self.stepped {
+            return 0.0;
+        }
+        let blocks = || self.blocks.iter().filter(|block| block.bracket(self.better).is_some()).take(blocks);
+        let values = || blocks().flat_map(|block| &block.trials).filter_map(|trial| trial.value()).filter(|v| *v > 0.0);
+        let (least, most) = values().fold((f64::INFINITY, 0.0f64), |(least, most), v| (least.min(v), most.max(v)));
+        // Of values that are all equal no step is known.
+        if least >= most {
+            return 0.0;
+        }
+        let step = values().fold(0.0, |step, value| common_step(step, value, most * SAME));
+        let weights = |all: &Vec<f64>| all.iter().map(|weight| weight.abs()).sum::<f64>();
+        let terms = blocks().flat_map(|block| &block.combinations).map(weights).fold(0.0, f64::max);
+        // Each is off by at most half a step, downwards by more as a share.
+        -terms * (-0.5 * step / least).ln_1p()
     }
 
     /// Widens an interval of the log-ratio of reported values by the error of their digits.
@@ -207,7 +233,8 @@ impl Contrast {
 
     /// Ratio and interval at error `alpha` (two-sided). A trial that did not finish is worse than any that did.
     pub fn estimate(&self, alpha: f64) -> Estimated {
-        let test = SignTest::new(&self.brackets());
+        let brackets = self.brackets();
+        let test = SignTest::new(&brackets).rounded(self.rounding(brackets.len()));
         let (ratio, interval) = self.figures(&test, self.widened(test.interval(alpha)));
         let refused = self.refused.as_deref().map(|why| Why::DoesNotCount(why.into()));
         let blocks = self.paired().count() as u32;
@@ -225,6 +252,14 @@ impl Estimated {
             (_, Reading::Missing(why)) | (Reading::Missing(why), _) => Reading::Missing(why.clone()),
         }
     }
+}
+
+/// The largest step of which both are multiples (Euclid), to within an error; 0 is a multiple of any.
+fn common_step(mut a: f64, mut b: f64, error: f64) -> f64 {
+    while b > error {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// The value of a contrast; if the contrast is refused, the reason instead.
@@ -299,6 +334,25 @@ mod tests {
         let block = Block { trials, combinations: vec![vec![1.0, -0.5, -0.5]] };
         let Bracket { low, high } = block.bracket(Better::Lower).unwrap().value;
         assert!((low - 1.5f64.ln()).abs() < 1e-12 && low == high);
+    }
+
+    #[test]
+    fn steps_of_values_round_the_ratios_of_their_blocks() {
+        let of = |stepped: bool, values: &[[f64; 3]]| {
+            let block = |[v, b, b2]: &[f64; 3]| Block::pair(Observation::Value(*v), &[*b, *b2].map(Observation::Value));
+            let blocks: Vec<Block> = values.iter().map(block).collect();
+            let all = blocks.len();
+            Contrast { stepped, ..Contrast::described(Better::Lower, blocks) }.rounding(all)
+        };
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
+        near(of(true, &[[11.0, 10.0, 10.0]; 6]), -2.0 * 0.95f64.ln());
+        near(of(true, &[[0.011, 0.01, 0.01]; 6]), -2.0 * 0.95f64.ln());
+        near(of(true, &[[8_192.0, 40_960.0, 36_864.0]]), -2.0 * 0.75f64.ln());
+        near(of(true, &[[10.0, 0.0, 30.0]]), -2.0 * 0.5f64.ln());
+        near(of(true, &[[1.000_01e9, 1.000_03e9, 1.000_06e9]]), 1e-5);
+        near(of(true, &[[std::f64::consts::PI, 2.0f64.sqrt(), 5f64.ln()]]), 0.0);
+        near(of(true, &[[10.0; 3]; 6]), 0.0);
+        near(of(false, &[[11.0, 10.0, 10.0]]), 0.0);
     }
 
     #[test]

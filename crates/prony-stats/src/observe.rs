@@ -72,6 +72,14 @@ impl Observation {
         }
     }
 
+    /// As measured.
+    pub(crate) const fn value(self) -> Option<f64> {
+        match self {
+            Self::Value(value) | Self::Within { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
     /// The logarithm of the cost, at its smallest, as measured, and at its largest: a rate is inverted, so that more is
     /// always worse. `None` if there is no result.
     pub(crate) fn log_cost(self, better: Better) -> Option<[f64; 3]> {

@@ -118,6 +118,8 @@ pub struct SignTest {
     law: Law,
     /// Whether few blocks may rest on the assumption of unimodality.
     unimodal: bool,
+    /// How far the log-ratios may lie from those for which that is assumed.
+    rounding: f64,
 }
 
 impl SignTest {
@@ -130,7 +132,7 @@ impl SignTest {
     pub(crate) fn with_law<B: Copy + Into<Bracketed>>(brackets: &[B], law: Law) -> Self {
         let ends = |pick: fn(Bracketed) -> Bracket| Ends::of(brackets.iter().map(|bracket| pick((*bracket).into())));
         let [least, value, most] = [ends(|all| all.least), ends(|all| all.value), ends(|all| all.most)];
-        Self { least, value, most, law, unimodal: true }
+        Self { least, value, most, law, unimodal: true, rounding: 0.0 }
     }
 
     /// As [`Self::new`], by the counts only: no p-value or interval rests on an assumption of unimodality. So the test
@@ -144,6 +146,11 @@ impl SignTest {
         Self { unimodal: false, ..self }
     }
 
+    /// The same of log-ratios that are rounded by at most so much, which is at least 0: it is those before that are unimodal.
+    pub(crate) fn rounded(self, rounding: f64) -> Self {
+        Self { rounding, ..self }
+    }
+
     /// Whether few blocks may rest on the assumption of unimodality.
     pub(crate) const fn is_unimodal(&self) -> bool {
         self.unimodal
@@ -153,7 +160,7 @@ impl SignTest {
     pub(crate) fn projected(&self, law: Law, unimodal: bool) -> Self {
         let [least, value, most] =
             [&self.least, &self.value, &self.most].map(|ends| ends.projected(law.blocks().into()));
-        Self { least, value, most, law, unimodal }
+        Self { least, value, most, law, unimodal, rounding: self.rounding }
     }
 
     /// Blocks.
@@ -188,7 +195,7 @@ impl SignTest {
         let ((above, not_above), (below, not_below)) = (self.least.above(theta), self.most.mirrored().above(-theta));
         let n = self.blocks();
         let beyond = |all: bool, gap: &dyn Fn() -> f64| match all && n >= 2 && self.unimodal {
-            true => beyond_the_range(gap(), self.range(), n),
+            true => beyond_the_range((gap() - self.rounding).max(0.0), self.unrounded(), n),
             false => 1.0,
         };
         (
@@ -217,7 +224,7 @@ impl SignTest {
 
     fn mirrored(&self) -> Self {
         let [least, value, most] = [&self.most, &self.value, &self.least].map(Ends::mirrored);
-        Self { least, value, most, law: self.law.clone(), unimodal: self.unimodal }
+        Self { least, value, most, law: self.law.clone(), ..*self }
     }
 
     /// How far the blocks reach at most.
@@ -228,6 +235,11 @@ impl SignTest {
         }
     }
 
+    /// The same before they were rounded.
+    fn unrounded(&self) -> f64 {
+        self.range() + 2.0 * self.rounding
+    }
+
     /// The greatest value below which everything is rejected.
     ///
     /// The tail never falls as `theta` rises, `above` falls and `below` rises, so one pass over the places where
@@ -236,7 +248,8 @@ impl SignTest {
         let (n, Ends { lows, highs }) = (self.blocks(), &self.least);
         if self.law.tail(n, 0) > 0.5 * alpha {
             let bounded = self.unimodal && n >= 2 && self.range().is_finite();
-            return if bounded { lows[0] - gap_needed(n, alpha) * self.range() } else { f64::NEG_INFINITY };
+            let gap = gap_needed(n, alpha) * self.unrounded() + self.rounding;
+            return if bounded { lows[0] - gap } else { f64::NEG_INFINITY };
         }
         let (mut passed_low, mut passed_high) = (0, 0);
         loop {

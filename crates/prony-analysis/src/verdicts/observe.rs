@@ -12,6 +12,7 @@ use prony_model::metric::MetricName;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
+use prony_model::units::Unit;
 use prony_stats::contrast::UNCORRECTED;
 use prony_stats::{Block, Contrast, InterimAnalyses, Observation};
 
@@ -126,8 +127,10 @@ impl<'a> Index<'a> {
             Block::pair(all[0], &all[1..])
         };
         let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
+        let resolution = reported_values::apart(baseline, variant, &pair.metric);
         Contrast {
-            resolution: reported_values::apart(baseline, variant, &pair.metric),
+            resolution,
+            stepped: resolution > 0.0 || matches!(pair.metric.key.metric.unit(), Unit::Count | Unit::Bytes),
             baseline_resolution: reported_values::apart(baseline, baseline, &pair.metric),
             ..Contrast::described(pair.metric.key.metric.better(), blocks.iter().map(block).collect())
         }

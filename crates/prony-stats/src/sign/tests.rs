@@ -202,6 +202,20 @@ fn few_blocks_need_a_gap_and_enough_blocks_none() {
 }
 
 #[test]
+fn rounded_values_reach_further_before_and_lie_nearer() {
+    let tenfold: Vec<_> = [2.25, 2.3, 2.28, 2.31, 2.35, 2.27].iter().map(|d| (d - 0.02, d + 0.02)).collect();
+    let (exact, rounded) = (test_of(&tenfold), test_of(&tenfold).rounded(0.1));
+    // The range is 0.14, and was at most 0.34; the least is 2.23, and was at least 2.13.
+    let expected = 2.0 * 2f64.powi(-6) * (0.34f64 / (0.34 + 2.13)).powi(5);
+    assert!((rounded.p(0.0) / expected - 1.0).abs() < 1e-9 && rounded.p(0.0) > exact.p(0.0));
+    assert_eq!(rounded.p(2.2), 2f64.powi(-5), "nearer than the rounding");
+    let alpha = 1e-3;
+    let (low, high) = rounded.interval(alpha);
+    assert!((rounded.p(low) / alpha - 1.0).abs() < 1e-6 && (rounded.p(high) / alpha - 1.0).abs() < 1e-6);
+    assert!(low < exact.interval(alpha).0 && high > exact.interval(alpha).1);
+}
+
+#[test]
 fn censored_values_pair_as_worse_than_any() {
     let inf = f64::INFINITY;
     assert_eq!(Bracket::of(inf, &[1.0, 2.0]), Bracket { low: inf, high: inf });
