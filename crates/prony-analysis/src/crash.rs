@@ -103,6 +103,13 @@ pub fn broken_promises(experiment: &Experiment, cuts: &[CutRecord]) -> Option<Fi
     (number > 0).then_some(finding)
 }
 
+/// What is wrong with the crash trials of a run: one broke a promise, or they tested none.
+pub fn fault(experiment: &Experiment, cuts: &[CutRecord]) -> Option<&'static str> {
+    let broken = broken_promises(experiment, cuts).map(|_| "a crash trial broke what the store promises");
+    let is_untested = || !untested(experiment, cuts).is_empty();
+    broken.or_else(|| is_untested().then_some("crash trials of a variant, or of all variants, tested nothing"))
+}
+
 /// Crash phases that tested nothing: of a variant, no cut could be made and checked; or no variant has a cut that counts, since
 /// the engines or the machine do not offer what cuts need.
 pub fn untested(experiment: &Experiment, cuts: &[CutRecord]) -> BTreeSet<String> {

@@ -163,13 +163,13 @@ fn database_hint(code: rusqlite::ErrorCode, limit: Option<u64>) -> Option<String
     use rusqlite::ErrorCode;
     match code {
         ErrorCode::DiskFull => {
-            Some("free space on its disk; finished trials are saved: `prony run --resume` continues the run".to_owned())
+            Some("free space on its disk; finished trials are saved: `--resume` continues the run or search".to_owned())
         }
         // SQLite has no code for `EFBIG`.
         ErrorCode::SystemIoFailure => limit.map(|limit| {
             format!(
-                "files may have {} at most here: raise the limit (`ulimit -f unlimited`); finished trials are saved: `prony run --resume` \
-                 continues the run",
+                "files may have {} at most here: raise the limit (`ulimit -f unlimited`); finished trials are saved: `--resume` continues \
+                 the run or search",
                 Bytes::from_bytes(limit)
             )
         }),

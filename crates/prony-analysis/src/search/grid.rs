@@ -2,6 +2,8 @@
 //!
 //! Positions are shares of each range, so that a step in a logarithmic range is a constant factor.
 
+use std::collections::BTreeSet;
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::range::Range;
@@ -29,8 +31,7 @@ pub(crate) fn coarse(ranges: &[Range], points: u32, seed: u64) -> Vec<Point> {
         let last = f64::from(points.max(2) - 1);
         distinct((0..points.max(2)).map(|at| range.at(f64::from(at) / last)))
     };
-    let all = cross(&ranges.iter().map(axis).collect::<Vec<_>>());
-    thinned(all, seed)
+    thinned(&ranges.iter().map(axis).collect::<Vec<_>>(), seed)
 }
 
 /// The neighbours of a point at a step, given as a share of each range: with one or two axes in all directions, with
@@ -63,17 +64,35 @@ fn cross(axes: &[Vec<f64>]) -> Vec<Point> {
     })
 }
 
-/// At most [`MOST`] of the points, randomly chosen with equal probability, in their order.
-fn thinned(all: Vec<Point>, seed: u64) -> Vec<Point> {
-    if all.len() <= MOST {
-        return all;
+/// At most [`MOST`] of the combinations of values, randomly chosen with equal probability, in their order. Only those are made: the
+/// product of many axes fits into no memory.
+fn thinned(axes: &[Vec<f64>], seed: u64) -> Vec<Point> {
+    let all = axes.iter().fold(1u64, |all, axis| all.saturating_mul(axis.len() as u64));
+    if all <= MOST as u64 {
+        return cross(axes);
     }
-    let draw = |at: &usize| xxh3_64(&[seed.to_le_bytes(), (*at as u64).to_le_bytes()].concat());
-    let mut chosen: Vec<usize> = (0..all.len()).collect();
-    chosen.sort_by_cached_key(draw);
-    chosen.truncate(MOST);
-    chosen.sort_unstable();
-    chosen.into_iter().map(|at| all[at].clone()).collect()
+    let draw = |at: u64| xxh3_64(&[seed.to_le_bytes(), at.to_le_bytes()].concat()) % all;
+    let (mut chosen, mut at) = (BTreeSet::new(), 0);
+    while chosen.len() < MOST {
+        chosen.insert(draw(at));
+        at += 1;
+    }
+    chosen.into_iter().map(|number| combination(axes, number)).collect()
+}
+
+/// The combination with this number, in the order of [`cross`].
+fn combination(axes: &[Vec<f64>], mut number: u64) -> Point {
+    let mut point: Point = axes
+        .iter()
+        .rev()
+        .map(|axis| {
+            let at = (number % axis.len() as u64) as usize;
+            number /= axis.len() as u64;
+            axis[at]
+        })
+        .collect();
+    point.reverse();
+    point
 }
 
 #[cfg(test)]
@@ -100,6 +119,15 @@ mod tests {
         let axes = ["a=0..1000", "b=0..1000", "c=0..1000", "d=0..1000"];
         let sizes = [1, 2, 3, 4].map(|n| coarse(&ranges(&axes[..n]), per_axis(n), 1).len());
         assert_eq!(sizes, [7, 16, 27, 32]);
+    }
+
+    #[test]
+    fn combinations_are_numbered_in_their_order_and_a_huge_grid_takes_no_memory() {
+        let axes = [vec![1.0, 2.0], vec![10.0, 20.0, 30.0], vec![5.0]];
+        assert_eq!((0..6).map(|number| combination(&axes, number)).collect::<Vec<_>>(), cross(&axes));
+        let twelve: Vec<String> = (0..12).map(|axis| format!("x{axis}=0..1000000")).collect();
+        let texts: Vec<&str> = twelve.iter().map(String::as_str).collect();
+        assert_eq!(coarse(&ranges(&texts), 32, 1).len(), MOST);
     }
 
     #[test]

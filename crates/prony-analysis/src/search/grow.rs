@@ -34,10 +34,8 @@ pub struct Tried {
     /// The value, in the range's unit.
     pub value: f64,
     /// Trials that ended well.
-    #[serde(rename = "lived")]
     pub succeeded: u32,
     /// Trials that failed because of the subject itself.
-    #[serde(rename = "died")]
     pub failed: u32,
     /// Trials without a result, since something else may have ended them.
     pub disturbed: u32,
@@ -92,10 +90,8 @@ pub enum End {
     /// Both sides of the limit are known, as close together as requested.
     Bracketed,
     /// The first value fails already.
-    #[serde(rename = "nothing_lives")]
     NothingSucceeds,
     /// Even the last value of the range succeeds.
-    #[serde(rename = "all_live")]
     AllSucceed,
     /// Too many trials of a value in a row were disturbed from outside.
     Disturbed,
@@ -179,6 +175,18 @@ impl Grow {
         if end == TrialEnd::Failed && is_limit && self.first_failure.is_none() {
             self.first_failure = Some(value);
         }
+    }
+
+    /// Takes what it asked for as beyond the end of the range: no trial with this value can run. Whether the search can go on:
+    /// there is an end only above a value that was tried.
+    pub fn refuse(&mut self, value: f64) -> bool {
+        if self.first_failure.is_some_and(|first| value > first) {
+            self.tried_above = true;
+            return true;
+        }
+        let last = self.largest_success().filter(|last| last.value < value && self.smallest_failure().is_none());
+        self.settings.range.high = last.map(|last| last.value).or(self.settings.range.high);
+        last.is_some()
     }
 
     /// The value that was disturbed too often in a row, whatever its earlier trials were.
@@ -314,6 +322,29 @@ mod tests {
 
     fn below(limit: f64) -> impl FnMut(f64, u32) -> TrialEnd {
         move |value, _| if value <= limit { TrialEnd::Succeeded } else { TrialEnd::Failed }
+    }
+
+    /// A file that allows 1000 threads at most ended a search without a result.
+    #[test]
+    fn a_value_that_cannot_be_tried_ends_the_range() {
+        let allowed = |limit: f64, most: f64| {
+            let mut grow = Grow::new(settings("n=100.."));
+            loop {
+                match grow.ask() {
+                    Ask::Done(growth) => return growth,
+                    Ask::Try(value) if value > most => assert!(grow.refuse(value), "{value}"),
+                    Ask::Try(value) => grow.record(value, below(limit)(value, 0)),
+                }
+            }
+        };
+        let all = allowed(f64::INFINITY, 1000.0);
+        assert_eq!(
+            (all.end, all.largest_success.map(|tried| (tried.value, tried.succeeded))),
+            (End::AllSucceed, Some((800.0, 3)))
+        );
+        let failing = allowed(500.0, 1000.0);
+        assert_eq!((failing.end, failing.succeeds_above.len()), (End::Bracketed, 0), "nothing above 800 is tried");
+        assert!(!Grow::new(settings("n=100..")).refuse(100.0), "nothing succeeds below");
     }
 
     #[test]

@@ -11,11 +11,9 @@ use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 #[serde(rename_all = "snake_case")]
 pub enum TrialEnd {
     /// It ended well.
-    #[serde(rename = "lived")]
     Succeeded,
     /// It failed because of the subject itself: a declared limit, the runtime's heap, an error, a crash, a wrong
     /// answer.
-    #[serde(rename = "died")]
     Failed,
     /// Something outside may have ended it: the host ran out of memory, or it was killed for an unknown cause. It shows
     /// nothing about the setting.

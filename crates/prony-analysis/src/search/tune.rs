@@ -75,7 +75,6 @@ pub enum Out {
     /// A trial violated a constraint.
     Broke,
     /// A trial did not end well.
-    #[serde(rename = "died")]
     Failed,
     /// Trials were ended from outside again and again.
     Disturbed,
@@ -282,10 +281,16 @@ impl Tune {
         self.candidates[candidate].out.get_or_insert(Out::Unlike);
     }
 
-    /// Whether settings beside the default were tried, and all of them were left out of the comparison with it.
+    /// Whether settings beside the default were tried, and none of them was compared with it, of some for no fault of their own:
+    /// they were left out, ended from outside, or have no reading.
     pub fn is_default_uncompared(&self) -> bool {
-        let mut tried = self.candidates[1..].iter().filter(|candidate| candidate.trials > 0).peekable();
-        tried.peek().is_some() && tried.all(|candidate| candidate.out == Some(Out::Unlike))
+        let tried = || self.candidates[1..].iter().filter(|candidate| candidate.trials > 0);
+        let is_unknown = |candidate: &Candidate| match candidate.out {
+            Some(Out::Unlike | Out::Disturbed | Out::Unread) => true,
+            None => candidate.values.is_empty(),
+            Some(_) => false,
+        };
+        tried().any(is_unknown) && !tried().any(|candidate| candidate.out.is_none() && !candidate.values.is_empty())
     }
 
     /// The next step, after the result of every trial of the last block was passed to [`Self::record`].

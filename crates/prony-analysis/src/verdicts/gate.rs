@@ -109,7 +109,11 @@ impl FromStr for Gate {
             return Err(form());
         }
         let written = share.to_owned();
-        let share = parse_fraction(share)?.get();
+        let beyond_all = share.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+        let share = match beyond_all.filter(|percent| (100.0..=MOST).contains(percent)) {
+            Some(percent) => percent / 100.0,
+            None => parse_fraction(share)?.get(),
+        };
         if share >= 1.0 && !written.ends_with('%') {
             return Err(GateError::Bare(written));
         }
@@ -150,6 +154,9 @@ pub enum Answer {
     /// A comparison is worse by more than the share, or a trial of the variant failed because of the variant itself.
     Fails,
 }
+
+/// Per cent that a gate may allow at most, of a metric of which more is worse.
+const MOST: f64 = 10_000.0;
 
 /// With a minimum detectable effect of more than so many shares of the gate, no number of blocks is recommended.
 const FAR: f64 = 2.0;
@@ -233,8 +240,13 @@ impl fmt::Display for Verdicted {
         }
         match (self.new_run, self.coarse.as_ref().map(|(effect, _)| *effect)) {
             // It would rest on a ratio that another run need not have.
-            (_, Some(effect)) if effect > FAR * self.gate.share => {
-                write!(f, "\n  hint: let the gate allow more: {} or so", effect_bound(effect))
+            (_, Some(effect)) if effect > FAR * self.gate.share && !(effect >= 0.99 && self.gate.is_of_less()) => {
+                let more = if effect < 0.99 {
+                    effect_bound(effect)
+                } else {
+                    format!("{:.0} %", (effect * 10.0).ceil() * 10.0)
+                };
+                write!(f, "\n  hint: let the gate allow more: {more} or so")
             }
             (Some(run), _) => write!(
                 f,
@@ -416,5 +428,7 @@ mod tests {
             "`write.rate` cannot be slower by 100%, which leaves nothing of it; write a share below 100 %"
         );
         assert!("write.time slower 100%".parse::<Gate>().is_ok() && "write.rate slower 99%".parse::<Gate>().is_ok());
+        assert_eq!("write.time slower 270 %".parse::<Gate>().map(|gate| gate.share), Ok(2.7));
+        assert!(error("write.rate slower 270%").contains("leaves nothing of it"));
     }
 }

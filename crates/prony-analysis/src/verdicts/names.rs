@@ -36,13 +36,18 @@ pub fn varying(experiment: &Experiment) -> Vec<usize> {
 /// The factor whose levels are commands as they were typed, which need no name before them.
 pub const COMMAND: &str = "command";
 
+/// A level with its factor: `store=redb`.
+pub fn level(factor: &str, label: &str) -> String {
+    if factor == COMMAND { label.to_owned() } else { format!("{factor}={label}") }
+}
+
 /// The variant by the levels of some factors: `store=redb, documents=1000`.
 pub fn levels(experiment: &Experiment, variant: usize, factors: &[usize]) -> String {
     let levels = &experiment.variants()[variant].levels;
     let level = |factor: &usize| {
         let factor_of = &experiment.factors()[*factor];
         let label = &factor_of.levels[levels[*factor]].label;
-        if factor_of.name == COMMAND { label.clone() } else { format!("{}={label}", factor_of.name) }
+        self::level(&factor_of.name, label)
     };
     factors.iter().map(level).collect::<Vec<_>>().join(", ")
 }

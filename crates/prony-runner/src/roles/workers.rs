@@ -239,7 +239,9 @@ impl<'a> Workers<'a> {
     fn fail(&mut self, at: Option<usize>, fault: Fault) {
         self.leave();
         self.report.fault = Some(fault);
-        self.report.failed_replica = at.map(|at| at as u32 + 1).filter(|number| *number > 1);
+        let running = self.next.checked_sub(1).map(|index| &self.spec.phases[index].action);
+        let is_shared = running.is_some_and(|action| action.replicas() > 1);
+        self.report.failed_replica = at.filter(|at| *at > 0 || is_shared).map(|at| at as u32 + 1);
         self.until.get_or_insert(Instant::now() + FAILING);
     }
 

@@ -67,9 +67,9 @@ pub struct Report {
     pub fault: Option<Fault>,
     /// When it was asked to close the store and end: all phases were complete.
     pub asked_to_stop: Option<Nanos>,
-    /// The worker that has the fault, where it is not the first.
+    /// The worker that has the fault, where it is not the first or several run the phase.
     pub failed_replica: Option<u32>,
-    /// How that one ended.
+    /// How that one ended, unless it is the first.
     pub end: Option<End>,
     /// What ending the further workers took.
     pub finished: Finished,
@@ -85,8 +85,10 @@ impl Report {
         // is its end as well.
         let own = self.end.as_ref().filter(|_| stopped == Some(Stopped::Overdue));
         let (outcome, shown) = self.outcome_of(own.unwrap_or(end), stopped);
-        let is_own = own.is_some() || self.fault != Some(Fault::Closed);
-        let Some(number) = self.failed_replica.filter(|_| is_own) else { return (outcome, shown) };
+        // Of the first `end` is its own, unless it is that of all.
+        let is_own =
+            |number: &u32| own.is_some() || self.fault != Some(Fault::Closed) || (*number == 1 && stopped.is_none());
+        let Some(number) = self.failed_replica.filter(is_own) else { return (outcome, shown) };
         let who = replica_instance(number);
         (outcome, shown.into_iter().map(|text| format!("`{who}`: {text}")).collect())
     }

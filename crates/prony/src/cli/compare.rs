@@ -94,6 +94,11 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
             continue;
         }
         let beside = if as_declared { comparisons.beside(metric) } else { comparisons.beside_of(metric, &baseline) };
+        if beside.is_empty() {
+            text += &format!("`{metric}`: no variant has a baseline to be compared with\n");
+            text += "hint: name one: `prony compare --baseline FACTOR=LEVEL`\n";
+            continue;
+        }
         beside.iter().for_each(|beside| text += &format!("{}\n", one_line(&shown(beside))));
         text +=
             "no verdict: the experiment did not declare this comparison, and its blocks were planned for other ones; ";
@@ -194,20 +199,51 @@ fn metrics_of(a: &RunData, metrics: &[MetricName]) -> Vec<MetricName> {
     if metrics.is_empty() { verdicts::declared(&a.experiment) } else { metrics.to_vec() }
 }
 
-/// The variants of both runs by name, with their index in each: those of the first, then those of the second alone.
-fn variants_of(a: &RunData, b: &RunData) -> Vec<(String, [Option<usize>; 2])> {
-    let named = |data: &RunData| -> Vec<(String, usize)> {
-        let variants = data.experiment.variants().iter();
-        variants.map(|variant| (names::variant(&data.experiment, variant.id), variant.id)).collect()
+/// The labels of a variant's levels by their factors.
+type Levels<'a> = BTreeMap<&'a str, &'a str>;
+
+fn levels_of(data: &RunData) -> Vec<Levels<'_>> {
+    let factors = data.experiment.factors();
+    let of = |variant: &Variant| -> Levels<'_> {
+        let each = factors.iter().zip(&variant.levels);
+        each.filter_map(|(factor, at)| Some((factor.name.as_str(), factor.levels.get(*at)?.label.as_str()))).collect()
     };
-    let (ours, mut theirs) = (named(a), named(b));
-    let mut all = Vec::new();
-    for (name, variant) in ours {
-        let other = theirs.iter().position(|(other, _)| *other == name).map(|at| theirs.remove(at).1);
-        all.push((name, [Some(variant), other]));
-    }
-    all.extend(theirs.into_iter().map(|(name, variant)| (name, [None, Some(variant)])));
+    data.experiment.variants().iter().map(of).collect()
+}
+
+/// The variants of both runs by name, with their index in each: those of the first, then those of the second alone. Two are the same
+/// variant if they have the same levels of all factors that both runs have, and no other variant of either run has these.
+fn variants_of(a: &RunData, b: &RunData) -> Vec<(String, [Option<usize>; 2])> {
+    let (ours, theirs) = (levels_of(a), levels_of(b));
+    let both: Vec<&Levels<'_>> = ours.iter().chain(&theirs).collect();
+    let is_shared = |factor: &str| both.iter().all(|levels| levels.contains_key(factor));
+    let are_same = |one: &Levels<'_>, other: &Levels<'_>| {
+        one.iter().all(|(factor, label)| !is_shared(factor) || other.get(factor) == Some(label))
+    };
+    let with = |all: &[Levels<'_>], wanted: &Levels<'_>| -> Vec<usize> {
+        (0..all.len()).filter(|at| are_same(wanted, &all[*at])).collect()
+    };
+    let other = |levels: &Levels<'_>| match (&with(&ours, levels)[..], &with(&theirs, levels)[..]) {
+        ([_], [other]) => Some(*other),
+        _ => None,
+    };
+    let first = ours.iter().enumerate().map(|(at, levels)| (named(&both, levels), [Some(at), other(levels)]));
+    let mut all: Vec<(String, [Option<usize>; 2])> = first.collect();
+    let is_alone = |at: &usize| all.iter().all(|(_, of)| of[1] != Some(*at));
+    let alone: Vec<usize> = (0..theirs.len()).filter(is_alone).collect();
+    all.extend(alone.into_iter().map(|at| (named(&both, &theirs[at]), [None, Some(at)])));
     all
+}
+
+/// A variant by the levels of the factors that vary among all of these: `store=redb, documents=1000`; `all` where none does.
+fn named(all: &[&Levels<'_>], levels: &Levels<'_>) -> String {
+    let varies = |factor: &str| {
+        let labels: BTreeSet<&str> = all.iter().filter_map(|levels| levels.get(factor).copied()).collect();
+        labels.len() > 1
+    };
+    let varying = levels.iter().filter(|(factor, _)| varies(factor));
+    let parts: Vec<String> = varying.map(|(factor, label)| names::level(factor, label)).collect();
+    if parts.is_empty() { "all".to_owned() } else { parts.join(", ") }
 }
 
 /// The answers of a variant's phases that should agree in the two runs and do not (METHOD 1.5).

@@ -229,11 +229,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 fn wrong(data: &RunData) -> Option<&'static str> {
     let found = findings::of_run(&data.experiment, &data.trials, None, true);
     let differ = found.iter().any(|finding| finding.guard == "answers_differ");
-    let broken = crash::broken_promises(&data.experiment, &data.cuts).is_some();
-    let broken = broken.then_some("a crash trial broke what the store promises");
-    let untested = !crash::untested(&data.experiment, &data.cuts).is_empty();
-    let untested = untested.then_some("crash trials of a variant, or of all variants, tested nothing");
-    differ.then_some("the answers of variants differ").or(broken).or(untested)
+    differ.then_some("the answers of variants differ").or_else(|| crash::fault(&data.experiment, &data.cuts))
 }
 
 /// Reports to people, on the standard error stream.

@@ -30,14 +30,16 @@ impl Base {
     ) -> Result<Self, Error> {
         closed(&ranges)?;
         let experiment = source.plain()?;
+        // By the names that the file has: `--only` comes before what `--set` changes in a level, which is then a part of its name.
+        let as_in_file = source.without_settings().plain()?;
         let (mut pins, mut default) = (Vec::new(), Vec::new());
-        for factor in experiment.factors() {
+        for (factor, in_file) in experiment.factors().iter().zip(as_in_file.factors()) {
             let of = |range: &&Range| range.name.split('.').next() == Some(&factor.name);
             let varied = ranges.iter().find(of).map(|range| range.name == factor.name);
-            let level = level(&experiment, factor, varied.is_some())?;
+            level(&experiment, factor, varied.is_some())?;
             // A factor whose levels are replaced is not fixed at one of them.
             if varied != Some(true) {
-                pins.push((factor.name.clone(), level.label.clone()));
+                pins.push((factor.name.clone(), level(&as_in_file, in_file, varied.is_some())?.label.clone()));
             }
         }
         for range in &mut ranges {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::path::PathBuf;
 
+use prony_analysis::crash;
 use prony_analysis::search::{Constraint, GrowSettings, Growth, Range};
 use prony_experiment::design::Blocks;
 use prony_model::catalog::Overrides;
@@ -28,6 +29,8 @@ pub struct Grown {
     pub succeeded: Vec<TrialRecord>,
     /// The failed trials of the smallest value that fails.
     pub failed: Vec<TrialRecord>,
+    /// The value that the file does not allow, where the search came to one, and why.
+    pub refused: Option<String>,
 }
 
 /// The arguments of a search.
@@ -156,6 +159,7 @@ impl Confirmed {
             (Met::No, _) if self.constraints.failed > 0 => "the best setting did not finish in every trial",
             (Met::No, _) => "the best setting violates a constraint",
             _ if self.summary.interrupted => "which were interrupted, nothing was shown yet",
+            _ if self.crash_fault().is_some() => self.crash_fault().unwrap_or_default(),
             (Met::Unknown, _) => "it is not known whether the constraints hold",
             (Met::Yes, order) => match (self.of_default.violated(), order) {
                 (_, Some(Ordering::Less)) => return Conclusion::Better,
@@ -166,6 +170,11 @@ impl Confirmed {
             },
         };
         Conclusion::None(format!("in fresh blocks{} {how}", if self.summary.interrupted { "," } else { "" }))
+    }
+
+    /// What is wrong with the crash trials of the fresh blocks.
+    fn crash_fault(&self) -> Option<&'static str> {
+        crash::fault(&self.data.experiment, &self.data.cuts)
     }
 
     /// Why the winner is not compared with the default, where it is not.

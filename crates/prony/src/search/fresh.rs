@@ -93,11 +93,13 @@ impl Fresh<'_> {
     }
 }
 
-/// As many blocks as were asked for, or as the file has where they allow a verdict.
+/// As many blocks as were asked for, or as the file has where they allow a verdict and are no time budget's.
 pub(super) fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
-    let own = first.compare().blocks;
+    let own = first.compare();
     let least = prony_stats::MIN_BLOCKS;
-    wanted.confirm.unwrap_or(if own.min >= least { own } else { Blocks { min: least, max: 30 } })
+    // With a time budget the file's blocks are as many as there can be.
+    let is_number = own.blocks.min >= least && own.budget.is_none();
+    wanted.confirm.unwrap_or(if is_number { own.blocks } else { Blocks { min: least, max: 30 } })
 }
 
 /// Of the blocks, as many as the trials that the budget leaves make up, at least the fewest; and what is said of it. The

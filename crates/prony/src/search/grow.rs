@@ -53,6 +53,8 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     let mut checked = CheckedValues { source, wanted: wanted.clone(), known: BTreeMap::new() };
     let first = checked.at(wanted.settings.range.low)?.clone();
     bounded(&first, &wanted.settings)?;
+    // Known before anything runs.
+    wanted.settings.range.high.map_or(Ok(()), |end| checked.at(end).map(|_| ()))?;
     means.files.claim_of_programs(first.variants())?;
     let experiments = Experiments::default();
     let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
@@ -62,15 +64,12 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
         Some(run) => TrialRunner::resume(&experiments, run, experiment, &wanted.file, means.lend())?,
         None => TrialRunner::begin(&experiments, experiment, means.lend())?,
     };
-    runner.note(&Entry::Asked(Box::new(Asked::Grow(wanted.clone()))))?;
-    let mut grown = Vec::new();
-    for variant in first.variants() {
-        match one(&mut runner, &mut checked, &first, variant)? {
-            Some(done) => grown.push(done),
-            None => break,
-        }
-    }
     let run = runner.run();
+    let command = format!("prony grow --resume {run}{option}");
+    let grown = match all(&mut runner, &mut checked, &first) {
+        Ok(grown) => grown,
+        Err(error) => return Err(runner.fail(error, &command)),
+    };
     let changed = runner.changed().cloned();
     let mut said = match &changed {
         Some(finding) => no_result("limit", finding),
@@ -79,7 +78,6 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     if changed.is_some() || grown.len() == first.variants().len() {
         runner.note(&Entry::Concluded { confirmation: None, said: said.clone() })?;
     } else {
-        let command = format!("prony grow --resume {run}{option}");
         said += &format!("interrupted; finished trials are saved\nhint: to resume: `{command}`\n");
     }
     Ok(Found { run, grown, changed, summary: runner.end()?, said })
@@ -125,6 +123,19 @@ impl CheckedValues {
     }
 }
 
+/// Every combination of the other factors, up to where the user interrupted it, or the program changed.
+fn all(runner: &mut TrialRunner<'_>, checked: &mut CheckedValues, first: &Experiment) -> Result<Vec<Grown>, Error> {
+    runner.note(&Entry::Asked(Box::new(Asked::Grow(checked.wanted.clone()))))?;
+    let mut grown = Vec::new();
+    for variant in first.variants() {
+        match one(runner, checked, first, variant)? {
+            Some(done) => grown.push(done),
+            None => break,
+        }
+    }
+    Ok(grown)
+}
+
 /// One combination of the other factors, to its end; `None` where the user interrupted it, or the program changed.
 fn one(
     runner: &mut TrialRunner<'_>,
@@ -136,12 +147,20 @@ fn one(
     let other_levels = other_levels(first, like, &settings.range.name);
     let mut grow = Grow::new(settings.clone());
     let mut records: Vec<(f64, TrialRecord)> = Vec::new();
+    let mut refused = None;
     let growth = loop {
         let value = match grow.ask() {
             Ask::Done(growth) => break growth,
             Ask::Try(value) => value,
         };
-        let experiment = checked.at(value)?;
+        let experiment = match checked.at(value) {
+            Err(Error::Runner(prony_runner::Error::Experiment { problems, .. })) if grow.refuse(value) => {
+                let why = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+                refused = Some(format!("{} cannot be tried: {why}", settings.range.text(value)));
+                continue;
+            }
+            experiment => experiment?,
+        };
         let variant = same(experiment, &other_levels, &settings.range.name)?;
         let variant = runner.admit(experiment, variant)?;
         let Some(record) = runner.run_trial(variant, grow.trials_of(value))? else { return Ok(None) };
@@ -168,7 +187,7 @@ fn one(
     };
     let succeeded = of(growth.largest_success.map(|tried| tried.value), TrialEnd::Succeeded);
     let failed = of(growth.smallest_failure.map(|tried| tried.value), TrialEnd::Failed);
-    Ok(Some(Grown { other_levels, growth, succeeded, failed }))
+    Ok(Some(Grown { other_levels, growth, succeeded, failed, refused }))
 }
 
 /// The variant with the same other factors: a `when` or `skip` may take it out at some values.

@@ -30,7 +30,8 @@ pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     let mut text = String::from_utf8_lossy(&out).into_owned();
     for one in grown {
         let whose = if one.other_levels.is_empty() { format!("`{name}`") } else { levels(&one.other_levels) };
-        for note in notes(settings, &one.growth).into_iter().chain(incomplete(settings, one)) {
+        let refused = one.refused.clone();
+        for note in notes(settings, &one.growth).into_iter().chain(refused).chain(incomplete(settings, one)) {
             text += &format!("{}: {note}\n", one_line(&whose));
         }
     }

@@ -41,6 +41,13 @@ impl Source {
         self.overrides.free = names.map(|name| name.split('.').next().unwrap_or(name).to_owned()).collect();
     }
 
+    /// The same without what `--set FACTOR.SETTING` changes in levels.
+    pub(super) fn without_settings(&self) -> Self {
+        let mut overrides = self.overrides.clone();
+        overrides.set.retain(|(name, _)| !name.contains('.'));
+        Self { raw: self.raw.clone(), overrides }
+    }
+
     /// Of the factors' levels, only these from now on.
     pub(crate) fn pin(&mut self, levels: &[(String, String)]) {
         self.overrides.only.extend(levels.iter().map(|(factor, label)| (factor.clone(), vec![label.clone()])));

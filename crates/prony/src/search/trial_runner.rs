@@ -8,6 +8,7 @@ use std::time::Duration;
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::lone_block;
 use prony_model::event::{Event, Observer};
+use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::program::Care;
 use prony_model::record::{Spent, TrialRecord};
@@ -354,6 +355,25 @@ impl<'a> TrialRunner<'a> {
             self.database.append_journal(self.run, entry)?;
         }
         journal::copy(self.file, entry)
+    }
+
+    /// Ends the run as one that was interrupted, since an error ends the search: programs leave the same behind, and nothing that
+    /// finished is lost.
+    pub fn fail(mut self, error: Error, resume: &str) -> Error {
+        if self.position > 0 {
+            let text = format!("{} saved", count(self.position, "finished trial"));
+            let hint = Some(format!("once the cause is removed, to resume: `{resume}`"));
+            self.observer.event(&Event::Notice { text, hint });
+        }
+        let cleaned = self.context.as_ref().map_or(Ok(()), |context| trial::clean_up(context, self.observer));
+        if let Err(unclean) = cleaned {
+            self.observer.event(&Event::Notice { text: unclean.to_string(), hint: None });
+        }
+        // The error that ended the search is returned.
+        let _ = self.database.sync_every(Duration::ZERO);
+        let _ = self.database.extend_run(self.run, &self.experiment, self.position);
+        let _ = self.database.end_run(self.run, RunStatus::Interrupted, unix_ms());
+        error
     }
 
     /// Ends the run; what went wrong in a `cleanup` is in the summary.

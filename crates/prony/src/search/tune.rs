@@ -11,6 +11,7 @@ use prony_model::finding::Severity;
 use prony_model::reading::Reading;
 use prony_model::record::{Spent, TrialRecord};
 
+use super::constraints::known_value;
 use super::default_setting::Base;
 use super::experiments::Experiments;
 use super::found::{Conclusion, Confirmed, LeftOut, Setting, TuneWanted};
@@ -74,18 +75,21 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     figures_exist(&wanted, &first)?;
     base.ends_are_sound(&source)?;
     means.files.claim_of_programs(first.variants())?;
-    let experiments = Experiments::default();
+    let (experiments, option) = (Experiments::default(), means.option);
     let empty = empty(&first, &base, &wanted);
+    let confirm = blocks_of_confirmation(&wanted, &first);
+    let compared = if first.compare().twice { 3 } else { 2 };
+    let tune = Tune::new(rules(&wanted, &base, confirm.min * compared, first.seed()));
     let runner = match resume {
         Some(run) => TrialRunner::resume(&experiments, run, empty, &wanted.file, means.lend())?,
         None => TrialRunner::begin(&experiments, empty, means.lend())?,
     };
-    let confirm = blocks_of_confirmation(&wanted, &first);
-    let compared = if first.compare().twice { 3 } else { 2 };
-    let tune = Tune::new(rules(&wanted, &base, confirm.min * compared, first.seed()));
+    let resume = format!("prony tune --resume {}{option}", runner.run());
     let mut search = Search::new(&wanted, (&source, &base), tune, runner);
-    search.runner.note(&Entry::Asked(Box::new(Asked::Tune(wanted.clone()))))?;
-    let found = search.until_done()?;
+    let found = match search.until_done() {
+        Ok(found) => found,
+        Err(error) => return Err(search.runner.fail(error, &resume)),
+    };
     let settings = search.settings();
     let Search { tune, runner, variants, left_out, unread, .. } = search;
     let changed = runner.changed().cloned();
@@ -104,7 +108,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let report = tune_text::SearchReport {
         wanted: &wanted,
         run,
-        option: means.option,
+        option,
         ranges: &base.ranges,
         tune: &tune,
         settings: &settings,
@@ -219,6 +223,7 @@ impl<'a> Search<'a> {
 
     /// Block after block; `None` where the user interrupted it, or its program changed.
     fn until_done(&mut self) -> Result<Option<Found>, Error> {
+        self.runner.note(&Entry::Asked(Box::new(Asked::Tune(self.wanted.clone()))))?;
         loop {
             let step = self.tune.step();
             for decision in self.tune.take_decisions() {
@@ -329,7 +334,7 @@ impl<'a> Search<'a> {
         };
         let mut broke = false;
         for constraint in &self.wanted.constraints {
-            let value = constraint.value(&mut |name| record.figure(name));
+            let value = known_value(constraint, record);
             figures.insert(constraint.to_string(), value.clone());
             match value {
                 Reading::Measured(value) => broke |= !constraint.is_met(value),
@@ -362,7 +367,7 @@ const fn name_of(result: TrialResult) -> &'static str {
         TrialResult::Good(0.0) => "zero",
         TrialResult::Good(_) => "good",
         TrialResult::Broke(_) => "broke a constraint",
-        TrialResult::Failed => "died",
+        TrialResult::Failed => "failed",
         TrialResult::Disturbed => "disturbed",
         TrialResult::Unread => "not read",
         TrialResult::Unpaired => "not paired",

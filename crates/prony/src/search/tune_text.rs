@@ -41,7 +41,8 @@ impl SearchReport<'_> {
             None => lines.extend(nothing(found, self.tune)),
             Some(0) => {
                 let none = if lines.is_empty() { "no setting" } else { "no setting that has a ratio" };
-                lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text))
+                lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text));
+                lines.extend(dropped(self.tune).map(|reasons| format!("of the settings that were tried, {reasons}")));
             }
             Some(winner) => lines.extend(self.concluded(winner, confirmed)),
         }
@@ -173,6 +174,11 @@ fn nothing(found: &Found, tune: &Tune) -> Vec<String> {
     if tune.is_default_uncompared() {
         return vec!["no winner: no other setting that was tried can be compared with the default".to_owned()];
     }
+    vec![format!("no setting is feasible: of those that were tried, {}", dropped(tune).unwrap_or_default())]
+}
+
+/// How many settings were dropped for good, and for which reasons.
+fn dropped(tune: &Tune) -> Option<String> {
     let all = [
         (Out::Broke, "broke a constraint"),
         (Out::Failed, "did not finish"),
@@ -183,7 +189,7 @@ fn nothing(found: &Found, tune: &Tune) -> Vec<String> {
     ];
     let count = |why: Out| tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     let reasons = all.iter().filter(|(why, _)| count(*why) > 0).map(|(why, text)| format!("{} {text}", count(*why)));
-    vec![format!("no setting is feasible: of those that were tried, {}", reasons.collect::<Vec<_>>().join(", "))]
+    Some(reasons.collect::<Vec<_>>().join(", ")).filter(|reasons| !reasons.is_empty())
 }
 
 fn fresh(report: &SearchReport<'_>, confirmed: &Confirmed) -> Vec<String> {

@@ -150,6 +150,27 @@ fn options_that_a_resumed_run_would_ignore_are_refused() {
     assert!(said(&output).contains("there is no verdict on"), "where it is done too: {}", said(&output));
 }
 
+/// Two different variants stood in one row, since each run named its own by the one factor that varied in it.
+#[test]
+fn variants_of_two_runs_are_one_only_if_all_their_factors_agree() {
+    let bench = Bench::new();
+    let body = "[factors]\nn = [1, 2]\nm = [1, 2]\n[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n\
+                [program.p]\ncommand = [\"true\", \"{n}\", \"{m}\"]\n[[phase]]\nname = \"r\"\n";
+    bench.write("p.toml", body);
+    for only in ["m=1", "n=1"] {
+        let output = bench.prony(&["run", "p.toml", "-q", "--only", only]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    let document = bench.prony(&["compare", "1", "2", "--metric", "r.time", "--json"]).stdout;
+    let document: Value = serde_json::from_slice(&document).unwrap();
+    let rows = document["figures"].as_array().unwrap().iter();
+    let rows: Vec<(&str, [bool; 2])> =
+        rows.map(|row| (row["variant"].as_str().unwrap(), [0, 1].map(|run| !row["runs"][run].is_null()))).collect();
+    // Factors in the order of their names.
+    let expected = [("m=1, n=1", [true, true]), ("m=1, n=2", [true, false]), ("m=2, n=1", [false, true])];
+    assert_eq!(rows, expected, "{document:#}");
+}
+
 #[test]
 fn compared_runs_whose_answers_or_sources_differ_say_so() {
     let bench = Bench::new();
@@ -190,8 +211,11 @@ fn compared_runs_whose_answers_or_sources_differ_say_so() {
     }
     let row =
         |name: &str| other.lines().find(|line| line.contains(&format!(" {name} "))).unwrap_or_default().to_owned();
-    assert_eq!(row("b").matches("no such variant").count(), 1, "{other}");
-    assert_eq!(row("c").matches("no such variant").count(), 1, "of the second run alone: {other}");
+    assert_eq!(row("v=b").matches("no such variant").count(), 1, "{other}");
+    assert_eq!(row("v=c").matches("no such variant").count(), 1, "of the second run alone: {other}");
+    run(&["--only", "v=b"]);
+    let part = compare("3", "5");
+    assert!(part.lines().any(|line| line.contains(" v=b ") && !line.contains("no such variant")), "{part}");
 }
 
 /// Programs have PATH, LANG and others from prony, of which only the names were recorded.

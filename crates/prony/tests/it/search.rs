@@ -215,7 +215,7 @@ fn a_value_whose_phase_never_begins_is_no_success() {
     assert_eq!(errors.matches("warning: `phase_never_began` in `go`: ").count(), 1, "with light care too: {errors}");
     let ends: Vec<Value> = bench.journal(1).into_iter().filter(|entry| entry["trial"].is_number()).collect();
     let value = |entry: &Value| entry["value"].as_str().unwrap().parse::<f64>().unwrap();
-    assert!(ends.iter().all(|entry| (entry["end"] == "lived") == (value(entry) <= 50.0)), "{ends:?}");
+    assert!(ends.iter().all(|entry| (entry["end"] == "succeeded") == (value(entry) <= 50.0)), "{ends:?}");
     // At the first value it is a fault of the file, or of the range.
     let (code, said, _) = bench.prony(&["grow", "x.toml", "--raise", "n=60..100"]);
     assert_eq!(code, Some(1));
@@ -431,6 +431,47 @@ fn a_cleanup_that_fails_ends_no_search_early() {
     assert!(errors.contains("cleanup of program") && errors.contains("the finished trials are saved"), "{errors}");
     assert!(said.contains("winner: ") && said.contains("times faster than"), "{said}");
     assert_eq!([1, 2].map(|run| bench.run(run).head.status), [RunStatus::Done, RunStatus::Done]);
+}
+
+/// Each `cleanup` was skipped, and the run was neither done nor interrupted.
+#[test]
+fn an_error_that_ends_a_search_leaves_it_to_be_resumed() {
+    let steps = "shell = true\nprepare = \"test {n} -lt 4\"\ncleanup = \"touch cleaned\"";
+    let bench = Bench::new(&GROWING.replace("shell = true", steps));
+    let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..100"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("2 finished trials saved") && errors.contains("`prony grow --resume 1`"), "{errors}");
+    assert!(bench.path("cleaned").exists() && bench.run(1).head.status == RunStatus::Interrupted, "{errors}");
+}
+
+/// The default was said to be kept although nothing was compared with it.
+#[test]
+fn settings_that_were_ended_from_outside_leave_no_winner() {
+    let bench = Bench::new(&answering("test $x = 9 || kill -9 $$; d=a; o=1"));
+    let (code, said, errors) = bench.prony(&OF_SIZE);
+    assert_eq!(code, Some(1), "{said}{errors}");
+    assert!(said.contains("no winner: no other setting that was tried can be compared with the default"), "{said}");
+}
+
+#[test]
+fn a_setting_of_the_command_line_holds_in_a_search() {
+    let bench = Bench::new(BOWL);
+    let over = [
+        "tune",
+        "x.toml",
+        "--minimize",
+        "work.time",
+        "--over",
+        "size=1..2",
+        "--confirm",
+        "6",
+        "--max-trials",
+        "8",
+        "-q",
+    ];
+    let (code, said, errors) = bench.prony(&[&over[..], &["--set", "chunking.pause=5 ms"]].concat());
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert!(bench.run(1).experiment.variants().iter().all(|variant| variant.levels.len() == 2), "{said}");
 }
 
 /// The option had no effect in a search, and `tune` ran as many blocks as `--confirm` said.

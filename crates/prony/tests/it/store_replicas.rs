@@ -143,7 +143,7 @@ const LONG: &str = "[store]\nengine = \"lmdb\"\n[data]\nrecords = 1_000\nkey = \
                     [[phase]]\nname = \"write\"\nput = {}\n[[phase]]\nname = \"read\"\n\
                     get = { replicas = 3, count = 1_000_000_000 }\n[compare]\nblocks = 1\n";
 
-/// The workers whose store is in a folder, in the order of their launch.
+/// The workers whose store is in a folder, in any order: numbers of processes begin anew.
 fn pids(bench: &Bench) -> Vec<u32> {
     let is_worker = |pid: &u32| {
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -151,9 +151,7 @@ fn pids(bench: &Bench) -> Vec<u32> {
         arguments.ends_with(b"\0worker\0") && directory.starts_with(bench.dir.path().canonicalize().unwrap())
     };
     let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut workers: Vec<u32> = all.filter(is_worker).collect();
-    workers.sort_unstable();
-    workers
+    all.filter(is_worker).collect()
 }
 
 fn begin(bench: &Bench) -> Child {

@@ -275,6 +275,12 @@ fn fault_of_a_further_worker_is_its_own() {
     });
     assert_eq!((closed.fault, closed.failed_replica), (Some(Fault::Closed), Some(2)));
     assert_eq!(closed.end.map(|end| end.status), Some(Status::Signalled(11)));
+    let first = shared(&[get(Sharing::Equal)], true, |script| {
+        script.both_ready();
+        script.ends[0].shutdown(std::net::Shutdown::Both).unwrap();
+        script.step();
+    });
+    assert_eq!((first.fault, first.failed_replica), (Some(Fault::Closed), Some(1)), "several run the phase");
     let early = shared(&[get(Sharing::Equal)], true, |script| {
         script.both_ready();
         script.says(1, &ended(0, 20));
