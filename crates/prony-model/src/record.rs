@@ -206,7 +206,7 @@ pub struct PhaseRecord {
     pub begin: Option<Nanos>,
     /// `CLOCK_MONOTONIC` at its end, or at the trial's end where it did not end.
     pub end: Option<Nanos>,
-    /// Readings of the whole process tree (`""`) and of instances.
+    /// Readings of the whole phase (`""`), which are those of what is measured, and of instances.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub readings: BTreeMap<String, BTreeMap<MetricKeyText, Reading<f64>>>,
     /// Latency histograms.

@@ -59,6 +59,12 @@ impl TrialSpec {
         }
     }
 
+    /// Whether the processes of a role are in the metrics of a whole phase, those of instance `""`: where servers are measured,
+    /// the processes of services; else those of the program and its replicas, or of the store's worker.
+    pub fn measures(&self, role: &str) -> bool {
+        self.measures_servers() == self.services.iter().any(|service| service.roles().contains(role))
+    }
+
     /// The collection that operations work on.
     pub fn collection(&self, ops: &Ops) -> Option<&CollectionSpec> {
         self.data.iter().find(|collection| collection.name == ops.collection)

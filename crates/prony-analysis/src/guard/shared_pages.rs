@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::record::{Completion, PhaseRecord, ProcessSample, TrialRecord};
-use prony_model::service::{ALL, LOAD, ServiceSpec};
-use prony_model::spec::{TrialSpec, WORKER};
+use prony_model::service::{ALL, ServiceSpec};
+use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 use prony_stats::summary;
 use serde_json::json;
@@ -99,8 +99,7 @@ fn most_repeated(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRec
     let (begin, end) = (phase.begin?, phase.end?);
     let is_meant = |role: &str| match of {
         ALL => true,
-        "" if spec.measures_servers() => role != LOAD && role != WORKER,
-        "" => !is_of_service(spec, role),
+        "" => spec.measures(role),
         _ => role.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
     };
     let mut instants: BTreeMap<Nanos, Vec<&ProcessSample>> = BTreeMap::new();

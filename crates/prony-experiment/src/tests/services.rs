@@ -375,11 +375,14 @@ fn store_that_is_a_server_is_at_its_url() {
     let url = format!("x://127.0.0.1:{}/a", hole("db", 1, OfService::Port));
     assert_eq!(spec.subject.store().unwrap().url, Some(url.clone()));
     assert!(spec.measures_servers() && spec.services.len() == 1);
+    assert_eq!(["db", "worker"].map(|role| spec.measures(role)), [true, false]);
     let levels = "[factors.at]\nhere = { engine = \"server\", url = \"x://127.0.0.1:{service.db.port}/a\" }\n\
                   embedded = { engine = \"lmdb\" }\n";
     let varied = sound(&format!("{levels}{}", served("use = \"{at}\"", "")));
     let of = |at: usize| varied.variants()[at].spec.subject.store().unwrap().url.clone();
     assert_eq!((of(0), of(1)), (Some(url), None));
+    let embedded = &varied.variants()[1].spec;
+    assert_eq!(["db", "worker"].map(|role| embedded.measures(role)), [false, true]);
     let hidden = sound(&served(AT, "[observe]\nrecord_commands = false\n"));
     let recorded = hidden.recorded();
     assert!(!format!("{:?}", recorded.variants()[0].spec.subject).contains("x://"), "it may have a password");

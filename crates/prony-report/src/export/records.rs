@@ -68,7 +68,8 @@ pub(super) struct VariantOut<'a> {
 struct Column<'a> {
     /// The phase.
     phase: &'a str,
-    /// A process, replica, client or other part of the phase; empty for the whole process tree.
+    /// A process, replica, service, client or other part of the phase; empty for the whole phase: the program and its replicas, the
+    /// store's worker, or where servers are measured all services.
     instance: &'a str,
     /// The metric; a gauge has its statistic too: `wall`, `rss.max`.
     metric: MetricKeyText,

@@ -44,7 +44,8 @@ pub(crate) fn remarks(database: &Database, data: &RunData, width: Option<usize>)
     for variant in experiment.variants().iter().filter(|variant| variant.spec.subject.program().is_some()) {
         let Some(trial) = median_trial(data, variant.id) else { continue };
         let Some(begin) = trial.phases.iter().filter_map(|phase| phase.begin).min() else { continue };
-        let series = database.load_series(data.head.id, trial.trial.position)?;
+        let mut series = database.load_series(data.head.id, trial.trial.position)?;
+        series.retain(|process| variant.spec.measures(&process.role));
         let Some((cpu, memory)) = of(&series, begin, width) else { continue };
         let whose = match experiment.variants().len() {
             1 => String::new(),
@@ -56,7 +57,10 @@ pub(crate) fn remarks(database: &Database, data: &RunData, width: Option<usize>)
         let most = Bytes::from_bytes(memory.highest as u64);
         lines.push(format!("{}  anonymous memory, at most {most}{whose}", memory.text));
     }
-    let note = "From the start to the end of the trial whose duration is the median".to_owned();
+    let mut note = "From the start to the end of the trial whose duration is the median".to_owned();
+    if experiment.variants().iter().any(|variant| !variant.spec.services.is_empty()) {
+        note.push_str("; without the services beside the program");
+    }
     Ok(Remarks { title: "CPU and memory over time", lines, note })
 }
 

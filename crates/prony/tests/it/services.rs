@@ -8,6 +8,7 @@ use prony_model::outcome::Outcome;
 use prony_model::record::{MetricKeyText, TrialRecord};
 
 use crate::bench::{Bench, PRONY, alive, amount, eventually, phase, reading, scratches, version};
+use crate::report_page;
 
 /// A server that answers at once, works on after an answer to `/later`, and ends after `/end`.
 const SERVER: &str = r#"
@@ -490,6 +491,31 @@ fn program_and_the_services_beside_it_are_measured_apart_and_together() {
     let effective = trial.effective.as_ref().unwrap();
     assert_eq!((effective.services().len(), effective.program().unwrap().program.as_str()), (1, "client"));
     assert!(effective.program().unwrap().command.iter().any(|word| word.contains("http://127.0.0.1:")), "the address");
+}
+
+/// The chart showed 158.8 MB beside a table with 0.2 MB: it added the services to the program, as did `prony show --all`.
+#[test]
+fn what_is_drawn_over_time_is_what_the_metrics_of_the_phase_are_of() {
+    let Some(bench) = bench() else { return };
+    bench.write("server/big.js", "globalThis.kept = Buffer.alloc(150e6, 1);\nrequire(\"./server.js\");\n");
+    let service = service("api", "", "").replace("server.js", "big.js");
+    let program = "[program.idle]\ncommand = [\"sleep\", \"0.4\"]\n";
+    let trial = bench.trial(&format!("{service}{program}"));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert!(bench.prony(&["report", "--output", "page.html"]).status.success());
+    let page = report_page::data(&std::fs::read_to_string(bench.path("page.html")).unwrap());
+    let charts = page["sections"]["timeline"]["charts"].as_array().unwrap();
+    let memory = charts.iter().find(|chart| chart["title"] == "Anonymous memory").unwrap();
+    let line = memory["marks"].as_array().unwrap().iter().find(|mark| mark["kind"] == "line").unwrap();
+    let most =
+        report_page::numbers(&page, &line["y"]).into_iter().filter(|bytes| bytes.is_finite()).fold(0.0, f32::max);
+    assert!(most < 100e6, "{most} bytes are the service's");
+    let captions = memory["caption"].to_string();
+    assert!(captions.contains("Not drawn: the processes of `api`, which have metrics of their own."), "{captions}");
+    let shown = String::from_utf8(bench.prony(&["show", "--all"]).stdout).unwrap();
+    let line = shown.lines().find(|line| line.contains("anonymous memory, at most")).unwrap();
+    assert!(line.ends_with(" kB") || line.ends_with(" B"), "{line}");
+    assert!(shown.contains("without the services beside the program"), "{shown}");
 }
 
 #[test]

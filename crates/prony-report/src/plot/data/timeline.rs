@@ -124,11 +124,18 @@ const TAKES: [Take; 5] = [
 /// Those of the database.
 pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> Result<Section, Error> {
     let mut all: Vec<Timeline> = Vec::new();
+    let mut beside: BTreeSet<String> = BTreeSet::new();
     for trial in trials {
         let record = &source.data.trials[*trial];
         let series = source.database.load_series(source.data.head.id, record.trial.position)?;
         let nth = all.iter().filter(|known| known.variant == record.trial.variant).count();
-        all.extend(of_series(record, &series, STEPS).map(|timeline| Timeline { trial: *trial, nth, ..timeline }));
+        let variant = source.data.experiment.variants().get(record.trial.variant);
+        let is_measured = |process: &&ProcessSeries| variant.is_none_or(|of| of.spec.measures(&process.role));
+        let (measured, other): (Vec<&ProcessSeries>, Vec<&ProcessSeries>) = series.iter().partition(is_measured);
+        // An instance of several is numbered: `mongo.2`.
+        beside.extend(other.iter().filter_map(|process| process.role.split('.').next()).map(str::to_owned));
+        let timeline = of_series(record, &series, &measured, STEPS);
+        all.extend(timeline.map(|timeline| Timeline { trial: *trial, nth, ..timeline }));
     }
     if all.is_empty() {
         return Ok(Section::default());
@@ -160,8 +167,17 @@ pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> R
     ribbons.caption.extend(level.into_iter().map(|at| not_drawn(&all, at)));
     section.charts.push(ribbons);
     section.charts.extend(shown.into_iter().map(|at| panel(source, columns, &drawn, at)));
+    let without = not_of_the_subject(&beside);
+    section.charts.iter_mut().for_each(|chart| chart.caption.extend(without.clone()));
     section.charts.iter_mut().for_each(|chart| chart.x = axis.clone());
     Ok(section)
+}
+
+/// Whose processes ran in the trials and are not drawn; `None` where all are.
+fn not_of_the_subject(roles: &BTreeSet<String>) -> Option<Said> {
+    let names: Vec<String> = roles.iter().map(|role| format!("`{role}`")).collect();
+    let text = format!("Not drawn: the processes of {}, which have metrics of their own.", names.join(", "));
+    (!names.is_empty()).then(|| Said::always(text))
 }
 
 /// What a quantity without a chart was.
@@ -344,7 +360,13 @@ fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantit
     }
 }
 
-fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Option<Timeline> {
+/// The timeline of a trial, from the series of all of its processes, and of those that are measured.
+fn of_series(
+    record: &TrialRecord,
+    series: &[ProcessSeries],
+    measured: &[&ProcessSeries],
+    steps: usize,
+) -> Option<Timeline> {
     let instants = || series.iter().flat_map(|s| &s.samples).map(|s| s.at.as_nanos());
     let sampled = (instants().min()?, instants().max()?);
     let phases: Vec<(u64, u64)> =
@@ -355,7 +377,7 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
     let longest = series.iter().map(|s| s.samples.len()).max().unwrap_or(0);
     let steps = steps.min(longest).max(1);
     let points: Vec<Vec<Point>> =
-        TAKES.iter().enumerate().map(|(i, take)| total(series, origin, *take, is_level(i))).collect();
+        TAKES.iter().enumerate().map(|(i, take)| total(measured, origin, *take, is_level(i))).collect();
     let means = points.iter().enumerate().map(|(i, points)| mean(points, is_level(i))).collect();
     let values = points.into_iter().enumerate().map(|(i, points)| match i {
         0 => rates(&spaced(points, CPU_APART), span, steps),
@@ -434,7 +456,7 @@ fn spans(record: &TrialRecord, origin: u64) -> Vec<Span> {
 
 /// The sum over the processes after each sweep of the sampler. A process that has ended has no memory, and its
 /// counters keep their last values; those of a process that appears later begin at zero.
-fn total(series: &[ProcessSeries], origin: u64, take: Take, level: bool) -> Vec<Point> {
+fn total(series: &[&ProcessSeries], origin: u64, take: Take, level: bool) -> Vec<Point> {
     let mut events: Vec<(u64, usize, Option<f64>)> = Vec::new();
     for (process, one) in series.iter().enumerate() {
         let read = one.samples.iter().filter_map(|s| Some((s.at.as_nanos() - origin, process, Some(take(s)?))));
@@ -484,7 +506,7 @@ mod tests {
     #[test]
     fn memory_of_processes_is_added_while_they_are_alive() {
         let series = [process(1, 0, 11, 100), process(2, 301, 3, 50)];
-        let points = total(&series, 0, TAKES[1], true);
+        let points = total(&series.each_ref(), 0, TAKES[1], true);
         let values: Vec<f64> = points.iter().map(|p| p.value).collect();
         assert_eq!(values, [[100.0; 3].as_slice(), &[150.0; 3], &[100.0; 6]].concat());
     }
@@ -492,7 +514,7 @@ mod tests {
     #[test]
     fn timeline_includes_cpu_of_ended_processes() {
         let series = [process(1, 0, 11, 0), process(2, 0, 3, 0)];
-        let points = total(&series, 0, TAKES[0], false);
+        let points = total(&series.each_ref(), 0, TAKES[0], false);
         assert!((points.last().unwrap().value - 0.6).abs() < 1e-9);
         assert!(points.windows(2).all(|w| w[0].value <= w[1].value));
     }
@@ -505,7 +527,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_read_has_no_points() {
-        assert!(total(&[process(1, 0, 5, 1)], 0, TAKES[3], false).is_empty());
+        assert!(total(&[&process(1, 0, 5, 1)], 0, TAKES[3], false).is_empty());
     }
 
     /// A thread that runs on one core all the time, as the kernel counts it: once a tick.
