@@ -151,8 +151,10 @@ fn over_all(seconds: impl Iterator<Item = f64> + Clone) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// Sentences on variants of which not the trial nearest to the median is drawn.
-fn not_nearest(source: Source<'_>, drawn: &BTreeSet<usize>) -> Vec<Said> {
+/// Sentences on variants of which not the trial nearest to the median is drawn. `chosen` are the trials that were to be drawn:
+/// not all variants have one where they are too many.
+fn not_nearest(source: Source<'_>, drawn: &BTreeSet<usize>, chosen: &[usize]) -> Vec<Said> {
+    let is_chosen = |v: usize| chosen.iter().any(|at| source.data.trials[*at].trial.variant == v);
     let primary = primary(source);
     let has = |at: usize| primary.as_ref().is_some_and(|name| figure(&source.data.trials[at], name).is_some());
     let of = primary.as_ref().map(|metric| format!(" of {metric}")).unwrap_or_default();
@@ -163,7 +165,11 @@ fn not_nearest(source: Source<'_>, drawn: &BTreeSet<usize>) -> Vec<Said> {
         );
         match drawn.contains(&v) {
             true => (!has).then(|| Said::of(&[v], without)),
-            false => Some(Said::of(&[v], format!("Not drawn: {name}, whose trial has no samples."))),
+            false if is_chosen(v) => Some(Said::of(&[v], format!("Not drawn: {name}, whose trial has no samples."))),
+            false => {
+                let most = number::count(chosen.len(), "trial");
+                Some(Said::of(&[v], format!("Not drawn: {name}, since a page shows at most {most} over time.")))
+            }
         }
     };
     source.variants().into_iter().filter_map(said).collect()

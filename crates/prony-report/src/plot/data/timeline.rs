@@ -159,7 +159,7 @@ pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> R
             // A point alone is no line, and zero throughout is said in fewer words than a chart takes.
             all.iter().any(|of| of.known(*at).nth(1).is_some() && of.known(*at).any(|value| value != 0.0))
         });
-    let mut ribbons = ribbons(source, columns, &drawn, source.data.trials.len() - trials.len());
+    let mut ribbons = ribbons(source, columns, &drawn, trials);
     ribbons.caption.extend(ended(source));
     if !shown.is_empty() {
         ribbons.caption.extend(steps(source, all.iter().map(|of| (of.variant, of.step))));
@@ -259,7 +259,7 @@ impl<'a> Drawn<'a> {
 }
 
 /// The phases of each variant as bars above each other, and how the trials ended that did not end well.
-fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_out: usize) -> Chart {
+fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], chosen: &[usize]) -> Chart {
     let variants: BTreeSet<usize> = drawn.iter().map(|drawn| drawn.of.variant).collect();
     let lane = |variant: usize| Lane { variant, ..Lane::default() };
     let (height, top) = if drawn.iter().all(|drawn| drawn.of.outcome.is_ok()) { LANE } else { LANE_OF_ENDS };
@@ -290,7 +290,8 @@ fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_
     let phases = drawn.iter().flat_map(|drawn| drawn.of.phases.iter().map(move |phase| (drawn, phase)));
     let mut caption =
         vec![Said::always("One trial of each variant: by default the one nearest to its variant's median.")];
-    caption.extend(not_nearest(source, &variants));
+    caption.extend(not_nearest(source, &variants, chosen));
+    let left_out = source.data.trials.len() - chosen.len();
     if left_out > 0 {
         let more = number::count(left_out, "more trial");
         caption.push(Said::always(format!("The results database has the timelines of {more}.")));
