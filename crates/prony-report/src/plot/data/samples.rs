@@ -1,6 +1,6 @@
 //! The chart of sampled operations: frequency curves of groups of operations, as ratios to the baseline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::Metric;
 use prony_model::number::count;
@@ -24,9 +24,9 @@ pub struct Samples {
     pub phase: String,
     /// `wall` or `cpu`.
     pub clock: &'static str,
-    /// Operations a group.
-    pub operations: u64,
-    /// Whether values are ratios to the median of the variant's baseline; otherwise nanoseconds a group.
+    /// Operations a group, one or more: variants may have groups of different sizes.
+    pub operations: Vec<u64>,
+    /// Whether values are ratios to the median of the variant's baseline; otherwise nanoseconds an operation.
     pub relative: bool,
     /// From the fastest on.
     pub panels: Vec<Panel>,
@@ -50,7 +50,7 @@ pub struct Curve {
     pub variant: usize,
     /// Groups.
     pub groups: usize,
-    /// Median, as ratio or in nanoseconds.
+    /// Median of the time per operation, as ratio or in nanoseconds.
     pub median: f64,
     /// Share of the groups below the panel.
     pub below: f64,
@@ -60,7 +60,7 @@ pub struct Curve {
     pub above: f64,
 }
 
-/// One variant's groups, sorted.
+/// One variant's groups of one size, by time, sorted.
 struct Pool {
     variant: usize,
     operations: u64,
@@ -68,8 +68,13 @@ struct Pool {
 }
 
 impl Pool {
+    /// A quantile of the time per operation, divided by a reference. Groups of different sizes are comparable so.
     fn scaled(&self, share: f64, reference: f64) -> f64 {
-        quantile(&self.sorted, share).max(1) as f64 / reference
+        self.per_operation(quantile(&self.sorted, share).max(1)) / reference
+    }
+
+    fn per_operation(&self, group: u64) -> f64 {
+        group as f64 / self.operations.max(1) as f64
     }
 }
 
@@ -104,7 +109,10 @@ pub fn samples(source: Source<'_>) -> Result<Vec<Samples>, Error> {
 fn of_phase(source: Source<'_>, phase: String, clock: &'static str, mut pools: Vec<Pool>) -> Option<Samples> {
     pools.retain(|pool| pool.sorted.iter().any(|v| *v > 0));
     pools.iter_mut().for_each(|pool| pool.sorted.sort_unstable());
-    let operations = pools.first()?.operations;
+    let operations: BTreeSet<u64> = pools.iter().map(|pool| pool.operations).collect();
+    if pools.is_empty() {
+        return None;
+    }
     let medians: BTreeMap<usize, f64> = pools.iter().map(|p| (p.variant, p.scaled(0.5, 1.0))).collect();
     let references: Option<Vec<f64>> =
         pools.iter().map(|p| medians.get(&baseline_of(source, p.variant)?).copied()).collect();
@@ -121,7 +129,7 @@ fn of_phase(source: Source<'_>, phase: String, clock: &'static str, mut pools: V
         .iter()
         .enumerate()
         .map(|(i, group)| panel(called.get(i).copied().unwrap_or_default(), group, &pools, &references));
-    Some(Samples { phase, clock, operations, relative, panels: panels.collect() })
+    Some(Samples { phase, clock, operations: operations.into_iter().collect(), relative, panels: panels.collect() })
 }
 
 /// The baseline of a variant's stratum, itself for a baseline.
@@ -140,7 +148,7 @@ fn panel(name: &'static str, group: &[usize], pools: &[Pool], references: &[f64]
     let bins = Bins { low, high, count };
     let curve = |i: &usize| {
         let (pool, reference) = (&pools[*i], references[*i]);
-        let (below, shares, above) = bins.shares(pool.sorted.iter().map(|v| *v as f64 / reference));
+        let (below, shares, above) = bins.shares(pool.sorted.iter().map(|v| pool.per_operation(*v) / reference));
         let (groups, median) = (pool.sorted.len(), pool.scaled(0.5, reference));
         Curve { variant: pool.variant, groups, median, below, shares, above }
     };
@@ -182,7 +190,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, of: &Samples, panel: &Panel)
         let (x, stroke) = (columns.add([curve.median]), Stroke::Beyond);
         marks.push(Mark { kind: Kind::Rules, of, x, stroke, ..Mark::default() });
     }
-    let label = if of.relative { "times the baseline's median" } else { "time of a group" }.to_owned();
+    let label = if of.relative { "times the baseline's median" } else { "time per operation" }.to_owned();
     Chart {
         title: if panel.name.is_empty() { of.phase.clone() } else { format!("{}, the {}", of.phase, panel.name) },
         caption: caption(source, of, panel),
@@ -200,9 +208,9 @@ fn caption(source: Source<'_>, of: &Samples, panel: &Panel) -> Vec<Said> {
     let reference =
         if of.relative { "divided by the median of the baseline" } else { "not divided, since there is no baseline" };
     let mut said = vec![Said::always(format!(
-        "{clock} of each group of {}, {reference}: share of the groups in each of {} equal bins of the \
-         logarithm. All trials of a variant are pooled: this shows the shape and is not a test.",
-        count(of.operations, "operation"),
+        "{clock} of each group of {} by the number of its operations, {reference}: share of the groups in each of {} \
+         equal bins of the logarithm. All trials of a variant are pooled: this shows the shape and is not a test.",
+        sizes(&of.operations),
         panel.bins.count
     ))];
     let outside = |curve: &Curve| {
@@ -215,6 +223,17 @@ fn caption(source: Source<'_>, of: &Samples, panel: &Panel) -> Vec<Said> {
     said.extend(left_out(source, &of.phase, Metric::Time));
     said.extend(panel.curves.iter().filter(|c| c.below + c.above > 0.0).map(outside));
     said
+}
+
+/// `1 operation`, or `10, 80 or 100 operations` where variants differ.
+fn sizes(operations: &[u64]) -> String {
+    match operations {
+        [others @ .., last] if !others.is_empty() => {
+            let others: Vec<String> = others.iter().map(u64::to_string).collect();
+            format!("{} or {}", others.join(", "), count(*last, "operation"))
+        }
+        _ => operations.iter().map(|n| count(*n, "operation")).collect(),
+    }
 }
 
 fn table(panel: &Panel, format: Format) -> Table {
