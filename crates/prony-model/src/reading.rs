@@ -59,6 +59,30 @@ impl<T> Default for Reading<T> {
     }
 }
 
+impl Reading<f64> {
+    /// The value by which trials are ordered for a median and a range: infinity where it is larger than any that was
+    /// measured ([`Why::is_infinite`]), since to leave such a trial out would make the median smaller.
+    pub fn ordered(&self) -> Option<f64> {
+        match self {
+            Self::Measured(value) => Some(*value),
+            Self::Missing(why) => why.is_infinite().then_some(f64::INFINITY),
+        }
+    }
+}
+
+impl Why {
+    /// Whether the value is larger than any that was measured: a percentile that falls among failed operations (METHOD 1.4),
+    /// or the time of an activity that did not end.
+    pub const fn is_infinite(&self) -> bool {
+        matches!(self, Self::Infinite { .. } | Self::NotSettled(_))
+    }
+
+    /// What stands in the place of such a value.
+    pub const fn infinite_word(&self) -> &'static str {
+        if matches!(self, Self::NotSettled(_)) { "not settled" } else { "infinite" }
+    }
+}
+
 impl<T> Reading<T> {
     /// Missing: the attempt to read it failed, for this cause.
     pub fn failed(cause: impl Into<Arc<str>>) -> Self {

@@ -2,6 +2,7 @@
 
 use prony_experiment::design::{Expr, Statistic};
 use prony_experiment::expr;
+use prony_model::format::Scale;
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
@@ -17,6 +18,8 @@ pub(super) enum Value {
         /// Lower bound, for largest and peak values.
         at_least: Option<f64>,
     },
+    /// It is larger than any number that was measured ([`Why::is_infinite`]).
+    Infinite(Why),
     /// It was not measured.
     Missing(Why),
 }
@@ -24,20 +27,27 @@ pub(super) enum Value {
 /// What an expression gives in one trial.
 pub(super) fn evaluate(expr: &Expr, trial: &TrialRecord) -> Value {
     // A value that the trial never reached decides, whatever else is missing.
-    let mut ended = None;
+    let (mut ended, mut infinite) = (None, None);
     let reading = expr::evaluate(expr, &mut |name| match metric(name, trial) {
         Value::Number(number) => Reading::Measured(number),
+        Value::Infinite(why) => {
+            infinite = Some(why);
+            Reading::Measured(f64::INFINITY)
+        }
         Value::Missing(why) => Reading::Missing(why),
         Value::Ended { at_least } => {
             ended = ended.or(Some(at_least));
             Reading::Missing(Why::NotReached)
         }
     });
-    match (ended, reading) {
+    match (ended, reading, infinite) {
         // The lower bound of a sum or quotient cannot be derived from one of its parts.
-        (Some(at_least), _) => Value::Ended { at_least: at_least.filter(|_| matches!(expr, Expr::Metric(_))) },
-        (None, Reading::Measured(number)) => Value::Number(number),
-        (None, Reading::Missing(why)) => Value::Missing(why),
+        (Some(at_least), ..) => Value::Ended { at_least: at_least.filter(|_| matches!(expr, Expr::Metric(_))) },
+        (None, Reading::Measured(f64::INFINITY), Some(why)) => Value::Infinite(why),
+        // A quotient or difference of two, or one that is subtracted or a divisor.
+        (None, Reading::Measured(_), Some(why)) => Value::Missing(why),
+        (None, Reading::Measured(number), None) => Value::Number(number),
+        (None, Reading::Missing(why), _) => Value::Missing(why),
     }
 }
 
@@ -57,6 +67,7 @@ fn metric(name: &MetricName, trial: &TrialRecord) -> Value {
         }
         Completion::NotReached | Completion::AfterFailure => Value::Ended { at_least: None },
         Completion::Failed if !phase.completion.counts(name.key.metric) => Value::Ended { at_least: None },
+        Completion::Complete | Completion::Failed | Completion::Uncounted if why.is_infinite() => Value::Infinite(why),
         Completion::Complete | Completion::Failed | Completion::Uncounted => Value::Missing(why),
     }
 }
@@ -82,8 +93,10 @@ pub(super) fn in_phase(expr: &Expr, phase: &str) -> Expr {
 /// One value over the trials of a cell.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary<'a> {
-    /// The numbers, in order of size.
+    /// The numbers, in order of size; infinity for each of `infinite`.
     pub(super) numbers: Vec<f64>,
+    /// Why values are larger than any number that was measured.
+    pub(super) infinite: Vec<Why>,
     /// The trials that ended before they had a number.
     pub(super) ended: Vec<&'a TrialRecord>,
     /// The largest lower bound that these trials leave.
@@ -105,6 +118,10 @@ impl<'a> Summary<'a> {
                     if !trial.ending.outcome.is_ok() && ended_in(expr, &trial.ending) {
                         summary.failed.push(trial);
                     }
+                }
+                Value::Infinite(why) => {
+                    summary.numbers.push(f64::INFINITY);
+                    summary.infinite.push(why);
                 }
                 Value::Missing(why) => summary.missing.push(why),
                 Value::Ended { at_least } => {
@@ -133,6 +150,12 @@ impl<'a> Summary<'a> {
     pub(super) fn quartile_distance(&self) -> Option<f64> {
         let quarter = self.numbers.len() / 4;
         Some(self.numbers.iter().rev().nth(quarter)? - self.numbers.get(quarter)?)
+    }
+
+    /// A number by this scale, or the word for one that is infinite.
+    pub(super) fn print(&self, scale: &Scale, number: f64) -> String {
+        let word = self.infinite.first().filter(|_| number.is_infinite()).map(Why::infinite_word);
+        word.map_or_else(|| scale.print(number), str::to_owned)
     }
 
     /// The least number.
@@ -187,6 +210,47 @@ mod tests {
             "findings": []
         }))
         .unwrap()
+    }
+
+    /// Four of six trials whose percentile fell among failed operations had the median of the other two.
+    #[test]
+    fn infinite_values_count_as_larger_than_any_in_median_and_range() {
+        let of = |reading: Json| {
+            trial(
+                Outcome::Ok,
+                &json!([{
+                    "name": "run", "action": "http", "timed": true, "completion": "complete", "begin": 0, "end": 1,
+                    "readings": { "": { "latency.p99": reading } }, "histograms": [],
+                    "groups": null, "throughput": null, "answer": null, "errors": {}
+                }]),
+            )
+        };
+        let infinite = || of(json!({ "missing": { "infinite": { "failed": 20, "of": 1500 } } }));
+        let trials: Vec<TrialRecord> = [50.0, 99.9].map(|ms| of(json!({ "measured": ms }))).into_iter().collect();
+        let all = |n: usize| trials.iter().cloned().chain((0..n).map(|_| infinite())).collect::<Vec<_>>();
+        let summary = |expr: &Expr, n: usize| {
+            let all = all(n);
+            let summary = Summary::of(expr, &all.iter().collect::<Vec<_>>());
+            (
+                summary.value(Statistic::Median),
+                summary.low(),
+                summary.high(),
+                summary.infinite.len(),
+                summary.missing.len(),
+            )
+        };
+        let metric = Expr::Metric("run.latency.p99".parse().unwrap());
+        assert_eq!(summary(&metric, 4), (Some(f64::INFINITY), Some(50.0), Some(f64::INFINITY), 4, 0));
+        assert_eq!(summary(&metric, 1), (Some(99.9), Some(50.0), Some(f64::INFINITY), 1, 0));
+        let twice =
+            Expr::Binary(Box::new(metric.clone()), prony_experiment::design::Operator::Mul, Expr::Number(2.0).into());
+        assert_eq!(summary(&twice, 4).0, Some(f64::INFINITY));
+        let ratio = Expr::Binary(Box::new(metric.clone()), prony_experiment::design::Operator::Div, metric.into());
+        assert_eq!(
+            summary(&ratio, 4),
+            (Some(1.0), Some(1.0), Some(1.0), 0, 4),
+            "of two infinite values nothing is known"
+        );
     }
 
     #[test]

@@ -113,12 +113,14 @@ pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>], time: Option<&str>
                 parts
                     .iter()
                     .flat_map(|one| one.value(plan.statistic).into_iter().chain(one.at_least))
+                    .filter(|number| number.is_finite())
                     .collect::<Vec<_>>()
             };
             let mut numbers: Vec<f64> = rows.iter().flat_map(of_row).collect();
             // What stands in brackets beside zeros: 15 ms were `<1` of a second.
             if numbers.iter().all(|number| *number == 0.0) {
-                numbers.extend(rows.iter().flat_map(|row| &row[at].numbers));
+                let all = rows.iter().flat_map(|row| &row[at].numbers);
+                numbers.extend(all.filter(|number| number.is_finite()));
             }
             let dimension = dimension(expr).ok();
             let in_unit = time.filter(|_| format.is_none() && dimension == Some(Dimension::Unit(Unit::Nanos)));
@@ -177,8 +179,9 @@ fn numbers(parts: &[CellPart], statistic: Statistic, summaries: &[Summary<'_>]) 
             high: summary.high(),
             unit: dimension(expr).ok().map(Dimension::unit),
             trials: summary.numbers.len(),
+            infinite: summary.infinite.len(),
             ended: summary.ended.len(),
-            missing: summary.missing.first().map(Why::to_string),
+            missing: summary.infinite.first().or(summary.missing.first()).map(Why::to_string),
         })
         .collect()
 }
@@ -224,6 +227,10 @@ impl Writer<'_> {
 
     fn figure(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
         match summary.value(self.statistic) {
+            Some(value) if value.is_infinite() => {
+                let (word, trials) = (summary.print(scale, value), summary.numbers.len());
+                cell.main += &format!("{word} ({} of {trials})", summary.infinite.len());
+            }
             Some(value) => cell.main += &with_unit(scale, value),
             None if !summary.ended.is_empty() => self.outcome(summary, scale, cell, said, notes),
             None => cell.main.push('-'),
@@ -235,6 +242,10 @@ impl Writer<'_> {
             let (n, all) = (summary.failed.len(), number::count(summary.numbers.len(), "trial"));
             let said = evidence(&summary.failed).unwrap_or_else(|| ended(&summary.failed));
             cell.marks.push(notes.mark(format!("{said} (in {n} of {all})")));
+        }
+        if let Some(why) = summary.infinite.first() {
+            let (n, all) = (summary.infinite.len(), number::count(summary.numbers.len(), "trial"));
+            cell.marks.push(notes.mark(format!("{why} (in {n} of {all})")));
         }
         // The reason that says most: that the metric is not applicable explains no other trial.
         let says_more = summary.missing.iter().find(|why| **why != Why::NotApplicable);
@@ -275,7 +286,7 @@ impl Writer<'_> {
             }
         };
         match (summary.value(self.statistic), distance) {
-            (Some(value), Some(distance)) => scale.within(value, distance),
+            (Some(value), Some(distance)) if value.is_finite() && distance.is_finite() => scale.within(value, distance),
             _ => *scale,
         }
     }
@@ -288,7 +299,7 @@ impl Writer<'_> {
             && low < high
         {
             let scale = self.digits(summary, scale);
-            cell.spread = format!("[{}..{}]", scale.print(low), scale.print(high));
+            cell.spread = format!("[{}..{}]", summary.print(&scale, low), summary.print(&scale, high));
         }
     }
 

@@ -31,9 +31,10 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Medians of the variant and of the floor, in the metric's unit.
+    /// Medians of the variant and of the floor, in the metric's unit; `None` where one is not finite.
     pub(super) fn figures(&self) -> [Option<f64>; 2] {
-        [&self.own, &self.floor].map(|trials| self.summary(trials).value(Statistic::Median))
+        let median = |trials: &[&'a TrialRecord]| self.summary(trials).value(Statistic::Median);
+        [&self.own, &self.floor].map(|trials| median(trials).filter(|median| median.is_finite()))
     }
 
     /// Why there is no share; `None` where there is one.
@@ -52,7 +53,10 @@ impl<'a> Line<'a> {
         let unfinished = summaries().into_iter().filter(|(_, summary)| !summary.ended.is_empty());
         let failed_of = |(name, summary): (&String, &Summary<'_>)| format!("`{name}`: {}", ended(&summary.ended));
         let unfinished: Vec<String> = unfinished.map(failed_of).collect();
-        let unmeasured = summaries().into_iter().find_map(|(name, summary)| Some((name, summary.missing.first()?)));
+        let unmeasured = summaries().into_iter().find_map(|(name, summary)| {
+            let why = summary.infinite.first().or(summary.missing.first())?;
+            Some((name, why))
+        });
         match (unfinished.as_slice(), unmeasured) {
             ([], Some((name, why))) => format!("`{name}` has no value: {why}"),
             ([], None) => "a value of 0 has no share".to_owned(),

@@ -86,6 +86,7 @@ fn ratio_cell(one: &LeftOut<'_>, notes: &mut Notes) -> Cell {
             high: interval.and_then(|interval| interval.high),
             unit: Some(Unit::Ratio),
             trials: counts.finished as usize,
+            infinite: 0,
             ended: counts.trials.saturating_sub(counts.finished) as usize,
             missing,
         }],

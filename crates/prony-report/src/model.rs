@@ -193,19 +193,21 @@ pub struct Cell {
 /// A value of a cell as a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figure {
-    /// The statistic over the trials, in `unit`; `None` where there is none.
+    /// The statistic over the trials, in `unit`, infinite values included; `None` where there is none.
     pub value: Option<f64>,
     /// The least trial.
     pub low: Option<f64>,
-    /// The greatest trial.
+    /// The greatest trial; infinity as in `value`.
     pub high: Option<f64>,
     /// The unit of the numbers; `None` for quotients of unlike things.
     pub unit: Option<Unit>,
     /// Trials that have the value.
     pub trials: usize,
+    /// Of these, trials whose value is larger than any that was measured.
+    pub infinite: usize,
     /// Trials that ended before they had the value.
     pub ended: usize,
-    /// Why the value is missing.
+    /// Why the value is missing or infinite.
     pub missing: Option<String>,
 }
 

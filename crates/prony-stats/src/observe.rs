@@ -50,7 +50,7 @@ impl Observation {
             (Outcome::Unsupported, _) => Self::Unsupported,
             (Outcome::Interrupted, _) => Self::Interrupted,
             (_, Reading::Measured(value)) => Self::Value(*value),
-            (_, Reading::Missing(Why::Infinite { .. } | Why::NotSettled(_))) => Self::Unfinished,
+            (_, Reading::Missing(why)) if why.is_infinite() => Self::Unfinished,
             (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if outcome.is_own_failure() => {
                 Self::Unfinished
             }

@@ -72,10 +72,14 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (left, part) = (place.floor() as usize, place.fract());
     let right = (left + 1).min(sorted.len() - 1);
+    // Of two equal infinities the difference is no number.
+    if part == 0.0 || sorted[left] == sorted[right] {
+        return sorted[left];
+    }
     sorted[left] + part * (sorted[right] - sorted[left])
 }
 
-/// The middle of any values; `None` of none.
+/// The middle of any values, infinite ones included; `None` of none.
 pub fn median(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(quantile(&sorted(values), 0.5)) }
 }

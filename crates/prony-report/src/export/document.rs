@@ -165,19 +165,22 @@ struct CellOut<'a> {
 /// A value over the trials of a cell.
 #[derive(Serialize, JsonSchema)]
 struct FigureOut<'a> {
-    /// The statistic that the table shows.
+    /// The statistic that the table shows; `None` if no trial has a value, or if it is one of the `infinite` trials.
     value: Option<f64>,
-    /// The smallest value of any trial.
+    /// The smallest value of any trial; `None` as in `value`.
     low: Option<f64>,
-    /// The largest value of any trial.
+    /// The largest value of any trial; `None` as in `value`.
     high: Option<f64>,
     /// The unit of the numbers.
     unit: Option<Unit>,
     /// Trials that have this value.
     trials: usize,
+    /// Of these, trials whose value is larger than any that was measured: a percentile among failed operations, or an
+    /// activity that did not end. They count as infinite in the statistic.
+    infinite: usize,
     /// Trials that ended before they had the value.
     ended: usize,
-    /// Why the value is missing.
+    /// Why the value is missing or infinite.
     missing: Option<&'a str>,
 }
 
@@ -351,12 +354,15 @@ fn cell(cell: &Cell) -> CellOut<'_> {
 }
 
 fn figure(figure: &Figure) -> FigureOut<'_> {
+    // JSON has no infinity.
+    let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
     FigureOut {
-        value: figure.value,
-        low: figure.low,
-        high: figure.high,
+        value: finite(figure.value),
+        low: finite(figure.low),
+        high: finite(figure.high),
         unit: figure.unit,
         trials: figure.trials,
+        infinite: figure.infinite,
         ended: figure.ended,
         missing: figure.missing.as_deref(),
     }

@@ -221,7 +221,9 @@ const fn class(align: Align) -> Option<&'static str> {
 
 fn cell(cell: &Cell, align: Align) -> String {
     let value = cell.figures.first().and_then(|f| f.value);
-    let sort = value.map(|v| format!(" data-value=\"{v}\"")).unwrap_or_default();
+    // As scripts read it.
+    let text = |v: f64| if v.is_infinite() { "Infinity".to_owned() } else { v.to_string() };
+    let sort = value.map(|v| format!(" data-value=\"{}\"", text(v))).unwrap_or_default();
     let class = if cell.outcome { Some("outcome") } else { class(align) };
     let class = class.map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
     let part = |class: &str, text: &str| match text {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use prony_analysis::verdicts::{Line, ratio_texts};
 use prony_model::metric::MetricName;
 use prony_model::number::percent;
+use prony_model::reading::Reading;
 use prony_results::RunData;
 use prony_stats::Verdict;
 use prony_stats::summary::median;
@@ -99,8 +100,16 @@ fn ratio(line: &Line) -> String {
 /// The median over the variant's trials, with their number where some have no value.
 fn middle(data: &RunData, variant: usize, metric: &MetricName) -> String {
     let trials: Vec<_> = data.trials.iter().filter(|trial| trial.trial.variant == variant).collect();
-    let values: Vec<f64> = trials.iter().filter_map(|trial| trial.figure(metric).measured().copied()).collect();
+    let figures: Vec<Reading<f64>> = trials.iter().map(|trial| trial.figure(metric)).collect();
+    let values: Vec<f64> = figures.iter().filter_map(Reading::ordered).collect();
     let Some(middle) = median(&values) else { return "-".to_owned() };
+    let mut infinite = figures.iter().filter_map(|figure| match figure {
+        Reading::Missing(why) if why.is_infinite() => Some(why.infinite_word()),
+        _ => None,
+    });
+    if let Some(word) = infinite.next().filter(|_| middle.is_infinite()) {
+        return format!("{word} ({} of {})", 1 + infinite.count(), values.len());
+    }
     let few =
         if values.len() < trials.len() { format!(" ({} of {})", values.len(), trials.len()) } else { String::new() };
     format!("{}{few}", compared(middle, metric.key.metric.unit()))

@@ -7,8 +7,8 @@ use prony_model::metric::MetricName;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
 use prony_model::record::{self, Effective, TrialRecord};
+use prony_stats::summary::median;
 use prony_stats::verdict::RatioInterval;
-use prony_stats::{Summary, summary};
 use serde_json::{Value, json};
 
 use super::run_selection::{DatabaseArg, RunChoice, known_metric, measured_metric};
@@ -17,7 +17,6 @@ use crate::error::Error;
 use prony_analysis::guard::variants::disagreements;
 use prony_analysis::guard::{self, findings};
 use prony_analysis::verdicts::names;
-use prony_analysis::verdicts::observe::figure;
 use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair, ratio_texts};
 use prony_report::screen::one_line;
 use prony_report::{FindingLine, Options, compared, facts_lines};
@@ -178,11 +177,14 @@ fn both(a: &RunData, b: &RunData, metrics: &[MetricName]) -> Value {
         for metric in &metrics {
             let found = [(a, of[0]), (b, of[1])].map(|(data, variant)| {
                 let variant = variant?;
-                let all = summary(&values(data, variant, metric));
-                let value = |of: fn(&Summary) -> f64| all.as_ref().filter(|_| differing.is_empty()).map(of);
+                let all = values(data, variant, metric);
+                // JSON has no infinity: where trials have an infinite value, an end or a median among them is null.
+                let value = |of: Option<f64>| of.filter(|value| differing.is_empty() && value.is_finite());
                 Some(json!({
-                    "median": value(|all| all.median), "min": value(|all| all.min), "max": value(|all| all.max),
-                    "n": all.as_ref().map_or(0, |all| all.n), "outcomes": outcomes(data, variant),
+                    "median": value(median(&all)), "min": value(all.first().copied()),
+                    "max": value(all.last().copied()), "n": all.len(),
+                    "infinite": all.iter().filter(|value| value.is_infinite()).count(),
+                    "outcomes": outcomes(data, variant),
                 }))
             });
             rows.push(
@@ -339,19 +341,24 @@ fn answered(answers: &[&record::Answer; 2], run: usize) -> String {
     }
 }
 
+/// The values of all trials, rising, infinite ones last.
 fn values(data: &RunData, variant: usize, metric: &MetricName) -> Vec<f64> {
     let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
-    trials.filter_map(|trial| figure(trial, metric)).collect()
+    let mut values: Vec<f64> = trials.filter_map(|trial| trial.figure(metric).ordered()).collect();
+    values.sort_by(f64::total_cmp);
+    values
 }
 
 fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
     let values = values(data, variant, metric);
     let unit = metric.key.metric.unit();
-    let text = |value: f64| compared(value, unit);
-    let figure = summary(&values)
-        .map(|all| format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()));
+    let text = |value: f64| if value.is_infinite() { "infinite".to_owned() } else { compared(value, unit) };
+    let ends = values.first().zip(values.last());
+    let figure = median(&values)
+        .zip(ends)
+        .map(|(middle, (low, high))| format!("{} [{}..{}] n={}", text(middle), text(*low), text(*high), values.len()));
     // A median of few of the trials is not said to be that of all.
-    let is_without = |trial: &&TrialRecord| trial.ending.outcome.is_ok() && self::figure(trial, metric).is_none();
+    let is_without = |trial: &&TrialRecord| trial.ending.outcome.is_ok() && trial.figure(metric).ordered().is_none();
     let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
     let without = Some(trials.filter(is_without).count()).filter(|n| *n > 0 && figure.is_some());
     let without = without.map(|n| format!("{n} without a value"));

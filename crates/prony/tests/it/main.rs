@@ -37,6 +37,7 @@ mod observed;
 mod omitted_commands;
 mod pages;
 mod phases;
+mod plot_values;
 mod plots;
 mod powercut;
 mod processes;

@@ -5,6 +5,7 @@ use prony_analysis::guard::{Finding, Severity};
 use prony_experiment::design::Experiment;
 use prony_model::latency::Recorder;
 use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::{Reading, Why};
 use prony_model::record::{
     Completion, Groups, LatencyKind, PhaseRecord, ProcessSample, ProcessSeries, Throughput, TrialRecord,
 };
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};
 use crate::records;
-use crate::synthetic::{NOON, engine, experiment, noise, not_reached, numbers, phase, start, texts};
+use crate::synthetic::{NOON, engine, experiment, key, noise, not_reached, numbers, phase, start, texts};
 
 /// A draw from a roughly normal distribution with deviation 1.
 fn bell(seed: u64) -> f64 {
@@ -239,6 +240,25 @@ pub(crate) fn failed() -> (Experiment, Vec<TrialRecord>) {
         t.phases = vec![not_reached("write")];
     });
     (failed, records)
+}
+
+/// Percentiles that are finite, infinite in most trials, and missing: `a`, `b`, `c`. The last two have footnotes.
+pub(crate) fn marked() -> (Experiment, Vec<TrialRecord>) {
+    let plain = experiment("Footnotes", &[texts("store", &["c", "b", "a"])], &[("load", true)], 6);
+    let plan = against(&plain, "store", "a");
+    let records = trials(&plan, 6, |t| {
+        let mut load = phase("load", &[("time", 1e9), ("latency.p50", 9e6), ("latency.p99", 50e6)]);
+        let p99 = match t.trial.variant {
+            0 => Some(Why::TooFew { have: 300, need: 1_000 }),
+            1 if t.trial.block < 4 => Some(Why::Infinite { failed: 20, of: 1_500 }),
+            _ => None,
+        };
+        if let Some(why) = p99 {
+            load.readings.get_mut("").unwrap().insert(key("latency.p99"), Reading::Missing(why));
+        }
+        t.phases = vec![load];
+    });
+    (plan, records)
 }
 
 /// Two stores without a baseline, two blocks, of which the second was interrupted.

@@ -217,3 +217,17 @@ fn charts_of_a_metric_name_its_phase() {
     assert_eq!((phases("effects"), phases("timeline")), (charts("effects"), 0));
     assert_eq!(self::charts(&data, "effects", "write.time relative to the baseline")[0]["phase"], "write");
 }
+/// The browser tests sort and copy this page's tables.
+#[test]
+fn infinite_median_is_the_largest_for_scripts_and_a_missing_one_is_no_number() {
+    let text = page("marked", &pages::marked());
+    let cell = |of: &str| {
+        let at = text.find(of).unwrap_or_else(|| panic!("no `{of}`"));
+        text[text[..at].rfind("<td").unwrap()..].split_inclusive("</td>").next().unwrap()
+    };
+    let infinite = cell("infinite (4 of 6)");
+    assert!(infinite.contains("data-value=\"Infinity\"") && infinite.contains("<sup>"), "{infinite}");
+    let missing = cell(">-<sup>");
+    assert!(!missing.contains("data-value"), "{missing}");
+}
+

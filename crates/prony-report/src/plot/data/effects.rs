@@ -8,7 +8,7 @@ use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_stats::{Comparison, median_interval, summary};
 
-use super::{Source, metric_control, not_above_zero};
+use super::{Source, metric_control, not_above_zero, unfinished};
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Over, Row as TableRow, Said, Scale, Section,
     Table, When,
@@ -82,12 +82,13 @@ pub fn section(of: Judged<'_>, columns: &mut Columns, metrics: &[MetricName]) ->
 /// The chart of a metric's trials and intervals; `None` where no trial has the metric, or its value is 0 in all of them.
 fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<Chart> {
     let source = of.source;
-    let figures: Vec<Option<f64>> = of.comparisons.figures(metric).iter().map(|f| f.measured().copied()).collect();
+    let readings = of.comparisons.figures(metric);
+    let figures: Vec<Option<f64>> = readings.iter().map(|reading| reading.measured().copied()).collect();
     // A chart in which everything lies at zero says less than the word.
     if figures.iter().all(|value| value.is_none_or(|value| value == 0.0)) {
         return None;
     }
-    let effects = effects(of, metric, &figures)?;
+    let effects = effects(of, metric, &readings)?;
     let Effects { relative, rows, .. } = &effects;
     let unit = Format::from(metric.key.metric.unit());
     let format = if *relative { Format::Times } else { unit };
@@ -97,7 +98,8 @@ fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<C
     let is_drawn = |x: f64| x.is_finite() && (x > 0.0 || !relative);
     let counted =
         |row: usize| lanes.iter().zip(&values).filter(|(lane, x)| **lane == Some(row) && is_drawn(**x)).count();
-    let unfinished: Vec<String> = rows.iter().map(|row| unfinished(source, &figures, row.variant)).collect();
+    let unfinished: Vec<String> =
+        rows.iter().map(|row| unfinished(source, &readings, source.trials_of(row.variant))).collect();
     let counts: Vec<usize> = (0..rows.len()).map(counted).collect();
     let mut marks = if *relative { references(columns, of.verdicts.margin) } else { Vec::new() };
     marks.push(dots);
@@ -121,7 +123,7 @@ fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<C
 }
 
 /// Rows of ratios where any variant has a baseline, else of medians; `None` where no trial has the metric.
-fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Option<f64>]) -> Option<Effects> {
+fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Reading<f64>]) -> Option<Effects> {
     let declared: Vec<&verdicts::Line> = of.verdicts.lines.iter().filter(|l| l.pair.metric == *metric).collect();
     let rows: Vec<Row> = if declared.is_empty() {
         of.comparisons.beside(metric).into_iter().map(beside).collect()
@@ -134,7 +136,8 @@ fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Option<f64>]) -> Opti
         return Some(Effects { relative: true, declared: !declared.is_empty(), rows });
     }
     let rows: Vec<Row> = of.source.variants().into_iter().map(|v| median(of.source, figures, v)).collect();
-    rows.iter().any(|row| row.center.is_some()).then_some(Effects { relative: false, declared: false, rows })
+    let is_any = figures.iter().any(|figure| figure.measured().is_some());
+    is_any.then_some(Effects { relative: false, declared: false, rows })
 }
 
 fn judged(line: &verdicts::Line) -> Row {
@@ -175,14 +178,16 @@ fn itself(of: Beside) -> Row {
     Row { itself: true, words: Some("A/A check".to_owned()), ..beside(of) }
 }
 
-fn median(source: Source<'_>, figures: &[Option<f64>], variant: usize) -> Row {
-    let values: Vec<f64> = source.trials_of(variant).filter_map(|at| figures[at]).collect();
+fn median(source: Source<'_>, figures: &[Reading<f64>], variant: usize) -> Row {
+    let values: Vec<f64> = source.trials_of(variant).filter_map(|at| figures[at].ordered()).collect();
     let interval = median_interval(&values, 0.95);
+    // An end among infinite values is open, and a median among them has no place on an axis.
+    let finite = |value: f64| Some(value).filter(|value| value.is_finite());
     Row {
         variant,
-        center: summary(&values).map(|s| s.median),
-        low: interval.measured().map(|i| i.0),
-        high: interval.measured().map(|i| i.1),
+        center: summary::median(&values).and_then(finite),
+        low: interval.measured().and_then(|i| finite(i.0)),
+        high: interval.measured().and_then(|i| finite(i.1)),
         ..Row::default()
     }
 }
@@ -310,13 +315,6 @@ fn headings(rows: &[Row]) -> Vec<Lane> {
     // What equal variants look like stands below the effects.
     let lane = |row: &Row| Lane { words: words(row), variant: row.variant, rank: rank(row), last: row.itself };
     rows.iter().map(lane).collect()
-}
-
-/// Trials of a variant that ended before they had a value: `2 out of memory (limit)`.
-fn unfinished(source: Source<'_>, figures: &[Option<f64>], variant: usize) -> String {
-    let trials = &source.data.trials;
-    let ended = source.trials_of(variant).filter(|at| figures[*at].is_none());
-    super::outcomes(ended.map(|at| trials[at].ending.outcome))
 }
 
 fn caption(effects: &Effects, metric: &MetricName) -> String {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_model::number::about;
+use prony_model::number::{about, thousands};
 use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::Reading;
 use prony_model::units::Bytes;
 use prony_stats::growth::{FARTHEST, Reach};
 use prony_stats::summary::median;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use super::knee::{self, Load};
 use super::numeric::{factors, number as level_of, series};
-use super::{Source, metric_control, not_above_zero, outcomes};
+use super::{Source, metric_control, not_above_zero, unfinished};
 use crate::plot::chart::{
     Axis, COLOURS, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named,
     Stroke, Style, Table, When,
@@ -226,24 +227,32 @@ fn named(source: Source<'_>, factor: usize) -> Vec<Named> {
 struct Level {
     variant: usize,
     x: f64,
-    /// Values above 0, rising.
-    ys: Vec<f64>,
+    /// How many trials have a value.
+    trials: usize,
+    /// How many of these are not above 0.
     zeros: usize,
+    /// The median of all values, infinite ones included.
+    median: Option<f64>,
     /// What did not finish.
     ended: String,
 }
 
+impl Level {
+    /// The median, where a logarithmic axis has a place for it.
+    fn drawn(&self) -> Option<f64> {
+        self.median.filter(|median| *median > 0.0 && median.is_finite())
+    }
+}
+
 /// Every variant's level, by series and value.
-fn levels(source: Source<'_>, factor: usize, figures: &[Option<f64>]) -> Vec<Level> {
-    let trials = &source.data.trials;
+fn levels(source: Source<'_>, factor: usize, figures: &[Reading<f64>]) -> Vec<Level> {
     let level = |variant: usize| {
         let x = level_of(&source.data.experiment, factor, variant)?;
-        let values = || source.trials_of(variant).filter_map(|at| figures[at]);
-        let mut ys: Vec<f64> = values().filter(|y| *y > 0.0).collect();
-        ys.sort_by(f64::total_cmp);
-        let without = source.trials_of(variant).filter(|at| figures[*at].is_none());
-        let ended = outcomes(without.map(|at| trials[at].ending.outcome));
-        Some(Level { variant, x, zeros: values().count() - ys.len(), ys, ended })
+        let ordered: Vec<f64> = source.trials_of(variant).filter_map(|at| figures[at].ordered()).collect();
+        let zeros = ordered.iter().filter(|y| **y <= 0.0).count();
+        let trials = source.trials_of(variant).filter(|at| figures[*at].measured().is_some()).count();
+        let ended = unfinished(source, figures, source.trials_of(variant));
+        Some(Level { variant, x, trials, zeros, median: median(&ordered), ended })
     };
     let of_series = |(_, variants): (String, Vec<usize>)| {
         let mut levels: Vec<Level> = variants.into_iter().filter_map(level).collect();
@@ -263,13 +272,13 @@ fn chart(
     let is_shown = |load: &&Load| load.metric == *metric && load.factor == growth.factor;
     let knees: Vec<&Load> = loads.iter().filter(is_shown).collect();
     let experiment = &source.data.experiment;
-    let figures: Vec<Option<f64>> = source.data.trials.iter().map(|trial| figure(trial, metric)).collect();
+    let figures: Vec<Reading<f64>> = source.data.trials.iter().map(|trial| trial.figure(metric)).collect();
     let levels = levels(source, factor, &figures);
     let unit = Format::from(metric.key.metric.unit());
     let x_of = |variant| level_of(experiment, factor, variant).unwrap_or(f64::NAN);
     let mut marks = limits(columns, growth, &levels);
     marks.extend(growth.series.iter().flat_map(|series| fitted(columns, series)));
-    let medians: Vec<(&Level, f64)> = levels.iter().filter_map(|level| Some((level, median(&level.ys)?))).collect();
+    let medians: Vec<(&Level, f64)> = levels.iter().filter_map(|level| Some((level, level.drawn()?))).collect();
     marks.push(Mark {
         of: Of::Each(medians.iter().map(|(level, _)| level.variant).collect()),
         x: columns.add(medians.iter().map(|(level, _)| level.x)),
@@ -281,7 +290,7 @@ fn chart(
         kind: Kind::Dots,
         of: Of::Trials,
         x: columns.add(source.data.trials.iter().map(|t| x_of(t.trial.variant))),
-        y: columns.add(figures.iter().map(|y| y.unwrap_or(f64::NAN))),
+        y: columns.add(figures.iter().map(|y| y.measured().copied().unwrap_or(f64::NAN))),
         tip: format!("{} {{x}}\n{{y}}", growth.factor),
         ..Mark::default()
     });
@@ -390,16 +399,17 @@ fn caption(source: Source<'_>, growth: &Growth, metric: &MetricName, levels: &[L
 fn table(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Table {
     let heads = ["Series", &growth.factor, "Median", "Trials", "Did not finish"];
     let unit = Format::from(metric.key.metric.unit());
+    let text = |median: f64| if median.is_infinite() { "infinite".to_owned() } else { unit.text(median) };
     let row = |level: &Level| {
         let cells = [
             level.x.to_string(),
-            median(&level.ys).map_or_else(|| "-".to_owned(), |median| unit.text(median)),
-            level.ys.len().to_string(),
+            level.median.map_or_else(|| "-".to_owned(), text),
+            level.trials.to_string(),
             if level.ended.is_empty() { "0".to_owned() } else { level.ended.clone() },
         ];
         Row::of(level.variant, cells)
     };
-    let shown = |level: &&Level| !level.ys.is_empty() || !level.ended.is_empty();
+    let shown = |level: &&Level| level.median.is_some() || !level.ended.is_empty();
     Table::new(heads, levels.iter().filter(shown).map(row))
 }
 
@@ -430,7 +440,7 @@ impl Growth {
             text += &format!("; {words}");
         }
         if let [first, ..] = series.ran_out.as_slice() {
-            text += &format!("; trials did run out of memory at {}", about(*first));
+            text += &format!("; trials did run out of memory at {}", thousands(&first.to_string()));
         }
         if series.without > 0 {
             let trials = series.points.len();

@@ -119,6 +119,24 @@ fn outcomes(all: impl Iterator<Item = Outcome>) -> String {
     texts.join(", ")
 }
 
+/// How many of some trials have no value of a metric, since they did not end well, or one that is larger than any that was
+/// measured: `2 out of memory (limit), 4 infinite`; empty where all have one. Both count as worse than any value
+/// (METHOD 1.4, 4.9).
+fn unfinished(source: Source<'_>, figures: &[Reading<f64>], trials: impl Iterator<Item = usize>) -> String {
+    let mut infinite: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let mut ended = Vec::new();
+    for at in trials {
+        match &figures[at] {
+            Reading::Measured(_) => {}
+            Reading::Missing(why) if why.is_infinite() => *infinite.entry(why.infinite_word()).or_default() += 1,
+            Reading::Missing(_) => ended.push(source.data.trials[at].ending.outcome),
+        }
+    }
+    let texts = Some(outcomes(ended.into_iter())).filter(|text| !text.is_empty());
+    let texts = texts.into_iter().chain(infinite.iter().map(|(word, n)| format!("{n} {word}")));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
 /// Sentences on how long a step of each variant's lines is, from their variants and steps in seconds; one sentence
 /// where all are equal.
 fn steps(source: Source<'_>, of: impl Iterator<Item = (usize, f64)> + Clone) -> Vec<Said> {
