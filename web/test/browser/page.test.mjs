@@ -95,6 +95,28 @@ test("tables sort by figures and copy as Markdown", options, () =>
   }),
 );
 
+test("marks of footnotes are no part of figures", options, () =>
+  on("marked", { permissions: ["clipboard-read", "clipboard-write"] }, async (page) => {
+    const figure = page.locator("#tables figure.table", { hasText: "infinite (4 of 6)" }).first();
+    const p99 = figure.getByRole("button", { name: /latency\.p99/ });
+    const stores = () => figure.locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.cells[0].innerText));
+    // A missing value was the digit of its footnote, or -1.
+    await p99.click();
+    assert.deepEqual(await stores(), ["a", "b", "c"]);
+    await p99.click();
+    assert.deepEqual(await stores(), ["b", "a", "c"], "what is missing stays last");
+    await figure.getByRole("button", { name: "Copy as Markdown" }).click();
+    await page.getByRole("button", { name: "Copied" }).waitFor();
+    const copied = await page.evaluate(() => navigator.clipboard.readText()).catch(() => null);
+    if (copied === null) return;
+    const marks = [...copied.matchAll(/^\|.* \[(\d+)\] \|/gm)].map((row) => row[1]);
+    assert.equal(marks.length, 2, copied);
+    for (const mark of marks) assert.match(copied, new RegExp(`^\\[${mark}\\] \\w`, "m"), "its text stands below");
+    assert.match(copied, /\| - \[\d+\] \|/);
+    assert.match(copied, /^\[\d+\] infinite, since 20 of 1500 operations failed/m);
+  }),
+);
+
 test("raw data are offered as files", options, () =>
   on("cache", {}, async (page) => {
     const file = async (name) => {
