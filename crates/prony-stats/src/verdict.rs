@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use prony_model::metric::{Better, Metric};
-use prony_model::number::{count, percent};
+use prony_model::number::percent;
 use prony_model::reading::Reading;
 use prony_model::units::Unit;
 
@@ -59,7 +59,8 @@ pub enum Verdict {
     NoDifference,
     /// None of the other verdicts can be stated yet.
     CantTell {
-        /// About how many more blocks would decide.
+        /// About how many more blocks would decide, if they came out like those of the run; a run that is done does not go
+        /// on, so that this is part of a forecast of a new one.
         more_blocks: Reading<u32>,
     },
     /// The variant finishes more often than the baseline: what differs is how many trials finish, not the metric of
@@ -118,9 +119,6 @@ impl Verdict {
             Self::WorseUncertain => format!("{worse}, by how much is uncertain"),
             Self::DiffersWithinMargin => format!("differs by less than the margin of {}", percent(margin)),
             Self::NoDifference => "no difference".to_owned(),
-            Self::CantTell { more_blocks: Reading::Measured(n) } => {
-                format!("can't tell (a new run with about {} would)", count(*n, "more block"))
-            }
             Self::CantTell { .. } => "can't tell".to_owned(),
             Self::FinishesMoreOften => "finishes more often".to_owned(),
             Self::FinishesLessOften => "finishes less often".to_owned(),
@@ -198,7 +196,7 @@ mod tests {
         assert_eq!(Verdict::BetterUncertain.words(Metric::LatencyP99, 0.03), "faster, by how much is uncertain");
         assert_eq!(Verdict::DiffersWithinMargin.words(Metric::Time, 0.005), "differs by less than the margin of 0.5 %");
         let unsure = Verdict::CantTell { more_blocks: Reading::Measured(12) };
-        assert_eq!(unsure.words(Metric::Time, 0.03), "can't tell (a new run with about 12 more blocks would)");
+        assert_eq!(unsure.words(Metric::Time, 0.03), "can't tell", "what could decide it is said by the sentence");
         assert!(!unsure.is_final() && !unsure.is_difference());
     }
 

@@ -49,12 +49,10 @@ impl Detail {
         // A verdict on how trials ended rests on no ratio.
         let is_of_values = !matches!(comparison.verdict, Verdict::DoesNotFinish | Verdict::FinishesLessOften);
         let aa = comparison.aa.measured().filter(|_| is_of_values).map(|aa| {
-            // Below that number of blocks no interval is shown.
-            let without_interval = comparison.complete < MIN_BLOCKS || says_nothing(aa.interval);
-            let expected = match (without_interval, includes_one(aa)) {
-                (true, _) => "",
-                (false, true) => ", as it should",
-                (false, false) => BY_CHANCE,
+            let expected = match shown_interval(aa, comparison.complete).map(includes_one) {
+                None => "",
+                Some(true) => ", as it should",
+                Some(false) => BY_CHANCE,
             };
             format!(
                 "A/A check, the baseline against itself: {}{expected}",
@@ -174,19 +172,20 @@ pub fn detectable(comparison: &Comparison) -> Option<Detectable> {
     })
 }
 
-fn includes_one(found: &Estimate) -> bool {
-    let RatioInterval { low, high } = found.interval;
+fn includes_one(RatioInterval { low, high }: RatioInterval) -> bool {
     low <= 1.0 && high.is_none_or(|high| high >= 1.0)
 }
 
-const fn says_nothing(interval: RatioInterval) -> bool {
-    interval.low <= 0.0 && interval.high.is_none()
+/// The interval of a check that rests on so many blocks, as it is shown. Of fewer blocks than a verdict needs none is: one that
+/// excludes 1 would be taken for a verdict. `None` also where it has no bound.
+pub fn shown_interval(found: &Estimate, blocks: u32) -> Option<RatioInterval> {
+    let says_nothing = found.interval.low <= 0.0 && found.interval.high.is_none();
+    (blocks >= MIN_BLOCKS && !says_nothing).then_some(found.interval)
 }
 
 const LEVEL: &str = "95 % interval: ";
 
-/// `ratio 0.984 (95 % interval: 0.957 to 1.001), which includes 1`. Of fewer blocks than a verdict needs no interval is
-/// shown: one that excludes 1 would be taken for a verdict.
+/// `ratio 0.984 (95 % interval: 0.957 to 1.001), which includes 1`.
 ///
 /// In the `form` of a claim: `2.20 times faster (95 % interval: 1.91 to 2.43), which excludes 1`.
 fn with_one(found: &Estimate, blocks: u32, level: &str, form: Option<Form>) -> String {
@@ -198,11 +197,11 @@ fn with_one(found: &Estimate, blocks: u32, level: &str, form: Option<Form>) -> S
     if blocks < MIN_BLOCKS {
         return without(&format!("{} {} too few, a verdict needs {MIN_BLOCKS}", count(blocks, "block"), are(blocks)));
     }
-    if says_nothing(found.interval) {
+    let Some(interval) = shown_interval(found, blocks) else {
         return without("the blocks are too few, or a trial did not finish in too many");
-    }
-    let (text, equal) = text(Some(found.interval), level);
-    format!("{text}, which {} {equal}", if includes_one(found) { "includes" } else { "excludes" })
+    };
+    let (text, equal) = text(Some(interval), level);
+    format!("{text}, which {} {equal}", if includes_one(interval) { "includes" } else { "excludes" })
 }
 
 /// A comparison without its disturbed trials in words.

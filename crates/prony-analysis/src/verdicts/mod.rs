@@ -28,7 +28,7 @@ use prony_stats::{
     Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, Verdict, compare_family, more_blocks_until,
 };
 
-pub use detail::{Detail, Detectable, Explained, Without, detectable, without};
+pub use detail::{Detail, Detectable, Explained, Without, detectable, shown_interval, without};
 use names::Names;
 pub use new_run::NewRun;
 pub use observe::figure;

@@ -12,11 +12,13 @@ use serde::Serialize;
 use crate::plot::data::{growth, knee, numeric};
 use prony_analysis::verdicts::interactions::{self, Interaction};
 use prony_analysis::verdicts::left_out::{self, LeftOut};
-use prony_analysis::verdicts::{Line, Verdicts, declared};
+use prony_analysis::verdicts::{Line, Verdicts, declared, shown_interval};
 use prony_results::RunData;
 use prony_stats::knee::{Knee, NoKnee, Overload};
 
-/// A verdict with its statistics.
+/// A verdict with its statistics. `verdict` is its name: `better` is less of a time, memory or other cost, and more of a rate; of
+/// a metric of which neither less nor more is better, it is less, and `words` say which of both it is. `more_blocks` of
+/// `cant_tell` is a forecast: a run that is done does not go on, and `new_run` is the run that could decide it, where one could.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ComparisonOut<'a> {
     /// The metric that is compared.
@@ -62,7 +64,8 @@ pub(super) struct ComparisonOut<'a> {
     notes: Vec<String>,
 }
 
-/// A ratio with its interval; an end that is open is null.
+/// A ratio with its interval; an end that is open is null, and so are both ends of an A/A check and of a result without
+/// disturbed blocks that rest on fewer blocks than a verdict needs.
 #[derive(Serialize, JsonSchema)]
 struct EstimateOut {
     /// The ratio.
@@ -238,11 +241,11 @@ fn comparison(line: &Line) -> ComparisonOut<'_> {
         p_adjusted: number(&c.p_adjusted),
         smallest_effect: number(&c.smallest_effect),
         blocks: c.blocks,
-        aa: c.aa.measured().copied().map(estimate),
+        aa: c.aa.measured().map(|found| checked(found, c.complete)),
         undisturbed: line.undisturbed.as_ref().map(|left| UndisturbedOut {
             blocks: left.blocks,
             of: left.of,
-            estimate: left.estimate.measured().copied().map(estimate),
+            estimate: left.estimate.measured().map(|found| checked(found, left.blocks)),
         }),
         new_run: line.new_run.map(|run| NewRunOut {
             blocks: run.blocks,
@@ -266,6 +269,12 @@ fn low(interval: RatioInterval) -> Option<f64> {
 
 fn estimate(of: Estimate) -> EstimateOut {
     EstimateOut { ratio: of.ratio, low: low(of.interval), high: of.interval.high }
+}
+
+/// An estimate that rests on so many blocks, with its interval where that is shown.
+fn checked(of: &Estimate, blocks: u32) -> EstimateOut {
+    let interval = shown_interval(of, blocks);
+    EstimateOut { ratio: of.ratio, low: interval.and_then(low), high: interval.and_then(|interval| interval.high) }
 }
 
 fn counts(of: Counts) -> CountsOut {

@@ -76,7 +76,6 @@ fn tally(lines: &[&Line]) -> String {
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for line in lines {
         let words = match &line.comparison.verdict {
-            Verdict::CantTell { .. } => "can't tell".to_owned(),
             Verdict::Refused { .. } => "not compared".to_owned(),
             _ => line.words.clone(),
         };

@@ -8,6 +8,7 @@ use prony_model::metric::{Metric, MetricKey};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, Effective, MetricKeyText, TrialRecord};
+use prony_model::trial::Label;
 use prony_model::units::Nanos;
 use prony_report::export::document::{document, schema};
 use prony_report::{Options, build};
@@ -18,6 +19,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use crate::compared::{against, trials};
 use crate::synthetic::{experiment, full_trial, not_reached, phase, run_data, start, texts, trial};
 use crate::{pages, records};
 
@@ -136,6 +138,23 @@ fn trials_have_null_for_a_setting_that_only_the_first_of_their_variant_has() {
     let second = &document["variants"][0]["trials"][1]["effective"];
     assert_eq!(*second, json!({ "data": null, "listens": null, "resolution": null }));
     assert_eq!(read_back(&document), trials);
+}
+
+/// The document gave the interval of an A/A check of 4 blocks, which the sentence of the verdict withholds.
+#[test]
+fn interval_of_a_check_of_few_blocks_is_withheld() {
+    let plain = experiment("check", &[texts("store", &["a", "b"])], &[("write", true)], 8);
+    let plan = against(&plain, "store", "a");
+    let check = |blocks: u32| {
+        let records = trials(&plan, blocks, |t| {
+            let second = if t.trial.label == Label::A2 { 1.5 } else { 1.0 };
+            t.phases = vec![phase("write", &[("time", second * 1e9 + f64::from(t.trial.position))])];
+        });
+        let comparison = of(&run_data(plan.clone(), 24, records), None)["comparisons"][0].clone();
+        assert!(blocks == 8 || comparison["words"] == "can't tell", "{comparison}");
+        ["low", "high"].map(|end| comparison["aa"][end].is_null())
+    };
+    assert_eq!((check(4), check(8)), ([true; 2], [false; 2]));
 }
 
 #[test]

@@ -202,21 +202,24 @@ fn basis_of_a_verdict_is_the_same_on_the_page_and_in_the_terminal() {
         page("basis", &(plan.clone(), records))
     };
     let few = basis(4);
+    let cells = |page: &str| {
+        let chart = charts(&data(page), "effects", "write.time relative to the baseline")[0].clone();
+        let cells = chart["table"]["rows"][1]["cells"].as_array().unwrap();
+        cells[cells.len() - 2..].iter().map(|cell| cell.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(cells(&few), ["can't tell", "1.5\u{d7}"], "no forecast that the sentence refuses, and no interval");
     assert_eq!(few.matches("without an interval: 4 blocks are too few, a verdict needs 6").count(), 2);
     assert!(!few.contains("95 % interval, uncorrected"));
     let whole = basis(8);
+    assert!(
+        cells(&whole)[1].starts_with("1.5\u{d7} (") && cells(&whole)[1].ends_with(", 95 %)"),
+        "{:?}",
+        cells(&whole)
+    );
     assert_eq!(whole.matches("A/A check, the baseline against itself: ratio 1.50 (95 % interval: 1.50").count(), 2);
     assert!(!whole.contains("as above"), "each basis is folded by itself");
 }
 
-#[test]
-fn charts_of_a_metric_name_its_phase() {
-    let data = data(&page("cache", &pages::cache(200)));
-    let phases = |section: &str| texts(&data["sections"][section]["charts"], "phase").len();
-    let charts = |section: &str| data["sections"][section]["charts"].as_array().unwrap().len();
-    assert_eq!((phases("effects"), phases("timeline")), (charts("effects"), 0));
-    assert_eq!(self::charts(&data, "effects", "write.time relative to the baseline")[0]["phase"], "write");
-}
 /// The browser tests sort and copy this page's tables.
 #[test]
 fn infinite_median_is_the_largest_for_scripts_and_a_missing_one_is_no_number() {
@@ -231,3 +234,11 @@ fn infinite_median_is_the_largest_for_scripts_and_a_missing_one_is_no_number() {
     assert!(!missing.contains("data-value"), "{missing}");
 }
 
+#[test]
+fn charts_of_a_metric_name_its_phase() {
+    let data = data(&page("cache", &pages::cache(200)));
+    let phases = |section: &str| texts(&data["sections"][section]["charts"], "phase").len();
+    let charts = |section: &str| data["sections"][section]["charts"].as_array().unwrap().len();
+    assert_eq!((phases("effects"), phases("timeline")), (charts("effects"), 0));
+    assert_eq!(self::charts(&data, "effects", "write.time relative to the baseline")[0]["phase"], "write");
+}

@@ -6,7 +6,7 @@ use prony_model::metric::{Better, MetricName};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
-use prony_stats::{Comparison, median_interval, summary};
+use prony_stats::{Comparison, RatioInterval, median_interval, summary};
 
 use super::{Source, metric_control, not_above_zero, unfinished};
 use crate::plot::chart::{
@@ -14,7 +14,7 @@ use crate::plot::chart::{
     Table, When,
 };
 use crate::plot::format::Format;
-use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts};
+use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts, shown_interval};
 
 /// If values differ by more than this factor, the axis is logarithmic.
 const FAR: f64 = 30.0;
@@ -51,8 +51,8 @@ struct Row {
     high: Option<f64>,
     /// The verdict in a few words, where there is one.
     words: Option<String>,
-    /// The A/A check, the baseline's second label divided by its first: ratio, low, high.
-    aa: Option<(f64, Option<f64>, Option<f64>)>,
+    /// The A/A check, the baseline's second label divided by its first, with its interval where that is shown.
+    aa: Option<(f64, Option<RatioInterval>)>,
 }
 
 /// The data from which effects are taken.
@@ -141,7 +141,7 @@ fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Reading<f64>]) -> Opt
 }
 
 fn judged(line: &verdicts::Line) -> Row {
-    let Comparison { ratio, interval, aa, .. } = &line.comparison;
+    let Comparison { ratio, interval, aa, complete, .. } = &line.comparison;
     let interval = interval.measured();
     Row {
         variant: line.pair.variant,
@@ -152,7 +152,7 @@ fn judged(line: &verdicts::Line) -> Row {
         words: Some(line.words.clone()),
         refused: is_refused(ratio),
         itself: false,
-        aa: aa.measured().map(|e| (e.ratio, Some(e.interval.low).filter(|l| *l > 0.0), e.interval.high)),
+        aa: aa.measured().map(|found| (found.ratio, shown_interval(found, *complete))),
     }
 }
 
@@ -345,8 +345,9 @@ fn table(source: Source<'_>, effects: &Effects, format: Format, counts: &[usize]
     // Without verdicts the last two say nothing.
     let columns = if effects.declared { heads.len() } else { heads.len() - 2 };
     let row = |(at, row): (usize, &Row)| {
-        let aa =
-            row.aa.map(|(ratio, low, high)| format!("{} ({}, 95 %)", format.text(ratio), format.interval(low, high)));
+        let ends = |i: RatioInterval| format.interval(Some(i.low).filter(|low| *low > 0.0), i.high);
+        let interval = |i: Option<RatioInterval>| i.map(|i| format!(" ({}, 95 %)", ends(i))).unwrap_or_default();
+        let aa = row.aa.map(|(ratio, i)| format.text(ratio) + &interval(i));
         let baseline = row.baseline.map(|base| if row.itself { "itself".to_owned() } else { source.name(base) });
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let cells = [
