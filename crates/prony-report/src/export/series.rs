@@ -45,12 +45,12 @@ pub fn series(database: &Database, data: &RunData, rows: &mut dyn Rows) -> Resul
         let all = database.load_series(data.head.id, trial.trial.position)?;
         let start = start(trial, &all);
         for process in &all {
-            let mut row = trials.fields(trial);
-            row.extend([Field::Whole(process.pid.into()), Field::Text(&process.role), Field::Text(&process.command)]);
-            let fixed = row.len();
+            let mut head = trials.fields(trial);
+            head.extend([Field::Whole(process.pid.into()), Field::Text(&process.role), Field::Text(&process.command)]);
             for sample in &process.samples {
-                row.truncate(fixed);
-                row.push(phase(trial, sample.at).map_or(Field::None, Field::Text));
+                let phases = phases(trial, sample.at);
+                let mut row = head.clone();
+                row.push(if phases.is_empty() { Field::None } else { Field::Text(&phases) });
                 row.extend(fields(sample, start));
                 rows.row(&row).map_err(unwritten)?;
             }
@@ -64,10 +64,12 @@ fn start(trial: &TrialRecord, all: &[ProcessSeries]) -> Nanos {
     samples.chain(trial.phases.iter().filter_map(|p| p.begin)).min().unwrap_or_default()
 }
 
-/// The phase an instant falls into; between two phases there is none.
-fn phase(trial: &TrialRecord, at: Nanos) -> Option<&str> {
+/// The phases into which an instant falls, in their order, such as `run;work` where one encloses the other; empty between
+/// phases.
+fn phases(trial: &TrialRecord, at: Nanos) -> String {
     let falls = |begin: Option<Nanos>, end: Option<Nanos>| begin.is_some_and(|b| b <= at) && end.is_none_or(|e| at < e);
-    trial.phases.iter().find(|p| falls(p.begin, p.end)).map(|p| p.name.as_str())
+    let names = trial.phases.iter().filter(|p| falls(p.begin, p.end)).map(|p| p.name.as_str());
+    names.collect::<Vec<_>>().join(";")
 }
 
 fn fields(sample: &ProcessSample, start: Nanos) -> [Field<'static>; 17] {
@@ -92,4 +94,32 @@ fn fields(sample: &ProcessSample, start: Nanos) -> [Field<'static>; 17] {
         Field::Whole(sample.switches_voluntary),
         Field::Whole(sample.switches_forced),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A sample was in the first phase of the file only, and a phase within another had none.
+    #[test]
+    fn instant_is_in_every_phase_that_lasts() {
+        let phase = |name: &str, begin: Value, end: Value| {
+            json!({
+                "name": name, "action": "observe", "timed": true, "completion": "complete", "begin": begin, "end": end,
+                "readings": {}, "histograms": [], "groups": null, "throughput": null, "answer": null, "errors": {}
+            })
+        };
+        let trial: TrialRecord = serde_json::from_value(json!({
+            "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
+            "started_unix_ms": 0, "took": 1, "ending": { "outcome": prony_model::outcome::Outcome::Ok, "phase": null, "after": 1, "evidence": [] },
+            "phases": [phase("run", json!(10), json!(90)), phase("work", json!(20), json!(30)), phase("no", json!(null), json!(null))],
+            "effective": null, "conditions": prony_model::record::Conditions::default(), "series": [],
+            "sampler_cpu": { "measured": 0 }, "findings": []
+        }))
+        .unwrap();
+        let of = |at| phases(&trial, Nanos::from_nanos(at));
+        assert_eq!([of(5), of(10), of(25), of(30), of(90)], ["", "run", "run;work", "run", ""]);
+    }
 }
