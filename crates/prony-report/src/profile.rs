@@ -16,21 +16,8 @@ const LONGEST: usize = 100;
 /// The profile of one variant as text: the `top` functions and packages of each phase that `wanted` accepts.
 pub fn text(of: &VariantProfile, wanted: impl Fn(&str) -> bool, top: usize) -> String {
     let mut out = format!("{}\n", terminal(&of.name));
-    let profiler = of.record.profiler;
-    match &of.profile {
-        Reading::Missing(why) => {
-            let _ = writeln!(out, "  no profile: {why}");
-        }
-        Reading::Measured(profile) => {
-            let _ = writeln!(out, "  {}{}: {}", profiler.name(), of.interval(), profiler.about());
-            out += &clock(profile);
-        }
-    }
-    if let Some(trial) = of.record.trial.as_ref().filter(|trial| !trial.ending.outcome.is_ok()) {
-        let _ = writeln!(out, "  the profiled trial did not end well: {}", trial.ending.outcome);
-    }
-    for note in &of.record.notes {
-        let _ = writeln!(out, "  {}", terminal(note));
+    for line in about(of) {
+        let _ = writeln!(out, "  {}", terminal(&line));
     }
     for phase in of.phases.iter().filter(|phase| wanted(&phase.name)) {
         if let Some(selection) = of.samples_of(phase) {
@@ -40,10 +27,25 @@ pub fn text(of: &VariantProfile, wanted: impl Fn(&str) -> bool, top: usize) -> S
     out
 }
 
-fn clock(profile: &Profile) -> String {
+/// What holds for all phases, a line each: the profiler or why there is no profile, how exact its times are, how the profiled
+/// trial ended if not well, and the notes of the profiler.
+fn about(of: &VariantProfile) -> Vec<String> {
+    let profiler = of.record.profiler;
+    let mut lines = match &of.profile {
+        Reading::Missing(why) => vec![format!("no profile: {why}")],
+        Reading::Measured(_) => vec![format!("{}{}: {}", profiler.name(), of.interval(), profiler.about())],
+    };
+    lines.extend(of.profile.measured().and_then(clock));
+    let failed = of.record.trial.as_ref().filter(|trial| !trial.ending.outcome.is_ok());
+    lines.extend(failed.map(|trial| format!("the profiled trial did not end well: {}", trial.ending.outcome)));
+    lines.extend(of.record.notes.iter().cloned());
+    lines
+}
+
+fn clock(profile: &Profile) -> Option<String> {
     match profile.uncertainty {
-        Nanos::ZERO => String::new(),
-        by => format!("  the times of samples may differ from those of phases by up to {by}\n"),
+        Nanos::ZERO => None,
+        by => Some(format!("the times of samples may differ from those of phases by up to {by}")),
     }
 }
 
@@ -68,13 +70,8 @@ fn one_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_
 /// The profile of one variant in Markdown, as a section of a report.
 pub fn markdown(of: &VariantProfile, top: usize) -> String {
     let mut out = format!("\n## Where the time goes: {}\n", escape::markdown(&of.name));
-    let profiler = of.record.profiler;
-    let about = match &of.profile {
-        Reading::Missing(why) => format!("no profile: {why}"),
-        Reading::Measured(_) => format!("{}{}: {}", profiler.name(), of.interval(), profiler.about()),
-    };
-    for line in std::iter::once(&about).chain(&of.record.notes) {
-        let _ = writeln!(out, "\n{}", escape::markdown(line));
+    for line in about(of) {
+        let _ = writeln!(out, "\n{}", escape::markdown(&line));
     }
     for phase in &of.phases {
         let Some(selection) = of.samples_of(phase) else { continue };

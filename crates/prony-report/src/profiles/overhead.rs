@@ -3,6 +3,7 @@
 use std::fmt;
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::outcome::Outcome;
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_stats::summary::median;
 
@@ -19,6 +20,8 @@ pub struct Overhead {
     pub trials: usize,
     /// Trials behind the median of CPU times.
     pub cpu_trials: usize,
+    /// How the profiled trial ended, if not well: then its times may not count.
+    pub failed: Option<Outcome>,
 }
 
 impl Overhead {
@@ -33,7 +36,8 @@ impl Overhead {
             (figure(profiled).zip(usual).map(|(profiled, usual)| profiled / usual), all.len())
         };
         let ((wall, trials), (cpu, cpu_trials)) = (quotient(Metric::Wall), quotient(Metric::Cpu));
-        Self { wall, cpu, trials, cpu_trials }
+        let failed = Some(profiled.ending.outcome).filter(|outcome| !outcome.is_ok());
+        Self { wall, cpu, trials, cpu_trials, failed }
     }
 }
 
@@ -75,6 +79,9 @@ impl fmt::Display for Overhead {
             (None, None) if self.trials + self.cpu_trials == 0 => {
                 write!(f, "the cost of profiling is not known: no other trial of this variant has times of the phase")
             }
+            (None, None) if let Some(outcome) = self.failed => {
+                write!(f, "the cost of profiling is not known: the profiled trial did not end well: {outcome}")
+            }
             (None, None) => write!(f, "the cost of profiling is not known: neither wall nor CPU time was measured"),
         }
     }
@@ -86,7 +93,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_said() {
-        let counted = |wall, cpu, trials, cpu_trials| Overhead { wall, cpu, trials, cpu_trials }.to_string();
+        let counted =
+            |wall, cpu, trials, cpu_trials| Overhead { wall, cpu, trials, cpu_trials, failed: None }.to_string();
         let said = |wall, cpu, trials| counted(wall, cpu, trials, trials);
         assert_eq!(
             said(Some(1.131), Some(1.2), 10),
@@ -107,5 +115,8 @@ mod tests {
         );
         assert!(said(None, None, 0).contains("no other trial of this variant has times of the phase"));
         assert!(said(None, None, 3).contains("neither"));
+        let failed = Some(Outcome::Failed { code: Some(3) });
+        let failed = Overhead { wall: None, cpu: None, trials: 3, cpu_trials: 3, failed }.to_string();
+        assert!(failed.ends_with("not known: the profiled trial did not end well: failed (exit code 3)"), "{failed}");
     }
 }

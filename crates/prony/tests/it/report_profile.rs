@@ -1,9 +1,10 @@
 //! Tests profiles on the HTML page: what the flame graph contains, what it leaves out, and that names are not read as
 //! markup.
 
+use prony_model::outcome::Outcome;
 use prony_model::profile::{Format, ProfileFile, ProfileRecord, Profiler};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::TrialRecord;
+use prony_model::record::{Completion, TrialRecord};
 use prony_model::units::Nanos;
 use prony_report::build;
 use prony_report::export::document::document;
@@ -101,6 +102,39 @@ pub(crate) fn example(name: &str) -> Value {
     let mut text = Vec::new();
     document(&data, &build(&data, &Default::default()), &profiles, None, &mut text).unwrap();
     serde_json::from_slice(&text).unwrap()
+}
+
+/// The Markdown report showed the profile of a failed trial as one of a good trial.
+#[test]
+fn markdown_says_of_a_profile_what_the_terminal_says() {
+    let (experiment, trials) = pages::cache(8);
+    let (mut database, run) = pages::stored("profile-failed", &experiment, &trials);
+    let mut profiled = trials.iter().find(|trial| trial.trial.variant == 0).unwrap().clone();
+    profiled.ending.outcome = Outcome::Failed { code: Some(3) };
+    let end = profiled.phases.last().unwrap().end.unwrap();
+    profiled.phases.iter_mut().for_each(|phase| phase.completion = Completion::Partial);
+    let begin = profiled.phases.iter().filter_map(|phase| phase.begin).min().unwrap();
+    let interval = Reading::Measured(Nanos::from_micros(250));
+    let record = ProfileRecord {
+        variant: 0,
+        profiler: Profiler::V8,
+        interval,
+        trial: Some(profiled),
+        notes: vec!["a note".into()],
+    };
+    let body = cpuprofile(0, begin, end);
+    let file = ProfileFile { name: "42-0-0.cpuprofile".into(), format: Format::CpuProfile, body };
+    database.append_profile(run, &record, &[file]).unwrap();
+    let data = database.load_run(run).unwrap();
+    let profile = &prony_report::profiles::load(&database, &data, |_| true).unwrap()[0];
+    let markdown = prony_report::profile::markdown(profile, 3);
+    let text = prony_report::profile::text(profile, |_| true, 3);
+    for said in
+        ["the profiled trial did not end well: failed (exit code 3)", "a note", "the times of samples may differ"]
+    {
+        assert!(text.contains(said) && markdown.contains(said), "{said}: {text}{markdown}");
+    }
+    assert!(!markdown.contains("neither wall nor CPU time was measured"), "{markdown}");
 }
 
 #[test]
