@@ -52,9 +52,8 @@ impl<'a> Trials<'a> {
         });
         let mut fields = vec![
             Field::Whole(self.data.head.id.0.unsigned_abs()),
-            // Counted from 1, as everywhere a reader sees them.
-            Field::Whole(u64::from(trial.trial.block) + 1),
-            Field::Whole(u64::from(trial.trial.position) + 1),
+            Field::Nth(trial.trial.block.into()),
+            Field::Nth(trial.trial.position.into()),
             Field::Whole(trial.trial.variant as u64),
             Field::Text(label(trial)),
         ];

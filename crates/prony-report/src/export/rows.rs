@@ -13,6 +13,8 @@ pub enum Field<'a> {
     Number(f64),
     /// A whole number.
     Whole(u64),
+    /// Which of several it is, from 0 on: in JSON as it is, in CSV counted from 1, as everywhere a reader sees it.
+    Nth(u64),
     /// Yes or no.
     Bool(bool),
     /// Nothing: an empty field, `null`.
@@ -63,6 +65,7 @@ impl Rows for Csv<'_> {
                 Field::Text(text) => self.out.write_field(no_formula(text).as_bytes()),
                 Field::Number(number) => self.out.write_field(number.to_string()),
                 Field::Whole(number) => self.out.write_field(number.to_string()),
+                Field::Nth(number) => self.out.write_field((number + 1).to_string()),
                 Field::Bool(yes) => self.out.write_field(yes.to_string()),
                 Field::None => self.out.write_field(""),
             }?;
@@ -102,7 +105,7 @@ impl Rows for Json<'_> {
             match field {
                 Field::Text(text) => serde_json::to_writer(&mut *self.out, text)?,
                 Field::Number(number) => serde_json::to_writer(&mut *self.out, number)?,
-                Field::Whole(number) => write!(self.out, "{number}")?,
+                Field::Whole(number) | Field::Nth(number) => write!(self.out, "{number}")?,
                 Field::Bool(yes) => write!(self.out, "{yes}")?,
                 Field::None => self.out.write_all(b"null")?,
             }
@@ -132,5 +135,22 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let expected = "plain,factor.=1,'=1\n\"a,\"\"b\"\"\nc\",\"'@SUM(A1,A2)\",\"'\r=1\"\n-1.5,true,\n";
         assert_eq!(text, expected);
+    }
+
+    /// JSON counted blocks from 0 in the document and from 1 in its rows.
+    #[test]
+    fn numbers_of_blocks_count_from_1_in_csv_and_from_0_in_json() {
+        let written = |csv: bool| {
+            let mut out = Vec::new();
+            {
+                let rows: &mut dyn Rows = if csv { &mut Csv::new(&mut out) } else { &mut Json::new(&mut out) };
+                rows.begin(&["block".to_owned(), "variant".to_owned()]).unwrap();
+                rows.row(&[Field::Nth(0), Field::Whole(0)]).unwrap();
+                rows.end().unwrap();
+            }
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(true), "block,variant\n1,0\n");
+        assert_eq!(written(false), "[\n{\"block\":0,\"variant\":0}\n]\n");
     }
 }

@@ -142,7 +142,7 @@ fn groups_and_series_are_rows_too() {
     let series = series.as_array().unwrap();
     assert_eq!(series.len(), 4 * 43);
     assert_eq!(series[0]["at_ns"], json!(series[0]["at_ns"].as_u64().unwrap()));
-    assert_eq!(series.iter().filter(|s| s["phase"] == "write" && s["position"] == 1).count(), 10);
+    assert_eq!(series.iter().filter(|s| s["phase"] == "write" && s["position"] == 0).count(), 10);
     assert!(series.iter().any(|s| s["cpu_wait_ns"].is_null()) && series.iter().any(|s| s["cpu_wait_ns"].is_u64()));
 }
 
