@@ -6,6 +6,7 @@ use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
 use crate::render::terminal::Terminal;
 use prony_analysis::verdicts::{Line, Verdicts};
+use prony_model::metric::Better;
 use prony_model::number::{count, percent};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
@@ -95,7 +96,7 @@ fn line(line: &Line) -> String {
         details.push(format!("Corrected p: {p:.2e}."));
     }
     let details: String = details.iter().map(|d| format!("<li>{}</li>", sentence(d))).collect();
-    let (class, mark) = mark(&comparison.verdict);
+    let (class, mark) = mark(&comparison.verdict, line.pair.metric.key.metric.better());
     format!(
         "<li class=\"{class}\"><span class=\"mark\" aria-hidden=\"true\">{mark}</span><div>{}.\
          <details><summary>How this was judged</summary><ul>{details}</ul></details></div></li>",
@@ -103,9 +104,14 @@ fn line(line: &Line) -> String {
     )
 }
 
-/// A class and a mark: never by colour only.
-const fn mark(verdict: &Verdict) -> (&'static str, &'static str) {
+/// A class and a mark: never by colour only. Of a metric of which neither less nor more is better, a difference has no side.
+const fn mark(verdict: &Verdict, better: Better) -> (&'static str, &'static str) {
     match verdict {
+        Verdict::Better | Verdict::Worse | Verdict::BetterUncertain | Verdict::WorseUncertain
+            if matches!(better, Better::Neither) =>
+        {
+            ("differs", "\u{2260}")
+        }
         Verdict::Better | Verdict::FinishesMoreOften | Verdict::BaselineDoesNotFinish => ("better", "\u{25b2}"),
         Verdict::Worse | Verdict::FinishesLessOften | Verdict::DoesNotFinish => ("worse", "\u{25bc}"),
         Verdict::BetterUncertain => ("better", "\u{25b3}"),
@@ -252,4 +258,19 @@ pub(super) fn machine(facts: &[(String, String)]) -> String {
         format!("<div><dt>{}</dt><dd>{}</dd></div>", breakable(name), breakable(value))
     };
     format!("<dl class=\"facts\">{}</dl>", facts.iter().map(fact).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fewer operations of a metric that is neither good nor bad were green, with the mark of what is better.
+    #[test]
+    fn metric_without_a_better_direction_has_a_neutral_mark() {
+        for verdict in [Verdict::Better, Verdict::Worse, Verdict::BetterUncertain, Verdict::WorseUncertain] {
+            assert_eq!(mark(&verdict, Better::Neither), ("differs", "\u{2260}"));
+            assert!(["better", "worse"].contains(&mark(&verdict, Better::Lower).0));
+        }
+        assert_eq!(mark(&Verdict::DoesNotFinish, Better::Neither).0, "worse", "that trials do not finish is bad");
+    }
 }
