@@ -228,9 +228,9 @@ fn caption(source: Source<'_>, of: &Samples, panel: &Panel) -> Vec<Said> {
 /// `1 operation`, or `10, 80 or 100 operations` where variants differ.
 fn sizes(operations: &[u64]) -> String {
     match operations {
-        [others @ .., last] if !others.is_empty() => {
-            let others: Vec<String> = others.iter().map(u64::to_string).collect();
-            format!("{} or {}", others.join(", "), count(*last, "operation"))
+        [smaller @ .., last] if !smaller.is_empty() => {
+            let smaller: Vec<String> = smaller.iter().map(u64::to_string).collect();
+            format!("{} or {}", smaller.join(", "), count(*last, "operation"))
         }
         _ => operations.iter().map(|n| count(*n, "operation")).collect(),
     }
