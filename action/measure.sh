@@ -13,6 +13,9 @@ fail() {
   exit 2
 }
 
+folder=$(mktemp -d "$RUNNER_TEMP/prony-XXXXXX")
+# Both revisions are built in this job, by the same tools: a build that an earlier job left on this runner may be of others.
+export PRONY_CACHE=$folder/cache
 # Experiment files read these.
 export PRONY_BASE PRONY_HEAD
 if [ -n "${EXPERIMENT:-}" ]; then
@@ -25,7 +28,12 @@ if [ -n "${EXPERIMENT:-}" ]; then
   done
 elif [ -n "${COMMAND:-}" ]; then
   file=$here/command.toml
-  export COMMAND BUILD=${BUILD:-:} REPOSITORY=$PWD
+  export ACTION_COMMAND=$COMMAND ACTION_BUILD=${BUILD:-} REPOSITORY=$PWD
+  # Without a build, a trial is not said to have one that did nothing.
+  if [ -z "${ACTION_BUILD//[[:space:]]/}" ]; then
+    file=$folder/command.toml
+    sed '/^build /d' "$here/command.toml" >"$file"
+  fi
 else
   fail "nothing to measure: give the input \`experiment\` or \`command\`"
 fi
@@ -38,7 +46,6 @@ done <<<"${FAIL_IF:-}"
 [ -z "${BLOCKS:-}" ] || options+=("--blocks=$BLOCKS")
 [ -z "${BUDGET:-}" ] || options+=("--budget=$BUDGET")
 
-folder=$(mktemp -d "$RUNNER_TEMP/prony-XXXXXX")
 report=$folder/report.md database=$folder/prony.db
 code=0
 "$PRONY" run --database "$database" --summary "$folder/run.md" "${options[@]}" -- "$file" 2>&1 | tee "$folder/log" || code=${PIPESTATUS[0]}

@@ -17,6 +17,7 @@ fetch() { has "$1" || git fetch --quiet --no-tags --depth=1 origin "$1"; }
 head=$(git rev-parse --verify --quiet 'HEAD^{commit}') ||
   fail "this step needs the repository: put \`actions/checkout\` before it"
 event=$(jq -r '.pull_request.base.sha // empty' "${GITHUB_EVENT_PATH:-/dev/null}" 2>/dev/null || true)
+pull_head=$(jq -r '.pull_request.head.sha // empty' "${GITHUB_EVENT_PATH:-/dev/null}" 2>/dev/null || true)
 before=
 if [ "${GITHUB_EVENT_NAME:-}" = push ]; then
   # All zeros where the branch is new.
@@ -34,11 +35,14 @@ if [ -n "${BASE_GIVEN:-}" ]; then
       fail "\`base\` cannot be fetched: $BASE_GIVEN. Give a branch, a tag or a whole commit."
     base=$(git rev-parse --verify 'FETCH_HEAD^{commit}')
   fi
-elif [ -n "$event" ] && [ "${#parents[@]}" = 2 ] && [ "$head" = "${GITHUB_SHA:-}" ]; then
+elif [ -n "$event" ] && [ "${#parents[@]}" = 2 ] && [ "${parents[1]}" = "$pull_head" ]; then
   # The trial merge that GitHub makes of a pull request: its first parent is what it would be merged into, so that the two
   # differ by the pull request only.
   base=${parents[0]}
   fetch "$base" || fail "the target branch's commit cannot be fetched: $base. With \`fetch-depth: 2\`, \`actions/checkout\` gets it."
+elif [ -n "$event" ] && [ "$head" = "${GITHUB_SHA:-}" ] && [ "$head" != "$pull_head" ]; then
+  # On `pull_request_target` that is a commit of the target branch.
+  fail "the commit that is checked out is neither the pull request's head nor its merge into the target branch: $head. Run this on the event \`pull_request\`."
 elif [ -n "$event" ]; then
   # The head of the pull request is checked out: compare it with the commit at which it left the target branch, since
   # later commits there are no part of it.
@@ -52,7 +56,9 @@ elif [ -n "$event" ]; then
   fi
 elif [ -n "$before" ]; then
   base=$before
-  fetch "$base" || fail "the commit before the push cannot be fetched: $base"
+  fetch "$base" || fail "the commit before the push cannot be fetched: $base. Give \`fetch-depth: 0\` to \`actions/checkout\`, or the input \`base\`."
+elif [ "${GITHUB_EVENT_NAME:-}" = push ]; then
+  fail "the push made a new branch, so that there is no commit before it to compare with: give the input \`base\`"
 else
   fail "there is no pull request to compare: run this on the event \`pull_request\` or \`push\`, or give the input \`base\`"
 fi

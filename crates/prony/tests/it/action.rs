@@ -197,7 +197,7 @@ impl Project {
         let base = self.git("server", &["rev-parse", "main^1"]);
         let event = json!({"pull_request": {
             "number": 5, "title": "$(touch pwned); `touch pwned`", "base": {"sha": base},
-            "head": {"ref": "a;touch${IFS}pwned"},
+            "head": {"ref": "a;touch${IFS}pwned", "sha": self.git("server", &["rev-parse", "change"])},
         }});
         self.act_on(api, inputs, &event)
     }
@@ -427,7 +427,9 @@ fn token_that_may_not_comment_fails_nothing() {
     let acted = project.act_on(&quiet, &[GATE[0]], &json!({"before": base}));
     assert!(acted.code == 0 && acted.log.contains(&format!("base {base}\n")), "{}", acted.log);
     let acted = project.act_on(&quiet, &[GATE[0]], &json!({"before": "0".repeat(40)}));
-    assert!(acted.code == 2 && acted.log.contains("there is no pull request to compare"), "{}", acted.log);
+    assert!(acted.code == 2 && acted.log.contains("the push made a new branch"), "{}", acted.log);
+    let acted = project.act_on(&quiet, &[GATE[0]], &json!({"before": "1".repeat(40)}));
+    assert!(acted.code == 2 && acted.log.contains("Give `fetch-depth: 0` to `actions/checkout`"), "{}", acted.log);
     assert!(quiet.requests().is_empty());
 }
 
@@ -441,6 +443,27 @@ fn base_of_a_head_that_is_checked_out_itself_is_where_it_left_the_target() {
     let acted = project.act(&api, &GATE);
     let base = project.git("server", &["rev-parse", "change^1"]);
     assert!(acted.code == 1 && acted.log.contains(&format!("base {base}\n")), "{}", acted.log);
+}
+
+/// On `pull_request_target` a commit of the target branch is checked out. If that was a merge of another pull request, its two
+/// parents were compared, and a verdict on something else stood beside this one.
+#[test]
+fn commit_of_the_target_branch_is_not_compared_with_another_one() {
+    if !has_tools() {
+        return;
+    }
+    let (project, api) = (Project::new("echo time 125.0\n", "touch built\n"), Api::new(0, true));
+    let [base, merge] = ["main^1", "main"].map(|of| project.git("server", &["rev-parse", of]));
+    project.git("server", &["checkout", "--quiet", "-b", "another", &base]);
+    project.commit("another");
+    let head = project.git("server", &["rev-parse", "another"]);
+    let event = json!({"pull_request": {"number": 5, "base": {"sha": merge}, "head": {"ref": "another", "sha": head}}});
+    for revision in ["main", "main^1"] {
+        project.check_out(revision, 1);
+        let acted = project.act_on(&api, &GATE, &event);
+        let said = "neither the pull request's head nor its merge into the target branch";
+        assert!(acted.code == 2 && acted.log.contains(said), "{revision}: {}", acted.log);
+    }
 }
 
 /// The whole command is in a variable, so that none of its signs has a meaning before the shell reads it.
@@ -459,6 +482,24 @@ fn command_is_measured_without_an_experiment() {
         "{comment}"
     );
     assert!(comment.contains("18 trials planned, 18 run: 18 ok."), "{comment}");
+}
+
+/// A command that kept its work did nothing from its second trial on, one that read a variable of its own read the action's,
+/// and each comment had the warning of a build that did nothing.
+#[test]
+fn command_without_a_build_runs_each_time_in_a_copy_of_its_own_and_without_variables_of_the_action() {
+    if !has_tools() {
+        return;
+    }
+    let (project, api) = (Project::new("echo time 125.0\n", "touch built\n"), Api::new(0, true));
+    let command = r#"test ! -e kept && touch kept && test -z "$BUILD$COMMAND$ACTION_BUILD$ACTION_COMMAND""#;
+    let acted = project.act(&api, &[("command", command), ("blocks", "6")]);
+    assert_eq!(acted.code, 0, "{}", acted.log);
+    let comment = &api.comments()[0];
+    assert!(comment.contains("18 trials planned, 18 run: 18 ok."), "{comment}");
+    assert!(!comment.contains("changed nothing in the copy"), "{comment}");
+    // A later job builds again, whatever an earlier one left.
+    assert!(!project.bench.path("cache").exists());
 }
 
 #[test]
