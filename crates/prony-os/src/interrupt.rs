@@ -4,6 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::sample::parse::ignores;
+use crate::why::kernel_text;
+
 /// Whether the user asked to stop; cheap to clone and to query.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
@@ -17,11 +20,16 @@ impl Interrupt {
     /// [nevertheless](Self::nevertheless);
     /// the trial's supervisor then ends the tree.
     ///
+    /// A signal that is ignored when prony starts stays ignored: `nohup` says by this that a hangup ends nothing, and a shell
+    /// without job control that Ctrl-C is not meant for a job in the background.
+    ///
     /// # Errors
     /// Where the handlers cannot be installed.
     pub fn listen() -> std::io::Result<Self> {
         let this = Self::default();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        let status = kernel_text("/proc/self/status").unwrap_or_default();
+        let all = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+        for signal in all.into_iter().filter(|signal| !ignores(&status, *signal)) {
             // In this order: the first signal finds the flag unset and only sets it.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&this.last))?;
             signal_hook::flag::register(signal, Arc::clone(&this.last))?;

@@ -86,7 +86,6 @@ pub struct Memory {
 /// Reads the memory lines of `/proc/PID/status`; `None` for zombies and kernel threads, which have none.
 pub fn memory(text: &str) -> Option<Memory> {
     let kib = |key: &str| line(text, key)?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib);
-    let ignored = line(text, "SigIgn:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
     Some(Memory {
         anon: kib("RssAnon:")?,
         file: kib("RssFile:")?,
@@ -95,8 +94,14 @@ pub fn memory(text: &str) -> Option<Memory> {
         swap: kib("VmSwap:").unwrap_or_default(),
         peak: kib("VmHWM:")?,
         huge: kib("HugetlbPages:").is_some_and(|pages| pages > Bytes::default()),
-        ignores_children: ignored.is_some_and(|mask| mask >> (SIGCHLD - 1) & 1 == 1),
+        ignores_children: ignores(text, SIGCHLD),
     })
+}
+
+/// Whether the process of a `/proc/PID/status` ignores a signal.
+pub(crate) fn ignores(text: &str, signal: i32) -> bool {
+    let mask = line(text, "SigIgn:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Resident memory of a process by `/proc/PID/statm`, in pages.
