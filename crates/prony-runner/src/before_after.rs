@@ -28,7 +28,7 @@ impl BeforeAfter {
         }
         let quiet = quiesce(&context.near, QUIET_CAP, &SystemClock);
         let reference = context.reference_before();
-        Self(Some((quiet, moment(None), reference)))
+        Self(Some((quiet, moment(), reference)))
     }
 
     /// The same when its services are ready: what was written until then, by copies of data, `prepare` and `setup`, is no work of a
@@ -42,7 +42,7 @@ impl BeforeAfter {
         match self.0 {
             None => Reading::not_supported(LIGHT),
             Some((quiet, before, reference)) => {
-                let after = (moment(None), context.reference_after());
+                let after = (moment(), context.reference_after());
                 let machine = Machine::between(quiet, (before, reference), after);
                 Reading::Measured(if limits_memory(spec) { without_own_pressure(machine) } else { machine })
             }

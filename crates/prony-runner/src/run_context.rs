@@ -122,7 +122,7 @@ impl<'a> RunContext<'a> {
             probing("disk and memory");
             let limits = machine_limits(near);
             probing("touching memory");
-            let available = moment(None).available;
+            let available = moment().available;
             let half = available.measured().map_or(WARM, |bytes| Bytes::from_bytes(bytes.as_bytes() / 2));
             warm_memory(half.min(WARM));
             (limits.clock_cost, Reading::Measured(limits))

@@ -57,13 +57,16 @@ pub(crate) struct Disturbances {
 impl Disturbances {
     /// From a trial's conditions; what is not there is `None`.
     pub(crate) fn of(conditions: &Conditions) -> Self {
-        let Reading::Measured(machine) = &conditions.machine else { return Self::default() };
+        let count = |reading: &Reading<u64>| reading.measured().map(|count| *count as f64);
+        let throttled_limit = conditions.memory.as_ref().and_then(|evidence| count(&evidence.throttled));
+        let Reading::Measured(machine) = &conditions.machine else {
+            return Self { throttled_limit, ..Self::default() };
+        };
         let times = |(name, took): (&str, Took)| {
             let slower = took(&machine.reference_before).max(took(&machine.reference_after))?;
             Some((name.to_owned(), slower.as_nanos() as f64))
         };
         let share = |reading: &Reading<f64>| reading.measured().copied();
-        let count = |reading: &Reading<u64>| reading.measured().map(|count| *count as f64);
         let change = &machine.change;
         Self {
             reference_loops: REFERENCE_LOOPS.into_iter().filter_map(times).collect(),
@@ -71,7 +74,7 @@ impl Disturbances {
             pressure_memory: share(&change.pressure_memory),
             swapped: count(&change.swapped),
             throttled_thermal: count(&change.throttled_thermal),
-            throttled_limit: count(&change.throttled_limit),
+            throttled_limit,
         }
     }
 }

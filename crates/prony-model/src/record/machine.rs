@@ -51,8 +51,6 @@ pub struct Moment {
     pub swapped: Reading<u64>,
     /// Thermal throttling of all cores; missing in most virtual machines.
     pub throttled_thermal: Reading<u64>,
-    /// How often the trial's control group was throttled by its CPU limit.
-    pub throttled_limit: Reading<u64>,
     /// Memory available without swapping.
     pub available: Reading<Bytes>,
     /// Pages waiting to be written back.
@@ -114,8 +112,6 @@ pub struct Change {
     pub swapped: Reading<u64>,
     /// Thermal throttling events.
     pub throttled_thermal: Reading<u64>,
-    /// Throttling of the trial's group by its limit.
-    pub throttled_limit: Reading<u64>,
 }
 
 impl Change {
@@ -139,7 +135,6 @@ impl Change {
             idle: cpu(|time| time.idle),
             swapped: added(&after.swapped, &before.swapped),
             throttled_thermal: added(&after.throttled_thermal, &before.throttled_thermal),
-            throttled_limit: added(&after.throttled_limit, &before.throttled_limit),
         }
     }
 }
@@ -201,7 +196,6 @@ mod tests {
         assert!(matches!(change.pressure_io, Reading::Missing(Why::NotSupported(_))));
         assert_eq!((change.steal, change.idle), (Reading::Measured(0.05), Reading::Measured(0.5)));
         assert_eq!(change.swapped, Reading::Measured(10));
-        assert_eq!(change.throttled_limit, Reading::Missing(Why::NotApplicable));
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Captured {
     }
 }
 
-/// Evidence about the memory of a subject over its whole run time.
+/// Evidence about the memory of a subject, and about its other limits, over its whole run time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryEvidence {
     /// The limit on the tree.
@@ -62,6 +62,8 @@ pub struct MemoryEvidence {
     pub limit_reached: Reading<bool>,
     /// New processes and threads that were refused because of the limit on them.
     pub forks_refused: Reading<u64>,
+    /// How often the process tree was stopped because it had used up its limit on CPU time; missing where it has none.
+    pub throttled: Reading<u64>,
     /// OOM kills elsewhere on the machine in the meantime.
     pub host_oom_kills: Reading<u64>,
 }

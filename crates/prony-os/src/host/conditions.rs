@@ -12,8 +12,8 @@ use crate::clock::monotonic;
 use crate::sample::snapshot::pressure;
 use crate::why::{kernel_text, parse_with, read_text};
 
-/// The machine now; `group` is the trial's control group where that has a CPU limit.
-pub fn moment(group: Option<&Path>) -> Moment {
+/// The machine now.
+pub fn moment() -> Moment {
     let meminfo = read_text("/proc/meminfo");
     let amount = |key: &str| parse_with(meminfo.clone(), key, |text| kib(text, key));
     Moment {
@@ -23,7 +23,6 @@ pub fn moment(group: Option<&Path>) -> Moment {
         cpu: parse_with(read_text("/proc/stat"), "`/proc/stat`", cpu_time),
         swapped: parse_with(read_text("/proc/vmstat"), "`/proc/vmstat`", swapped),
         throttled_thermal: thermal(Path::new("/sys/devices/system/cpu")),
-        throttled_limit: group.map_or(Reading::Missing(Why::NotApplicable), throttled),
         available: amount("MemAvailable:"),
         dirty: amount("Dirty:"),
         writeback: amount("Writeback:"),
@@ -57,13 +56,6 @@ fn thermal(processors: &Path) -> Reading<u64> {
     counts.reduce(|a, b| a + b).map_or_else(none, Reading::Measured)
 }
 
-fn throttled(group: &Path) -> Reading<u64> {
-    let path = group.join("cpu.stat");
-    parse_with(read_text(&path), &format!("`{}`", path.display()), |text| {
-        text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
-    })
-}
-
 fn megahertz() -> Reading<f64> {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq";
     parse_with(read_text(path), &format!("`{path}`"), |text| text.trim().parse::<f64>().ok().map(|khz| khz / 1e3))
@@ -92,7 +84,5 @@ mod tests {
             fs::write(dir.path().join(cpu).join("thermal_throttle/core_throttle_count"), count).unwrap();
         }
         assert_eq!(thermal(dir.path()), Reading::Measured(7));
-        fs::write(dir.path().join("cpu.stat"), "nr_periods 9\nnr_throttled 4\n").unwrap();
-        assert_eq!(throttled(dir.path()), Reading::Measured(4));
     }
 }

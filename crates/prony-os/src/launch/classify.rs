@@ -213,6 +213,7 @@ mod tests {
                 peak: Reading::Measured(Bytes::from_mib(64)),
                 oom_kills: Reading::Measured(0),
                 forks_refused: Reading::Measured(0),
+                throttled: Reading::Measured(0),
                 limit_reached: Reading::Measured(true),
                 host_oom_kills: Reading::Measured(0),
             },

@@ -167,6 +167,7 @@ impl End {
             peak: missing(&how),
             oom_kills: missing(&how),
             forks_refused: missing(&how),
+            throttled: missing(&how),
             limit_reached: missing(&how),
             host_oom_kills: missing(&how),
         };

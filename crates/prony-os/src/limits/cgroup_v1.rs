@@ -56,6 +56,9 @@ pub(super) fn read(dirs: &BTreeMap<String, PathBuf>, figures: &mut Figures) {
     if let Some(dir) = dirs.get("pids") {
         figures.forks_refused = entry(&table(dir, "pids.events"), "max");
     }
+    if let Some(dir) = dirs.get("cpu") {
+        figures.throttled = entry(&table(dir, "cpu.stat"), "nr_throttled");
+    }
 }
 
 #[cfg(test)]
@@ -94,14 +97,19 @@ mod tests {
 
     #[test]
     fn figures_are_the_trees() {
-        let dir =
-            fake(&[("memory.max_usage_in_bytes", "20\n"), ("memory.failcnt", "3\n"), ("cpuacct.usage", "1000\n")]);
-        let dirs = ["memory", "cpuacct"].map(|name| (name.to_owned(), dir.path().to_owned())).into();
+        let dir = fake(&[
+            ("memory.max_usage_in_bytes", "20\n"),
+            ("memory.failcnt", "3\n"),
+            ("cpuacct.usage", "1000\n"),
+            ("cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 70\n"),
+        ]);
+        let dirs = ["memory", "cpuacct", "cpu"].map(|name| (name.to_owned(), dir.path().to_owned())).into();
         let mut figures = Figures::missing(&Why::NotApplicable);
         read(&dirs, &mut figures);
         assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(20)));
         assert!(matches!(figures.limit_hits, Reading::Missing(Why::NotSupported(_))));
         assert_eq!(figures.cpu, Reading::Measured(Nanos::from_nanos(1000)));
+        assert_eq!(figures.throttled, Reading::Measured(4));
         assert_eq!(figures.forks_refused, Reading::Missing(Why::NotApplicable));
     }
 }

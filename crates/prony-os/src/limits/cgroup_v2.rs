@@ -104,6 +104,9 @@ pub(super) fn read(dir: &Path, controllers: &[String], figures: &mut Figures) {
         // The kernel has this file even where the controller is not enabled.
         figures.cpu = entry(&table(dir, "cpu.stat"), "usage_usec").map(Nanos::from_micros);
     }
+    if has("cpu") {
+        figures.throttled = entry(&table(dir, "cpu.stat"), "nr_throttled");
+    }
     if has("pids") {
         figures.forks_refused = entry(&table(dir, "pids.events"), "max");
     }

@@ -23,6 +23,8 @@ pub struct Figures {
     pub cpu: Reading<Nanos>,
     /// Forks refused for the limit of processes.
     pub forks_refused: Reading<u64>,
+    /// How often the tree was stopped because it had used up its limit on CPU time.
+    pub throttled: Reading<u64>,
 }
 
 impl Figures {
@@ -30,6 +32,6 @@ impl Figures {
     pub(super) fn missing(why: &Why) -> Self {
         let count = || Reading::Missing(why.clone());
         let (peak, cpu) = (Reading::Missing(why.clone()), Reading::Missing(why.clone()));
-        Self { peak, limit_hits: count(), cpu, forks_refused: count() }
+        Self { peak, limit_hits: count(), cpu, forks_refused: count(), throttled: count() }
     }
 }

@@ -392,7 +392,7 @@ mod tests {
             ("memory.oom.group", ""),
             ("cpu.max", ""),
             ("pids.max", ""),
-            ("cpu.stat", "usage_usec 5\nuser_usec 3\nsystem_usec 2\n"),
+            ("cpu.stat", "usage_usec 5\nuser_usec 3\nsystem_usec 2\nnr_periods 9\nnr_throttled 4\n"),
             ("memory.peak", "77"),
         ];
         files.into_iter().try_for_each(|(file, text)| fs::write(dir.join(file), text))
@@ -424,6 +424,7 @@ mod tests {
         assert_eq!(files.map(content), ["1048576", "0", "1", "200000 100000", "9", "77"]);
         let figures = group.figures();
         assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(77)));
+        assert_eq!(figures.throttled, Reading::Measured(4));
         assert_eq!(group.members(), [77]);
     }
 

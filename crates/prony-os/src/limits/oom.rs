@@ -27,6 +27,8 @@ pub(crate) struct OomWatch {
     together: bool,
     host: HostKills,
     host_before: Reading<u64>,
+    /// How often the group was throttled while earlier subjects were in it.
+    throttled_before: u64,
 }
 
 impl OomWatch {
@@ -41,12 +43,22 @@ impl OomWatch {
             None => {}
         }
         let host = HostKills::open();
-        Self { group: group.cloned(), event, announced: false, together, host_before: host.read(), host }
+        Self {
+            group: group.cloned(),
+            event,
+            announced: false,
+            together,
+            host_before: host.read(),
+            host,
+            throttled_before: 0,
+        }
     }
 
     /// Forgets the kills so far: they are not evidence for later subjects.
     pub(crate) fn begin_anew(&mut self) {
         self.host_before = self.host.read();
+        let throttled = self.group.as_ref().map(|group| group.figures().throttled);
+        self.throttled_before = throttled.and_then(|times| times.measured().copied()).unwrap_or_default();
         self.take_event();
         self.announced = false;
     }
@@ -89,6 +101,7 @@ impl OomWatch {
             || Reading::Missing(Why::NotSupported("there is no control group with the memory controller".into()));
         let figures = self.group.as_ref().map(Group::figures);
         let forks_refused = figures.as_ref().map_or_else(no_group, |figures| figures.forks_refused.clone());
+        let throttled = figures.as_ref().map_or_else(no_group, |figures| figures.throttled.clone());
         let figures = figures.filter(|_| self.group.as_ref().is_some_and(|group| group.memory_dir().is_some()));
         let (peak, hits) =
             figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
@@ -108,6 +121,7 @@ impl OomWatch {
             peak,
             oom_kills,
             forks_refused,
+            throttled: throttled.map(|times| times.saturating_sub(self.throttled_before)),
             host_oom_kills: elsewhere,
         }
     }

@@ -170,7 +170,9 @@ fn tree_above_its_processor_quota_is_throttled() {
     let dir = tempfile::tempdir().unwrap();
     let (group, spec) = limited("burn", dir.path(), &Limits { cpus: Some(0.15), ..Limits::default() });
     let mut running = run(spec);
-    assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(0));
+    let end = running.wait(None).unwrap().unwrap();
+    assert_eq!(end.status, Status::Exited(0));
+    assert!(end.memory.throttled.measured().is_some_and(|times| *times > 0), "{:?}", end.memory);
     let stats = group.directories().into_iter().filter_map(|dir| std::fs::read_to_string(dir.join("cpu.stat")).ok());
     let stats: Vec<String> = stats.collect();
     let throttled = stats.iter().flat_map(|stat| stat.lines()).filter_map(|line| line.strip_prefix("nr_throttled "));

@@ -96,6 +96,11 @@ fn throttling_shows_with_its_cause() {
     let limited = Disturbances { throttled_limit: Some(9.0), ..Disturbances::default() };
     assert_eq!(trial::throttled(&limited).unwrap().data, json!({ "thermal": 0.0, "limit": 9.0 }));
     assert_eq!(trial::throttled(&Disturbances::default()), None);
+    // With light care nothing is known of the machine, but what the group of the trial counts.
+    let mut record = calm();
+    let memory = Some(MemoryEvidence { throttled: Reading::Measured(9), ..MemoryEvidence::default() });
+    record.conditions = Conditions { memory, ..Conditions::default() };
+    assert_eq!(trial::throttled(&Disturbances::of(&record.conditions)), trial::throttled(&limited));
 }
 
 #[test]

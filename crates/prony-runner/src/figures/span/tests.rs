@@ -70,6 +70,7 @@ pub(crate) fn watched(snapshots: Vec<Snapshot>, suspensions: Vec<Suspension>) ->
         peak: Reading::Missing(Why::NotApplicable),
         oom_kills: Reading::Measured(0),
         forks_refused: Reading::Measured(0),
+        throttled: Reading::Measured(0),
         limit_reached: Reading::Measured(false),
         host_oom_kills: Reading::Measured(0),
     };

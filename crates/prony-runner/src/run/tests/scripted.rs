@@ -67,6 +67,7 @@ impl Default for Act {
             oom_kills: Reading::Measured(0),
             limit_reached: Reading::Measured(false),
             forks_refused: Reading::Measured(0),
+            throttled: Reading::Measured(0),
             host_oom_kills: Reading::Measured(0),
         };
         Self {
