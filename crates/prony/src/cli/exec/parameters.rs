@@ -154,11 +154,12 @@ fn tokens(list: &str) -> Vec<String> {
     tokens
 }
 
-/// A number that is written as prony writes it: the command gets the same text.
+/// A number that the file writes as it is typed: the command gets the same text. A whole number of more than 64 bits and
+/// `-0` would be floating-point numbers there, which have a point.
 fn number(text: &str) -> Option<Value> {
-    let whole = text.parse::<i64>().ok().filter(|n| n.to_string() == text).map(Value::from);
+    let whole = text.parse::<i64>().ok().map(Value::from);
     let real = || text.parse::<f64>().ok().filter(|x| x.is_finite() && x.to_string() == text).map(Value::from);
-    whole.or_else(real)
+    whole.filter(|n| n.to_string() == text).or_else(|| real().filter(|x| x.to_string() == text))
 }
 
 /// A decimal number without its point, and the digits behind that: steps of 0.1 add up without error.
@@ -211,6 +212,10 @@ mod tests {
             Ok(found[0].values.iter().map(Value::to_string).collect::<Vec<_>>())
         };
         assert_eq!(listed("1,2.5"), Ok(words(&["1", "2.5"])));
+        for odd in ["10000000000000000000", "-0"] {
+            let typed = format!("\"{odd}\"");
+            assert_eq!(listed(&format!("{odd},1")), Ok(vec![typed, "\"1\"".to_owned()]), "it got `.0` at its end");
+        }
         assert_eq!(listed("1,02"), Ok(words(&["\"1\"", "\"02\""])), "the command gets what was typed");
         assert_eq!(listed(r"a\,b,c\d,\\"), Ok(words(&["\"a,b\"", "'c\\d'", "'\\'"])));
         assert_eq!(listed("").unwrap(), ["\"\""]);
