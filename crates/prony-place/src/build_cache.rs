@@ -51,8 +51,14 @@ impl Builds {
         // Another process may remove it meanwhile: only a directory that could be opened exists.
         let Ok(there) = File::open(&cached) else { return Ok(false) };
         let _ = there.set_modified(SystemTime::now());
+        // The cached clone borrows the objects of the repository of its own run, which may be elsewhere or gone.
+        let alternates = copy.join(".git/objects/info/alternates");
+        let borrowed = fs::read(&alternates).ok();
         remove_tree(copy)?;
         copy_tree(&cached, copy, progress)?;
+        if let Some(borrowed) = borrowed.filter(|_| alternates.exists()) {
+            fs::write(&alternates, borrowed).map_err(Error::copying(&alternates))?;
+        }
         Ok(true)
     }
 
@@ -100,29 +106,48 @@ fn private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The name of a build: a hash of the `digest` of the copy before the build, of the directory `inside` it that is
-/// built, of the `state` of the directory that was copied, and of everything else on which a build depends.
-///
-/// The state has the times of modification of every file. The same content with other times is another build: one in which
-/// an artefact is newer than its source does nothing, and what it leaves as it was may be of another source. Changes come
-/// after the copy and are newer than all of it, so their times say nothing more. A revision has no state: its files are
-/// those of a fresh clone, without artefacts but those that are committed.
-pub(crate) fn key(program: &ProgramSpec, build: &[String], digest: u64, inside: &Path, state: Option<&str>) -> String {
+/// The copy before the build.
+pub(crate) struct Input<'a> {
+    /// Of its files, without what git keeps for itself.
+    pub(crate) digest: u64,
+    /// The directory in it that is built.
+    pub(crate) inside: &'a Path,
+    /// Of the directory that was copied: it has the times of modification of every file. The same content with other
+    /// times is another build: one in which an artefact is newer than its source does nothing, and what it leaves as it
+    /// was may be of another source. Changes come after the copy and are newer than all of it, so their times say nothing
+    /// more. A revision has none: its files are those of a fresh clone, without artefacts but those that are committed.
+    pub(crate) state: Option<&'a str>,
+    /// The commits of its submodules ([`crate::revision::submodule_commits`]), which a build may check out: in the files
+    /// of two revisions that differ in these only, nothing differs before it.
+    pub(crate) submodules: String,
+}
+
+/// The name of a build: a hash of its input, and of everything else on which a build depends.
+pub(crate) fn key(program: &ProgramSpec, build: &[String], input: &Input<'_>) -> String {
+    let Input { digest, inside, state, submodules } = input;
     let mut hash = Xxh3Default::new();
     let path = startable::path(program);
     // A command as one text is words of a shell: each executable that it names is a tool.
-    let words = build.iter().flat_map(|text| text.split(|c: char| c.is_whitespace() || SHELL.contains(c)));
+    let words = build.iter().flat_map(|text| shell_words(text));
     let tool = |word: &str| {
         let about = startable::find(program, None, word.as_ref())?.metadata().ok()?;
         Some((about.size(), about.mtime(), about.mtime_nsec()))
     };
-    let tools: Vec<_> = words.filter(|word| !word.is_empty()).map(tool).collect();
+    let tools: Vec<_> = words.map(tool).collect();
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
     hash.update(
-        format!("{build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x}", program.env)
-            .as_bytes(),
+        format!(
+            "{build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x} {submodules:?}",
+            program.env
+        )
+        .as_bytes(),
     );
     format!("{:032x}", hash.digest128())
+}
+
+/// The words of a text as a shell might read it.
+pub(crate) fn shell_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c.is_whitespace() || SHELL.contains(c)).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
@@ -131,6 +156,11 @@ mod tests {
 
     use super::*;
     use crate::digest;
+
+    fn input<'a>(copy: &Path, inside: &'a str, state: Option<&'a str>) -> Input<'a> {
+        let digest = digest::of_tree(copy).unwrap();
+        Input { digest, inside: Path::new(inside), state, submodules: String::new() }
+    }
 
     fn program() -> ProgramSpec {
         crate::tests::program("[program.x]\ncommand = \"true\"\n")
@@ -143,9 +173,8 @@ mod tests {
         fs::create_dir(&copy).unwrap();
         fs::write(copy.join("a"), "one").unwrap();
         let build = vec!["make".to_owned()];
-        let key = |program: &ProgramSpec, build: &[String], copy: &Path| {
-            key(program, build, digest::of_tree(copy).unwrap(), Path::new(""), Some("a"))
-        };
+        let key =
+            |program: &ProgramSpec, build: &[String], copy: &Path| key(program, build, &input(copy, "", Some("a")));
         let first = key(&program(), &build, &copy);
         assert!(!builds.take(&first, &copy, &mut |_, _| Ok(())).unwrap());
         fs::write(copy.join("made"), "of one").unwrap();
@@ -171,12 +200,32 @@ mod tests {
         let more = key(&program(), &build, &copy);
         let names = [key(&other, &build, &copy), key(&program(), &["cc".to_owned()], &copy), more];
         for (inside, state) in [("sub", Some("a")), ("", Some("b")), ("", None)] {
-            assert_ne!(
-                super::key(&program(), &build, digest::of_tree(&copy).unwrap(), Path::new(inside), state),
-                names[2]
-            );
+            assert_ne!(super::key(&program(), &build, &input(&copy, inside, state)), names[2]);
         }
+        let submodules = Input { submodules: "160000 1 0\tlib\0".to_owned(), ..input(&copy, "", Some("a")) };
+        assert_ne!(super::key(&program(), &build, &submodules), names[2]);
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
+    }
+
+    /// A repository that had been moved or deleted since made the copy one in which git fails.
+    #[test]
+    fn cached_clone_borrows_the_objects_of_the_repository_of_this_run() {
+        let top = tempfile::tempdir().unwrap();
+        let builds = Builds { directory: top.path().join("cache") };
+        let (clone, plain) = (top.path().join("clone"), top.path().join("plain"));
+        let alternates = clone.join(".git/objects/info/alternates");
+        let borrow = |from: &str| {
+            fs::create_dir_all(alternates.parent().unwrap()).unwrap();
+            fs::write(&alternates, from).unwrap();
+        };
+        borrow("/old/.git/objects\n");
+        builds.put("a", &clone, &mut |_, _| Ok(()));
+        borrow("/new/.git/objects\n");
+        assert!(builds.take("a", &clone, &mut |_, _| Ok(())).unwrap());
+        assert_eq!(fs::read_to_string(&alternates).unwrap(), "/new/.git/objects\n");
+        fs::create_dir(&plain).unwrap();
+        builds.put("b", &plain, &mut |_, _| Ok(()));
+        assert!(builds.take("b", &clone, &mut |_, _| Ok(())).unwrap() && !clone.join(".git").exists());
     }
 
     /// The directory may be any of the user's: everything in it that was old was removed.
@@ -209,7 +258,8 @@ mod tests {
         let [link, data] = ["link", "data"].map(|name| bin.path().join(name).display().to_string());
         let build = ["sh", "-c", &format!("A=1 cc a.c && (as a.s); {link} >> {data}")].map(str::to_owned);
         ["sh", "cc", "as", "link", "data", "other"].into_iter().for_each(|name| tool(name, "1"));
-        let key = || key(&program, &build, 0, Path::new(""), None);
+        let input = Input { digest: 0, inside: Path::new(""), state: None, submodules: String::new() };
+        let key = || key(&program, &build, &input);
         let mut keys = vec![key()];
         for name in ["sh", "cc", "as", "link"] {
             tool(name, "version 2");

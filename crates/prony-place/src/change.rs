@@ -312,7 +312,8 @@ fn patch(copy: &Path, file: &str, findings: &mut Vec<Finding>) -> Result<String,
     let before = digest()?;
     let strip = if strips(&text) { "-p1" } else { "-p0" };
     let output = std::process::Command::new("patch")
-        .args([strip, "--batch", "--forward", "--fuzz=0", "-i"])
+        // Else it leaves the old text of a file in whose lines it found an offset, and a program may read that file too.
+        .args([strip, "--batch", "--forward", "--fuzz=0", "--no-backup-if-mismatch", "-i"])
         .arg(&path)
         .current_dir(copy)
         .env("LC_ALL", "C")
@@ -464,6 +465,7 @@ mod tests {
             assert_eq!(found, if moved.is_some() { vec!["patch_moved"] } else { Vec::new() });
             assert_eq!(said.split_once(": ").map(|(_, moved)| moved), moved, "{said}");
             assert!(findings.iter().all(|finding| finding.message.ends_with(moved.unwrap())), "{findings:?}");
+            assert_eq!(fs::read_dir(site.path()).unwrap().count(), 1, "a copy of the old text is left");
         }
     }
 }

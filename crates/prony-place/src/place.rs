@@ -242,7 +242,8 @@ impl Place {
             copy_plan(&clone, &plan, &top, &mut progress)?;
             remove_tree(&clone)?;
             changed.push(out.said);
-            let uncommitted = sources.uncommitted(&original).map_err(|message| failed("change", message))?;
+            // The copy is the whole repository, whatever the program's directory in it.
+            let uncommitted = sources.uncommitted(&out.top).map_err(|message| failed("change", message))?;
             remarks
                 .extend(uncommitted.counts().map(|counts| format!("not part of it: uncommitted changes of {counts}")));
             if uncommitted.tracked > 0 && uncommitted.head == out.commit {
@@ -286,7 +287,10 @@ impl Place {
         let made = change::Made::of(program, &copy);
         let state = self.source.as_ref().and_then(|source| source.state.as_deref());
         let digest = digest::of_tree(&top)?;
-        let key = |builds| (build_cache::key(program, &line.words(), digest, inside, state), builds);
+        let key = |builds| {
+            let input = build_cache::Input { digest, inside, state, submodules: revision::submodule_commits(&top) };
+            (build_cache::key(program, &line.words(), &input), builds)
+        };
         let builds = build_cache::Builds::of_user().map(key);
         let mut copying = progress(means, program, observer);
         let earlier = match &builds {

@@ -1,5 +1,6 @@
 //! Copies another revision of the repository that holds a program's directory. That repository is only read.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -108,6 +109,7 @@ pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<Checke
     let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--origin", "origin"];
     git(original, &[&quiet[..], &clone, &conversions, &["--", &top, &target]].concat())?;
     borrow(copy, &commit)?;
+    attributes(original, copy)?;
     git(copy, &[&quiet[..], &["checkout", "--quiet", "--detach", &commit]].concat())?;
     // Otherwise a build could push to the user's repository.
     git(copy, &["remote", "remove", "origin"])?;
@@ -143,6 +145,29 @@ fn conversions(original: &Path) -> Vec<String> {
     entries.map(|(key, value)| format!("--config={key}={value}")).collect()
 }
 
+/// Gives a clone the attributes that are in no commit of the user's repository, which name the files that are converted.
+fn attributes(original: &Path, copy: &Path) -> Result<(), String> {
+    // That of the main repository, where the directory is in a linked working tree.
+    let theirs = original.join(git(original, &["rev-parse", "--git-path", "info/attributes"])?);
+    let info = copy.join(".git/info");
+    if !theirs.is_file() {
+        return Ok(());
+    }
+    let copied = fs::create_dir_all(&info).and_then(|()| fs::copy(&theirs, info.join("attributes")));
+    copied.map(drop).map_err(|error| format!("cannot copy `{}`: {error}", theirs.display()))
+}
+
+/// What the index of a copy says of its submodules: their paths, and the commits that `git submodule update` checks out.
+/// Empty where it has none, or is no repository.
+pub(crate) fn submodule_commits(copy: &Path) -> String {
+    // Otherwise git would find a repository around the copy.
+    if !copy.join(".git").exists() {
+        return String::new();
+    }
+    let listed = git(copy, &["ls-files", "--stage", "-z"]).unwrap_or_default();
+    listed.split_inclusive('\0').filter(|entry| entry.starts_with("160000 ")).collect()
+}
+
 /// Submodules of a commit that the user's tree has.
 fn submodules(original: &Path, top: &Path, commit: &str) -> Result<Vec<PathBuf>, String> {
     let listed = git(original, &["ls-tree", "-r", "-z", "--full-tree", commit])?;
@@ -153,7 +178,7 @@ fn submodules(original: &Path, top: &Path, commit: &str) -> Result<Vec<PathBuf>,
 
 /// Whether nothing is in a directory, or it is not there.
 pub(crate) fn is_empty(directory: &Path) -> bool {
-    std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
+    fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
 }
 
 /// What git prints in a directory, without space around it.
@@ -172,8 +197,6 @@ pub(crate) fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     /// A repository with `site/n` in two revisions, and a third that is not committed.
@@ -258,7 +281,9 @@ mod tests {
         run(&["config", "filter.x.clean", "sed s/slow=1/fast=1/"]);
         run(&["config", "filter.x.smudge", "sed s/fast=1/slow=1/"]);
         run(&["config", "core.eol", "crlf"]);
-        fs::write(top.path().join(".gitattributes"), "*.sh filter=x\n*.txt text\n").unwrap();
+        fs::write(top.path().join(".gitattributes"), "*.txt text\n").unwrap();
+        // In no commit, and not taken over by a clone.
+        fs::write(top.path().join(".git/info/attributes"), "*.sh filter=x\n").unwrap();
         fs::write(top.path().join("site/a.sh"), "slow=1").unwrap();
         fs::write(top.path().join("site/a.txt"), "line\n").unwrap();
         run(&["add", "."]);

@@ -57,7 +57,7 @@ pub fn submodules_empty(count: usize) -> Finding {
 pub fn uncommitted_left_out(files: usize) -> Finding {
     let what = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
     let message = format!(
-        "the revision is the commit that is checked out: the uncommitted changes of {what} in the directory are not measured"
+        "the revision is the commit that is checked out: the uncommitted changes of {what} in the repository are not measured"
     );
     let hint = "commit the changes; or add a level without `revision`, such as `edited = {}`: it copies the directory as it is";
     Finding::of("uncommitted_left_out", Severity::Warning, message, hint).with(json!({ "files": files }))

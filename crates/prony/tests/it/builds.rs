@@ -150,7 +150,7 @@ fn revisions_of_a_repository_are_levels() {
     let shown =
         String::from_utf8_lossy(&bench.prony(&["show"]).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        shown.contains("checked out: the uncommitted changes of 1 file in the directory are not measured"),
+        shown.contains("checked out: the uncommitted changes of 1 file in the repository are not measured"),
         "{shown}"
     );
     // The record alone had them.
@@ -203,5 +203,11 @@ fn revision_of_a_subdirectory_may_link_to_the_rest_of_its_repository() {
              change = {{ revision = \"HEAD\", replace = {{ file = \"own\", find = \"one\", with = \"two \" }} }}\n"
         );
         assert_eq!(said(&bench.trial(&body)), "two shared", "copy = {copy}");
+        // What lies beside the directory is in the copy as it was committed: a change there was not counted.
+        bench.write("repository/shared/lib", "edited");
+        let trial = bench.trial(&body);
+        assert_eq!(said(&trial), "two shared");
+        assert!(trial.findings.iter().any(|finding| finding.guard == "uncommitted_left_out"), "{:?}", trial.findings);
+        bench.write("repository/shared/lib", "shared");
     }
 }

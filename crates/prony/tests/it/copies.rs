@@ -268,6 +268,22 @@ fn revision_without_a_submodule_of_the_users_tree_is_a_finding_unless_build_fill
         let changes = &trials[0].program().unwrap().changes;
         assert_eq!(changes.iter().any(|text| text == "submodule `lib` is empty"), missed, "{changes:?}");
     }
+    // Two revisions that differ in the submodule's commit only had one build.
+    fs::write(home.path("site/lib/a.js"), "two\n").unwrap();
+    assert!(git("site/lib", &["commit", "--quiet", "--all", "-m", "next"]));
+    assert!(git("site/lib", &["push", "--quiet", "origin", "HEAD:refs/heads/next"]));
+    assert!(git("site", &["commit", "--quiet", "--all", "-m", "third"]));
+    home.experiment(
+        "e.toml",
+        "[factors.code]\nbase = { revision = \"HEAD~1\" }\nhead = { revision = \"HEAD\" }\n\
+         [program.x]\ncommand = \"cat lib/a.js\"\ndirectory = \"site\"\nchange = \"{code}\"\n\
+         build = \"git -c protocol.file.allow=always submodule --quiet update --init\"\n",
+    );
+    let output = home.command(&[PRONY, "run", "e.toml"]).env("PRONY_CACHE", home.path("cache")).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut trials = home.trials("prony.db", 3);
+    trials.sort_by_key(|trial| trial.trial.variant);
+    assert_eq!(trials.iter().map(said).collect::<Vec<_>>(), ["one\n", "two\n"]);
 }
 
 /// What was made of links that steps themselves made was not examined: the next step wrote through them into what is the
