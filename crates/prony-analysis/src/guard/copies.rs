@@ -1,11 +1,14 @@
 //! Guards that check how the copy of a program's directory was made and built.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 
+use super::variant_trials::VariantTrials;
 use super::{Finding, Severity};
+use prony_model::program::CopyOf;
 
 /// Paths in a program's directory changed after the run began, so that later trials may run copies with other content.
 /// The program itself may have written there.
@@ -80,6 +83,9 @@ pub fn patch_moved(moved: &str) -> Finding {
     Finding::of("patch_moved", Severity::Warning, message, hint)
 }
 
+/// The finding that a build is from before the run.
+const BUILD_REUSED: &str = "build_reused";
+
 /// The variant ran a cached build from before the run. `age` is how long ago it was made, where that is known.
 pub fn build_reused(age: Option<Duration>) -> Finding {
     let ago = match age.map(|age| age.as_secs()) {
@@ -92,7 +98,41 @@ pub fn build_reused(age: Option<Duration>) -> Finding {
     let message = format!("the variant ran a cached build: it was made {ago}, from the same files by the same command");
     let hint = "set `PRONY_CACHE=off` to build again: anything else that the build depends on, such as the toolchain, \
         may have changed since";
-    Finding::of("build_reused", Severity::Note, message, hint)
+    Finding::of(BUILD_REUSED, Severity::Note, message, hint)
+}
+
+/// Of two compared variants, one ran a cached build from before the run, and the other one that this run made: tools that no
+/// command names may have changed in between, and the key of a build contains only those that it names.
+pub(crate) fn build_reused_in_one(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
+    let builds = |of: &VariantTrials<'_>| of.spec.programs().any(|p| p.build.is_some() && p.copy != CopyOf::None);
+    if !builds(baseline) || !builds(variant) {
+        return None;
+    }
+    // A resumed run finds what its earlier sessions built.
+    let sessions = |of: &VariantTrials<'_>| {
+        let mut reused: BTreeMap<u32, BTreeSet<bool>> = BTreeMap::new();
+        for trial in &of.trials {
+            let found = trial.findings.iter().any(|finding| finding.guard == BUILD_REUSED);
+            reused.entry(trial.conditions.session).or_default().insert(found);
+        }
+        reused
+    };
+    let [ours, theirs] = [baseline, variant].map(sessions);
+    let (old, new) = ours.iter().find_map(|(session, ours)| {
+        let theirs = theirs.get(session)?;
+        match (ours.contains(&true), theirs.contains(&true)) {
+            (true, false) => Some((baseline, variant)),
+            (false, true) => Some((variant, baseline)),
+            _ => None,
+        }
+    })?;
+    let message = format!(
+        "`{}` ran a cached build from before the run, and `{}` one that this run made: if a compiler or another tool that the \
+         command of `build` does not name has changed in between, the two differ by it",
+        old.name, new.name
+    );
+    let hint = "run again with `PRONY_CACHE=off`: both are built then, by the same tools";
+    Some(Finding::of("build_reused_in_one", Severity::Warning, message, hint))
 }
 
 #[cfg(test)]

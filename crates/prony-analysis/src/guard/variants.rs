@@ -9,7 +9,7 @@ use super::reads::{WORK, noise};
 pub use super::variant_trials::VariantTrials;
 use super::variant_trials::{same_work, typical};
 use super::{Finding, NOT_COLD, STILL_CACHED, Severity};
-use super::{fitted, idle_services, percent, questions, reads, refusals, requests, statuses, stored};
+use super::{copies, fitted, idle_services, percent, questions, reads, refusals, requests, statuses, stored};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
@@ -36,6 +36,7 @@ pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<F
     findings.extend(work_differs(baseline, variant));
     findings.extend(commit_apart(baseline, variant));
     findings.extend(durability_differs(baseline, variant));
+    findings.extend(copies::build_reused_in_one(baseline, variant));
     findings
 }
 

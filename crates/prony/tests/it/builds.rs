@@ -106,6 +106,31 @@ fn build_runs_once_per_content_and_is_cached_for_the_next_run() {
     assert_eq!(builds(), 4);
 }
 
+/// The compiler may be another one since then, and no key of a build has one that a script calls.
+#[test]
+fn build_from_before_the_run_beside_a_new_one_is_a_warning_of_the_comparison() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    bench.write("site/source", "one");
+    let levels = |changed: &str| {
+        let body = format!(
+            "[factors.code]\nas-is = {{}}\nchanged = {{ replace = {{ file = \"source\", find = \"one\", with = \"{changed}\" }} }}\n\
+             [compare]\nbaseline = {{ code = \"as-is\" }}\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\n\
+             command = [\"cat\", \"made\"]\ndirectory = \"site\"\nbuild = [\"cp\", \"source\", \"made\"]\nchange = \"{{code}}\"\n"
+        );
+        bench.write("cached.toml", body);
+        let output = bench.command(&["run", "cached.toml"]).env("PRONY_CACHE", bench.path("cache")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let data = bench.data();
+        let found = prony_analysis::guard::findings::of_run(&data.experiment, &data.trials, None, true);
+        found.into_iter().find(|finding| finding.guard == "build_reused_in_one").map(|finding| finding.message)
+    };
+    assert_eq!(levels("two"), None, "both are new");
+    assert_eq!(levels("two"), None, "both are old");
+    let message = levels("three").unwrap();
+    assert!(message.starts_with("`as-is` ran a cached build from before the run, and `changed` one"), "{message}");
+}
+
 /// Begins a repository, and returns what runs `git` there; `None`, said aloud, where there is no `git`.
 fn repository(path: PathBuf) -> Option<impl Fn(&[&str])> {
     let git = move |args: &[&str]| {
