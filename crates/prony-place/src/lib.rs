@@ -15,6 +15,7 @@ pub mod output_targets;
 pub mod paths;
 pub mod place;
 mod revision;
+mod shared_builds;
 pub mod shell_text;
 pub mod sources;
 pub mod startable;

@@ -24,9 +24,10 @@ use crate::error::Error;
 use crate::launch_setting::Setting;
 use crate::links::Manifest;
 use crate::paths::utf8;
+use crate::shared_builds::SharedBuilds;
 use crate::sources::{Copying, Sources};
 use crate::to_end::to_end;
-use crate::{build_cache, call_matches, change, digest, revision, sources};
+use crate::{build_cache, call_matches, change, digest, revision, shared_builds, sources};
 
 /// The places of a run's variants, made when they are first needed and removed when this is dropped.
 #[derive(Debug, Default)]
@@ -98,6 +99,7 @@ impl Places {
     /// # Errors
     /// Where a directory cannot be copied, so that nothing is begun.
     pub fn of_experiment(experiment: &Experiment, own: &[&Path]) -> Result<Self, Error> {
+        shared_builds::differ_in_more(experiment)?;
         let sources = Sources::new(own);
         for program in experiment.variants().iter().flat_map(|variant| variant.spec.programs()) {
             sources.survey(program)?;
@@ -113,6 +115,30 @@ impl Places {
     /// only where `commands` are recorded.
     pub fn source_changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
         self.sources.changed(program, care, commands)
+    }
+
+    /// Runs the builds of all programs of the planned variants that work in a directory which variants share, before the first trial:
+    /// later they would change what earlier trials were measured with.
+    ///
+    /// # Errors
+    /// Where a build fails, or changes what the command of another variant names.
+    pub fn build_shared(
+        &self,
+        means: Means<'_>,
+        experiment: &Experiment,
+        planned: &BTreeSet<usize>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let (began, mut built) = (Instant::now(), SharedBuilds::default());
+        for (variant, program) in shared_builds::all(experiment).filter(|(variant, _)| planned.contains(&variant.id)) {
+            let key = Key { variant: variant.id, nth: 0, program: program.name.clone() };
+            if !self.made.borrow().contains_key(&key) {
+                self.make(means, key, &variant.spec, program, observer)?;
+                built.add(program, experiment.labels(variant))?;
+            }
+        }
+        self.took.set(self.took.get() + began.elapsed());
+        Ok(())
     }
 
     /// The place of a trial's program; made, changed, built and warmed up at the first request.

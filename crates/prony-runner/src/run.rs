@@ -216,6 +216,10 @@ struct Session<'s> {
 impl Session<'_> {
     /// Runs block after block, until the user interrupts it, an interim analysis ends it or its time is over.
     fn blocks(&mut self) -> Result<(), Error> {
+        if self.campaign.plan.len() > self.campaign.done as usize && !self.shared_builds()? {
+            self.summary.interrupted = true;
+            return Ok(());
+        }
         let analyses = analyses(self.context.experiment);
         for block in self.campaign.plan.chunk_by(|a, b| a.block == b.block) {
             let done = block.iter().all(|trial| trial.position < self.campaign.done);
@@ -243,6 +247,16 @@ impl Session<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Runs the builds that hold for all trials in their directory; `false` where the user interrupted them.
+    fn shared_builds(&mut self) -> Result<bool, Error> {
+        let (context, experiment) = (self.context, self.context.experiment);
+        let planned = self.campaign.plan.iter().map(|trial| trial.variant).collect();
+        match context.places.build_shared(context.means(), experiment, &planned, self.observer) {
+            Err(prony_place::Error::Step { .. }) if context.interrupt.asked() => Ok(false),
+            built => Ok(built.map(|()| true)?),
+        }
     }
 
     fn notice(&mut self, text: String, hint: Option<String>) {

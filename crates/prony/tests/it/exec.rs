@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use prony_model::metric::Metric;
 use prony_model::record::TrialRecord;
 
-use crate::bench::{Bench, PRONY, amount, said};
+use crate::bench::{Bench, PRONY, amount, eventually, said};
 
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -569,4 +569,48 @@ fn conditions_that_nothing_could_decide_are_refused_with_what_to_write() {
         let text = refused(&bench, &[&["--fail-if"], args].concat());
         assert!(text.contains(hint), "{text}");
     }
+}
+
+/// Both branches were measured with the one that the last setup had checked out, and got a verdict.
+#[test]
+fn setups_of_which_the_last_one_holds_for_all_are_refused() {
+    let bench = Bench::new();
+    bench.write("main", "");
+    let output = bench.prony(&["exec", "-L", "x", "1,2", "--setup", "echo {x} > main", "-r", "6", "cat main"]);
+    let text = err(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(fs::read_to_string(bench.path("main")).unwrap(), "", "nothing was run");
+    assert!(text.contains("execute the same command in the same directory") && text.contains("hint: "), "{text}");
+    // All setups run before the first trial: the second one changes what the first command reads.
+    let args = ["-L", "x", "1,2", "--setup", "echo {x} > main; echo {x} >> log", "-r", "6", "tail -n {x} main"];
+    let output = bench.prony(&[&["exec"], &args[..]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("main`, which the command of `x=1` names"), "{}", err(&output));
+    assert_eq!(fs::read_to_string(bench.path("log")).unwrap(), "1\n2\n");
+    assert!(bench.data().trials.is_empty());
+    // Each of these writes a file of its own.
+    let args = ["-L", "x", "1,2", "--setup", "echo {x} > of-{x}; echo {x} >> log", "-r", "6", "cat of-{x}"];
+    let (output, data) = bench.exec(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(data.trials.iter().all(|trial| said(trial) == format!("{}\n", trial.trial.variant + 1)));
+    // The same line for all commands runs for each of them, as with hyperfine.
+    let (output, _) = bench.exec(&["--setup", "date +%N > main", "-r", "2", "cat main", "wc main"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+}
+
+/// It caught the signal that `nohup` has it ignore, and ended.
+#[test]
+fn hangup_that_is_ignored_at_the_start_ends_nothing() {
+    let bench = Bench::new();
+    let waits = "touch began; while ! [ -e go ]; do sleep 0.01; done";
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", PRONY, "exec", "-S", "sh", "-r", "1", waits]);
+    command.current_dir(bench.path("")).stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
+    let child = command.spawn().unwrap();
+    eventually("the trial", || bench.path("began").exists());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    bench.write("go", "");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
 }

@@ -60,8 +60,8 @@ pub struct Arguments {
     /// Name of the reference command in tables
     #[arg(long, value_name = "NAME", requires = "reference", help_heading = "Runs")]
     pub reference_name: Option<String>,
-    /// Command, such as `make`, that the shell runs once before the first trial of each command; give it once for all
-    /// commands, or once for each
+    /// Command, such as `make`, that the shell runs once for each command, all before the first trial; what several of them
+    /// write to one file is that of the last; give it once for all commands, or once for each
     #[arg(long, short, value_name = "CMD", help_heading = "Steps around the trials")]
     pub setup: Vec<String>,
     /// Command that the shell (`sh`, or that of `-S`) runs before each trial, untimed; give it once for all commands,
