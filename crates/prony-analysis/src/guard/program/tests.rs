@@ -262,6 +262,23 @@ fn floods_leftovers_and_strange_marks_are_counted() {
     assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
 }
 
+/// From 16 MiB on it was found, whatever the time: 4 MB of a program that took 17 ms were not.
+#[test]
+fn output_is_a_flood_beside_the_time_of_the_program() {
+    let wrote = |total: u64, millis: u64| {
+        let output = Output { stdout: Captured { total, ..Captured::default() }, ..Output::default() };
+        let mut record = record(Outcome::Ok, EffectiveProgram { output, ..EffectiveProgram::default() });
+        let begin = Nanos::from_secs(5);
+        (record.phases[0].begin, record.phases[0].end) = (Some(begin), Some(begin + Nanos::from_millis(millis)));
+        flooded(&record)
+    };
+    let found = wrote(4_000_000, 17).unwrap();
+    assert!(found.message.contains("at least 24 % of the program's time"), "{}", found.message);
+    assert!(found.hint.contains("`--output null`"), "{}", found.hint);
+    assert_eq!((wrote(400_000, 17), wrote(60_000_000, 2_100)), (None, None));
+    assert!(wrote(60_000_000, 1_900).is_some());
+}
+
 #[test]
 fn rows_that_no_line_gave_are_reported_once() {
     let found = |heard_nothing: &[&str], unordered: &[&str]| {
