@@ -19,6 +19,7 @@ pub mod findings;
 mod fitted;
 mod heap;
 mod idle_services;
+mod kept_work;
 pub mod phases_not_observed;
 pub mod probe;
 pub mod processes;

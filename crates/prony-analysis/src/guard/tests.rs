@@ -4,6 +4,7 @@ mod answers;
 mod cache;
 mod disturbances;
 mod idle_services;
+mod kept_work;
 mod questions;
 mod refusals;
 mod requests;

@@ -158,6 +158,38 @@ fn a_flood_is_bounded_and_counted() {
     assert!(stdout.first.len() + stdout.last.len() < 10_000);
 }
 
+/// Nothing read how often a trial was stopped by its limit on CPU time, so that the finding never came.
+#[test]
+fn trial_that_its_limit_on_cpu_time_stopped_says_so() {
+    let bench = Bench::new();
+    let burn = shell("n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done");
+    bench.write("e.toml", format!("[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[limits]\ncpus = 0.2\n{burn}"));
+    let output = bench.prony(&["run", "e.toml"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(2) && text.contains("cannot limit") {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "{text}");
+        return println!("SKIPPED: {text}");
+    }
+    let trial = &bench.data().trials[0];
+    let times = trial.conditions.memory.as_ref().unwrap().throttled.measured().copied().unwrap();
+    let is_found = trial.findings.iter().any(|finding| finding.guard == "throttled");
+    assert!(times > 0 && is_found, "{:?}", trial.findings);
+}
+
+/// `make` built everything in the first trial and nothing in later ones, which were compared.
+#[test]
+fn work_that_the_first_trial_leaves_done_is_a_finding_of_the_run() {
+    let bench = Bench::new();
+    bench.write("site/work.sh", "[ -e done ] && exit\nn=0\nwhile [ $n -lt 200000 ]; do n=$((n + 1)); done\n: > done\n");
+    let body = "[compare]\nblocks = 5\n[program.x]\ncommand = [\"sh\", \"work.sh\"]\ndirectory = \"site\"\n";
+    let is_found = |copy: &str| {
+        let data = bench.run(&format!("{body}copy = \"{copy}\"\n"));
+        let found = prony_analysis::guard::findings::of_run(&data.experiment, &data.trials, None, true);
+        found.iter().any(|finding| finding.guard == "work_kept")
+    };
+    assert_eq!(["variant", "trial"].map(is_found), [true, false]);
+}
+
 #[test]
 fn closed_output_and_invalid_utf8_are_nothing_special() {
     let bench = Bench::new();
