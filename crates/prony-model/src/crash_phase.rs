@@ -83,7 +83,7 @@ pub enum CrashStep {
     Check {
         /// The instant of the cut, by `CLOCK_MONOTONIC`.
         cut: Nanos,
-        /// Commits that were acknowledged before it; later ones may be there.
+        /// Commits that were acknowledged before it; the next one was under way, and may be there.
         acknowledged: u64,
     },
 }

@@ -82,7 +82,7 @@ impl Mounted {
         &self.point.path
     }
 
-    /// Saves a cut at this moment in the directory `into`, which is created: the programs wait meanwhile, and go on
+    /// Saves a cut at this moment ([`Cut::at`]) in the directory `into`, which is created: the programs wait meanwhile, and go on
     /// afterwards. Images can be made of it then, one by one, and also once the file system is removed. Pages that programs have
     /// changed through maps are in it as pending.
     ///

@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::Path;
 
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
 use serde::{Deserialize, Serialize};
 
 use crate::contents::Contents;
@@ -25,7 +27,7 @@ const INDEX: &str = "cut.json";
 const DATA: &str = "pending";
 
 /// Number of the format of the directory; others are refused.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 fn contents_name(ino: Ino) -> String {
     format!("durable-{ino}")
@@ -35,6 +37,8 @@ fn contents_name(ino: Ino) -> String {
 #[derive(Debug, Serialize, Deserialize)]
 struct Index {
     format: u32,
+    /// The instant of the cut, by `CLOCK_MONOTONIC` of the machine that was cut.
+    at: Nanos,
     metadata: MetadataOrder,
     limits: Limits,
     counts: Counts,
@@ -91,14 +95,17 @@ impl Disk {
 
     /// Saves the state at this moment in the directory `into`, which is created.
     pub(crate) fn save(&self, into: &Path) -> Result<(), Error> {
+        // Nobody else has the disk until it is saved: a request that was answered before this instant is in the state, and one
+        // that is made after it is not.
+        let at = monotonic();
         self.check_whole()?;
         fs::create_dir(into).map_err(Error::file("create", into))?;
-        self.save_in(into).inspect_err(|_| {
+        self.save_in(into, at).inspect_err(|_| {
             let _ = fs::remove_dir_all(into);
         })
     }
 
-    fn save_in(&self, into: &Path) -> Result<(), Error> {
+    fn save_in(&self, into: &Path, at: Nanos) -> Result<(), Error> {
         let path = into.join(DATA);
         let file = File::create_new(&path).map_err(Error::file("create", &path))?;
         let mut data = Data { file: BufWriter::with_capacity(1 << 20, file), end: 0 };
@@ -107,6 +114,7 @@ impl Disk {
         data.file.flush().map_err(Error::file("write", &path))?;
         let index = Index {
             format: FORMAT,
+            at,
             metadata: self.order,
             limits: self.limits,
             counts: self.counts,
@@ -144,6 +152,7 @@ fn save_inode(into: &Path, ino: Ino, inode: &Inode) -> Result<SavedInode, Error>
 /// A saved cut. The same cut, policy and seed make the same image.
 #[derive(Debug)]
 pub struct Cut {
+    at: Nanos,
     disk: Disk,
 }
 
@@ -171,7 +180,13 @@ impl Cut {
         }
         let path = directory.join(DATA);
         let data = File::open(&path).map_err(Error::file("read", &path))?;
-        Ok(Self { disk: load(directory, index, data)? })
+        Ok(Self { at: index.at, disk: load(directory, index, data)? })
+    }
+
+    /// The instant of the cut, by `CLOCK_MONOTONIC` of the machine that was cut: what a program did on the file system before it
+    /// is in the cut, and nothing that it began to do after it.
+    pub const fn at(&self) -> Nanos {
+        self.at
     }
 
     /// What was not durable, and what had happened since the mount.
@@ -265,9 +280,9 @@ mod tests {
         disk.save(&into).unwrap();
         let index = into.join(INDEX);
         let text = fs::read_to_string(&index).unwrap();
-        fs::write(&index, text.replacen(r#""format":1"#, r#""format":2"#, 1)).unwrap();
+        fs::write(&index, text.replacen(r#""format":2"#, r#""format":1"#, 1)).unwrap();
         let refusal = Cut::open(&into).unwrap_err().to_string();
-        assert!(refusal.ends_with("has format 2, and this program reads 1"), "{refusal}");
+        assert!(refusal.ends_with("has format 1, and this program reads 2"), "{refusal}");
         fs::write(&index, &text[..text.len() / 2]).unwrap();
         let refusal = Cut::open(&into).unwrap_err().whole();
         assert!(refusal.contains("cannot read") && refusal.contains("EOF"), "{refusal}");

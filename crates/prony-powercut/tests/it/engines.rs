@@ -4,12 +4,15 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use prony_engines::driver::{Driver, Read, Session, Store, Then, Write};
 use prony_engines::lmdb::Lmdb;
 use prony_model::random::{Stream, mix};
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
 use prony_powercut::{MetadataOrder, Policy, Unit};
 use rusqlite::Connection;
 
@@ -36,10 +39,27 @@ fn value(n: u64) -> Vec<u8> {
     value
 }
 
-/// How many commits the committing thread may make, and has made.
+/// How many commits the committing thread may make, and the instants at which those that it has made were acknowledged.
 struct Progress {
     allowed: AtomicU64,
-    acknowledged: AtomicU64,
+    acknowledged: Mutex<Vec<Nanos>>,
+}
+
+impl Progress {
+    /// The instant is read while nobody else reads the list: none before a cut is missing after it.
+    fn acknowledge(&self) {
+        self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).push(monotonic());
+    }
+
+    /// How many were acknowledged before an instant.
+    fn before(&self, at: Nanos) -> u64 {
+        let instants = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        instants.partition_point(|instant| *instant < at) as u64
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
 }
 
 /// Stops the committing thread, also where the test fails.
@@ -63,36 +83,35 @@ pub(crate) fn losses<E: Engine + Sync>(engine: &E, cuts: u64) -> Option<Vec<(Pol
     engine.commit(&mut store, 0);
     // Not the creation of the store is tested.
     mount.mounted.sync().unwrap();
-    let progress = Progress { allowed: AtomicU64::new(1), acknowledged: AtomicU64::new(1) };
+    let progress = Progress { allowed: AtomicU64::new(1), acknowledged: Mutex::new(vec![monotonic()]) };
     let stop = AtomicBool::new(false);
     let mut lost = Vec::new();
     thread::scope(|scope| {
         let commits = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                let n = progress.acknowledged.load(Ordering::SeqCst);
+                let n = progress.acknowledged();
                 if n >= progress.allowed.load(Ordering::SeqCst) {
                     thread::yield_now();
                     continue;
                 }
                 engine.commit(&mut store, n);
-                progress.acknowledged.store(n + 1, Ordering::SeqCst);
+                progress.acknowledge();
             }
         });
         let _stop = Stop(&stop);
         let mut stream = Stream::new(5);
         for cut in 0..cuts {
-            let acknowledged = || progress.acknowledged.load(Ordering::SeqCst);
-            let next = acknowledged() + 1 + stream.below(20);
+            let next = progress.acknowledged() + 1 + stream.below(20);
             let is_under_way = cut >= cuts / 2;
             progress.allowed.store(if is_under_way { u64::MAX } else { next }, Ordering::SeqCst);
-            while acknowledged() < next {
+            while progress.acknowledged() < next {
                 assert!(!commits.is_finished(), "a commit failed");
                 thread::yield_now();
             }
-            let before = acknowledged() as i64;
-            let images = mount.cut(&POLICIES, Unit::Page, cut).images;
+            let (at, report) = mount.cut_at(&POLICIES, Unit::Page, cut);
+            let before = progress.before(at) as i64;
             progress.allowed.store(0, Ordering::SeqCst);
-            for image in images {
+            for image in report.images {
                 let found = engine.found(&image.path.join("store")).map(|found| (before - found as i64).max(0));
                 lost.push((image.policy, found.unwrap_or(-1)));
                 std::fs::remove_dir_all(image.path).unwrap();

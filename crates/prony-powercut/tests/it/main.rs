@@ -6,6 +6,7 @@ mod append_log;
 mod calls;
 mod engines;
 mod guard;
+mod instants;
 mod memory;
 mod mounted;
 mod oracle;

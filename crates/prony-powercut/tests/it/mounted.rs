@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use prony_model::units::Fraction;
+use prony_model::units::{Fraction, Nanos};
 use prony_powercut::{CutReport, CutSettings, Error, MetadataOrder, Mounted, Policy, Settings, Unit};
 use tempfile::TempDir;
 
@@ -68,11 +68,22 @@ impl Mount {
 
     /// Images of a cut now, as many as policies.
     pub(crate) fn cut(&mut self, policies: &[Policy], unit: Unit, seed: u64) -> CutReport {
+        let settings = self.settings(policies, unit, seed);
+        self.mounted.cut(&settings).unwrap()
+    }
+
+    /// The same, and the instant of the cut.
+    pub(crate) fn cut_at(&mut self, policies: &[Policy], unit: Unit, seed: u64) -> (Nanos, CutReport) {
+        let settings = self.settings(policies, unit, seed);
+        let cut = self.mounted.save(&self.top.path().join(format!("saved-{}", self.cuts))).unwrap();
+        (cut.at(), cut.images(&settings).unwrap())
+    }
+
+    fn settings(&mut self, policies: &[Policy], unit: Unit, seed: u64) -> CutSettings {
         self.cuts += 1;
         let into = self.top.path().join(format!("cut-{}", self.cuts));
         let chances = (Fraction::new(0.5).unwrap(), unit);
-        let settings = CutSettings::check(&into, policies.len() as u32, policies, chances, seed).unwrap();
-        self.mounted.cut(&settings).unwrap()
+        CutSettings::check(&into, policies.len() as u32, policies, chances, seed).unwrap()
     }
 
     /// The image with what is durable and nothing else.

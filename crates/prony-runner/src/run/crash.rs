@@ -221,25 +221,33 @@ fn cut(
         };
         return Ok(Some(((effective, ending), None)));
     }
-    // Read before the disk stops: what is in it was acknowledged before the cut.
-    let (mut at, mut acknowledged) = (monotonic(), trial.acknowledged()?.len() as u64);
+    let ordered = monotonic();
     let saved = disk.cut();
     writer.end()?;
     let saved = match saved {
         Ok(saved) => saved,
         Err(message) => return Ok(Some(((effective, CutEnding::Failed { message }), None))),
     };
-    if crash.cut == CutKind::Kill {
-        // Commits are acknowledged until the process has ended, which is a little later than it was ordered.
-        let instants = trial.acknowledged()?;
-        at = at.max(instants.last().copied().map_or(Nanos::ZERO, Nanos::from_nanos));
-        acknowledged = instants.len() as u64;
-    }
+    // The process that notes commits has ended: the list does not grow any more.
+    let (at, acknowledged) = before_cut(&trial.acknowledged()?, saved.as_ref().map(Saved::at), ordered);
     let Some(images) = images(trial, disk, (saved.as_ref(), at, acknowledged))? else { return Ok(None) };
     let after = writing.map_or(Nanos::ZERO, |began| at.since(began));
     let remarks = saved.as_ref().map(|saved| saved.remarks.clone()).unwrap_or_default();
     let ending = CutEnding::Cut { acknowledged, after, images, remarks, saved: Reading::default() };
     Ok(Some(((effective, ending), saved)))
+}
+
+/// The instant of a cut, and how many commits were acknowledged before it: those that returned before the disk stopped, at an
+/// instant of the clock that all processes read. More return until its process has got the request, and until the writer has ended.
+fn before_cut(instants: &[u64], stopped: Option<Nanos>, ordered: Nanos) -> (Nanos, u64) {
+    match stopped {
+        Some(at) => (at, instants.partition_point(|instant| *instant < at.as_nanos()) as u64),
+        // A process commits until it has ended, which is a little later than it was ordered.
+        None => {
+            let last = instants.last().copied().map_or(Nanos::ZERO, Nanos::from_nanos);
+            (ordered.max(last), instants.len() as u64)
+        }
+    }
 }
 
 /// What a fresh process finds in each state in which the store may be after the cut; `None` where the user interrupted it.
@@ -309,6 +317,20 @@ fn check(trial: &Trial<'_>, store: &Path, (cut, acknowledged): (Nanos, u64)) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commits_count_that_were_acknowledged_before_the_disk_stopped_or_the_process_ended() {
+        let instants = [10, 20, 30, 40];
+        let before = |stopped: Option<u64>, ordered| {
+            let (at, acknowledged) = before_cut(&instants, stopped.map(Nanos::from_nanos), Nanos::from_nanos(ordered));
+            (at.as_nanos(), acknowledged)
+        };
+        assert_eq!(before(Some(31), 15), (31, 3), "those too that were acknowledged after the cut was ordered");
+        assert_eq!(before(Some(30), 15), (30, 2));
+        assert_eq!(before(Some(5), 1), (5, 0));
+        assert_eq!(before(None, 15), (40, 4));
+        assert_eq!(before(None, 50), (50, 4));
+    }
 
     #[test]
     fn saved_cut_replaces_an_earlier_one_and_is_copied_to_another_file_system() {

@@ -14,6 +14,7 @@ use prony_model::crash::{
     CrashSummary, CrashVerdict, CutEnding, CutKind, CutRecord, Fault, FaultKind, Found, ImageRecord, Survived,
 };
 use prony_model::reading::Reading;
+use prony_model::record::effective::PowerCut;
 use prony_model::record::{Effective, EffectiveStore};
 use prony_model::units::Nanos;
 use prony_results::{Database, RunData, RunId};
@@ -319,6 +320,31 @@ fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_saved() {
     assert!(said.contains("data.mdb"), "the shell is in the image: {said}");
     let place = std::fs::read_to_string(bench.path("place")).unwrap();
     assert!(!std::path::Path::new(place.trim()).exists(), "the image is removed when the shell ends");
+}
+
+/// Of 300 images of LMDB `bounded` none had lost anything: its commits were counted some milliseconds before the disk stopped, and
+/// the last of these had long become durable then.
+#[test]
+fn the_loss_of_the_last_commit_is_seen_while_others_follow() {
+    let bench = Bench::new();
+    let text = power_cuts("bounded = { engine = \"lmdb\", durability = \"bounded\" }").replace("cuts = 2", "cuts = 20");
+    let mut data = bench.run(&text);
+    let [summary] = &summaries(&data)[..] else { panic!("{data:?}") };
+    if let CrashVerdict::Unsupported { why } = &summary.verdict {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{why}");
+        println!("SKIPPED: {why}");
+        return;
+    }
+    assert_unbroken(summary);
+    assert_eq!(summary.lost.map(|lost| lost.most), Some(1.0), "{summary:?}");
+    // The same store, if it promised that nothing is lost.
+    for cut in &mut data.cuts {
+        let promise = cut.effective.as_mut().and_then(|effective| effective.promise.as_mut()).unwrap();
+        promise.power_cut = PowerCut::Nothing;
+    }
+    let verdict = summaries(&data).remove(0).verdict;
+    let CrashVerdict::Broken { smallest, .. } = verdict else { panic!("{verdict:?}") };
+    assert!(smallest.what.starts_with("1 acknowledged commit lost, the oldest acknowledged "), "{smallest:?}");
 }
 
 #[test]

@@ -40,13 +40,15 @@ pub(super) struct Commits {
     after: Vec<After>,
     /// The instants of those that were acknowledged before the cut.
     acknowledged: Vec<u64>,
-    /// The most commits that can be there: those, others that were acknowledged later, and the one that was under way.
+    /// The most commits that can be there: those, and the one that was under way.
     most: u64,
 }
 
 impl Commits {
-    /// The commits that were acknowledged at these instants, so many of them before the cut, and the one that was under way.
+    /// The commits that were acknowledged at these instants, so many of them before the cut, and the one that was under way
+    /// then, whether it was acknowledged later or not. The next one began when that was acknowledged: nothing of it is there.
     pub(super) fn of(mut workload: Workload<'_>, mut acknowledged: Vec<u64>, before: u64) -> Self {
+        acknowledged.truncate(usize::try_from(before).unwrap_or(usize::MAX));
         let most = acknowledged.len() as u64 + 1;
         let first = workload.states().enumerate().map(|(slot, state)| After { slot, from: 0, state });
         let mut after: Vec<After> = first.collect();
@@ -59,7 +61,6 @@ impl Commits {
         after.reverse();
         after.dedup_by_key(|after| (after.slot, after.from));
         after.reverse();
-        acknowledged.truncate(usize::try_from(before).unwrap_or(usize::MAX));
         Self { after, acknowledged, most }
     }
 

@@ -7,6 +7,7 @@ use prony_model::crash::{CutEnding, CutKind};
 use prony_model::error::chain;
 use prony_model::number::count;
 use prony_model::spec::CrashSpec;
+use prony_model::units::Nanos;
 use prony_powercut::{Cut, CutSettings, Limits, Mounted, Policy, Settings};
 
 use crate::error::Error;
@@ -147,6 +148,13 @@ impl Disk {
             Policy::Torn => "the first of the pending operations, and a part of a write",
         };
         Ok(Image { contains: contains.to_owned(), store: path.join(STORE), path })
+    }
+}
+
+impl Saved {
+    /// The instant of the power failure.
+    pub(super) const fn at(&self) -> Nanos {
+        self.cut.at()
     }
 }
 
