@@ -1,5 +1,7 @@
 //! Stores and reads the cuts of crash trials, separately from the trials of the run.
 
+use std::path::PathBuf;
+
 use prony_model::crash::CutRecord;
 use rusqlite::params;
 
@@ -10,6 +12,13 @@ use super::run::RunId;
 use crate::Error;
 
 impl Database {
+    /// Where the saved cuts of a run are, if one broke a promise: in a folder beside the database.
+    pub fn cuts_folder(&self, run: RunId) -> PathBuf {
+        let mut name = self.path().file_name().unwrap_or_default().to_owned();
+        name.push("-cuts");
+        self.path().with_file_name(name).join(format!("run-{run}"))
+    }
+
     /// Stores a cut, in the place of one with its number: all of it, or on any error nothing.
     ///
     /// # Errors

@@ -26,7 +26,6 @@ use prony_os::clock::monotonic;
 use prony_os::launch::{Scratch, remove_tree};
 use prony_os::sync_calls;
 use prony_place::copy_tree;
-use prony_results::RunId;
 
 use crate::campaign::{Campaign, count};
 use crate::error::Error;
@@ -61,7 +60,7 @@ pub(super) fn all(
         .map(|record| (record.variant, record.phase.as_str(), record.cut))
         .collect();
     let total = count(planned.len());
-    let keep = folder(campaign.database.path(), campaign.run);
+    let keep = campaign.database.cuts_folder(campaign.run);
     for (at, planned) in planned.iter().enumerate() {
         let variant = &context.experiment.variants()[planned.variant];
         let crash = &variant.spec.crashes[planned.crash];
@@ -83,13 +82,6 @@ pub(super) fn all(
         observer.event(&Event::CutEnded { variant, record: Box::new(record), done: count(at) + 1, cuts: total });
     }
     Ok(true)
-}
-
-/// Where saved cuts are kept that broke a promise: beside the database.
-fn folder(database: &Path, run: RunId) -> PathBuf {
-    let mut name = database.file_name().unwrap_or_default().to_owned();
-    name.push("-cuts");
-    database.with_file_name(name).join(format!("run-{run}"))
 }
 
 /// Why a store cannot have crash trials, where it cannot.

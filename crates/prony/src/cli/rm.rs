@@ -1,8 +1,10 @@
 //! `prony rm`: deletes runs.
 
+use std::fs;
 use std::io::{BufRead, Write};
 
 use prony_model::number::count;
+use prony_os::launch::remove_tree;
 
 use super::run_selection::{DatabaseArg, RunChoice};
 use crate::error::Error;
@@ -10,7 +12,7 @@ use prony_report::screen::{Screen, one_line};
 use prony_report::when;
 use prony_results::{Database, RunHead, RunId};
 
-/// Delete runs with all their records
+/// Delete runs with all their records and saved cuts
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example:
   prony rm 3 4")]
@@ -32,7 +34,7 @@ pub struct RmArgs {
 /// can answer. Says on `ask` what was deleted.
 ///
 /// # Errors
-/// Those of the database, [`Error::Arguments`] where nobody can answer, [`Error::Write`].
+/// Those of the database, [`Error::Os`] where a saved cut cannot be removed, [`Error::Arguments`] where nobody can answer, [`Error::Write`].
 pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<impl Write>) -> Result<(), Error> {
     let mut database = Database::open(&args.database.database)?;
     let mut runs = args.runs.iter().map(|run| run.find(&database)).collect::<Result<Vec<RunId>, _>>()?;
@@ -47,6 +49,10 @@ pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<imp
         database.delete_run(head.id)?;
         // It is deleted even if the message cannot be printed.
         let _ = ask.line(&format!("deleted run {}", head.id));
+        let cuts = database.cuts_folder(head.id);
+        remove_tree(&cuts)?;
+        // Other runs may have cuts there.
+        let _ = cuts.parent().map(fs::remove_dir);
     }
     Ok(())
 }

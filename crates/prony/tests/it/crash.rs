@@ -320,6 +320,8 @@ fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_saved() {
     assert!(said.contains("data.mdb"), "the shell is in the image: {said}");
     let place = std::fs::read_to_string(bench.path("place")).unwrap();
     assert!(!std::path::Path::new(place.trim()).exists(), "the image is removed when the shell ends");
+    assert!(run(&["rm", "1", "--yes"]).status.success());
+    assert!(!bench.path("prony.db-cuts").exists(), "a run is removed with its cuts");
 }
 
 /// Of 300 images of LMDB `bounded` none had lost anything: its commits were counted some milliseconds before the disk stopped, and
