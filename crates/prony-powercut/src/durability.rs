@@ -299,19 +299,28 @@ impl Disk {
         }
     }
 
-    /// Removes an inode that is in no image and in no operation, with what only it contains.
+    /// Frees what nobody can use any more: the current contents of a file that no program can reach, though images still may
+    /// have it; and an inode that is in no image and in no operation, with what only it contains.
     pub(crate) fn collect(&mut self, ino: Ino) {
-        let is_used = |inode: &Inode| inode.links + inode.durable_links + inode.pending_links + inode.open > 0;
+        let Some(inode) = self.inodes.get_mut(&ino).filter(|inode| inode.links + inode.open == 0) else { return };
+        if let Kind::File(images) = &mut inode.kind {
+            let before = images.current.blocks();
+            // Images are made of the durable contents and of the log.
+            let done = images.current.resize(0);
+            self.blocks = (self.blocks + images.current.blocks()).saturating_sub(before);
+            if let Err(error) = done {
+                self.failed(error);
+            }
+        }
+        let is_used = |inode: &Inode| inode.durable_links + inode.pending_links > 0;
         if self.inodes.get(&ino).is_none_or(is_used) {
             return;
         }
         let Some(inode) = self.inodes.remove(&ino) else { return };
         self.room.tables -= inode.weight();
         inode.pending.into_iter().for_each(|seq| self.discard(seq));
-        match inode.kind {
-            Kind::File(images) => self.blocks = self.blocks.saturating_sub(images.current.blocks()),
-            Kind::Directory(images) => self.collect_all(images.durable),
-            _ => {}
+        if let Kind::Directory(images) = inode.kind {
+            self.collect_all(images.durable);
         }
     }
 

@@ -383,6 +383,29 @@ fn write_beyond_the_quota_fails_until_something_is_removed() {
     fs::write(mount.path("c"), vec![1; 700_000]).unwrap();
 }
 
+/// A program that replaced a file several times without a sync met `ENOSPC` on a disk that was nearly empty.
+#[test]
+fn quota_is_free_again_when_a_file_is_removed_and_closed_though_images_still_have_it() {
+    let settings = Settings { quota: Some(Bytes::from_mib(1)), ..Settings::default() };
+    let Some(mut mount) = Mount::with(&settings) else { return };
+    fs::write(mount.path("a"), vec![1; 700_000]).unwrap();
+    mount.mounted.sync().unwrap();
+    let file = File::open(mount.path("a")).unwrap();
+    fs::remove_file(mount.path("a")).unwrap();
+    let full = fs::write(mount.path("b"), vec![2; 700_000]).unwrap_err();
+    assert_eq!(full.kind(), io::ErrorKind::StorageFull, "a file that is open can still be read");
+    fs::remove_file(mount.path("b")).unwrap();
+    drop(file);
+    for _ in 0..3 {
+        fs::write(mount.path("c"), vec![3; 700_000]).unwrap();
+        fs::write(mount.path("c"), vec![4; 600_000]).unwrap();
+        fs::remove_file(mount.path("c")).unwrap();
+    }
+    let image = mount.durable();
+    assert_eq!(names(&image), ["a"], "nothing was synced since");
+    assert!(fs::read(image.join("a")).unwrap() == vec![1; 700_000]);
+}
+
 #[test]
 fn sync_takes_the_time_that_was_asked_for() {
     let delay = Duration::from_millis(30);
