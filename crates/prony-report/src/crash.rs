@@ -46,14 +46,19 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
         }
         rows.push(Row { labels, cells });
     }
-    promises(summaries).into_iter().for_each(|promise| notes.general(promise));
+    let name = |variant: usize| experiment.labels(&experiment.variants()[variant]);
+    promises(summaries, name).into_iter().for_each(|promise| notes.general(promise));
     notes.general(
         "finding: whether the promise of the durability class held; the bound is for the probability that a cut breaks it, with \
          confidence 95 % (Clopper and Pearson, one-sided), for the writes and the moments of these cuts",
     );
     if let Some(after) = latest(&data.cuts, phase) {
+        let which = match kind {
+            CutKind::Kill => "keeps commits in its process",
+            CutKind::PowerCut => "never syncs",
+        };
         notes.general(format!(
-            "lost: at most {} can be lost, since the latest cut came so long after the first write: a store that never syncs may \
+            "lost: at most {} can be lost, since the latest cut came so long after the first write: a store that {which} may \
              lose all of it, however long it is",
             span(after)
         ));
@@ -93,12 +98,22 @@ fn latest(cuts: &[CutRecord], phase: &str) -> Option<Nanos> {
     cuts.iter().filter(|cut| cut.phase == phase).filter_map(after).max()
 }
 
-/// What each class promises about these cuts.
-fn promises(summaries: &[&CrashSummary]) -> Vec<String> {
+/// What each class promises about these cuts; where settings of one class promise different things, with their variants.
+fn promises(summaries: &[&CrashSummary], name: impl Fn(usize) -> String) -> Vec<String> {
     let words = summaries.iter().filter_map(|summary| Some((summary.promise.as_ref()?, summary.durability?.name())));
     let all: Vec<(&String, &str)> = once(words);
+    let class = |(promise, class): (&String, &str)| {
+        if all.iter().filter(|(_, other)| *other == class).count() == 1 {
+            return format!("`{class}`");
+        }
+        let is_of = |summary: &&&CrashSummary| {
+            summary.promise.as_ref() == Some(promise) && summary.durability.is_some_and(|of| of.name() == class)
+        };
+        let variants = summaries.iter().filter(is_of).map(|summary| format!("`{}`", name(summary.variant)));
+        format!("`{class}` in {}", variants.collect::<Vec<_>>().join(", "))
+    };
     let of = |promise: &String| {
-        let classes = all.iter().filter(|(words, _)| *words == promise).map(|(_, class)| format!("`{class}`"));
+        let classes = all.iter().filter(|(words, _)| *words == promise).copied().map(class);
         format!("promise of {}: {promise}", classes.collect::<Vec<_>>().join(", "))
     };
     once(all.iter().map(|(promise, _)| *promise)).into_iter().map(of).collect()
@@ -275,6 +290,8 @@ fn range(spread: Option<Spread>) -> Cell {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::spec::Durability;
+
     use super::*;
 
     fn summary(images: u32, unreadable: u32) -> CrashSummary {
@@ -320,6 +337,29 @@ mod tests {
         }
     }
 
+    /// Of two variants that are `none` after a process crash, one note said that nothing is lost, and one that anything is.
+    #[test]
+    fn class_with_several_promises_names_the_variants_of_each() {
+        let of = |variant: usize, class: Durability, promise: &str| CrashSummary {
+            variant,
+            durability: Some(class),
+            promise: Some(promise.to_owned()),
+            ..summary(1, 0)
+        };
+        let all = [
+            of(0, Durability::Strict, "keeps all"),
+            of(1, Durability::None, "keeps all"),
+            of(2, Durability::None, "promises nothing"),
+            of(3, Durability::None, "promises nothing"),
+        ];
+        let notes = |of: &[CrashSummary]| promises(&of.iter().collect::<Vec<_>>(), |variant| format!("v{variant}"));
+        assert_eq!(
+            notes(&all),
+            ["promise of `strict`, `none` in `v1`: keeps all", "promise of `none` in `v2`, `v3`: promises nothing"]
+        );
+        assert_eq!(notes(&all[..2]), ["promise of `strict`, `none`: keeps all"]);
+    }
+
     /// 26.0 ms were lost, and `at most 10.00 ms can be lost` was said: that was when cuts were planned, not when they came.
     #[test]
     fn latest_cut_is_the_one_that_came_last() {
@@ -353,5 +393,15 @@ mod tests {
         assert_eq!(text(200), "held in 200 cuts (< 1.5 %)");
         assert_eq!(text(5000), "held in 5000 cuts (< 0.06 %)");
         assert_eq!(text(60_000), "held in 60000 cuts (< 0.01 %)");
+        // The documents show what is printed.
+        let page = |name: &str| {
+            let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+            std::fs::read_to_string(docs.join(name)).unwrap()
+        };
+        for (name, cuts) in [("power-cut.md", 5), ("durability.md", 30)] {
+            assert!(page(name).contains(&text(cuts)), "{name}: {}", text(cuts));
+        }
+        let bound = text(30).split(&['<', ')'][..]).nth(1).unwrap_or_default().replace(' ', "");
+        assert!(page("reference.md").contains(&format!("with confidence 95%: {bound} after 30 cuts")), "{bound}");
     }
 }

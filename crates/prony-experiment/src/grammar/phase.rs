@@ -86,7 +86,7 @@ static REPEATED_WRITES: [Field; 4] = [
         Shape::Whole(1, 100_000),
         "30",
         "Number of cuts of each variant, each with a new store. If none of `n` cuts breaks a promise, the probability that \
-         one does is below `1 - 0.05^(1/n)` with confidence 95%: 9.5% after 30 cuts, 3% after 100.",
+         one does is below `1 - 0.05^(1/n)` with confidence 95%: 9.6% after 30 cuts, 3% after 100.",
     ),
     optional(
         "within",
