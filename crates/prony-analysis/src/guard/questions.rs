@@ -250,7 +250,7 @@ fn same_kind(a: &Action, b: &Action) -> bool {
 }
 
 /// Whether as many requests go over the same records or saved values: each thread of the load generator draws for itself, and begins
-/// anew with its own share of an order.
+/// anew with its own share of an order, which is larger for a thread with more connections than others.
 fn same_requests(spec: &TrialSpec, x: &HttpSpec, y: &HttpSpec) -> bool {
     let records = spec.data.iter().find(|collection| collection.name == x.collection).map(|found| found.records);
     let is_one_pass = match x.amount {
@@ -259,7 +259,9 @@ fn same_requests(spec: &TrialSpec, x: &HttpSpec, y: &HttpSpec) -> bool {
         HttpAmount::Duration(_) => false,
     };
     let once = matches!(x.order, Order::Record | Order::Key | Order::Shuffled) && is_one_pass;
-    let drawn = x.order == y.order && (once || x.threads == y.threads);
+    let is_even = |spec: &HttpSpec| spec.connections.is_multiple_of(spec.threads.max(1));
+    let shared = x.threads == y.threads && (x.connections == y.connections || is_even(x) && is_even(y));
+    let drawn = x.order == y.order && (once || shared);
     drawn && x.collection == y.collection && x.amount == y.amount && x.session == y.session
 }
 

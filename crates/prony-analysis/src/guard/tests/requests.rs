@@ -246,6 +246,13 @@ fn answers_to_other_requests_need_not_agree() {
     let ordered = |of: &str, order: &str| format!("{of}, requests = 10, order = \"{order}\"");
     assert!(same(&ordered(one, "shuffled"), &ordered(two, "shuffled")));
     assert!(!same(&ordered(one, "uniform"), &ordered(two, "uniform")));
+    // Of five requests a thread with three of five connections has three, and with two of four every second one.
+    let uniform = |connections: u32, threads: u32| {
+        format!("requests = 10, order = \"uniform\", connections = {connections}, threads = {threads}")
+    };
+    assert!(!same(&uniform(5, 2), &uniform(4, 2)) && !same(&uniform(5, 2), &uniform(7, 2)));
+    assert!(same(&uniform(4, 2), &uniform(6, 2)) && same(&uniform(5, 1), &uniform(8, 1)));
+    assert!(same(&uniform(5, 2), &uniform(5, 2)));
     // A thread that has gone over its records begins anew with them.
     let over = |of: &str, records: u64| {
         let mut found = TrialSpec { data: spec("lmdb").data, ..served("GET", &ordered(of, "shuffled")) };
