@@ -95,11 +95,14 @@ fn answers_not_compared(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Findin
 /// Fewer distinct bodies than requests: they contend for the same records, or are answered from a cache, as the real requests of
 /// many clients are not (METHOD 8.9).
 fn repeated_bodies(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
-    let with_body: Vec<&RequestKind> = asked.action.http()?.kinds.iter().filter(|kind| kind.body.is_some()).collect();
+    let http = asked.action.http()?;
+    let with_body = http.kinds.iter().filter(|kind| kind.body.is_some());
     // A request that failed may not have sent its body.
     let of_kind =
-        |kind: &&RequestKind| phase.amount_of(&kind.name.as_deref().map(kind_instance).unwrap_or_default(), Metric::Ok);
-    let ok = with_body.iter().map(of_kind).sum::<Option<f64>>().filter(|_| !with_body.is_empty())?;
+        |kind: &RequestKind| phase.amount_of(&kind.name.as_deref().map(kind_instance).unwrap_or_default(), Metric::Ok);
+    let all = with_body.map(of_kind).collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty())?;
+    // The requests of a session work on one record, so that several of them may send its document.
+    let ok = if http.session { all.into_iter().fold(0.0, f64::max) } else { all.iter().sum() };
     let distinct = phase.amount_of("", Metric::SentDistinct)?;
     let most = if distinct < EXACT { distinct } else { distinct * (1.0 + TOO_LOW) };
     let message = format!(

@@ -210,6 +210,31 @@ fn bodies_of_a_mix_are_compared_with_its_requests_that_have_one() {
     assert_eq!(found(2.0), ["3 requests had an expected answer, but the number of distinct bodies sent is 2"]);
 }
 
+/// A session that creates a record and renames it sent each document twice, and was said to contend for half as many records.
+#[test]
+fn requests_of_a_session_may_send_the_same_document() {
+    let mut spec = served("POST", "requests = 10, body = \"{i}\"");
+    let Action::Http(http) = &mut spec.phases[0].action else { panic!("requests") };
+    let one = http.kinds[0].clone();
+    http.kinds = ["create", "rename"].map(|name| RequestKind { name: Some(name.to_owned()), ..one.clone() }).to_vec();
+    let found = |session: bool, distinct: f64| {
+        let mut spec = spec.clone();
+        let Action::Http(http) = &mut spec.phases[0].action else { panic!("requests") };
+        http.session = session;
+        let mut ran = record(vec![phase("insert", &[(Metric::Ok, 19.0), (Metric::SentDistinct, distinct)])]);
+        for (kind, ok) in [("kind.create", 10.0), ("kind.rename", 9.0)] {
+            let key = MetricKeyText(MetricKey::amount(Metric::Ok));
+            ran.phases[0].readings.insert(kind.to_owned(), [(key, Reading::Measured(ok))].into_iter().collect());
+        }
+        crate::guard::requests::check(&spec, &ran).map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    let said = |ok, distinct| {
+        vec![format!("{ok} requests had an expected answer, but the number of distinct bodies sent is {distinct}")]
+    };
+    assert_eq!((found(true, 10.0), found(true, 9.0)), (vec![], said(10, 9)));
+    assert_eq!(found(false, 10.0), said(19, 10), "each request of a mix has a record of its own");
+}
+
 /// A server that answers with less does less, and answers more requests in a given time.
 #[test]
 fn rates_of_answers_with_other_rows_are_not_compared() {
