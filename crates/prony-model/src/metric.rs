@@ -117,6 +117,11 @@ impl Metric {
         !self.is_of_operations() && !self.is_level()
     }
 
+    /// Whether it is CPU time of processes.
+    pub const fn is_cpu_time(self) -> bool {
+        matches!(self, Self::Cpu | Self::CpuUser | Self::CpuSystem | Self::OnCpu)
+    }
+
     /// Whether it is a number of events or bytes that grows with the operations of a phase, and of which fewer are better.
     pub const fn grows_with_operations(self) -> bool {
         let is_of_schedule = matches!(self, Self::Skipped | Self::Unfinished | Self::OperationsPerOk);

@@ -506,12 +506,14 @@ impl Action {
     }
 
     /// Why a metric says nothing about the subject's speed, because the experiment prescribes it: times of a closed
-    /// loop that lasts a given time, and times of an open loop, whose CPU time includes the wait for each start.
+    /// loop that lasts a given time, and times of an open loop. The CPU time of a worker's open loop includes the wait for each
+    /// start; that of services does not.
     pub const fn prescribes(&self, metric: Metric) -> Option<Prescribed> {
-        use Metric::{Cpu, CpuSystem, CpuUser, Gap, GapCpu, OnCpu, Time, Wall};
+        use Metric::{Gap, GapCpu, Time, Wall};
         let is_background = matches!(self.ops(), Some(Ops { amount: Amount::Background, .. }));
+        let is_of_waits = metric.is_cpu_time() && self.http().is_none();
         match self.is_open() {
-            true if matches!(metric, Time | Wall | Gap | GapCpu | Cpu | CpuUser | CpuSystem | OnCpu) => {
+            true if matches!(metric, Time | Wall | Gap | GapCpu) || is_of_waits => {
                 Some(Prescribed { why: "starts its operations on a schedule", instead: "its latencies" })
             }
             false if is_background && metric.is_time_of_phase() => {

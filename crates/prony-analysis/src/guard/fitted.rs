@@ -1,10 +1,11 @@
-//! Guard of amounts over a phase that lasts a given time: a faster variant does more in it, and so has more of them.
+//! Guard of amounts over a phase that lasts a given time: a faster variant does more in it, and so has more of them. In an open loop
+//! of requests one that is asked for more does, or one whose requests are answered.
 
 use super::statuses;
 use super::variant_trials::{VariantTrials, typical};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number::count;
-use prony_model::spec::{BACKGROUND, PhaseSpec};
+use prony_model::spec::{Action, BACKGROUND, PhaseSpec};
 
 /// By how much more operations than in the other variant there may be: differences that the default margin takes for none.
 const OPERATIONS: f64 = 1.03;
@@ -22,12 +23,19 @@ pub(super) fn unequal(
     name: &MetricName,
 ) -> Option<String> {
     let (metric, instance) = (name.key.metric, name.instance.as_deref());
-    if !metric.grows_with_operations() || !phases.iter().any(|phase| phase.action_of(instance).is_bounded_by_time()) {
+    let is_cpu = metric.is_cpu_time();
+    let grows = |action: &Action| {
+        let is_open = action.http().is_some() && action.is_open();
+        action.is_bounded_by_time() && (metric.grows_with_operations() || is_cpu && is_open)
+    };
+    if !phases.iter().any(|phase| grows(phase.action_of(instance))) {
         return None;
     }
     let own = instance.filter(|instance| *instance == BACKGROUND).unwrap_or("");
     let of = |all, instance, metric| typical(all, (&name.phase, instance), metric);
-    let attempted = |all| Some(of(all, own, Metric::Operations)? + of(all, own, Metric::Errors).unwrap_or(0.0));
+    // A request that was refused, or never started, costs a service little.
+    let failed = |all| of(all, own, Metric::Errors).filter(|_| !is_cpu).unwrap_or(0.0);
+    let attempted = |all| Some(of(all, own, Metric::Operations)? + failed(all));
     let amount = |all| of(all, instance.unwrap_or(""), metric);
     let ((ours, theirs), (x, y)) =
         (attempted(baseline).zip(attempted(variant))?, amount(baseline).zip(amount(variant))?);

@@ -125,6 +125,32 @@ fn fewer_bodies_than_requests_are_a_finding() {
     assert_eq!(found(", body = \"{i}\"", 2_000_000.0, 1_950_000.0), [""; 0], "an estimate may be too low");
 }
 
+/// CPU time of services was refused in an open loop for the waits of a store's worker, which they do not have.
+#[test]
+fn cpu_time_of_services_is_compared_where_as_many_requests_were_answered_at_a_rate() {
+    let ran = |ok: f64, cpu: f64| {
+        let counts = [(Metric::Operations, ok), (Metric::Errors, 1_000.0 - ok), (Metric::Cpu, cpu)];
+        let mut ran = record(vec![phase("insert", &counts), phase("read", &counts)]);
+        let of_service = ran.phases[0].readings[""].clone();
+        ran.phases[0].readings.insert("api".to_owned(), of_service);
+        ran
+    };
+    for amount in ["duration = \"9 s\", rate = 100", "requests = 1000, rate = 100"] {
+        let spec = served("GET", amount);
+        for name in ["insert.cpu", "insert.api.cpu"] {
+            let of = |ok, cpu| unequal(&spec, name, &ran(1_000.0, 1e9), &ran(ok, cpu));
+            assert_eq!((of(1_000.0, 2e9), of(990.0, 2e9)), (None, None), "{name} {amount}");
+        }
+        let said = unequal(&spec, "insert.wall", &ran(1_000.0, 1e9), &ran(1_000.0, 1e9));
+        assert_eq!(said.as_deref(), Some("`insert` starts its operations on a schedule: compare its latencies"));
+    }
+    let spec = served("GET", "duration = \"9 s\", rate = 100");
+    for (ok, cpu) in [(500.0, 0.5e9), (900.0, 0.8e9)] {
+        let said = unequal(&spec, "insert.api.cpu", &ran(1_000.0, 1e9), &ran(ok, cpu)).unwrap_or_default();
+        assert!(said.contains("`x` did 1000 operations but `y`"), "{said}");
+    }
+}
+
 #[test]
 fn servers_that_lack_what_their_load_uses_are_named() {
     let spec = |service: &str, load: &str| {
