@@ -29,7 +29,7 @@ mod reads;
 mod refusals;
 pub mod replicas;
 pub mod reported_values;
-mod requests;
+pub mod requests;
 pub mod run;
 pub(crate) mod run_order;
 pub(crate) mod shared_pages;

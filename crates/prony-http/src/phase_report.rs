@@ -78,6 +78,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
             connections: tally.connections,
             connect: Some(tally.connect.to_record(REQUEST, LatencyKind::Actual)?),
             first_byte: Some(tally.first_byte.to_record(REQUEST, LatencyKind::Actual)?),
+            waited_for_connection: report.waited_for_connection,
             retries: report.retried.as_ref().map(Errors::total),
             busy: remark(is_busy),
             stalled: remark(is_stalled),

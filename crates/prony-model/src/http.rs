@@ -9,6 +9,9 @@ use crate::document::FieldPath;
 use crate::order::{Arrivals, Order, RateStep};
 use crate::units::{Nanos, PerSecond};
 
+/// Connections of an open loop, at most, where none are asked for: slow answers need more of them than a closed loop has.
+pub const OPEN_CONNECTIONS: u32 = 100;
+
 /// Requests to one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HttpSpec {

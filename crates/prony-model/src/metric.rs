@@ -98,7 +98,7 @@ impl Metric {
         use Metric::{
             Conflicts, Decode, Distinct, Encode, Entries, EntriesWritten, Errors, Examined, Gap, GapCpu, Lag, Misses,
             Ok, Open, Operations, OperationsPerOk, Rate, Refused, Retries, Rows, SentDistinct, Skipped, Time, Timeouts,
-            Transactions, Unfinished, UserBytes,
+            Transactions, Unfinished, UserBytes, WaitedForConnection,
         };
         matches!(
             self,
@@ -106,7 +106,16 @@ impl Metric {
         ) || matches!(self, Entries | EntriesWritten | Examined | Rows | Misses | Distinct | UserBytes)
             || matches!(
                 self,
-                Refused | Conflicts | Ok | Timeouts | Retries | Unfinished | SentDistinct | OperationsPerOk | Open(_)
+                Refused
+                    | Conflicts
+                    | Ok
+                    | Timeouts
+                    | Retries
+                    | Unfinished
+                    | SentDistinct
+                    | OperationsPerOk
+                    | WaitedForConnection
+                    | Open(_)
             )
             || self.is_of_one_operation()
     }
@@ -188,6 +197,8 @@ metrics! {
     Misses "misses" Count Neither false "Reads that found no row; of a `delete` phase, removals that found none";
     Distinct "distinct" Count Neither false "Distinct keys touched";
     Skipped "skipped" Count Lower false "Operations of an open loop that were never started";
+    WaitedForConnection "waited_for_connection" Count Lower false "Requests of an open loop that were due while all connections were in use, and \
+        waited for one";
     Lag "lag" Nanos Lower false "Largest delay: of the start of an open-loop operation behind its schedule, or of \
         prony noticing a line or mark of a program";
     LatencyP50 "latency.p50" Nanos Lower false "Median latency of one operation";

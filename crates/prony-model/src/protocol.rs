@@ -282,6 +282,9 @@ pub struct RequestsReport {
     pub connect: Option<HistogramRecord>,
     /// From the real start of a request to the first byte of its answer.
     pub first_byte: Option<HistogramRecord>,
+    /// Open loop: requests that were due while all connections were in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_for_connection: Option<u64>,
     /// Attempts that were repeated; `None` where none is to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,

@@ -1,5 +1,5 @@
-//! Guards of requests to servers: bodies that were sent more than once, processors that the load takes from the servers, and
-//! numbers of services that could not be read.
+//! Guards of requests to servers: bodies that were sent more than once, requests that waited for a connection, processors that
+//! the load takes from the servers, and numbers of services that could not be read.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use super::{Finding, Severity, percent};
 use prony_model::http::{RequestKind, kind_instance};
 use prony_model::metric::{Metric, MetricName, Stat};
 use prony_model::number;
+use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, Effective, EffectiveProgram, Machine, PhaseRecord, TrialRecord};
 use prony_model::service::{self, LOAD};
@@ -26,6 +27,12 @@ const ALL: f64 = 0.9;
 /// The share of the load generator from which on that is reported.
 const CONSIDERABLE: f64 = 0.05;
 
+/// The share of the requests from which on it is reported that they waited for a connection: a pause makes some wait.
+const WAITED: f64 = 0.01;
+
+/// The finding that the number of connections may be the limit.
+pub const CONNECTIONS_IN_USE: &str = "connections_in_use";
+
 /// Findings of all phases of a trial.
 pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl Iterator<Item = Finding> + 'a {
     let phases = spec.phases.iter().zip(&record.phases);
@@ -37,6 +44,7 @@ pub(super) fn check<'a>(spec: &'a TrialSpec, record: &'a TrialRecord) -> impl It
         repeated_bodies(asked, phase)
             .into_iter()
             .chain(shared)
+            .chain(connections_in_use(asked, (phase, record)))
             .chain(answers_not_compared(asked, phase))
             .chain(unread.filter_map(|role| unread_counters(phase, &role)))
     }))
@@ -113,6 +121,28 @@ fn repeated_bodies(asked: &PhaseSpec, phase: &PhaseRecord) -> Option<Finding> {
                 \"{doc}\"` with as many records, or `{i}` in `body`";
     let found = Finding::of("repeated_bodies", Severity::Warning, message, hint).in_phase(&phase.name);
     (most < ok).then(|| found.with(json!({ "ok": ok, "bodies": distinct })))
+}
+
+/// Requests of an open loop waited since all connections were in use: the load generator, not the server, then decides how many are
+/// answered. A rate that is not sustained also leaves requests waiting, whichever of the two is the limit.
+fn connections_in_use(asked: &PhaseSpec, (phase, record): (&PhaseRecord, &TrialRecord)) -> Option<Finding> {
+    let connections = asked.action.http()?.connections;
+    let of = |metric| phase.amount_of("", metric).unwrap_or_default();
+    let waited = phase.amount_of("", Metric::WaitedForConnection).filter(|waited| *waited > 0.0)?;
+    let all = of(Metric::Ok) + of(Metric::Errors) + of(Metric::Skipped);
+    let ending = &record.ending;
+    let is_saturated = ending.outcome == Outcome::Saturated && ending.phase.as_deref() == Some(&phase.name);
+    let message = format!(
+        "{} of {} waited for a connection, since all were in use: latencies and rates are those over at most {}",
+        percent(waited / all),
+        number::count(all, "request"),
+        number::count(f64::from(connections), "connection")
+    );
+    let hint = "raise `connections`; if latencies and rates stay the same they are the server's, since one that is overloaded leaves requests \
+                waiting too";
+    let found = Finding::of(CONNECTIONS_IN_USE, Severity::Warning, message, hint).in_phase(&phase.name);
+    let data = json!({ "waited": waited, "requests": all, "connections": connections });
+    (waited > WAITED * all || is_saturated).then(|| found.with(data))
 }
 
 /// Servers and a load that together used all of the processors that they may share: what the load used, the servers lacked, so

@@ -14,8 +14,8 @@ use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
 use crate::validate::via;
 use prony_model::http::{
-    AnswerSpec, BodySpec, ExpectedStatuses, HttpAmount, HttpSpec, Part, RateSteps, RequestKind, RequestRate, RetrySpec,
-    SaveSpec, SavedFrom, Template,
+    AnswerSpec, BodySpec, ExpectedStatuses, HttpAmount, HttpSpec, OPEN_CONNECTIONS, Part, RateSteps, RequestKind,
+    RequestRate, RetrySpec, SaveSpec, SavedFrom, Template,
 };
 use prony_model::service::{OfService, hole};
 use prony_model::spec::RateStep;
@@ -44,7 +44,9 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
         can_be_sessions(&view, amount, kinds.len() as u64, problems);
     }
     let retry = retry(&view, &kinds, problems);
-    let (connections, threads) = (view.whole("connections").unwrap_or(1), view.whole("threads").unwrap_or(1));
+    let threads = view.whole("threads").unwrap_or(1);
+    let usual = if rate.is_some() { threads.max(u64::from(OPEN_CONNECTIONS)) } else { 1 };
+    let connections = view.whole("connections").unwrap_or(usual);
     if threads > connections {
         let message = format!("there are more threads, {threads}, than connections, {connections}");
         let problem = Problem::new(view.key_span("threads"), message);

@@ -113,7 +113,12 @@ pub(crate) static HTTP: TableShape = table(
             "How many requests, those of the warm-up not counted.",
         ),
         optional("duration", Shape::Span, "`requests`", "Sends as many requests as fit into this time."),
-        optional("connections", Shape::Whole(1, 60_000), "1", "Connections, at most."),
+        optional(
+            "connections",
+            Shape::Whole(1, 60_000),
+            "1; with `rate` 100",
+            "Connections, at most. With `rate` they are opened when they are needed.",
+        ),
         optional("threads", Shape::Whole(1, 1024), "1", "Threads of the load generator."),
         PROCESSORS,
         optional(

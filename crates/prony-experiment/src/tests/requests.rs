@@ -14,6 +14,24 @@ fn of_mix(mix: &str, more: &str) -> String {
 
 const MIX: &str = "{ read = { weight = 9, path = \"/a/{i}\" }, write = { path = \"/a\", json = \"{doc}\", headers = { X-A = \"own\" } } }";
 
+/// An open loop had one connection by default, as a closed one has, so that answers came one after another.
+#[test]
+fn open_loop_has_many_connections_unless_they_are_named() {
+    for (more, expected) in [
+        ("", 1),
+        (", rate = 50", 100),
+        (", rate = 50, connections = 3", 3),
+        (", rate = 50, threads = 120", 120),
+        (", rate = { steps = [{ rate = 5, for = \"1 s\" }] }", 100),
+    ] {
+        let amount = if more.contains("steps") { "" } else { ", requests = 9" };
+        let http = format!("http = {{ url = \"http://127.0.0.1:9\", path = \"/\"{amount}{more} }}");
+        let experiment = sound(&format!("[[phase]]\nname = \"p\"\n{http}\n"));
+        let connections = experiment.variants()[0].spec.phases[0].action.http().unwrap().connections;
+        assert_eq!(connections, expected, "{more}");
+    }
+}
+
 #[test]
 fn mix_has_kinds_of_requests_with_weights_and_metrics_of_their_own() {
     let experiment = sound(&of_mix(MIX, ", headers = { x-a = \"of all\", X-B = \"b\" }, requests = 20"));

@@ -352,6 +352,19 @@ fn more_than_the_last_answer_is_reported() {
     assert_eq!((surplus.is_some() || report.errors == 1, report.answer), (true, None));
 }
 
+/// Two connections, and four requests that are due at nearly the same time. A closed loop has no request that waits.
+#[test]
+fn requests_that_wait_for_a_connection_are_counted() {
+    let server = Server::new(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        Act::text(OK)
+    });
+    let spec = HttpSpec { connections: 2, threads: 1, ..requests(&server, text("/"), 4) };
+    let open = only(HttpSpec { rate: rate(100_000.0), ..spec.clone() });
+    let waited = |report: PhaseReport| report.requests.unwrap().waited_for_connection;
+    assert_eq!((waited(open), waited(only(spec))), (Some(2), None));
+}
+
 /// The rate of a load's expected answers.
 pub(crate) fn rate_of(report: &PhaseReport) -> f64 {
     *report.requests.as_ref().unwrap().rate.measured().unwrap()

@@ -112,6 +112,8 @@ fn of_requests(ok: u64, requests: &RequestsReport, readings: &mut Readings) {
     ];
     counts.into_iter().for_each(|(metric, count)| set(readings, metric, measured(count)));
     requests.retries.iter().for_each(|count| set(readings, Metric::Retries, measured(*count)));
+    let waited = requests.waited_for_connection;
+    waited.iter().for_each(|count| set(readings, Metric::WaitedForConnection, measured(*count)));
     percentiles(requests.connect.iter(), Metric::CONNECT, readings);
     percentiles(requests.first_byte.iter(), Metric::FIRST_BYTE, readings);
     for (status, count) in &requests.statuses {
@@ -231,11 +233,16 @@ mod tests {
             rate: Reading::Measured(15.0),
             latency: latency.to_record("request", LatencyKind::Intended).unwrap(),
         };
-        let requests = RequestsReport { parts: vec![part], retries: Some(4), ..RequestsReport::default() };
+        let requests = RequestsReport {
+            parts: vec![part],
+            retries: Some(4),
+            waited_for_connection: Some(3),
+            ..RequestsReport::default()
+        };
         let mut readings = Readings::new();
         of_requests(30, &requests, &mut readings);
-        let retries = &readings[&MetricKeyText(MetricKey::amount(Metric::Retries))];
-        assert_eq!(retries.measured(), Some(&4.0));
+        let counted = |metric| readings[&MetricKeyText(MetricKey::amount(metric))].measured().copied();
+        assert_eq!([Metric::Retries, Metric::WaitedForConnection].map(counted), [Some(4.0), Some(3.0)]);
         let found = of_parts(&PhaseReport { requests: Some(requests), ..PhaseReport::default() });
         let of = |metric| found["step.2"][&MetricKeyText(MetricKey::amount(metric))].clone();
         let counts =

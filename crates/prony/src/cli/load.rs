@@ -10,7 +10,7 @@ use std::time::Duration;
 use prony_analysis::search::{GrowSettings, Range, Scale};
 use prony_http::{Asked, AskedBody, Bound, Control, Destination, Load, Loop, Report, Trust};
 use prony_model::error::message;
-use prony_model::http::{ExpectedStatuses, RateSteps, RequestRate, RetrySpec};
+use prony_model::http::{ExpectedStatuses, OPEN_CONNECTIONS, RateSteps, RequestRate, RetrySpec};
 use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::spec::Arrivals;
@@ -177,8 +177,6 @@ enum ArrivalKind {
 
 /// Connections where none are asked for.
 const CONNECTIONS: u32 = 10;
-/// The same in an open loop, in which slow answers need more of them.
-const OPEN_CONNECTIONS: u32 = 100;
 /// The rate with which `--find-max` begins where none is given.
 const LOWEST_RATE: f64 = 100.0;
 /// The warm-up of its steps.

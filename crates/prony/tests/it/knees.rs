@@ -1,5 +1,7 @@
 //! Tests of the knee of goodput under load, of runs whose capacity is known.
 
+use prony_analysis::guard::requests::CONNECTIONS_IN_USE;
+use prony_analysis::guard::{Finding, Severity};
 use prony_engines::catalog::Catalog;
 use prony_experiment::{check, parse};
 use prony_model::catalog::Overrides;
@@ -99,4 +101,30 @@ fn no_knee_has_a_reason() {
     let (why, said) = of(|n| ((100.0 * n).min(1_000.0), 5.0), 4);
     assert_eq!(why, NoKnee::FewBlocks { blocks: 4 });
     assert!(said.contains("4 blocks have a value at each level, and it takes 5"), "{said}");
+}
+
+/// The knee at which all connections were in use was called that of the server.
+#[test]
+fn knee_over_few_connections_says_so() {
+    let text = "[factors]\nrate = [100, 200, 400, 800, 1600]\n\
+        [compare]\nbaseline = { rate = 100 }\nmetric = \"insert.latency.p99\"\nblocks = 6\n\
+        [[phase]]\nname = \"insert\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/\", duration = \"9 s\", rate = \"{rate}\" }\n";
+    let raw = parse(text, "file").unwrap();
+    let experiment = check(&raw, &Catalog, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let sentence = |in_use: bool| {
+        let mut trials = Vec::new();
+        for (block, variant) in (0..6).flat_map(|block| experiment.variants().iter().map(move |one| (block, one))) {
+            let asked = 100.0 * f64::from(1u32 << variant.levels[0]);
+            let position = trials.len() as u32;
+            let rate = asked.min(400.0) * (1.0 + 0.02 * (noise(u64::from(position)) - 0.5));
+            let found = Finding::of(CONNECTIONS_IN_USE, Severity::Warning, String::new(), "").in_phase("insert");
+            let findings = (in_use && asked > 400.0).then_some(found).into_iter().collect();
+            let phases = vec![phase("insert", &[("rate", rate)])];
+            trials.push(TrialRecord { phases, findings, ..trial(position, block, variant.id) });
+        }
+        knee::of(&run_data(experiment.clone(), 1, trials))[0].sentences().remove(0)
+    };
+    let said = sentence(true);
+    assert!(said.starts_with("`insert.rate` over at most 100 connections has a knee at 400 `rate` "), "{said}");
+    assert!(sentence(false).starts_with("`insert.rate` has a knee at 400 `rate` "));
 }

@@ -151,6 +151,31 @@ fn cpu_time_of_services_is_compared_where_as_many_requests_were_answered_at_a_ra
     }
 }
 
+/// 58 % were the difference over one connection, the default then, of servers that differ by 5 %.
+#[test]
+fn requests_that_waited_for_a_connection_are_a_finding() {
+    let spec = served("GET", "duration = \"9 s\", rate = 100, connections = 7");
+    let found = |waited: Option<f64>, outcome: Outcome| {
+        let counts = [(Metric::Ok, 900.0), (Metric::Errors, 50.0), (Metric::Skipped, 50.0)];
+        let waited = waited.map(|waited| (Metric::WaitedForConnection, waited));
+        let mut ran = record(vec![
+            phase("insert", &counts.into_iter().chain(waited).collect::<Vec<_>>()),
+            phase("read", &counts),
+        ]);
+        ran.ending = Ending { outcome, phase: Some("insert".to_owned()), ..ran.ending };
+        let findings = crate::guard::requests::check(&spec, &ran);
+        findings.map(|finding| (finding.guard, finding.message)).collect::<Vec<_>>()
+    };
+    let said = |share: &str| {
+        let of = "of 1000 requests waited for a connection, since all were in use: latencies and rates are those over at most 7 connections";
+        vec![("connections_in_use".to_owned(), format!("{share} {of}"))]
+    };
+    assert_eq!(found(Some(11.0), Outcome::Ok), said("1.1 %"));
+    assert_eq!(found(Some(10.0), Outcome::Ok), [], "a pause");
+    assert_eq!(found(Some(1.0), Outcome::Saturated), said("0.1 %"));
+    assert_eq!((found(Some(0.0), Outcome::Saturated), found(None, Outcome::Saturated)), (vec![], vec![]));
+}
+
 #[test]
 fn servers_that_lack_what_their_load_uses_are_named() {
     let spec = |service: &str, load: &str| {

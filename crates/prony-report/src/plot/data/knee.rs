@@ -1,8 +1,11 @@
 //! The knee of goodput against connections or a rate, and where goodput falls while the work behind it rises.
 
+use prony_analysis::guard::Finding;
+use prony_analysis::guard::requests::CONNECTIONS_IN_USE;
 use prony_experiment::design::Experiment;
+use prony_model::http::HttpSpec;
 use prony_model::metric::{Metric, MetricKey, MetricName};
-use prony_model::number::{percent_up_to, quantity};
+use prony_model::number::{count, percent_up_to, quantity};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::units::Unit;
 use prony_results::RunData;
@@ -26,6 +29,8 @@ pub struct Load {
     pub variants: Vec<usize>,
     /// The knee, or why there is none.
     pub knee: Result<Knee, NoKnee>,
+    /// The connections of an open loop, if in some trial all were in use, so that they may be the limit.
+    pub connections: Option<u32>,
     /// What rises where goodput falls, with the service's metric.
     pub overload: Option<(MetricName, Overload)>,
 }
@@ -55,18 +60,20 @@ pub fn of(data: &RunData) -> Vec<Load> {
 
 /// Whether more of the factor is more load: connections or a rate that rise with its levels.
 fn is_load(experiment: &Experiment, phase: &str, factor: usize, variants: &[usize]) -> bool {
-    let spec = |variant: &usize| {
-        let phases = &experiment.variants()[*variant].spec.phases;
-        phases.iter().find(|spec| spec.name == phase).and_then(|spec| spec.action.http())
-    };
     let loads = variants.iter().filter_map(|variant| {
-        let http = spec(variant)?;
+        let http = http(experiment, phase, *variant)?;
         let rate = http.rate.as_ref().and_then(|rate| Some(rate.mean()?.get()));
         Some((number(experiment, factor, *variant)?, rate.unwrap_or_else(|| f64::from(http.connections))))
     });
     let mut loads: Vec<(f64, f64)> = loads.collect();
     loads.sort_by(|a, b| a.0.total_cmp(&b.0));
     loads.len() > 1 && loads.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
+}
+
+/// The requests of a phase of a variant.
+fn http<'e>(experiment: &'e Experiment, phase: &str, variant: usize) -> Option<&'e HttpSpec> {
+    let phases = &experiment.variants()[variant].spec.phases;
+    phases.iter().find(|spec| spec.name == phase)?.action.http()
 }
 
 fn one(data: &RunData, phase: &str, factor: usize, name: String, variants: Vec<usize>) -> Load {
@@ -89,8 +96,25 @@ fn one(data: &RunData, phase: &str, factor: usize, name: String, variants: Vec<u
         Some((named(Some(instance.as_str()), Metric::OperationsPerOk), found))
     };
     let overload = instances(data, phase).iter().find_map(work);
+    let connections = connections_in_use(data, phase, &variants);
     let factor = data.experiment.factors()[factor].name.clone();
-    Load { metric: named(None, Metric::Rate), factor, name, variants, knee: knee(&goodput, SEED), overload }
+    Load {
+        metric: named(None, Metric::Rate),
+        factor,
+        name,
+        variants,
+        knee: knee(&goodput, SEED),
+        connections,
+        overload,
+    }
+}
+
+/// The connections of these variants, at most, if requests of some trial waited because all were in use.
+fn connections_in_use(data: &RunData, phase: &str, variants: &[usize]) -> Option<u32> {
+    let is_limit = |finding: &Finding| finding.guard == CONNECTIONS_IN_USE && finding.phase.as_deref() == Some(phase);
+    let trials = data.trials.iter().filter(|trial| variants.contains(&trial.trial.variant));
+    let limited = trials.filter(|trial| trial.findings.iter().any(is_limit));
+    limited.filter_map(|trial| Some(http(&data.experiment, phase, trial.trial.variant)?.connections)).max()
 }
 
 /// Whether the phase came to its end: requests that failed are no goodput, and what is left of it is comparable however many
@@ -116,18 +140,20 @@ impl Load {
     pub fn sentences(&self) -> Vec<String> {
         let Self { metric, factor, name, .. } = self;
         let of = if name.is_empty() { String::new() } else { format!(" of `{name}`") };
+        let over =
+            self.connections.map(|all| format!(" over at most {}", count(all, "connection"))).unwrap_or_default();
         let knee = match &self.knee {
             // Few levels were not to be a curve.
             Err(NoKnee::FewLevels { .. }) => None,
             Ok(Knee { x, y, low, high, last }) => Some(format!(
-                "`{metric}`{of} has a knee at {} `{factor}` (between {} and {}): {} there, {} at the last level",
+                "`{metric}`{of}{over} has a knee at {} `{factor}` (between {} and {}): {} there, {} at the last level",
                 x,
                 low,
                 high,
                 quantity(*y, Unit::PerSecond),
                 quantity(*last, Unit::PerSecond)
             )),
-            Err(why) => Some(format!("`{metric}`{of} has no knee in `{factor}`: {}", reason(*why))),
+            Err(why) => Some(format!("`{metric}`{of}{over} has no knee in `{factor}`: {}", reason(*why))),
         };
         let overload = self.overload.as_ref().map(|(work, overload)| {
             let Overload { best, at, goodput, work: more } = overload;
