@@ -4,7 +4,6 @@ mod unlike_blocks;
 use super::super::interim::InterimAnalyses;
 use super::*;
 use prony_model::metric::Better;
-use prony_model::random::Stream;
 use proptest::prelude::*;
 
 /// All orders of three noise values in turn, so that no variant has an advantage.
@@ -419,39 +418,6 @@ fn what_the_first_blocks_assume_is_dropped_where_the_counts_suffice() {
     let all = one_comparison(blocks(30, 1.4));
     assert!(all.verdict.is_worse() && !all.method.contains("assuming"), "{all:?}");
     assert!(*all.p_adjusted.measured().unwrap() >= 2f64.powi(-29), "by counts alone: {all:?}");
-}
-
-/// Values that repeat have no range, so that any distance is a large one: of 20 variants that have 11 in nearly half of their
-/// trials and 10, as the baseline, in the others, one differed in one family of seven.
-#[test]
-fn few_blocks_of_values_that_repeat_are_no_narrow_range() {
-    let [ten, eleven, thousand] = [10.0, 11.0, 1001.0].map(Observation::Value);
-    let counted = |stepped: bool, most: u32, values: &dyn Fn(u32) -> Observation| {
-        let blocks = (0..most).map(|at| Block::pair(values(at), &[ten; 2])).collect();
-        Contrast { stepped, analyses: InterimAnalyses::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
-    };
-    let differ = |members: Vec<Contrast>| {
-        compare_family(&family(members)).iter().filter(|found| found.verdict.is_difference()).count()
-    };
-    let mut random = Stream::new(11);
-    let mut false_families = |stepped: bool| {
-        let one = |_| {
-            let members = (0..20).map(|_| {
-                let values: Vec<bool> = (0..6).map(|_| random.below(20) < 9).collect();
-                counted(stepped, 6, &|at| if values[at as usize] { eleven } else { ten })
-            });
-            differ(members.collect()) > 0
-        };
-        (0..200).map(one).filter(|is_false| *is_false).count()
-    };
-    assert!(false_families(false) > 15, "continuous values are assumed");
-    assert_eq!(false_families(true), 0);
-    // What always differs is found where the counts suffice, and far beyond a step at once.
-    let always = |most, value| differ((0..20).map(|_| counted(true, most, &|_| value)).collect());
-    assert_eq!([always(6, eleven), always(11, eleven), always(18, eleven)], [0, 0, 20]);
-    assert_eq!(always(6, thousand), 20);
-    let equal = compare_family(&family(vec![counted(true, 6, &|_| ten)])).remove(0);
-    assert_eq!(equal.verdict, Verdict::NoDifference);
 }
 
 #[test]
