@@ -8,15 +8,18 @@ use prony_model::crash::{
     Survived,
 };
 use prony_model::finding::{Finding, Severity};
+use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{count, first_few};
 use prony_model::reading::Reading;
-use prony_model::record::EffectiveStore;
 use prony_model::record::effective::{PowerCut, ProcessCrash, Promise};
-use prony_model::spec::CrashSpec;
+use prony_model::record::{EffectiveStore, TrialRecord};
+use prony_model::spec::{Action, CrashSpec};
 use serde_json::json;
 
 use prony_stats::binomial_interval;
 use prony_stats::summary::summary;
+
+use crate::verdicts::figure;
 
 /// A two-sided interval at this level has an upper end that holds with confidence 95 % by itself.
 const LEVEL: f64 = 0.9;
@@ -78,6 +81,41 @@ pub fn of(experiment: &Experiment, cuts: &[CutRecord]) -> Vec<CrashSummary> {
         cuts.iter().any(|cut| cut.phase == crash.name).then(|| summarised(variant, crash, &own))
     };
     phases.filter_map(summary).collect()
+}
+
+/// Why the rate and the syncs of the phase that cuts repeat are not those of the writes of a cut: an operation that finds nothing
+/// to change writes nothing, and each one of a cut writes. `None` where each changed something, as far as is known.
+pub fn changed_less<'t>(
+    experiment: &Experiment,
+    summary: &CrashSummary,
+    trials: impl IntoIterator<Item = &'t TrialRecord>,
+) -> Option<String> {
+    let phases = &experiment.variants()[summary.variant].spec.phases;
+    let action = &phases.iter().find(|phase| phase.name == summary.during)?.action;
+    let (mut idle, mut all) = (0.0, 0.0);
+    for trial in trials {
+        let amount = |metric| {
+            let key = MetricKey::amount(metric);
+            figure(trial, &MetricName { phase: summary.during.clone(), instance: None, key })
+        };
+        let Some(operations) = amount(Metric::Operations) else { continue };
+        let missed = amount(Metric::Misses);
+        let found_nothing = match action {
+            Action::Compute(_) => missed.map(|missed| operations - missed),
+            Action::Delete(_) => missed,
+            _ => None,
+        };
+        idle += found_nothing.unwrap_or(0.0) + amount(Metric::Refused).unwrap_or(0.0);
+        all += operations;
+    }
+    (idle > 0.0).then(|| {
+        format!(
+            "{} of {} of the timed phase `{}` changed nothing, while each one of a cut writes",
+            idle as u64,
+            count(all as u64, "operation"),
+            summary.during
+        )
+    })
 }
 
 /// At most so many variants are named in the finding; the others are counted.

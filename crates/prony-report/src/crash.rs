@@ -37,32 +37,23 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
         let levels = &experiment.variants()[summary.variant].levels;
         let label = |factor: &usize| experiment.factors()[*factor].levels[levels[*factor]].label.clone();
         let labels = labels.iter().map(|factor| Label { text: label(factor), marks: Vec::new() }).collect();
+        let unlike = crash::changed_less(experiment, summary, trials(data, summary));
+        let unlike = unlike.map(|why| notes.mark(format!("its rate and syncs are not those of the cuts: {why}")));
+        let by_transaction = |amount, notes: &mut Notes| match unlike {
+            Some(mark) => none(vec![mark]),
+            None => per_transaction(data, summary, amount, notes),
+        };
+        let rate = unlike.map_or(rate, |mark| none(vec![mark]));
         let mut cells = vec![finding(summary, &mut notes), promise(summary), rate];
         cells.extend(found(summary, &mut notes));
-        cells.push(per_transaction(data, summary, Metric::Fsyncs, &mut notes));
+        cells.push(by_transaction(Metric::Fsyncs, &mut notes));
         if !brief {
-            cells.push(per_transaction(data, summary, Metric::Flushes, &mut notes));
+            cells.push(by_transaction(Metric::Flushes, &mut notes));
             cells.extend([range(summary.acknowledged), range(summary.open.map(millis))]);
         }
         rows.push(Row { labels, cells });
     }
-    let name = |variant: usize| experiment.labels(&experiment.variants()[variant]);
-    promises(summaries, name).into_iter().for_each(|promise| notes.general(promise));
-    notes.general(
-        "finding: whether the promise of the durability class held; the bound is for the probability that a cut breaks it, with \
-         confidence 95 % (Clopper and Pearson, one-sided), for the writes and the moments of these cuts",
-    );
-    if let Some(after) = latest(&data.cuts, phase) {
-        let which = match kind {
-            CutKind::Kill => "keeps commits in its process",
-            CutKind::PowerCut => "never syncs",
-        };
-        notes.general(format!(
-            "lost: at most {} can be lost, since the latest cut came so long after the first write: a store that {which} may \
-             lose all of it, however long it is",
-            span(after)
-        ));
-    }
+    explain(data, (phase, kind), summaries, &mut notes);
     let right = |heading: &str, unit: &str| Column::new(heading, unit, Align::Right);
     let left = |heading: &str| Column::new(heading, "", Align::Left);
     let mut columns = vec![
@@ -86,6 +77,27 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
         columns,
         rows,
         notes: notes.finish(),
+    }
+}
+
+/// Notes on all rows: what is promised, what a finding says, and how much could be lost.
+fn explain(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSummary], notes: &mut Notes) {
+    let name = |variant: usize| data.experiment.labels(&data.experiment.variants()[variant]);
+    promises(summaries, name).into_iter().for_each(|promise| notes.general(promise));
+    notes.general(
+        "finding: whether the promise of the durability class held; the bound is for the probability that a cut breaks it, with \
+         confidence 95 % (Clopper and Pearson, one-sided), for the writes and the moments of these cuts",
+    );
+    if let Some(after) = latest(&data.cuts, phase) {
+        let which = match kind {
+            CutKind::Kill => "keeps commits in its process",
+            CutKind::PowerCut => "never syncs",
+        };
+        notes.general(format!(
+            "lost: at most {} can be lost, since the latest cut came so long after the first write: a store that {which} may \
+             lose all of it, however long it is",
+            span(after)
+        ));
     }
 }
 
@@ -207,13 +219,18 @@ fn found(summary: &CrashSummary, notes: &mut Notes) -> Vec<Cell> {
         holes.marks.push(notes.mark(format!("{stores} with a part of a transaction")));
     }
     let mut lost = [range(summary.lost), range(summary.lost_time.map(millis))];
-    if summary.unreadable > 0 {
-        let (read, stores) = (summary.images - summary.unreadable, count(summary.images, "store"));
-        let mark = notes.mark(format!("what is lost is known of {read} of {stores}: the others cannot be read"));
+    if let Some(known) = known(summary, "store") {
+        let mark = notes.mark(format!("what is lost is {known}: the others cannot be read"));
         lost.iter_mut().for_each(|cell| cell.marks.push(mark));
     }
     let [commits, time] = lost;
     vec![commits, time, of(summary.corrupt), holes]
+}
+
+/// Of how many stores it is known what they lost; `None` where of all.
+pub(super) fn known(summary: &CrashSummary, noun: &str) -> Option<String> {
+    let known = summary.images - summary.unreadable;
+    (summary.unreadable > 0).then(|| format!("known of {known} of {}", count(summary.images, noun)))
 }
 
 /// The durability class that promises.
@@ -289,12 +306,12 @@ fn range(spread: Option<Spread>) -> Cell {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use prony_model::spec::Durability;
 
     use super::*;
 
-    fn summary(images: u32, unreadable: u32) -> CrashSummary {
+    pub(crate) fn summary(images: u32, unreadable: u32) -> CrashSummary {
         let spread = |most: f64| Spread { least: 0.0, median: 0.0, most };
         CrashSummary {
             variant: 0,

@@ -349,6 +349,45 @@ fn the_loss_of_the_last_commit_is_seen_while_others_follow() {
     assert!(smallest.what.starts_with("1 acknowledged commit lost, the oldest acknowledged "), "{smallest:?}");
 }
 
+/// A `compute` phase whose keys were all there stood as `294,215 /s, fsyncs per transaction 0` beside cuts that lost nothing.
+#[test]
+fn rate_and_syncs_of_a_phase_that_changed_less_than_its_cuts_do_are_left_out() {
+    let bench = Bench::new();
+    let mut text = "[compare]\nblocks = 1\n[store]\nengine = \"lmdb\"\ndurability = \"strict\"\n\
+                    [data]\nrecords = 60\nkey = \"{i}\"\nvalue = { bytes = 100 }\n"
+        .to_owned();
+    let phases = [("fill", "compute"), ("hit", "compute"), ("half", "delete"), ("rest", "delete"), ("again", "delete")];
+    for (name, action) in phases {
+        let count = if name == "half" { "count = 30" } else { "" };
+        text += &format!("[[phase]]\nname = \"{name}\"\n{action} = {{ {count} }}\n");
+    }
+    for (name, _) in phases {
+        text += &format!(
+            "[[phase]]\nname = \"crash {name}\"\nkill = {{ during = \"{name}\", cuts = 1, within = \"50 ms\" }}\n"
+        );
+    }
+    let data = bench.run(&text);
+    let less: Vec<Option<String>> =
+        summaries(&data).iter().map(|summary| crash::changed_less(&data.experiment, summary, &data.trials)).collect();
+    let of = |changed: &str, phase: &str| {
+        Some(format!(
+            "{changed} of 60 operations of the timed phase `{phase}` changed nothing, while each one of a cut writes"
+        ))
+    };
+    assert_eq!(less, [None, of("60", "hit"), None, of("30", "rest"), of("60", "again")]);
+    let shown = String::from_utf8(bench.prony(&["show"]).stdout).unwrap();
+    let table = |phase: &str| {
+        let table = shown.split("Crash trials: ").find(|table| table.starts_with(&format!("crash {phase}\n")));
+        table.unwrap_or_else(|| panic!("{shown}")).to_owned()
+    };
+    for (name, _) in phases {
+        let is_left_out = table(name).contains("its rate and syncs are not those of the cuts: ");
+        assert_eq!(is_left_out, ["hit", "rest", "again"].contains(&name), "{}", table(name));
+    }
+    let plot = String::from_utf8(bench.prony(&["plot", "latest", "durability"]).stdout).unwrap();
+    assert!(plot.contains("Rate and loss: crash fill") && !plot.contains("Rate and loss: crash hit"), "{plot}");
+}
+
 #[test]
 fn an_engine_that_syncs_whole_file_systems_is_unsupported_and_not_blamed() {
     let bench = Bench::new();

@@ -8,6 +8,7 @@ use prony_model::number::count;
 use prony_stats::summary::median;
 
 use super::{Source, series};
+use crate::crash::known;
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Table, When,
 };
@@ -35,8 +36,17 @@ pub fn section(source: Source<'_>, columns: &mut Columns) -> Section {
     section
 }
 
-/// The median rate of the timed phase whose writes are repeated.
+/// The median rate of the timed phase whose writes are repeated, where each of its operations writes too.
 fn rate(source: Source<'_>, summary: &CrashSummary) -> Option<f64> {
+    if crash::changed_less(
+        &source.data.experiment,
+        summary,
+        source.trials_of(summary.variant).map(|at| &source.data.trials[at]),
+    )
+    .is_some()
+    {
+        return None;
+    }
     let metric = MetricName { phase: summary.during.clone(), instance: None, key: MetricKey::amount(Metric::Rate) };
     let of = |at: usize| figure(&source.data.trials[at], &metric);
     median(&source.trials_of(summary.variant).filter_map(of).collect::<Vec<f64>>())
@@ -55,15 +65,11 @@ fn chart(source: Source<'_>, columns: &mut Columns, all: &[&CrashSummary]) -> Op
     if drawn.is_empty() {
         return None;
     }
-    let variants = |of: &[(&CrashSummary, f64)]| Of::Each(of.iter().map(|(summary, _)| summary.variant).collect());
-    let x = columns.add(drawn.iter().map(|(_, rate)| *rate));
-    let y = columns.add(drawn.iter().map(|(summary, _)| summary.lost_time.map_or(f64::NAN, |time| time.most)));
-    let tips = drawn.iter().map(|(summary, _)| tip(summary)).collect();
-    let dots = Mark { kind: Kind::Dots, of: variants(&drawn), x, y, tips, ..Mark::default() };
+    let dots = dots(columns, &drawn);
     let corrupt: Vec<(&CrashSummary, f64)> = drawn.iter().copied().filter(|(summary, _)| summary.corrupt > 0).collect();
     let ends = Mark {
         kind: Kind::Ends,
-        of: variants(&corrupt),
+        of: Of::Each(corrupt.iter().map(|(summary, _)| summary.variant).collect()),
         x: columns.add(corrupt.iter().map(|(_, rate)| *rate)),
         text: corrupt
             .iter()
@@ -82,7 +88,15 @@ fn chart(source: Source<'_>, columns: &mut Columns, all: &[&CrashSummary]) -> Op
     ))];
     caption.extend(left_out.iter().map(|summary| {
         let name = source.name(summary.variant);
-        Said::of(&[summary.variant], format!("Not drawn: {name}, which has no rate or no cut that counts."))
+        Said::of(
+            &[summary.variant],
+            format!("Not drawn: {name}, which has no rate of such writes or no cut that counts."),
+        )
+    }));
+    caption.extend(drawn.iter().filter_map(|(summary, _)| {
+        let (name, known) = (source.name(summary.variant), known(summary, "image")?);
+        let text = format!("What {name} lost is {known}; the others cannot be read, and may have lost more.");
+        Some(Said::of(&[summary.variant], text))
     }));
     let rows = drawn.iter().map(|(summary, rate)| row(summary, *rate));
     let axis = |label: &str, format, scale| Axis { label: label.to_owned(), format, scale, ticks: Vec::new() };
@@ -98,10 +112,27 @@ fn chart(source: Source<'_>, columns: &mut Columns, all: &[&CrashSummary]) -> Op
     })
 }
 
+/// What is known to be lost: nothing of a variant of which no image can be read.
+fn dots(columns: &mut Columns, drawn: &[(&CrashSummary, f64)]) -> Mark {
+    let is_known =
+        |(summary, rate): &(&CrashSummary, f64)| Some((summary.variant, *rate, summary.lost_time?.most, tip(summary)));
+    let known: Vec<(usize, f64, f64, String)> = drawn.iter().filter_map(is_known).collect();
+    Mark {
+        kind: Kind::Dots,
+        of: Of::Each(known.iter().map(|(variant, ..)| *variant).collect()),
+        x: columns.add(known.iter().map(|(_, rate, ..)| *rate)),
+        y: columns.add(known.iter().map(|(_, _, lost, _)| *lost)),
+        tips: known.into_iter().map(|(.., tip)| tip).collect(),
+        ..Mark::default()
+    }
+}
+
 fn tip(summary: &CrashSummary) -> String {
+    let known = known(summary, "image").map(|known| format!(", {known}"));
     format!(
-        "{{x}}; lost {{y}} at most ({}); {} of {} corrupt; {}",
+        "{{x}}; lost {{y}} at most ({}{}); {} of {} corrupt; {}",
         summary.lost.map_or_else(|| "commits not known".to_owned(), |lost| count(lost.most as u64, "commit")),
+        known.unwrap_or_default(),
         summary.corrupt,
         count(summary.images, "image"),
         finding(summary)
@@ -120,8 +151,10 @@ fn finding(summary: &CrashSummary) -> String {
 }
 
 fn row(summary: &CrashSummary, rate: f64) -> Row {
+    let known = known(summary, "image").map(|known| format!(" ({known})")).unwrap_or_default();
     let most = |spread: Option<prony_model::crash::Spread>, format: Format| {
-        spread.map_or_else(|| "-".to_owned(), |spread| format.text(spread.most))
+        let most = spread.map_or_else(|| "-".to_owned(), |spread| format.text(spread.most));
+        format!("{most}{known}")
     };
     Row::of(
         summary.variant,
@@ -133,4 +166,24 @@ fn row(summary: &CrashSummary, rate: f64) -> Row {
             finding(summary),
         ],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash::tests::summary;
+
+    /// 4 of 80 images could be read, and `Most lost` stood there as if it were that of all.
+    #[test]
+    fn most_that_was_lost_says_of_how_many_images_that_is_known() {
+        let (all, some, none) = (summary(80, 0), summary(80, 76), summary(80, 80));
+        let texts = |of: &CrashSummary| [row(of, 100.0).cells[1].clone(), row(of, 100.0).cells[2].clone()];
+        let most = [Format::Count.text(48.0), Format::Nanos.text(2e8)];
+        assert_eq!(texts(&all), most);
+        assert_eq!(texts(&some), most.map(|text| text + " (known of 4 of 80 images)"));
+        assert!(tip(&some).contains("(48 commits, known of 4 of 80 images)"), "{}", tip(&some));
+        assert!(!tip(&all).contains("known of"));
+        let drawn = dots(&mut Columns::default(), &[(&all, 1.0), (&none, 2.0), (&some, 3.0)]);
+        assert_eq!(drawn.of, Of::Each(vec![all.variant, some.variant]), "nothing is known of the second");
+    }
 }
