@@ -256,7 +256,7 @@ metrics! {
     DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
     UserBytes "user.bytes" Bytes Neither false "Bytes of the keys and values of records handed to or taken from the engine, without entries of indexes; \
         of requests that were answered as expected, of their bodies and those of the answers";
-    Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin";
+    Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin; holes of its files have no pages";
     CachedBytes "cached.bytes" Bytes Lower false "Pages of the store's files in the page cache at the phase's end, mapped or not, \
         whichever process uses them; the kernel can reclaim them";
     SettleTime "settle.time" Nanos Lower false "Time from the begin of a phase that waits for quiet to the last \
