@@ -64,7 +64,7 @@ pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capabili
     let pressure = pressure();
     let all = pressure.cpu.and(pressure.io, |_, _| ()).and(pressure.memory, |(), _| ());
     let own = |path: &str| State::from(read_text(path));
-    let table: [(&str, &str, State, &str); 11] = [
+    let table: [(&str, &str, State, &str); 10] = [
         (
             "sync calls",
             "counts of fsync, fdatasync, msync, sync_file_range, sync and syncfs",
@@ -80,7 +80,6 @@ pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capabili
         ("dirty pages of files", "whether a store has settled", dirty_pages(), "Linux 6.5 or later (cachestat)"),
         ("device counters", "flushes and bytes of the disk", counters(directory).into(), DISK),
         ("perf", "profiles of native code", profiles(directory), PERF),
-        ("drop caches", "a cold start where files stay mapped", drop_caches(), "run as root"),
     ];
     table.into_iter().map(Capability::from).collect()
 }
@@ -123,15 +122,6 @@ fn profiles(directory: &Path) -> State {
     match Scratch::create(directory) {
         Ok(scratch) => perf::usable(scratch.path()).into(),
         Err(error) => State::No(error.to_string()),
-    }
-}
-
-fn drop_caches() -> State {
-    let path = "/proc/sys/vm/drop_caches";
-    // Writing would really drop the caches, so only the right to write is tested.
-    match access(path, Access::WRITE_OK).map_err(Into::into).and_then(|()| File::options().write(true).open(path)) {
-        Ok(_) => State::Yes,
-        Err(error) => State::No(why(&format!("`{path}`"), &error).to_string()),
     }
 }
 
