@@ -67,6 +67,8 @@ pub(crate) struct Done {
     pub(crate) stalls: Stalls,
     /// When the load was ended from outside.
     pub(crate) stopped: Option<Nanos>,
+    /// Open loop: when the first request is due that is not of the load any more.
+    pub(crate) scheduled: Option<Nanos>,
 }
 
 /// How many connections are opened at most before the loop looks at those that are open.
@@ -175,6 +177,7 @@ impl<'a> EventLoop<'a> {
             usages: meter.usages(),
             stalls: self.watch.stalls(),
             stopped: self.stopped,
+            scheduled: self.pace.scheduled(),
         })
     }
 
@@ -221,7 +224,7 @@ impl<'a> EventLoop<'a> {
                 return;
             };
             self.progress.running += 1;
-            self.tally.taken(&request, false);
+            self.tally.taken(&request);
             let wire = wire(&self.job, &self.epoll);
             let connection = &mut self.connections[slot as usize];
             let ended = connection.begin(wire, slot, (request, &mut self.source), &mut self.buffer);
@@ -270,10 +273,26 @@ impl<'a> EventLoop<'a> {
             }
             let Some(request) = self.pace.take(now, None) else { return };
             self.source.skip();
-            self.tally.taken(&request, self.free.is_empty());
-            self.tally.not_started(&request);
-            self.tally.ended(&request, now);
+            self.tally.given_up(1, &request, self.free.is_empty(), now);
             self.progress.failed += 1;
+        }
+        self.give_up_rest(now);
+    }
+
+    /// Gives up the rest of the schedule, if none of it can start any more, without a look at each request: at a rate that no generator
+    /// reaches that would take minutes.
+    #[cold]
+    fn give_up_rest(&mut self, now: Nanos) {
+        let end = self.pace.end();
+        if self.deadline(end) > now {
+            return;
+        }
+        for until in self.tally.bounds().into_iter().chain([end]) {
+            let Some((request, count)) = self.pace.leave_out(until.min(end), now) else { continue };
+            for (kind, count) in self.pace.divide(count) {
+                self.tally.given_up(count, &Request { kind, ..request }, self.free.is_empty(), now);
+            }
+            self.progress.failed += count;
         }
     }
 

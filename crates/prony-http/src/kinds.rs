@@ -70,6 +70,16 @@ impl Draw {
         self.session
     }
 
+    /// How many of so many requests are of each kind, on average.
+    pub(crate) fn divide(&self, count: u64) -> impl Iterator<Item = (u32, u64)> {
+        let until = |end: &f64| ((count as f64 * end).round() as u64).min(count);
+        // The last sum may be below 1 by rounding.
+        let inner = self.ends.len().saturating_sub(1);
+        let ends: Vec<u64> = self.ends[..inner].iter().map(until).chain([count]).collect();
+        let of = ends.clone().into_iter().zip([0].into_iter().chain(ends)).map(|(end, begin)| end - begin);
+        (0..).zip(of)
+    }
+
     /// The place of the kind of the request with this number.
     #[inline]
     pub(crate) fn of(&self, number: u64) -> u32 {

@@ -64,7 +64,7 @@ pub use error::{Error, Fault};
 pub use host::{HostError, Stop, host};
 pub use load::Load;
 pub use of_trial::Trial;
-pub use remark::Remark;
+pub use remark::{Remark, SaturatedStep};
 pub use report::{Errors, Generator, Latency, Report, Sent, StepReport};
 pub use run::run;
 pub use tally::Failure;

@@ -91,6 +91,11 @@ impl Pace {
         self.warm_up_end
     }
 
+    /// When the schedule of an open loop has its next request, whether that is still of the load or not.
+    pub(crate) fn scheduled(&self) -> Option<Nanos> {
+        self.open.as_ref().map(|open| open.next)
+    }
+
     /// When the last request may start; far in the future where their number bounds them.
     pub(crate) fn end(&self) -> Nanos {
         self.end
@@ -128,6 +133,27 @@ impl Pace {
             self.left -= 1;
         }
         Some(Request { number, intended, started: now, measured, step, kind: self.draw.of(number) })
+    }
+
+    /// Leaves out the requests that are due before an instant, in a time in which the rate changes evenly at most: one of them that is due
+    /// in the middle, and how many; `None` where there are none.
+    pub(crate) fn leave_out(&mut self, until: Nanos, now: Nanos) -> Option<(Request, u64)> {
+        let first = self.next(now).filter(|next| *next < until)?;
+        let open = self.open.as_mut()?;
+        let count = (1 + open.schedule.leave_out(until.since(self.begin))).min(self.left);
+        open.next = self.begin + open.schedule.next();
+        let intended = Nanos::from_nanos(first.as_nanos().midpoint(until.as_nanos()));
+        let measured = intended >= self.warm_up_end;
+        if measured {
+            self.left -= count;
+        }
+        let step = open.steps.at(intended);
+        Some((Request { intended, started: now, measured, step, ..Request::default() }, count))
+    }
+
+    /// Of so many requests, how many are of each kind, as shares of all.
+    pub(crate) fn divide(&self, count: u64) -> impl Iterator<Item = (u32, u64)> {
+        self.draw.divide(count)
     }
 
     /// Lets no further request become due.

@@ -20,7 +20,8 @@ pub(crate) struct Ran {
     pub(crate) usage_of_steps: Vec<Usage>,
     /// Times in which threads did not run though they were due to.
     pub(crate) stalls: Stalls,
-    /// Time in which requests of the figures started; in a load bounded by requests up to its last answer.
+    /// Time in which requests of the figures started; in a load bounded by requests up to its last answer, in
+    /// an open loop at least the time of its schedule.
     pub(crate) window: Nanos,
     pub(crate) interrupted: bool,
     /// When the first request was due.

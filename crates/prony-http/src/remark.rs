@@ -56,6 +56,8 @@ pub enum Remark {
         asked: f64,
         /// Expected answers a second.
         reached: f64,
+        /// The steps of the schedule whose rate was not sustained, where it has steps.
+        steps: Vec<SaturatedStep>,
     },
     /// The load was ended before its time.
     Interrupted,
@@ -67,6 +69,20 @@ pub enum Remark {
         failed: u64,
     },
 }
+
+/// A step of the schedule whose rate was not sustained.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SaturatedStep {
+    /// Its number, from 1.
+    pub step: u32,
+    /// Requests a second by the schedule, on average.
+    pub asked: f64,
+    /// Expected answers a second within it.
+    pub reached: f64,
+}
+
+/// Steps that are named with their rates; of others only their number.
+const MOST_NAMED: usize = 5;
 
 impl Remark {
     /// Whether threads that used and waited so much of their processors may be the limit.
@@ -153,14 +169,10 @@ impl fmt::Display for Remark {
                 let connections = count(*connections, "connection");
                 write!(f, "more came on {connections} after the last answer: answers may be those of other requests")
             }
-            Self::Saturated { asked, reached } => {
-                write!(f, "saturated: requests were due faster than they were answered: {} a second ", digits(*asked))?;
-                write!(
-                    f,
-                    "were asked for, {} a second got an expected answer; the wait for earlier ",
-                    digits(*reached)
-                )?;
-                f.write_str("requests is part of the latency from the intended start, ")?;
+            Self::Saturated { asked, reached, steps } => {
+                f.write_str("saturated: requests were due faster than they were answered: ")?;
+                saturated(f, (*asked, *reached), steps)?;
+                f.write_str("; the wait for earlier requests is part of the latency from the intended start, ")?;
                 f.write_str("and the longer the load the longer that wait")
             }
             Self::Interrupted => f.write_str("interrupted: the figures are those of the requests up to then"),
@@ -169,6 +181,24 @@ impl fmt::Display for Remark {
                 write!(f, "{} of the warm-up failed; they are in no other figure", count(*failed, "request"))
             }
         }
+    }
+}
+
+/// The rates that were asked for and reached: in a mean over all steps those that are sustained hide the others.
+fn saturated(f: &mut fmt::Formatter<'_>, whole: (f64, f64), steps: &[SaturatedStep]) -> fmt::Result {
+    let rates = |(asked, reached)| {
+        format!("{} a second were asked for, {} a second got an expected answer", digits(asked), digits(reached))
+    };
+    if steps.is_empty() {
+        return f.write_str(&rates(whole));
+    }
+    let named = steps.iter().take(MOST_NAMED);
+    let named: Vec<String> =
+        named.map(|step| format!("in step {} {}", step.step, rates((step.asked, step.reached)))).collect();
+    f.write_str(&named.join("; "))?;
+    match steps.len().saturating_sub(MOST_NAMED) {
+        0 => Ok(()),
+        more => write!(f, "; and so in {}", count(more as u64, "further step")),
     }
 }
 
@@ -199,6 +229,23 @@ mod tests {
         );
         let several = "a thread of the load generator did not run for at least 1.500 s in all, the longest time at least 900.00 ms, although";
         assert!(said(900, 1_500).starts_with(several), "{}", said(900, 1_500));
+    }
+
+    /// Steps of 100 and 5000 a second, of which 2000 were answered, were `2550 a second were asked for, 1050 got an answer`.
+    #[test]
+    fn saturated_steps_are_named_with_their_rates() {
+        let said = |steps: u32| {
+            let step = |step| SaturatedStep { step, asked: 5_000.0, reached: 2_000.0 };
+            Remark::Saturated { asked: 2_550.0, reached: 1_050.0, steps: (2..2 + steps).map(step).collect() }
+                .to_string()
+        };
+        let of = |asked, reached| format!("{asked} a second were asked for, {reached} a second got an expected answer");
+        assert!(said(0).contains(&format!("answered: {}; the wait", of(2_550, 1_050))), "{}", said(0));
+        let second = format!("answered: in step 2 {}; the wait", of(5_000, 2_000));
+        assert!(said(1).contains(&second), "{}", said(1));
+        assert!(
+            said(7).contains("; in step 6 5000 a second") && said(7).contains("; and so in 2 further steps; the wait")
+        );
     }
 
     #[test]

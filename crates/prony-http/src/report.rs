@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::asked::Loop;
 use crate::load::Load;
 use crate::ran::Ran;
-use crate::remark::Remark;
+use crate::remark::{Remark, SaturatedStep};
 use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
 use crate::usage::Usage;
@@ -345,7 +345,11 @@ impl Report {
             self.interrupted.then_some(Remark::Interrupted),
             (self.requests == 0).then_some(Remark::NothingMeasured),
             (self.warm_up_failed > 0).then_some(Remark::WarmUpFailed { failed: self.warm_up_failed }),
-            saturated.map(|asked| Remark::Saturated { asked: asked.get(), reached: number(&self.rate) }),
+            saturated.map(|asked| Remark::Saturated {
+                asked: asked.get(),
+                reached: number(&self.rate),
+                steps: self.saturated_steps(),
+            }),
             busy(&ran.usage, &ran.usage_of_steps, (self.generator.threads, ran.processors)),
             Remark::making(making).filter(|_| self.window >= SHORTEST),
             ran.stalls
@@ -357,6 +361,16 @@ impl Report {
         .into_iter()
         .flatten()
         .collect()
+    }
+
+    fn saturated_steps(&self) -> Vec<SaturatedStep> {
+        let saturated = (1..).zip(&self.steps).filter(|(_, step)| step.saturated);
+        let one = |(number, step): (u32, &StepReport)| SaturatedStep {
+            step: number,
+            asked: (step.from.get() + step.to.get()) / 2.0,
+            reached: step.rate.measured().copied().unwrap_or_default(),
+        };
+        saturated.map(one).collect()
     }
 }
 

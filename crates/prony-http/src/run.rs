@@ -137,6 +137,8 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
     let mut usage_of_steps = vec![Usage::NONE; load.steps().len()];
     let mut stalls = Stalls::default();
     let mut stopped: Option<Nanos> = None;
+    // Between N starts there are N - 1 gaps, and each request has one.
+    let scheduled = done.iter().filter_map(|thread| thread.scheduled).min();
     for thread in done {
         tally.merge(thread.tally);
         found.merge(thread.found);
@@ -151,7 +153,7 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
         (Some(stopped), Bound::Duration(duration)) => stopped.min(measured_since + duration),
         (Some(stopped), Bound::Requests(_)) => stopped,
         (None, Bound::Duration(duration)) => measured_since + duration,
-        (None, Bound::Requests(_)) => tally.last_end.unwrap_or_else(monotonic),
+        (None, Bound::Requests(_)) => tally.last_end.unwrap_or_else(monotonic).max(scheduled.unwrap_or_default()),
     };
     let available = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let own = load.asked().processors.len();

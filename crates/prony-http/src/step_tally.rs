@@ -82,11 +82,11 @@ impl Part {
         self.latency.record(now.since(request.intended));
     }
 
-    /// A measured request failed.
-    pub(crate) fn failed(&mut self, is_started: bool) {
-        self.failed += 1;
-        self.not_started += u64::from(!is_started);
-        self.latency.record_failed();
+    /// So many measured requests failed.
+    pub(crate) fn failed(&mut self, count: u64, is_started: bool) {
+        self.failed += count;
+        self.not_started += if is_started { 0 } else { count };
+        self.latency.record_many_failed(count);
     }
 
     /// Whether more than 1 % of its requests were never started.
@@ -126,7 +126,7 @@ mod tests {
             tally.ok(&request(due, step), at(came));
             tally.answered(at(came));
         }
-        other.of(&request(950, 0)).failed(false);
+        other.of(&request(950, 0)).failed(1, false);
         other.answered(BEGIN.since(Nanos::from_nanos(1)));
         all.merge(&other);
         let of = |step: usize| {

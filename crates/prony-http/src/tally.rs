@@ -131,6 +131,14 @@ pub(crate) struct OfOpen {
     pub(crate) backlog: Backlog,
 }
 
+impl OfOpen {
+    /// Whether a request was due while all connections were in use, which they still are or not.
+    #[inline]
+    fn waits(&self, request: &Request, is_full: bool) -> bool {
+        is_full || self.full_until.is_some_and(|until| request.intended <= until)
+    }
+}
+
 /// Requests of the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WarmUp {
@@ -256,19 +264,23 @@ impl Tally {
         self.open.iter_mut().for_each(|open| open.full_until = Some(until));
     }
 
-    /// A request is taken from the schedule, to be started or given up; `is_full`: all connections are in use.
+    /// A request is taken from the schedule, to be started.
     #[inline]
-    pub(crate) fn taken(&mut self, request: &Request, is_full: bool) {
+    pub(crate) fn taken(&mut self, request: &Request) {
         if let Some(open) = self.open.as_mut().filter(|_| request.measured) {
-            open.waited += u64::from(is_full || open.full_until.is_some_and(|until| request.intended <= until));
+            open.waited += u64::from(open.waits(request, false));
         }
     }
 
     /// A request ended.
     #[inline]
     pub(crate) fn ended(&mut self, request: &Request, now: Nanos) {
+        self.all_ended(1, request, now);
+    }
+
+    fn all_ended(&mut self, count: u64, request: &Request, now: Nanos) {
         if let Some(open) = &mut self.open {
-            open.backlog.ended(request.intended, now);
+            open.backlog.ended(count, request.intended, now);
         }
         if request.measured {
             self.last_end = self.last_end.max(Some(now));
@@ -372,20 +384,28 @@ impl Tally {
         *self.repeated.entry(failure).or_default() += 1;
     }
 
-    /// A request was given up before it started.
-    pub(crate) fn not_started(&mut self, request: &Request) {
+    /// So many requests as this one, which is due in the middle of them, were given up before they started; `is_full`: all connections are
+    /// in use.
+    pub(crate) fn given_up(&mut self, count: u64, request: &Request, is_full: bool, now: Nanos) {
+        self.all_ended(count, request, now);
         if !request.measured {
-            self.warm_up.failed += 1;
+            self.warm_up.failed += count;
             return;
         }
-        *self.failures.entry(Failure::NotStarted).or_default() += 1;
-        self.latency.record_failed();
-        self.part_failed(request, false);
+        *self.failures.entry(Failure::NotStarted).or_default() += count;
+        self.latency.record_many_failed(count);
+        self.part_failed(request, count, false);
         if let Some(open) = &mut self.open {
             // It has no real start, so that no latency from there counts it.
-            open.lag.record_failed();
+            open.lag.record_many_failed(count);
+            open.waited += if open.waits(request, is_full) { count } else { 0 };
         }
         self.lagged(request);
+    }
+
+    /// When the rate of the schedule or the third of its time may change.
+    pub(crate) fn bounds(&self) -> Vec<Nanos> {
+        self.open.as_ref().map_or_else(Vec::new, |open| open.backlog.bounds().to_vec())
     }
 
     fn exchanged(&mut self, exchange: &Exchange) {
@@ -424,7 +444,7 @@ impl Tally {
 
     /// Counts a failure of a request that started; its latency is infinite.
     fn count(&mut self, request: &Request, failure: Failure) {
-        self.part_failed(request, true);
+        self.part_failed(request, 1, true);
         *self.failures.entry(failure).or_default() += 1;
         self.latency.record_failed();
         self.first_byte.record_failed();
@@ -433,9 +453,11 @@ impl Tally {
         }
     }
 
-    fn part_failed(&mut self, request: &Request, is_started: bool) {
+    fn part_failed(&mut self, request: &Request, count: u64, is_started: bool) {
         let step = self.steps.as_mut().map(|steps| steps.of(request));
-        step.into_iter().chain(self.kinds.get_mut(request.kind as usize)).for_each(|part| part.failed(is_started));
+        step.into_iter()
+            .chain(self.kinds.get_mut(request.kind as usize))
+            .for_each(|part| part.failed(count, is_started));
     }
 
     fn cause(&mut self, failure: Failure, mut cause: String, count: u64) {
@@ -557,7 +579,7 @@ mod tests {
         for tally in [&mut one, &mut both] {
             answered(tally, 1, 200, Nanos::from_millis(1_500));
             answered(tally, 2, 500, Nanos::from_millis(1_600));
-            tally.not_started(&request(true, 900));
+            tally.given_up(1, &request(true, 900), false, end);
         }
         for tally in [&mut other, &mut both] {
             answered(tally, 3, 200, Nanos::from_millis(1_700));

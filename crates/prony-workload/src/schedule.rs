@@ -60,6 +60,12 @@ impl Piece {
         let root = (1.0 + 2.0 * self.rise * even * self.gap).max(0.0).sqrt();
         self.begin + 2.0 * even / (1.0 + root)
     }
+
+    /// How many operations are due before an instant that lies in it.
+    fn due(&self, at: f64) -> f64 {
+        let passed = at - self.begin;
+        self.before + passed / self.gap + self.rise / 2.0 * passed * passed
+    }
 }
 
 impl Schedule {
@@ -109,6 +115,21 @@ impl Schedule {
         // The last piece has no end. Without any step nothing is ever due.
         let at = self.pieces.get(self.piece).map_or(f64::INFINITY, |piece| piece.at(due));
         Nanos::from_nanos(at.round() as u64)
+    }
+
+    /// Leaves out the starts before an instant that are still to come; how many, with random gaps as many as are due on average.
+    pub fn leave_out(&mut self, until: Nanos) -> u64 {
+        let until = until.as_nanos() as f64;
+        let Some(piece) = self.pieces.iter().rfind(|piece| piece.begin <= until) else { return 0 };
+        let own = self.share.count(piece.due(until).ceil() as u64);
+        let left_out = own.saturating_sub(self.nth);
+        if left_out > 0 {
+            self.nth = own;
+            if let Some((_, due)) = &mut self.poisson {
+                *due = due.max(piece.due(until));
+            }
+        }
+        left_out
     }
 }
 
@@ -223,6 +244,43 @@ mod tests {
             let differ = |(a, b): (&u64, &u64)| a.abs_diff(*b) > 1;
             assert!(!one.iter().zip(&starts(1_000.0, poisson, Share::WHOLE, 500)).any(differ), "{poisson}");
         }
+    }
+
+    /// What is left out is what would have come, and what comes then is the same.
+    #[test]
+    fn starts_that_are_left_out_are_counted_as_they_would_have_come() {
+        let steps = [step(100.0, 2_000.0, 300), step(50.0, 50.0, 1_000)];
+        let arrivals = Arrivals { rate: PerSecond::new(730.0).unwrap(), poisson: false };
+        for share in [Share::WHOLE, Share::new(1, 3), Share::new(0, 2).with_turns(5)] {
+            let all = [
+                Schedule::new(&arrivals, 3, share),
+                Schedule::of_steps(&steps, Nanos::from_millis(10), false, 3, share),
+            ];
+            for schedule in all {
+                for (taken, until) in [(0, 1), (3, 200), (1, 310), (5, 900), (400, 1), (2, 5_000)] {
+                    let (mut one, until) = (schedule.clone(), Nanos::from_millis(until));
+                    (0..taken).for_each(|_| _ = one.next());
+                    let mut other = one.clone();
+                    let left_out = one.leave_out(until);
+                    let (mut count, mut next) = (0, other.next());
+                    while next < until {
+                        (count, next) = (count + 1, other.next());
+                    }
+                    assert_eq!((left_out, one.next()), (count, next), "{share:?} {taken} {until}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn random_starts_that_are_left_out_are_as_many_as_on_average() {
+        let arrivals = Arrivals { rate: PerSecond::new(1e9).unwrap(), poisson: true };
+        let mut clients = [0, 1, 2].map(|index| Schedule::new(&arrivals, 3, Share::new(index, 3)));
+        let second = Nanos::from_secs(1);
+        assert_eq!(clients.iter_mut().map(|client| client.leave_out(second)).sum::<u64>(), 1_000_000_000);
+        let next: Vec<Nanos> = clients.iter_mut().map(Schedule::next).collect();
+        let close = |next: &Nanos| next.as_nanos().abs_diff(second.as_nanos()) < 100;
+        assert!(next.iter().all(close), "{next:?}");
     }
 
     #[test]

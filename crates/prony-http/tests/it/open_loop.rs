@@ -186,6 +186,32 @@ fn rate_is_that_of_the_answers_in_time_however_many_connections_are_left() {
     assert!(rate <= 50.0, "{rate}");
 }
 
+/// Of N requests N - 1 gaps were counted: one request at 1/s was `46.5/s`.
+#[test]
+fn rate_of_a_number_of_requests_is_not_above_the_schedule() {
+    let server = Server::new(|_| Act::text(OK));
+    for (rate, requests, threads) in [(10.0, 1, 1), (50.0, 5, 1), (100.0, 21, 3)] {
+        for poisson in [false, true] {
+            let arrivals = Arrivals { rate: PerSecond::new(rate).unwrap(), poisson };
+            let asked = Asked {
+                pace: Loop::Open(RequestRate::Constant(arrivals)),
+                bound: Bound::Requests(requests),
+                timeout: PATIENT,
+                threads,
+                ..Asked::of(&server.url("/{i}"))
+            };
+            let report = run(asked);
+            assert_whole(&report, requests);
+            let found = *report.rate.measured().unwrap();
+            assert!(
+                found <= requests as f64 / report.window.as_secs_f64() && (poisson || found <= rate),
+                "{found} {rate}"
+            );
+            assert!(poisson || report.window.as_secs_f64() > (requests as f64 / rate) * 0.999, "{}", report.window);
+        }
+    }
+}
+
 #[test]
 fn threads_keep_the_schedule_together() {
     let (server, times) = delayed(Duration::ZERO);
@@ -230,6 +256,12 @@ fn steps_have_figures_of_their_own() {
         assert_eq!(report.steps.iter().map(|step| step.requests).collect::<Vec<_>>(), [50, 300, 40]);
         let of_steps: u64 = report.steps.iter().map(|step| step.ok + step.errors).sum();
         assert_eq!((of_steps, report.outcome), (report.requests, Outcome::Saturated));
+        let remark = report.remarks.iter().find(|remark| matches!(remark, Remark::Saturated { .. })).unwrap();
+        let Remark::Saturated { steps: named, .. } = remark else { unreachable!() };
+        let named: Vec<(u32, f64, f64)> = named.iter().map(|one| (one.step, one.asked, one.reached)).collect();
+        let of_second = *report.steps[1].rate.measured().unwrap();
+        assert!(named.contains(&(2, 1_000.0, of_second)), "{named:?}");
+        assert_eq!(named.len(), report.steps.iter().filter(|step| step.saturated).count());
         assert!(
             report.steps[1].saturated
                 && report.steps[1].latency.p50.measured() > report.steps[0].latency.p50.measured()
@@ -276,4 +308,32 @@ fn poisson_ramp_is_the_same_for_the_same_seed() {
     // 550 on average, and the last tenth has several times as many as the first.
     assert!(first.iter().sum::<u64>().abs_diff(550) < 120 && first[9] > 2 * first[0], "{first:?}");
     drop(times);
+}
+
+/// Each of 300 million requests was taken from the schedule by itself, for seven minutes in which no signal was heard.
+#[test]
+fn rate_that_no_generator_reaches_ends_with_its_time() {
+    let server = Server::new(|_| Act::text(OK));
+    let steps = |rates: &[f64], time| {
+        let rates: Vec<PerSecond> = rates.iter().map(|rate| PerSecond::new(*rate).unwrap()).collect();
+        RequestRate::Steps(RateSteps::equally_long(&rates, time, false))
+    };
+    let time = Nanos::from_secs(1);
+    let constant = RequestRate::Constant(Arrivals { rate: PerSecond::new(1e15).unwrap(), poisson: true });
+    for (pace, requests) in [(constant, 1_000_000_000_000_000), (steps(&[10.0, 1e12], time), 500_000_000_005)] {
+        let asked = Asked {
+            pace: Loop::Open(pace),
+            bound: Bound::Duration(time),
+            connections: 2,
+            threads: 2,
+            timeout: Nanos::from_millis(100),
+            ..Asked::of(&server.url("/{i}"))
+        };
+        let report = run(asked);
+        assert_eq!(report.requests, requests);
+        assert_whole(&report, requests);
+        assert_eq!(report.outcome, Outcome::Saturated);
+        let of_steps: Vec<u64> = report.steps.iter().map(|step| step.requests).collect();
+        assert!(of_steps.is_empty() || of_steps == [5, 500_000_000_000], "{of_steps:?}");
+    }
 }

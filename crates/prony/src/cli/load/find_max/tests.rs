@@ -78,7 +78,8 @@ fn step_is_judged_by_the_bounds_and_never_where_the_generator_may_be_the_limit()
     let stalled = Report { remarks: vec![Remark::Stalled { longest: stall, total: stall }], ..report.clone() };
     assert_eq!(of("p50 < 1 h", &stalled), (TrialEnd::Succeeded, "met"), "latencies without the stall are no longer");
     assert_eq!(of("p50 < 1 ns", &stalled), (TrialEnd::Disturbed, "unknown"));
-    let saturated = Report { remarks: vec![Remark::Saturated { asked: 10.0, reached: 5.0 }], ..report };
+    let saturated =
+        Report { remarks: vec![Remark::Saturated { asked: 10.0, reached: 5.0, steps: Vec::new() }], ..report };
     assert_eq!(of("p50 < 1 h", &saturated), (TrialEnd::Failed, "violated"));
     let rate = Reading::Measured(1_000.0);
     let (end, _, why) =
