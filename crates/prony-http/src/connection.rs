@@ -31,6 +31,9 @@ const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(Event
 /// The server sent something, or closed its side.
 const TO_RECEIVE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 
+/// Bytes that are received at once.
+pub(crate) const BUFFER: usize = 64 << 10;
+
 /// What all connections of a thread share.
 #[derive(Clone, Copy)]
 pub(crate) struct Wire<'a> {
@@ -269,6 +272,11 @@ impl Connection {
         if self.unasked || !matches!(received, Ok(Received::All | Received::More)) {
             self.close();
         }
+    }
+
+    /// Whether more may come, or has come, than answers.
+    pub(crate) fn may_have_unasked(&self) -> bool {
+        self.unasked || self.socket.is_some()
     }
 
     /// Whether bytes came after the last answer that answer no request. No request follows.

@@ -18,7 +18,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::capture::find_all;
 use crate::clock::{monotonic, thread_cpu};
-use crate::connection::{Connection, End, Wire};
+use crate::connection::{BUFFER, Connection, End, Wire};
 use crate::control::{Control, Counts, Progress};
 use crate::destination::Destination;
 use crate::error::Error;
@@ -36,8 +36,6 @@ use crate::thinking::Thinking;
 use crate::tls::Tls;
 use crate::usage::{Clocks, Meter, Usage};
 
-/// Bytes that are received at once.
-const BUFFER: usize = 64 << 10;
 /// Events that are taken at once.
 const MOST_EVENTS: usize = 256;
 /// Requests whose time is over are looked for at least so often.
@@ -62,6 +60,8 @@ pub(crate) struct Done {
     pub(crate) tally: Tally,
     /// The values that its answers gave.
     pub(crate) found: Found,
+    /// Its connections, open or not.
+    pub(crate) connections: Vec<Connection>,
     /// In all sections of the load, and in each.
     pub(crate) usages: (Usage, Vec<Usage>),
     pub(crate) stalls: Stalls,
@@ -169,11 +169,10 @@ impl<'a> EventLoop<'a> {
                 self.proceed(event);
             }
         }
-        let unasked = self.connections.iter_mut().map(|connection| connection.had_unasked(&mut self.buffer));
-        self.tally.surplus += unasked.filter(|unasked| *unasked).count() as u64;
         Ok(Done {
             tally: self.tally,
             found: self.found,
+            connections: self.connections,
             usages: meter.usages(),
             stalls: self.watch.stalls(),
             stopped: self.stopped,

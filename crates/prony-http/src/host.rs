@@ -21,10 +21,12 @@ use crate::clock::monotonic;
 use crate::control::Control;
 use crate::destination::Destination;
 use crate::error::{Error, Fault};
+use crate::linger::Lingering;
 use crate::load::Load;
 use crate::of_trial::{self, Trial};
 use crate::phase_report;
 use crate::ran::Ran;
+use crate::remark::Remark;
 use crate::run::Start;
 use crate::saved::Saved;
 
@@ -94,10 +96,15 @@ impl<'h> Host<'h> {
     fn run(&mut self) -> Result<(), Stop> {
         self.link.send(FromWorker::Ready { version: VERSION, effective: None, open: Nanos::ZERO })?;
         while let Some(index) = self.next_phase()? {
-            let report = self.phase(index)?;
+            let (report, lingering) = self.phase(index)?;
             let at = monotonic();
             self.progress.end();
             self.link.send(FromWorker::Ended { index, at, report: Box::new(report) })?;
+            if let Some(lingering) = lingering {
+                let connections = lingering.surplus();
+                let surplus = (connections > 0).then(|| Remark::Surplus { connections }.to_string());
+                self.link.send(FromWorker::Lingered { index, surplus })?;
+            }
         }
         Ok(())
     }
@@ -115,15 +122,19 @@ impl<'h> Host<'h> {
         }
     }
 
-    fn phase(&mut self, index: usize) -> Result<PhaseReport, Stop> {
+    /// Runs a phase; of a load with its open connections.
+    fn phase(&mut self, index: usize) -> Result<(PhaseReport, Option<Lingering>), Stop> {
         let phase: &'h PhaseSpec = &self.trial.spec.phases[index];
         match &phase.action {
-            Action::Http(spec) => self.load(index, phase, spec),
+            Action::Http(spec) => {
+                let (report, lingering) = self.load(index, phase, spec)?;
+                Ok((report, Some(lingering)))
+            }
             Action::Pause(time) => {
                 let began = monotonic();
                 self.began(index, began)?;
                 thread::sleep(time.to_duration());
-                Ok(PhaseReport { time: monotonic().since(began), ..PhaseReport::default() })
+                Ok((PhaseReport { time: monotonic().since(began), ..PhaseReport::default() }, None))
             }
             other => {
                 let what = format!("`{}` in phase `{}` of a load generator", other.name(), phase.name);
@@ -132,7 +143,7 @@ impl<'h> Host<'h> {
         }
     }
 
-    fn load(&mut self, index: usize, phase: &PhaseSpec, spec: &HttpSpec) -> Result<PhaseReport, Stop> {
+    fn load(&mut self, index: usize, phase: &PhaseSpec, spec: &HttpSpec) -> Result<(PhaseReport, Lingering), Stop> {
         let load = of_trial::load(self.trial, phase, spec, &self.saved).map_err(Stop::Faults)?;
         let start = Start::new(&load, Destination::find(&load)?)?;
         let ran = self.observed(index, &load, start)?;
@@ -140,7 +151,7 @@ impl<'h> Host<'h> {
         let captures = load.content().kinds.all().iter().flat_map(|kind| &kind.captures);
         let names: BTreeSet<&str> = captures.map(|capture| capture.name.as_str()).collect();
         ran.found.replace(names.into_iter(), &mut self.saved);
-        Ok(report)
+        Ok((report, ran.lingering))
     }
 
     /// Runs a load on threads of its own, while this one announces its begin and notes its progress.

@@ -31,6 +31,7 @@ mod file_body;
 mod host;
 mod json_text;
 mod kinds;
+mod linger;
 mod load;
 mod of_trial;
 mod outgoing;

@@ -40,7 +40,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
     let parts = [steps(&report, tally)?, kinds(load, ran, kind)?].concat();
     // Other requests are measured where a time bounds the load, or begins the figures, and others are answered where some fail.
     let bound = matches!(load.asked().bound, Bound::Requests(_)) && load.asked().warm_up == Nanos::ZERO;
-    let comparable = bound && !ran.interrupted && tally.failed_requests() + tally.surplus == 0;
+    let comparable = bound && !ran.interrupted && tally.failed_requests() == 0;
     let checks = load.content().kinds.all().iter().filter_map(|kind| kind.answer_check.as_ref());
     let answer = tally.read.answer(checks, comparable);
     let notes = report
@@ -82,7 +82,8 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
             retries: report.retried.as_ref().map(Errors::total),
             busy: remark(is_busy),
             stalled: remark(is_stalled),
-            surplus: remark(is_surplus),
+            lingers: true,
+            surplus: None,
             parts,
         }),
         notes,
@@ -127,9 +128,9 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
 }
 
 /// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; a load generator that
-/// is the limit and stalls are warnings, and more than answers is a refusal.
+/// is the limit and stalls are warnings.
 const fn is_noted(remark: &&Remark) -> bool {
-    !matches!(remark, Remark::SameBody { .. }) && !is_busy(remark) && !is_stalled(remark) && !is_surplus(remark)
+    !matches!(remark, Remark::SameBody { .. }) && !is_busy(remark) && !is_stalled(remark)
 }
 
 const fn is_busy(remark: &Remark) -> bool {
@@ -138,10 +139,6 @@ const fn is_busy(remark: &Remark) -> bool {
 
 const fn is_stalled(remark: &Remark) -> bool {
     matches!(remark, Remark::Stalled { .. })
-}
-
-const fn is_surplus(remark: &Remark) -> bool {
-    matches!(remark, Remark::Surplus { .. })
 }
 
 /// Errors by kind, with their cause where it is known; all of them are in it, and no request that was never started.

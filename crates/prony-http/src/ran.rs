@@ -3,6 +3,7 @@
 use prony_model::units::Nanos;
 use prony_workload::leaves_out;
 
+use crate::linger::Lingering;
 use crate::saved::Found;
 use crate::stalls::Stalls;
 use crate::step_tally::Part;
@@ -18,6 +19,8 @@ pub(crate) struct Ran {
     pub(crate) usage: Usage,
     /// What they used in each step of the schedule.
     pub(crate) usage_of_steps: Vec<Usage>,
+    /// Its open connections.
+    pub(crate) lingering: Lingering,
     /// Times in which threads did not run though they were due to.
     pub(crate) stalls: Stalls,
     /// Time in which requests of the figures started; in a load bounded by requests up to its last answer, in
@@ -30,6 +33,11 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    /// From when the first request was due to the end of the last one.
+    pub(crate) fn took(&self) -> Nanos {
+        self.tally.last_end.map_or(self.window, |end| end.since(self.begin))
+    }
+
     /// Whether the rate of an open loop was not sustained.
     pub(crate) fn is_saturated(&self) -> bool {
         let tally = &self.tally;

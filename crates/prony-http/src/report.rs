@@ -48,6 +48,8 @@ pub struct Report {
     pub warm_up_failed: u64,
     /// The time in which these requests started, nanoseconds; bounded by requests, the time until the last answer.
     pub window: Nanos,
+    /// From when the first request was due to the end of the last one, nanoseconds; the warm-up included.
+    pub took: Nanos,
     /// Requests; each is in `ok` or in one count of `errors`.
     pub requests: u64,
     /// Requests with an expected answer.
@@ -304,6 +306,7 @@ impl Report {
             warm_up_ok: tally.warm_up.ok,
             warm_up_failed: tally.warm_up.failed,
             window: ran.window,
+            took: ran.took(),
             requests,
             ok: tally.ok,
             errors,

@@ -1,7 +1,7 @@
 //! Runs a load: one thread for each event loop.
 
 use std::num::NonZeroUsize;
-use std::thread;
+use std::{mem, thread};
 
 use prony_model::units::Nanos;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,6 +12,7 @@ use crate::control::Control;
 use crate::destination::Destination;
 use crate::error::Error;
 use crate::event_loop::{Done, EventLoop, Job};
+use crate::linger::Lingering;
 use crate::load::Load;
 use crate::pace::Pace;
 use crate::ran::Ran;
@@ -35,7 +36,8 @@ const OTHER_FILES: u64 = 256;
 /// # Errors
 /// Where certificates cannot be used, or the system refuses what a thread needs.
 pub fn run(load: &Load, destination: Destination, control: &Control) -> Result<Report, Error> {
-    let ran = Start::new(load, destination)?.run(Start::soon(), control)?;
+    let mut ran = Start::new(load, destination)?.run(Start::soon(), control)?;
+    ran.tally.surplus = mem::take(&mut ran.lingering).surplus();
     Ok(Report::new(load, &ran))
 }
 
@@ -139,7 +141,9 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
     let mut stopped: Option<Nanos> = None;
     // Between N starts there are N - 1 gaps, and each request has one.
     let scheduled = done.iter().filter_map(|thread| thread.scheduled).min();
+    let mut connections = Vec::new();
     for thread in done {
+        connections.extend(thread.connections);
         tally.merge(thread.tally);
         found.merge(thread.found);
         let (whole, parts) = thread.usages;
@@ -159,5 +163,7 @@ fn together(load: &Load, begin: Nanos, done: Vec<Done>) -> Ran {
     let own = load.asked().processors.len();
     let processors = if own == 0 { available } else { available.min(own) };
     let window = end.since(measured_since);
-    Ran { tally, found, usage, usage_of_steps, stalls, window, interrupted: stopped.is_some(), begin, processors }
+    let interrupted = stopped.is_some();
+    let lingering = Lingering::new(connections, tally.longest, interrupted);
+    Ran { tally, found, usage, usage_of_steps, lingering, stalls, window, interrupted, begin, processors }
 }

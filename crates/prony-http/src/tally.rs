@@ -218,6 +218,8 @@ pub(crate) struct Tally {
     pub(crate) warm_up: WarmUp,
     /// When the last measured request ended, whatever it ended in.
     pub(crate) last_end: Option<Nanos>,
+    /// From the real start of a request to its answer, the longest time, of the warm-up too.
+    pub(crate) longest: Nanos,
 }
 
 impl Tally {
@@ -255,6 +257,7 @@ impl Tally {
             since,
             warm_up: WarmUp::default(),
             last_end: None,
+            longest: Nanos::ZERO,
         }
     }
 
@@ -298,6 +301,7 @@ impl Tally {
         (now, window): (Nanos, (Nanos, Nanos)),
     ) {
         self.connections += u64::from(exchange.opened_in.is_some());
+        self.longest = self.longest.max(now.since(request.started));
         if is_expected {
             let share = match self.open {
                 None => share_within(window, (request.started, now)),
@@ -518,6 +522,7 @@ impl Tally {
         self.warm_up.ok += other.warm_up.ok;
         self.warm_up.failed += other.warm_up.failed;
         self.last_end = self.last_end.max(other.last_end);
+        self.longest = self.longest.max(other.longest);
     }
 
     /// Requests that failed.

@@ -115,6 +115,13 @@ pub enum FromWorker {
         /// What it measured from inside.
         report: Box<PhaseReport>,
     },
+    /// The connections of a load, which were kept open for a while after its phase, are closed.
+    Lingered {
+        /// Which phase.
+        index: usize,
+        /// That more came on them than answers; `None` where it did not.
+        surplus: Option<String>,
+    },
     /// The subject failed; the trial ends.
     Failed {
         /// The phase, where one was under way.
@@ -294,6 +301,9 @@ pub struct RequestsReport {
     /// That the load generator did not run for a while, which is in latencies; `None` where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled: Option<String>,
+    /// Whether connections are still open, so that [`FromWorker::Lingered`] follows.
+    #[serde(default)]
+    pub lingers: bool,
     /// That more came on connections after their last answers; `None` where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surplus: Option<String>,

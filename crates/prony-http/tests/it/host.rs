@@ -81,7 +81,13 @@ impl Runner {
         let FromWorker::Ended { index: ended, at: end, report } = self.hear()? else { panic!("no end") };
         assert_eq!((index, ended), (asked, asked));
         assert!(begin <= end, "{begin} {end}");
-        Some(*report)
+        let mut report = *report;
+        if let Some(requests) = report.requests.as_mut().filter(|requests| requests.lingers) {
+            let FromWorker::Lingered { index, surplus } = self.hear()? else { panic!("no end of lingering") };
+            assert_eq!(index, asked);
+            requests.surplus = surplus;
+        }
+        Some(report)
     }
 
     pub(crate) fn stop(mut self) -> Result<(), HostError> {
@@ -350,6 +356,46 @@ fn more_than_the_last_answer_is_reported() {
     // On a busy machine both are read together, and the request fails itself.
     let surplus = report.requests.unwrap().surplus;
     assert_eq!((surplus.is_some() || report.errors == 1, report.answer), (true, None));
+}
+
+/// An answer too many that came right after the next request was sent was its answer, so that each later one was that of another
+/// request; the last came after the load, and nothing was said.
+#[test]
+fn answer_too_many_in_mid_load_is_found_after_it() {
+    let asked = std::sync::atomic::AtomicU64::new(0);
+    let pause = std::time::Duration::from_millis(20);
+    let server = Server::new(move |_| {
+        std::thread::sleep(pause);
+        // Two answers to the fifth request: the second one comes while the sixth is under way.
+        if asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 4 {
+            return Act::Late(OK.as_bytes().to_vec(), 10);
+        }
+        Act::text(OK)
+    });
+    let report = only(HttpSpec { connections: 1, threads: 1, ..requests(&server, text("/"), 20) });
+    assert_whole(&report, 20);
+    // On a busy machine both are read together, and a request fails itself.
+    assert!(report.requests.unwrap().surplus.is_some() || report.errors > 0, "{:?}", report.error_texts);
+}
+
+/// Connections are kept open for a while after a load, which is in no time.
+#[test]
+fn time_in_which_connections_linger_is_in_no_phase() {
+    let server = Server::new(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        Act::text(OK)
+    });
+    let mut runner = Runner::new(trial(vec![("load", http(requests(&server, text("/"), 1)))]));
+    runner.say(&ToWorker::Phase { index: 0 });
+    let Some(FromWorker::Began { at: began, .. }) = runner.hear() else { panic!("no begin") };
+    let Some(FromWorker::Ended { at: ended, report, .. }) = runner.hear() else { panic!("no end") };
+    let Some(FromWorker::Lingered { surplus: None, .. }) = runner.hear() else { panic!("no end of lingering") };
+    // As long again as the answer took.
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now = Nanos::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+    assert!(now.since(began) >= Nanos::from_millis(1_200), "{began} {now}");
+    assert!(report.time <= ended.since(began));
+    runner.stop().unwrap();
 }
 
 /// Two connections, and four requests that are due at nearly the same time. A closed loop has no request that waits.

@@ -72,8 +72,10 @@ pub(crate) struct Workers<'a> {
     until: Option<Instant>,
     /// Until when the further ones are to have ended, once they were asked to.
     dismissed: Option<Instant>,
-    /// Further ones began or ended since the last phase.
+    /// Further ones began or ended since the last phase, or it was waited for something.
     changed: bool,
+    /// The phase of which connections are still open, where that is so of one.
+    lingers: Option<usize>,
     /// State of the workers beside their phases.
     pub report: Report,
 }
@@ -142,6 +144,7 @@ impl<'a> Workers<'a> {
             until: None,
             dismissed: None,
             changed: false,
+            lingers: None,
             report: Report::default(),
         }
     }
@@ -322,6 +325,13 @@ impl<'a> Workers<'a> {
             {
                 self.part_ended(at, index, (ended, report), observation);
             }
+            FromWorker::Lingered { index, surplus } if self.lingers == Some(index) => {
+                (self.lingers, self.changed) = (None, true);
+                let report = observation.tracker.phases[index].report.as_mut();
+                if let Some(requests) = report.and_then(|report| report.requests.as_mut()) {
+                    requests.surplus = surplus;
+                }
+            }
             other => {
                 let phase = running
                     .map_or_else(|| "no phase".to_owned(), |index| format!("phase `{}`", self.spec.phases[index].name));
@@ -367,7 +377,11 @@ impl<'a> Workers<'a> {
         if !is_shared(phase) {
             return match wrong_total(self.spec, phase, &report) {
                 Some(fault) => self.failed(None, fault, observation),
-                None => observation.reported(index, ended, report),
+                None => {
+                    let lingers = report.requests.as_ref().is_some_and(|requests| requests.lingers);
+                    self.lingers = lingers.then_some(index);
+                    observation.reported(index, ended, report);
+                }
             };
         }
         let part = &mut self.processes[at].part;
@@ -397,6 +411,9 @@ impl<'a> Workers<'a> {
         }
         let (index, spec) = (self.next, self.spec);
         let phase = spec.phases.get(index);
+        if self.lingers.is_some() && phase.is_some_and(|phase| is_of_workers(&phase.action)) {
+            return;
+        }
         let Some(has_waited) = may_begin(index, phase) else { return };
         // Servers worked meanwhile.
         self.changed |= has_waited;

@@ -234,15 +234,13 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let load = Load::check(asked(arguments)).map_err(faults)?;
     let destination = Destination::find(&load)?;
     let interrupt = listen()?;
-    let begin = monotonic();
     let report = observed(&load, destination, &interrupt, arguments.quiet)?;
-    let whole = monotonic().since(begin);
     if arguments.json {
         let text = serde_json::to_string_pretty(&report);
         let text = text.map_err(|source| Error::Json { what: "the figures of the load", source })?;
         output.print_data(&format!("{text}\n"))?;
     } else {
-        table::print(&report, load.asked(), whole, output)?;
+        table::print(&report, load.asked(), output)?;
     }
     // Where JSON is printed too, remarks are for whoever is at the terminal.
     if arguments.json && !arguments.quiet {

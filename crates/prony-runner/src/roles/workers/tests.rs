@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use prony_boundaries::channel::Channel;
 use prony_model::event::Log;
-use prony_model::protocol::PhaseReport;
+use prony_model::protocol::{PhaseReport, RequestsReport};
 use prony_model::record::EffectiveStore;
 use prony_model::spec::{Action, Durability, Limits, SettleSpec, StoreSpec, Subject};
 use prony_os::sample::{Root, Sampler, Settings};
@@ -114,6 +114,34 @@ fn worker_is_led_from_phase_to_phase_to_its_end() {
     });
     assert!(report.asked_to_stop.is_some() && report.fault.is_none() && report.effective.is_some());
     assert_eq!(snapshots, 6, "suspended, two at the begin of the first phase, two between both, end of the second");
+}
+
+/// A server that answers one connection after another would answer the next phase only when those of the one before are closed; but work that
+/// a server does after its answers begins at once.
+#[test]
+fn phase_begins_when_the_connections_of_the_one_before_are_closed_unless_it_waits_for_quiet() {
+    let settle = Action::Settle(SettleSpec { quiet: Nanos::from_secs(600), ..SettleSpec::default() });
+    for (action, waits) in [(Action::Close, true), (settle, false)] {
+        let (report, _) = scripted(&[Action::Close, action], |worker, observation, theirs| {
+            say(theirs, &ready());
+            step(worker, observation);
+            say(theirs, &FromWorker::Began { index: 0, at: ms(10) });
+            let requests = RequestsReport { lingers: true, ..RequestsReport::default() };
+            let report = Box::new(PhaseReport { requests: Some(requests), ..PhaseReport::default() });
+            say(theirs, &FromWorker::Ended { index: 0, at: ms(30), report });
+            step(worker, observation);
+            assert_eq!(observation.tracker.phases[0].ended, Some(ms(30)));
+            assert_eq!(observation.tracker.phases[1].began.is_none(), waits);
+            say(theirs, &FromWorker::Lingered { index: 0, surplus: Some("more".to_owned()) });
+            step(worker, observation);
+            assert!(observation.tracker.phases[1].began.is_some());
+            let report = observation.tracker.phases[0].report.as_ref().unwrap();
+            assert_eq!(report.requests.as_ref().unwrap().surplus.as_deref(), Some("more"));
+            say(theirs, &FromWorker::Lingered { index: 0, surplus: None });
+            step(worker, observation);
+        });
+        assert!(matches!(report.fault, Some(Fault::Garbled(_))), "it is said once: {:?}", report.fault);
+    }
 }
 
 #[test]

@@ -11,11 +11,11 @@ use prony_report::shown;
 use super::super::Output;
 use crate::error::Error;
 
-/// Prints what the load was, the tables and the remarks; `whole` is how long it took, warm-up and last answers included.
-pub(super) fn print(report: &Report, asked: &Asked, whole: Nanos, output: &mut Output<'_>) -> Result<(), Error> {
+/// Prints what the load was, the tables and the remarks.
+pub(super) fn print(report: &Report, asked: &Asked, output: &mut Output<'_>) -> Result<(), Error> {
     output.print(&format!("{}\n", head(report)))?;
     // Headings without text are an empty line.
-    output.table(&["", ""], &[times_of(report, asked, whole), counts(report)].concat())?;
+    output.table(&["", ""], &[times_of(report, asked), counts(report)].concat())?;
     output.print("\n")?;
     output.table(&["", "p50", "p90", "p99", "p99.9", "max", "samples"], &times(report))?;
     if !report.steps.is_empty() {
@@ -48,9 +48,12 @@ fn head(report: &Report) -> String {
 }
 
 /// How long the load took, and how long a request may take.
-fn times_of(report: &Report, asked: &Asked, whole: Nanos) -> Vec<Vec<String>> {
+fn times_of(report: &Report, asked: &Asked) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    vec![row("time", time_of(report.window, asked, whole)), row("timeout of a request", asked.timeout.to_string())]
+    vec![
+        row("time", time_of(report.window, asked, report.took)),
+        row("timeout of a request", asked.timeout.to_string()),
+    ]
 }
 
 /// How long the measured time was, and the whole load.
