@@ -72,6 +72,8 @@ pub struct Asked {
     pub think: Nanos,
     /// What ends it.
     pub bound: Bound,
+    /// No request starts on a thread after one of it that had no answer in time.
+    pub until_timeout: bool,
     /// Requests that start so soon after the begin are in no figure.
     pub warm_up: Nanos,
     /// An attempt ends so long after its start at the latest, the first one so long after the intended start of its request.
@@ -106,6 +108,7 @@ impl Asked {
             pace: Loop::Closed,
             think: Nanos::ZERO,
             bound: Bound::Duration(Nanos::from_secs(10)),
+            until_timeout: false,
             warm_up: Nanos::ZERO,
             timeout: Nanos::from_secs(10),
             retry: None,

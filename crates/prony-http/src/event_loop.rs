@@ -521,6 +521,9 @@ impl<'a> EventLoop<'a> {
                 self.progress.failed += u64::from(!is_expected);
             }
             End::Failed(failure, cause) => {
+                if failure == Failure::Timeout && self.job.load.asked().until_timeout {
+                    self.pace.stop(now);
+                }
                 self.tally.failed(request, exchange, failure, cause);
                 self.progress.failed += 1;
             }

@@ -234,7 +234,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let load = Load::check(asked(arguments)).map_err(faults)?;
     let destination = Destination::find(&load)?;
     let interrupt = listen()?;
-    let report = observed(&load, destination, &interrupt, arguments.quiet)?;
+    let report = observed(&load, destination, &interrupt, arguments.quiet, None)?;
     if arguments.json {
         let text = serde_json::to_string_pretty(&report);
         let text = text.map_err(|source| Error::Json { what: "the figures of the load", source })?;
@@ -377,8 +377,14 @@ fn body(text: &str) -> AskedBody {
     }
 }
 
-/// Runs the load while its progress is shown, until it ends or the user ends it.
-fn observed(load: &Load, destination: Destination, interrupt: &Interrupt, quiet: bool) -> Result<Report, Error> {
+/// Runs the load while its progress is shown, until it ends, the user ends it, or its time is over.
+fn observed(
+    load: &Load,
+    destination: Destination,
+    interrupt: &Interrupt,
+    quiet: bool,
+    within: Option<Nanos>,
+) -> Result<Report, Error> {
     let control = Control::new(load.asked().threads);
     let live = screen::shows_messages();
     let manner = Manner { live, quiet, width: screen::columns(), every: Duration::ZERO };
@@ -397,7 +403,7 @@ fn observed(load: &Load, destination: Destination, interrupt: &Interrupt, quiet:
                 Err(RecvTimeoutError::Disconnected) => return Err(prony_http::Error::Panic),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if interrupt.asked() {
+            if interrupt.asked() || within.is_some_and(|within| monotonic().since(begin) > within) {
                 control.stop();
             }
             terminal.passing(&progress(load, control, monotonic().since(begin), interrupt.asked()));

@@ -65,6 +65,12 @@ impl<'a> Output<'a> {
         Screen::new(&mut *self.out, self.colour).broken_at(width).text(text).map_err(unwritten)
     }
 
+    /// As [`Output::print`], where the next text comes later: who reads a file sees this one before.
+    pub(crate) fn print_now(&mut self, text: &str) -> Result<(), Error> {
+        self.print(text)?;
+        self.out.flush().map_err(unwritten)
+    }
+
     /// Writes a report's tables, in the width that was asked for or else the output's.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Tests of `prony load`: what it prints, its exit codes, and interrupts.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -129,6 +129,19 @@ fn load_that_cannot_run_ends_with_2_and_a_hint() {
     }
 }
 
+/// A signal before the load listens would end it without figures: it is listened to before the first request.
+fn listens(child: &mut Child) {
+    let stat = format!("/proc/{}/status", child.id());
+    let listens = || {
+        let status = std::fs::read_to_string(&stat).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default().trim().to_owned();
+        u64::from_str_radix(&caught, 16).unwrap_or_default() & 2 != 0
+    };
+    while !listens() && child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn interrupt_ends_a_load_with_its_figures() {
     let url = format!("http://{}/", server());
@@ -138,17 +151,8 @@ fn interrupt_ends_a_load_with_its_figures() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    listens(&mut child);
     let pid = rustix::process::Pid::from_child(&child);
-    // A signal before the load listens would end it without figures: it is listened to before the first request.
-    let stat = format!("/proc/{}/status", child.id());
-    let listens = || {
-        let status = std::fs::read_to_string(&stat).unwrap_or_default();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default().trim().to_owned();
-        u64::from_str_radix(&caught, 16).unwrap_or_default() & 2 != 0
-    };
-    while !listens() && child.try_wait().unwrap().is_none() {
-        thread::sleep(std::time::Duration::from_millis(1));
-    }
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let mut json = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut json).unwrap();
@@ -230,6 +234,10 @@ fn steps_are_printed_with_figures_of_their_own() {
     let said = text(&load(&url, &["-R", "50..100", "-d", "500 ms"]).stdout);
     assert!(said.contains("open loop, 75.0 requests a second on average in 10 steps (constant)"), "{said}");
     assert!(said.contains("50.0 to 55.0/s") && said.contains("95.0 to 100/s"), "{said}");
+    assert!(
+        said.contains("note: only 3 requests were due in step 1: too few to tell whether the rate is sustained"),
+        "{said}"
+    );
     for (options, expected) in [
         (["-R", "100,200", "-n", "5"], "error: the steps do not last as long as the load"),
         (["-R", "100..", "-d", "1 s"], "error: the range of rates `100..` has no end\nhint: "),
@@ -296,6 +304,52 @@ fn largest_rate_is_that_of_a_server_whose_capacity_is_known() {
         found.push((rate("largest_met"), capacity, rate("smallest_violated"), text(&output.stderr)));
     }
     panic!("{found:?}");
+}
+
+/// "50/s is too much already; begin with a lower rate" was said of a server that fails every request.
+#[test]
+fn search_of_a_server_that_fails_each_request_ends_at_once() {
+    let url = format!("http://{}/no", server());
+    let options = ["--find-max", "--slo", "errors < 1%", "-q"];
+    let output = load(&url, &options);
+    let said = text(&output.stdout);
+    let expected = "nothing is known of the largest rate with errors < 1%: before the first step each request failed (status 404: 20)\n\
+        hint: see what the server does with one request";
+    assert!(said.contains(expected) && !said.contains("100/s: "), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    let result: Value = serde_json::from_slice(&load(&url, &[&options[..], &["--json"]].concat()).stdout).unwrap();
+    assert_eq!((&result["failing"], &result["steps"]), (&"status 404: 20".into(), &Value::Array(Vec::new())));
+}
+
+/// Nothing was printed in JSON, "the search has no result" otherwise, and a file was empty until the end.
+#[test]
+fn search_that_is_interrupted_has_a_result() {
+    let url = format!("http://{}/", server());
+    let options = ["load", &url, "--find-max", "--slo", "p50 < 1 h", "-R", "500..", "-d", "100 ms", "--warmup", "0 s"];
+    for json in [false, true] {
+        let mut command = Command::new(PRONY);
+        command.args(options).args(["--confirm", "100"]).args(json.then_some("--json"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        if json {
+            listens(&mut child);
+        } else {
+            // That of the first step, while the search goes on.
+            while !said.contains("500/s: ") {
+                assert!(out.read_line(&mut said).unwrap() > 0, "{said}");
+            }
+        }
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        out.read_to_string(&mut said).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
+        if json {
+            let result: Value = serde_json::from_str(&said).unwrap();
+            assert_eq!(result["interrupted"], true, "{result}");
+        } else {
+            assert!(said.contains("the search was interrupted"), "{said}");
+        }
+    }
 }
 
 /// Without a bound on latencies an overload whose answers come within the timeout kept the bounds, at any rate.

@@ -1,21 +1,20 @@
 //! `prony load --find-max`: the largest rate with which a server keeps bounds on its latencies and errors, by the search of `prony grow`.
 
-use std::time::Duration;
+use std::fmt;
 
 use prony_analysis::search::{Ask, End, Grow, GrowSettings, Growth, TrialEnd, Tried};
-use prony_http::{Asked, Bound, Destination, Load, Loop, Remark, Report};
-use prony_model::http::RequestRate;
+use prony_http::{Asked, Bound, Loop, Remark, Report};
+use prony_model::http::{ExpectedStatuses, RequestRate};
 use prony_model::number::{about, count, percent_up_to, quantity};
 use prony_model::reading::Reading;
 use prony_model::spec::Arrivals;
 use prony_model::units::{Nanos, PerSecond, Unit};
-use prony_os::clock::monotonic;
 use prony_os::interrupt::Interrupt;
 use serde::Serialize;
 
+use self::sender::{LONGEST_REST, Rest, Sender, most_frequent};
 use super::slo::{Counted, Judged, Slo};
 use super::table::remark_lines;
-use super::{faults, observed};
 use crate::cli::{Answer, Output};
 use crate::error::Error;
 
@@ -23,20 +22,10 @@ use crate::error::Error;
 const LONGEST_STEP: Nanos = Nanos::from_secs(3_600);
 /// More requests than a bound needs, so that the last of them are in the window.
 const SPARE: f64 = 1.05;
-/// Requests of a probe of a server at rest, one after another.
-const PROBE: u64 = 20;
-/// A server is at rest again when it answers a probe in this multiple of the time before the first step ...
-const AT_REST: f64 = 2.0;
-/// ... or in this much more time, which is not seen in a step.
-const MARGIN: f64 = 1e6;
+/// Requests of a step, at least: with fewer, an overload of some per cent is not found.
+const LEAST_REQUESTS: u64 = 200;
 /// The share of its time for which the generator makes requests or reads bodies from which on a violation may be its own.
 const MAKING: f64 = 0.25;
-/// The time from one probe to the next.
-const BETWEEN_PROBES: Duration = Duration::from_millis(20);
-/// How long the search waits for that.
-const LONGEST_REST: Nanos = Nanos::from_secs(60);
-/// How long it waits for a server that refuses connections, which may be started again.
-const LONGEST_AWAY: Nanos = Nanos::from_secs(5);
 /// The word for a step that says nothing of its rate.
 const UNKNOWN: &str = "unknown";
 /// And for one that violated the bounds.
@@ -71,6 +60,43 @@ struct Step {
     report: Report,
 }
 
+/// Why a search ended before it had a result.
+#[derive(Debug)]
+enum Early {
+    /// The server refuses connections.
+    Away,
+    /// It was interrupted.
+    Interrupted,
+    /// Of requests that came one after another each failed, most often so.
+    Failing(String),
+}
+
+impl Early {
+    fn failing(&self) -> Option<&str> {
+        if let Self::Failing(most) = self { Some(most) } else { None }
+    }
+
+    /// What to do, as a line.
+    const fn hint(&self) -> &'static str {
+        match self {
+            Self::Away | Self::Interrupted => "",
+            Self::Failing(_) => {
+                "hint: see what the server does with one request (`-n 1` in place of --find-max); `--expect` names statuses that are no errors\n"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Early {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Away => f.write_str("the server is away"),
+            Self::Interrupted => f.write_str("the search was interrupted"),
+            Self::Failing(most) => write!(f, "before the first step each request failed ({most})"),
+        }
+    }
+}
+
 /// The result as JSON.
 #[derive(Serialize)]
 struct Found<'f> {
@@ -83,6 +109,11 @@ struct Found<'f> {
     /// Where the search ended because the load generator, not the server, may have been the limit, or the server still worked on
     /// an earlier step or refused all connections: the rate.
     given_up: Option<f64>,
+    /// Whether the search was interrupted.
+    interrupted: bool,
+    /// The most frequent error of requests that came one after another before the first step; absent unless all of them failed, which
+    /// ends the search.
+    failing: Option<&'f str>,
     /// The smallest rate that violated the bounds, if requests waited there because all connections were in use: more connections
     /// may have kept them.
     connections_in_use_at: Option<f64>,
@@ -110,33 +141,34 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
     }
     let mut grow = wanted.search();
     let mut steps: Vec<Step> = Vec::new();
-    let mut sender = Sender { wanted, interrupt, first: 0, destination: None };
-    let first = sender.probe()?;
+    let mut sender = Sender::new(&wanted.asked, wanted.quiet, interrupt);
+    let first = sender.probe(LONGEST_REST)?;
     if !wanted.json {
-        output.print(&format!("{} {}: the largest rate with {}\n", wanted.method(), wanted.asked.url, wanted.slo))?;
+        output.print_now(&wanted.head())?;
     }
+    let failing = sender.failing(&first).map(Early::Failing);
     loop {
         let rate = match grow.ask() {
-            Ask::Done(growth) => return wanted.conclude(&growth, &steps, false, output),
+            Ask::Done(growth) => return wanted.conclude(&growth, &steps, None, output),
             Ask::Try(rate) => rate,
         };
-        let settled = match sender.settle(first)? {
+        if let Some(early) = &failing {
+            return wanted.conclude(&grow.ended_at(rate), &steps, Some(early), output);
+        }
+        let settled = match sender.settle(&first)? {
             Rest::Since(settled) => Some(settled),
             Rest::Busy => None,
-            Rest::Away => return wanted.conclude(&grow.ended_at(rate), &steps, true, output),
+            Rest::Away => return wanted.conclude(&grow.ended_at(rate), &steps, Some(&Early::Away), output),
         };
-        let report = sender.load(rate, u64::from(grow.trials_of(rate)))?;
+        let report = sender.load(wanted.load_at(rate, u64::from(grow.trials_of(rate)))?)?;
         if report.interrupted {
-            if !wanted.json {
-                output.print("interrupted: the search has no result\n")?;
-            }
-            return Ok(Answer::No);
+            return wanted.conclude(&grow.ended_at(rate), &steps, Some(&Early::Interrupted), output);
         }
         let (end, words, why) = judged(&wanted.slo, (counted(&steps, rate), &report), settled.is_some());
         grow.record(rate, end);
         let step = Step { rate, end: words, why, settled, report };
         if !wanted.json {
-            output.print(&line(&step))?;
+            output.print_now(&line(&step, &wanted.asked.expect))?;
         }
         steps.push(step);
     }
@@ -200,13 +232,15 @@ const fn is_of_step(remark: &Remark) -> bool {
 }
 
 /// A step in one line.
-fn line(Step { rate, end, why, report, .. }: &Step) -> String {
+fn line(Step { rate, end, why, report, .. }: &Step, expect: &ExpectedStatuses) -> String {
     let cell =
         |reading: &Reading<f64>| reading.measured().map_or_else(|| "-".to_owned(), |ns| quantity(*ns, Unit::Nanos));
     let share = percent_up_to(report.errors.total() as f64 / report.requests.max(1) as f64, 2);
     let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
+    let most = most_frequent(report, expect).filter(|_| *end == VIOLATED);
+    let most = most.map(|most| format!(" ({most})")).unwrap_or_default();
     format!(
-        "{}/s: {end}{why}; p50 {}, p99 {}, errors {share}, {}\n",
+        "{}/s: {end}{why}; p50 {}, p99 {}, errors {share}{most}, {}\n",
         text(*rate),
         cell(&report.latency.p50),
         cell(&report.latency.p99),
@@ -214,115 +248,43 @@ fn line(Step { rate, end, why, report, .. }: &Step) -> String {
     )
 }
 
-/// What a server does with requests that come one after another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Probe {
-    /// It answers, in this median time, nanoseconds.
-    Answered(f64),
-    /// It accepts no connection.
-    Refused,
-    /// Anything else.
-    Failed,
-}
-
-/// What a server does before a step.
-enum Rest {
-    /// It is at rest, after this time.
-    Since(Nanos),
-    /// It still works on what an earlier step left.
-    Busy,
-    /// It accepts no connection.
-    Away,
-}
-
-/// Sends requests, each with a number of its own over all steps: a server may answer one that it has had in another way.
-struct Sender<'w> {
-    wanted: &'w Wanted,
-    interrupt: &'w Interrupt,
-    /// The number of the next request.
-    first: u64,
-    /// Where the server was found.
-    destination: Option<Destination>,
-}
-
-impl Sender<'_> {
-    /// Runs one step.
-    fn load(&mut self, rate: f64, trial: u64) -> Result<Report, Error> {
-        let Some(rate) = PerSecond::new(rate) else {
-            let message = format!("{rate} requests a second are no rate");
-            return Err(Error::Arguments { message, hint: "begin above 0: `--rate 100..`".to_owned() });
-        };
-        let Wanted { asked, poisson, quiet, .. } = self.wanted;
-        let time = self.wanted.step_at(rate.get());
-        let asked = Asked {
-            pace: Loop::Open(RequestRate::Constant(Arrivals { rate, poisson: *poisson })),
-            bound: Bound::Duration(time),
-            seed: asked.seed.wrapping_add(trial),
-            ..asked.clone()
-        };
-        self.run(asked, *quiet)
-    }
-
-    fn run(&mut self, asked: Asked, quiet: bool) -> Result<Report, Error> {
-        let load = Load::check(Asked { first: self.first, ..asked }).map_err(faults)?;
-        // A server that is away later has refused requests, which are counted.
-        let destination = match self.destination {
-            Some(destination) => destination,
-            None => *self.destination.insert(Destination::find(&load)?),
-        };
-        let report = observed(&load, destination, self.interrupt, quiet)?;
-        self.first += report.requests + report.warm_up_ok + report.warm_up_failed;
-        Ok(report)
-    }
-
-    /// Sends requests one after another.
-    fn probe(&mut self) -> Result<Probe, Error> {
-        let asked = Asked {
-            pace: Loop::Closed,
-            bound: Bound::Requests(PROBE),
-            warm_up: Nanos::ZERO,
-            connections: 1,
-            threads: 1,
-            ..self.wanted.asked.clone()
-        };
-        let report = self.run(asked, true)?;
-        let is_refused = report.requests > 0 && report.errors.refused == report.requests;
-        let failed = if is_refused { Probe::Refused } else { Probe::Failed };
-        Ok(report.latency.p50.measured().map_or(failed, |median| Probe::Answered(*median)))
-    }
-
-    /// Waits until the server answers probes as it did before the first step: what a step left behind would be in the figures of the
-    /// next.
-    fn settle(&mut self, first: Probe) -> Result<Rest, Error> {
-        let begin = monotonic();
-        let Probe::Answered(rest) = first else { return Ok(Rest::Since(Nanos::ZERO)) };
-        let mut answered = begin;
-        loop {
-            let probe = self.probe()?;
-            let now = monotonic();
-            let passed = now.since(begin);
-            let is_at_rest = matches!(probe, Probe::Answered(now) if now <= (rest * AT_REST).max(rest + MARGIN));
-            if is_at_rest || self.interrupt.asked() {
-                return Ok(Rest::Since(passed));
-            }
-            if probe != Probe::Refused {
-                answered = now;
-            }
-            if now.since(answered) > LONGEST_AWAY {
-                return Ok(Rest::Away);
-            }
-            if passed > LONGEST_REST {
-                return Ok(Rest::Busy);
-            }
-            // Where it refuses connections, each probe would end at once.
-            std::thread::sleep(BETWEEN_PROBES);
-        }
-    }
-}
-
 impl Wanted {
     fn method(&self) -> &str {
         self.asked.method.as_deref().unwrap_or(if self.asked.body.is_some() { "POST" } else { "GET" })
+    }
+
+    /// What is searched for, and how long steps are where their requests take longer than was asked for.
+    fn head(&self) -> String {
+        let (low, longest) = (self.settings.range.low, self.step_at(self.settings.range.low));
+        let requests = count(self.requests(), "request");
+        let longer = (longest > self.step)
+            .then(|| format!("a step has at least {requests}, so that it takes {longest} at {}/s\n", text(low)));
+        format!(
+            "{} {}: the largest rate with {}\n{}",
+            self.method(),
+            self.asked.url,
+            self.slo,
+            longer.unwrap_or_default()
+        )
+    }
+
+    /// Requests of a step, at least.
+    fn requests(&self) -> u64 {
+        self.slo.requests().max(LEAST_REQUESTS)
+    }
+
+    /// The load of a step.
+    fn load_at(&self, rate: f64, trial: u64) -> Result<Asked, Error> {
+        let Some(per_second) = PerSecond::new(rate) else {
+            let message = format!("{rate} requests a second are no rate");
+            return Err(Error::Arguments { message, hint: "begin above 0: `--rate 100..`".to_owned() });
+        };
+        Ok(Asked {
+            pace: Loop::Open(RequestRate::Constant(Arrivals { rate: per_second, poisson: self.poisson })),
+            bound: Bound::Duration(self.step_at(rate)),
+            seed: self.asked.seed.wrapping_add(trial),
+            ..self.asked.clone()
+        })
     }
 
     /// The search. A disturbance of one step at the lowest rate would otherwise end it, against two steps that met the bounds.
@@ -330,18 +292,18 @@ impl Wanted {
         Grow::new(self.settings.clone()).with_first_by_majority()
     }
 
-    /// How long a step at a rate takes, so that it has the requests that the bounds need.
+    /// How long a step at a rate takes, so that it has the requests that the bounds need, and whether it is sustained.
     fn step_at(&self, rate: f64) -> Nanos {
-        let needed = self.slo.requests() as f64 * SPARE / rate * 1e9;
+        let needed = self.requests() as f64 * SPARE / rate * 1e9;
         self.step.max(Nanos::from_nanos(needed.ceil() as u64))
     }
 
-    /// Prints the result; `is_away`: the search ended because the server refuses connections.
+    /// Prints the result; `early`: why the search ended before it had one.
     fn conclude(
         &self,
         growth: &Growth,
         steps: &[Step],
-        is_away: bool,
+        early: Option<&Early>,
         output: &mut Output<'_>,
     ) -> Result<Answer, Error> {
         let (met, violated) =
@@ -349,7 +311,7 @@ impl Wanted {
         let given_up = growth.given_up.filter(|_| growth.end == End::Disturbed);
         let waited = waited(growth, steps);
         let mut notes = Vec::new();
-        notes.extend(is_away.then(|| away(steps)));
+        notes.extend(matches!(early, Some(Early::Away)).then(|| away(steps)));
         notes.extend(self.notes_of(growth, steps));
         if self.json {
             let found = Found {
@@ -357,6 +319,8 @@ impl Wanted {
                 largest_met: met,
                 smallest_violated: violated,
                 given_up,
+                interrupted: matches!(early, Some(Early::Interrupted)),
+                failing: early.and_then(Early::failing),
                 connections_in_use_at: violated.filter(|_| waited.is_some()),
                 notes: &notes,
                 met_above: &growth.succeeds_above,
@@ -366,7 +330,7 @@ impl Wanted {
             let json = json.map_err(|source| Error::Json { what: "the result of the search", source })?;
             output.print_data(&format!("{json}\n"))?;
         } else {
-            output.print(&self.said(growth, is_away, waited.is_some()))?;
+            output.print(&self.said(growth, early, waited.is_some()))?;
             notes.iter().try_for_each(|note| output.print(&format!("note: {note}\n")))?;
             let mut said = Vec::new();
             for (step, remark) in steps.iter().flat_map(|step| step.report.remarks.iter().map(move |one| (step, one))) {
@@ -406,29 +370,29 @@ impl Wanted {
     }
 
     /// The result of a search that ended before the largest rate was known, at the rate `given_up`.
-    fn ended_early(&self, met: Option<&(String, String)>, given_up: &str, is_away: bool) -> String {
+    fn ended_early(&self, met: Option<&(String, String)>, given_up: &str, early: Option<&Early>) -> String {
+        let of_server = format!("at {given_up}/s nothing is known of the server (the lines of the steps say why)");
+        let (why, hint) = match (early, met) {
+            (Some(early), _) => (early.to_string(), early.hint()),
+            (None, Some(_)) => (
+                of_server,
+                "hint: where the load generator may be the limit, use more threads (`--threads`), or run the server on other processors\n",
+            ),
+            (None, None) => {
+                (of_server, "hint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n")
+            }
+        };
         let slo = &self.slo;
         match met {
-            Some((met, trials)) if is_away => {
-                format!(
-                    "at least {met}/s with {slo} ({trials}); the server is away, so that the largest rate is not known\n"
-                )
+            Some((met, trials)) => {
+                format!("at least {met}/s with {slo} ({trials}); {why}, so that the largest rate is not known\n{hint}")
             }
-            None if is_away => format!("nothing is known of the largest rate with {slo}: the server is away\n"),
-            Some((met, trials)) => format!(
-                "at least {met}/s with {slo} ({trials}); at {given_up}/s nothing is known of the server (the lines of the steps say why), so that \
-                 the largest rate is not known\nhint: where the load generator may be the limit, use more threads (`--threads`), or run the server \
-                 on other processors\n"
-            ),
-            None => format!(
-                "nothing is known of the largest rate with {slo}: at {given_up}/s nothing is known of the server (the lines of \
-                 the steps say why)\nhint: begin with a lower rate (`--rate 10..`), or lengthen the steps (`--duration`)\n"
-            ),
+            None => format!("nothing is known of the largest rate with {slo}: {why}\n{hint}"),
         }
     }
 
     /// The result in words; `is_full`: all connections were in use at the smallest rate that violated the bounds.
-    fn said(&self, growth: &Growth, is_away: bool, is_full: bool) -> String {
+    fn said(&self, growth: &Growth, early: Option<&Early>, is_full: bool) -> String {
         let slo = &self.slo;
         let of = |how: &str, some: u32, one: &Tried| match one.succeeded + one.failed {
             all if all == some => format!("{how} in {}", count(all, "step")),
@@ -438,7 +402,7 @@ impl Wanted {
         let violated = growth.smallest_failure.map(|one| (text(one.value), of("violated", one.failed, &one)));
         let low = self.settings.range.low;
         let mut said = match (growth.end, &met, &violated) {
-            (End::Disturbed, met, _) => self.ended_early(met.as_ref(), &text(growth.given_up.unwrap_or(low)), is_away),
+            (End::Disturbed, met, _) => self.ended_early(met.as_ref(), &text(growth.given_up.unwrap_or(low)), early),
             (_, Some((met, steps)), Some((violated, failed))) => {
                 let (of_connections, limit) = if is_full {
                     (format!(" over at most {}", count(self.asked.connections, "connection")), "")
@@ -486,5 +450,6 @@ fn waited(growth: &Growth, steps: &[Step]) -> Option<f64> {
     (waited > 0).then(|| waited as f64 / all as f64)
 }
 
+mod sender;
 #[cfg(test)]
 mod tests;

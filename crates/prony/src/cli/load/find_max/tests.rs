@@ -5,8 +5,9 @@ use std::net::TcpListener;
 use std::thread;
 
 use prony_analysis::search::{Range, Scale};
-use prony_http::{Control, Errors};
+use prony_http::{Control, Destination, Errors, Load};
 
+use super::sender::Probe;
 use super::*;
 
 /// The figures of 40 requests that were answered.
@@ -44,7 +45,7 @@ fn searched(wanted: &Wanted, mut end: impl FnMut(f64) -> TrialEnd) -> String {
     let mut grow = wanted.search();
     loop {
         match grow.ask() {
-            Ask::Done(growth) => return wanted.said(&growth, false, false),
+            Ask::Done(growth) => return wanted.said(&growth, None, false),
             Ask::Try(rate) => grow.record(rate, end(rate)),
         }
     }
@@ -193,7 +194,7 @@ fn limit_that_may_be_that_of_the_connections_is_said() {
     };
     let share = waited(&growth, &steps);
     assert_eq!(share, Some(0.75));
-    let said = wanted.said(&growth, false, true);
+    let said = wanted.said(&growth, None, true);
     assert!(said.contains("p90 < 800 ms over at most 10 connections: ") && !said.contains("lies between"), "{said}");
     let notes = wanted.notes_of(&growth, &steps);
     assert!(notes[0].starts_with("all 10 connections were in use at 4"), "{notes:?}");
@@ -214,4 +215,76 @@ fn step_has_as_many_requests_as_the_bounds_need() {
     let wanted = wanted(100.0, None);
     assert_eq!(wanted.step_at(10_000.0), Nanos::from_secs(1));
     assert_eq!(wanted.step_at(100.0), Nanos::from_millis(31_500));
+    assert!(wanted.head().ends_with("\na step has at least 3000 requests, so that it takes 31.500 s at 100/s\n"));
+    // A server that answers 3/s was said to do 4/s, by three steps of 40 requests.
+    let wanted = Wanted { slo: "p50 < 1 s".parse().unwrap(), ..wanted };
+    assert_eq!((wanted.step_at(4.0), wanted.step_at(300.0)), (Nanos::from_millis(52_500), Nanos::from_secs(1)));
+}
+
+#[test]
+fn search_that_was_interrupted_says_what_it_found() {
+    let wanted = wanted(100.0, None);
+    let mut grow = wanted.search();
+    let none = wanted.said(&grow.ended_at(100.0), Some(&Early::Interrupted), false);
+    assert!(
+        none.starts_with("nothing is known of the largest rate") && none.contains(": the search was interrupted\n")
+    );
+    for rate in [100.0, 200.0] {
+        grow.record(rate, TrialEnd::Succeeded);
+    }
+    let said = wanted.said(&grow.ended_at(400.0), Some(&Early::Interrupted), false);
+    let expected = "(met in 1 step); the search was interrupted, so that the largest rate is not known\n";
+    assert!(said.starts_with("at least 200/s with p99") && said.ends_with(expected), "{said}");
+}
+
+#[test]
+fn most_frequent_error_is_in_the_line_of_a_violated_step() {
+    let report = report();
+    let errors = Errors { status: 30, timeout: 2, ..Errors::default() };
+    let report = Report { requests: 40, errors, statuses: [(200, 8), (503, 25), (500, 5)].into(), ..report };
+    let of = |report: &Report, end| {
+        let step = Step { rate: 9.0, end, why: Vec::new(), settled: None, report: report.clone() };
+        line(&step, &ExpectedStatuses::default())
+    };
+    assert!(of(&report, VIOLATED).contains("errors 80 % (status 503: 25), 40 requests"), "{}", of(&report, VIOLATED));
+    assert!(of(&report, "met").contains("errors 80 %, 40 requests"));
+    let late = Report { errors: Errors { status: 1, timeout: 2, ..Errors::default() }, ..report };
+    assert!(of(&late, VIOLATED).contains("(timeout: 2)"), "{}", of(&late, VIOLATED));
+}
+
+/// A server that answers each request after 30 ms, or none if it is to `hang`.
+fn slow(hang: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut buffer) = (stream.unwrap(), [0; 1_000]);
+            thread::spawn(move || {
+                while matches!(stream.read(&mut buffer), Ok(1..)) {
+                    thread::sleep(std::time::Duration::from_millis(30));
+                    if !hang {
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+/// Twenty requests, each up to its timeout, took minutes where a minute was to be the most.
+#[test]
+fn probe_ends_at_its_first_timeout_and_with_its_time() {
+    let interrupt = Interrupt::default();
+    let of = |asked: &Asked, within| {
+        let mut sender = Sender::new(asked, true, &interrupt);
+        (sender.probe(within).unwrap(), sender.sent())
+    };
+    let hour = Nanos::from_secs(3_600);
+    let hangs = Asked { timeout: Nanos::from_millis(100), ..Asked::of(&slow(true)) };
+    assert_eq!(of(&hangs, hour), (Probe::Failed("timeout: 1".to_owned()), 1));
+    let answers = Asked::of(&slow(false));
+    assert!(matches!(of(&answers, hour), (Probe::Answered(_), 20)));
+    let (probe, sent) = of(&answers, Nanos::from_millis(1));
+    assert!(probe == Probe::Other && sent < 20, "{probe:?} {sent}");
 }
