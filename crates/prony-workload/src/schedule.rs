@@ -121,7 +121,9 @@ impl Schedule {
     pub fn leave_out(&mut self, until: Nanos) -> u64 {
         let until = until.as_nanos() as f64;
         let Some(piece) = self.pieces.iter().rfind(|piece| piece.begin <= until) else { return 0 };
-        let own = self.share.count(piece.due(until).ceil() as u64);
+        // Where an operation is due at that instant, rounding may put it before.
+        let whole = (piece.due(until) * (1.0 - 4.0 * f64::EPSILON)).ceil();
+        let own = self.share.count(whole as u64);
         let left_out = own.saturating_sub(self.nth);
         if left_out > 0 {
             self.nth = own;

@@ -196,15 +196,15 @@ const NEEDED: &str =
 const QUOTED: &str = "note: users wait as long as the latency from the intended start: quote that one\n";
 
 /// With fewer requests than this at one rate, only an overload by more than 8 % is found (`prony_http`'s rule of thirds).
-const TO_TELL: u64 = 100;
+const LEAST_DUE: u64 = 100;
 
 /// That too few requests were due at a rate to know whether it is sustained.
-fn too_few_to_tell(report: &Report) -> Option<String> {
+fn too_few_due(report: &Report) -> Option<String> {
     let is_open = report.asked_rate.is_some() && report.outcome != Outcome::Saturated;
     let steps = (1..).zip(&report.steps).map(|(number, step)| (step.requests, format!(" in step {number}")));
     let whole = report.steps.is_empty().then(|| (report.requests, String::new()));
     let (requests, step) = steps.chain(whole).min_by_key(|(requests, _)| *requests)?;
-    (is_open && (1..TO_TELL).contains(&requests)).then(|| {
+    (is_open && (1..LEAST_DUE).contains(&requests)).then(|| {
         format!(
             "note: only {} due{step}: too few to tell whether the rate is sustained, unless it is far too high; lengthen the load\n",
             if requests == 1 { "1 request was".to_owned() } else { format!("{requests} requests were") }
@@ -225,7 +225,7 @@ fn notes(report: &Report) -> String {
     let causes = causes.chain(no_keep_alive(report));
     let quoted = (report.latency.kind == Some(LatencyKind::Intended) && report.outcome != Outcome::Saturated)
         .then(|| QUOTED.to_owned());
-    causes.chain(missing).chain(needed).chain(too_few_to_tell(report)).chain(quoted).collect()
+    causes.chain(missing).chain(needed).chain(too_few_due(report)).chain(quoted).collect()
 }
 
 /// That most requests opened a connection of their own, which was read as what the server needs to answer.
