@@ -326,17 +326,22 @@ impl<'a> Workers<'a> {
                 self.part_ended(at, index, (ended, report), observation);
             }
             FromWorker::Lingered { index, surplus } if self.lingers == Some(index) => {
-                (self.lingers, self.changed) = (None, true);
-                let report = observation.tracker.phases[index].report.as_mut();
-                if let Some(requests) = report.and_then(|report| report.requests.as_mut()) {
-                    requests.surplus = surplus;
-                }
+                self.lingered(index, surplus, observation);
             }
             other => {
                 let phase = running
                     .map_or_else(|| "no phase".to_owned(), |index| format!("phase `{}`", self.spec.phases[index].name));
                 self.failed(Some(at), Fault::Garbled(format!("the worker sent {other:?} in {phase}")), observation);
             }
+        }
+    }
+
+    /// The connections of a phase are closed, on which more came than answers or not.
+    fn lingered(&mut self, index: usize, surplus: Option<String>, observation: &mut Observation<'_>) {
+        (self.lingers, self.changed) = (None, true);
+        let report = observation.tracker.phases[index].report.as_mut();
+        if let Some(requests) = report.and_then(|report| report.requests.as_mut()) {
+            requests.surplus = surplus;
         }
     }
 
