@@ -79,8 +79,8 @@ impl<'e> SharedBuilds<'e> {
     /// [`Error::Refused`] where it changed a file that the command of an earlier one names.
     pub(crate) fn add(&mut self, program: &'e ProgramSpec, variant: String) -> Result<(), Error> {
         // One line for all is meant for all.
-        let others = self.0.iter().filter(|(other, ..)| other.build != program.build);
-        for (_, other, files) in others {
+        let differing = self.0.iter().filter(|(other, ..)| other.build != program.build);
+        for (_, other, files) in differing {
             if let Some((path, _)) = files.iter().find(|(path, before)| state(path) != Some(**before)) {
                 return Err(refused(format!(
                     "the build (`--setup`) of `{variant}` changed `{}`, which the command of `{other}` names: all builds run before the \
@@ -100,7 +100,7 @@ impl<'e> SharedBuilds<'e> {
 fn named(program: &ProgramSpec) -> Vec<PathBuf> {
     let directory = Path::new(program.directory.as_deref().unwrap_or_default());
     let lines = program.command.words();
-    let parts = lines.iter().flat_map(|line| shell_words(line).chain([line.as_str()]));
+    let parts = lines.iter().flat_map(|line| without_outputs(line).flat_map(shell_words).chain([line.as_str()]));
     let input = match &program.input {
         InputSpec::File(path) => Some(path.as_str()),
         InputSpec::Null | InputSpec::Text(_) => None,
@@ -108,6 +108,17 @@ fn named(program: &ProgramSpec) -> Vec<PathBuf> {
     // A placeholder that is filled in a trial only has a zero byte.
     let paths = parts.chain(input).filter(|word| !word.is_empty() && !word.contains('\0'));
     paths.map(|word| directory.join(word)).collect()
+}
+
+/// The parts of a text for a shell around the files into which it redirects output: what they contain before does not matter to
+/// the command.
+fn without_outputs(text: &str) -> impl Iterator<Item = &str> {
+    fn behind_file(part: &str) -> &str {
+        let target = part.trim_start_matches(['|', '&', ' ']);
+        &target[target.find(|c: char| c.is_whitespace() || ";|&()".contains(c)).unwrap_or(target.len())..]
+    }
+    let mut parts = text.split('>');
+    parts.next().into_iter().chain(parts.map(behind_file))
 }
 
 /// `None` where there is no such file.
@@ -154,7 +165,7 @@ mod tests {
     fn build_that_changes_a_file_of_an_earlier_command_is_refused() {
         let top = tempfile::tempdir().unwrap();
         let text = format!(
-            "[factors]\nx = [1, 2]\n[program.a]\ncommand = \"cat main 'note' | wc -l {{x}}\"\nshell = true\ndirectory = {:?}\n\
+            "[factors]\nx = [1, 2]\n[program.a]\ncommand = \"cat main 'note' 2> log | wc -l {{x}} >>log\"\nshell = true\ndirectory = {:?}\n\
              copy = \"none\"\nbuild = \"make {{x}}\"\n",
             top.path()
         );

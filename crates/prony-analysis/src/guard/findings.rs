@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::variants::{self, VariantTrials};
-use super::{Finding, clients, disturbances, kept_work, reported_values, run};
+use super::{Finding, clients, disturbances, first_trial, reported_values, run};
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::outline;
 use prony_model::metric::MetricName;
@@ -30,7 +30,7 @@ pub fn of_run(
         found.extend(compared.filter_map(|metric| clients::gaps_differ(&baseline, &variant, metric, margin)));
     }
     let variants = experiment.variants().iter().map(|one| variant_trials(experiment, trials, one));
-    found.extend(kept_work::check(&variants.collect::<Vec<_>>()));
+    found.extend(first_trial::check(&variants.collect::<Vec<_>>()));
     found.extend(of_baselines(experiment, trials, primary, done));
     found.extend(run::answers_unchecked(experiment, trials));
     found.extend(run::sources_differ(experiment, trials));

@@ -3,8 +3,8 @@
 mod answers;
 mod cache;
 mod disturbances;
+mod first_trial;
 mod idle_services;
-mod kept_work;
 mod questions;
 mod refusals;
 mod requests;

@@ -290,7 +290,10 @@ impl Tune {
             None => candidate.values.is_empty(),
             Some(_) => false,
         };
-        tried().any(is_unknown) && !tried().any(|candidate| candidate.out.is_none() && !candidate.values.is_empty())
+        let is_default_read = self.candidates[0].out.is_none();
+        is_default_read
+            && tried().any(is_unknown)
+            && !tried().any(|candidate| candidate.out.is_none() && !candidate.values.is_empty())
     }
 
     /// The next step, after the result of every trial of the last block was passed to [`Self::record`].

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use prony_model::reading::Reading;
-use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 
 use crate::cache;

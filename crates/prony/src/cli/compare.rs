@@ -231,9 +231,9 @@ fn variants_of(a: &RunData, b: &RunData) -> Vec<(String, [Option<usize>; 2])> {
     };
     let first = ours.iter().enumerate().map(|(at, levels)| (named(&both, levels), [Some(at), other(levels)]));
     let mut all: Vec<(String, [Option<usize>; 2])> = first.collect();
-    let is_alone = |at: &usize| all.iter().all(|(_, of)| of[1] != Some(*at));
-    let alone: Vec<usize> = (0..theirs.len()).filter(is_alone).collect();
-    all.extend(alone.into_iter().map(|at| (named(&both, &theirs[at]), [None, Some(at)])));
+    let is_unpaired = |at: &usize| all.iter().all(|(_, of)| of[1] != Some(*at));
+    let unpaired: Vec<usize> = (0..theirs.len()).filter(is_unpaired).collect();
+    all.extend(unpaired.into_iter().map(|at| (named(&both, &theirs[at]), [None, Some(at)])));
     all
 }
 

@@ -254,12 +254,14 @@ fn a_power_failure_loses_what_was_not_synced_and_nothing_else() {
         assert_eq!((summary.images, summary.corrupt), (4 * summary.cuts, 0), "images are no cuts");
     }
     assert!(synced.lost.is_none_or(|lost| lost.most == 0.0));
-    // On a busy machine the power may be cut before the first commit.
-    let has_committed = log.acknowledged.is_some_and(|commits| commits.most > 0.0);
-    assert!(
-        !has_committed || log.lost.is_none_or(|lost| lost.most > 0.0),
-        "a log that is not synced at each commit: {log:?}"
-    );
+    // A cut may come before the first commit, or just after a checkpoint, which syncs: on a busy machine both may. Not each time.
+    let loses = |log: &CrashSummary| log.lost.is_some_and(|lost| lost.most > 0.0);
+    let again = || {
+        let bench = Bench::new();
+        let data = bench.run(&power_cuts("log = { engine = \"sqlite\", durability = \"relaxed\" }"));
+        loses(&self::summaries(&data)[0])
+    };
+    assert!(loses(log) || (0..4).any(|_| again()), "a log that is not synced at each commit: {log:?}");
     assert_eq!(none.verdict, CrashVerdict::NothingPromised);
     assert_eq!(
         none.lost.map(|lost| lost.most),
@@ -327,7 +329,7 @@ fn a_store_that_does_not_sync_breaks_its_promise_and_its_cut_is_saved() {
 /// Of 300 images of LMDB `bounded` none had lost anything: its commits were counted some milliseconds before the disk stopped, and
 /// the last of these had long become durable then.
 #[test]
-fn the_loss_of_the_last_commit_is_seen_while_others_follow() {
+fn the_loss_of_the_last_commit_is_found_while_more_follow() {
     let bench = Bench::new();
     let text = power_cuts("bounded = { engine = \"lmdb\", durability = \"bounded\" }").replace("cuts = 2", "cuts = 20");
     let mut data = bench.run(&text);

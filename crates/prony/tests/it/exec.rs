@@ -573,7 +573,7 @@ fn conditions_that_nothing_could_decide_are_refused_with_what_to_write() {
 
 /// Both branches were measured with the one that the last setup had checked out, and got a verdict.
 #[test]
-fn setups_of_which_the_last_one_holds_for_all_are_refused() {
+fn setups_that_overwrite_each_other_are_refused() {
     let bench = Bench::new();
     bench.write("main", "");
     let output = bench.prony(&["exec", "-L", "x", "1,2", "--setup", "echo {x} > main", "-r", "6", "cat main"]);

@@ -185,7 +185,7 @@ fn work_that_the_first_trial_leaves_done_is_a_finding_of_the_run() {
     let is_found = |copy: &str| {
         let data = bench.run(&format!("{body}copy = \"{copy}\"\n"));
         let found = prony_analysis::guard::findings::of_run(&data.experiment, &data.trials, None, true);
-        found.iter().any(|finding| finding.guard == "work_kept")
+        found.iter().any(|finding| finding.guard == "first_trial_slower")
     };
     assert_eq!(["variant", "trial"].map(is_found), [true, false]);
 }

@@ -196,7 +196,7 @@ fn compared_runs_whose_answers_or_sources_differ_say_so() {
     for expected in [
         "answers differ: 100 rows in `r`",
         "answers differ: 7 rows in `r`",
-        "what ran differs in `a`, `b`: the directory",
+        "what ran differs in `v=a`, `v=b`: the directory",
     ] {
         assert!(differ.contains(expected), "{expected}: {differ}");
     }

@@ -436,7 +436,8 @@ fn a_cleanup_that_fails_ends_no_search_early() {
 /// Each `cleanup` was skipped, and the run was neither done nor interrupted.
 #[test]
 fn an_error_that_ends_a_search_leaves_it_to_be_resumed() {
-    let steps = "shell = true\nprepare = \"test {n} -lt 4\"\ncleanup = \"touch cleaned\"";
+    let steps =
+        "shell = true\ndirectory = \".\"\ncopy = \"none\"\nprepare = \"test {n} -lt 4\"\ncleanup = \"touch cleaned\"";
     let bench = Bench::new(&GROWING.replace("shell = true", steps));
     let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..100"]);
     assert_eq!(code, Some(2), "{errors}");
@@ -454,7 +455,7 @@ fn settings_that_were_ended_from_outside_leave_no_winner() {
 }
 
 #[test]
-fn a_setting_of_the_command_line_holds_in_a_search() {
+fn a_setting_of_the_command_line_is_that_of_a_search() {
     let bench = Bench::new(BOWL);
     let over = [
         "tune",

@@ -160,11 +160,11 @@ fn settings_that_are_not_compared_with_the_default_are_left_out_however_fast() {
     let found = search_among(all(), faster, |_| false);
     assert!(found.found.winner.is_none() && found.tune.is_default_uncompared(), "the default is the best of nothing");
     for unknown in [TrialResult::Disturbed, TrialResult::Unread] {
-        let others =
+        let but_default =
             |of: TrialResult| move |point: &[f64], _| if point[0] == 1000.0 { TrialResult::Good(1.0) } else { of };
-        let found = search_among(all(), others(unknown), |_| true);
+        let found = search_among(all(), but_default(unknown), |_| true);
         assert!(found.found.winner.is_none() && found.tune.is_default_uncompared(), "{unknown:?}");
-        let found = search_among(all(), others(TrialResult::Failed), |_| true);
+        let found = search_among(all(), but_default(TrialResult::Failed), |_| true);
         assert_eq!((found.found.winner, found.tune.is_default_uncompared()), (Some(0), false), "the others failed");
     }
     let found = search_among(all(), |_, _| TrialResult::Failed, |_| false);

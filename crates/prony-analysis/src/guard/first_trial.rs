@@ -60,7 +60,7 @@ fn finding(phase: &str, variants: &[(&str, Ratios)]) -> Finding {
     );
     let hint = "if the work itself is to be measured, give each trial a copy of its own (`copy = \"trial\"`), or remove what is kept in \
         `prepare` (`--prepare`); if not, execute the program before its first trial by `warmup = 1` (`--warmup 1`)";
-    let found = Finding::of("work_kept", Severity::Warning, message, hint).in_phase(phase);
+    let found = Finding::of("first_trial_slower", Severity::Warning, message, hint).in_phase(phase);
     let data: BTreeMap<&str, Ratios> = variants.iter().copied().collect();
     found.with(json!({ "variants": data }))
 }

@@ -1,6 +1,6 @@
 //! Tests of the guard of programs that keep work for later trials.
 
-use super::super::kept_work::check;
+use super::super::first_trial::check;
 use super::*;
 
 /// The spec of a program in a directory of which a copy is made for each `copy`.
@@ -29,11 +29,11 @@ fn found(copy: &str, times: &[(f64, f64)], in_block: u32) -> Vec<Finding> {
 
 /// In a gate of a pull request, each trial but the first of each revision built nothing, and the gate passed.
 #[test]
-fn first_trial_that_took_far_longer_shows_that_work_is_kept() {
+fn first_trial_that_took_far_longer_is_reported() {
     let (all, nothing) = ((900.0, 800.0), (30.0, 20.0));
     for copy in ["variant", "none"] {
         let one = &found(copy, &[all, nothing, nothing, nothing], 1)[0];
-        assert_eq!((one.guard.as_str(), one.phase.as_deref()), ("work_kept", Some("run")));
+        assert_eq!((one.guard.as_str(), one.phase.as_deref()), ("first_trial_slower", Some("run")));
         assert!(one.message.contains("(`code=base`: 30 times the time and 40 times the user time)"), "{}", one.message);
     }
     assert_eq!(found("trial", &[all, nothing, nothing, nothing], 1), []);
@@ -45,7 +45,7 @@ fn first_trial_that_took_far_longer_shows_that_work_is_kept() {
 }
 
 #[test]
-fn cold_files_and_noise_do_not_show_that_work_is_kept() {
+fn first_trial_that_read_cold_files_or_met_noise_is_not_reported() {
     let later = [(30.0, 20.0); 4];
     let after = |first: (f64, f64)| found("none", &[&[first], &later[..]].concat(), 1);
     assert_eq!(after((900.0, 25.0)), [], "it read the disk");
