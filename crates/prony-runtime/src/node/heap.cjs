@@ -38,6 +38,9 @@ const heapLine = (why) => text(why, now(), '');
 function longestDelay(at) {
   if (delays.length === 0) return '';
   const [{ monitor, since }, other] = delays;
+  // After a stop of the process samples follow one another at once. Then the other one has not ticked since its own reset, and what
+  // comes before its next tick would be in neither.
+  if (at - other.since < 2 * TICK * 1e6) return '';
   // The resolution itself is taken off.
   const longest = Math.max(0, monitor.max - TICK * 1e6);
   monitor.reset();
