@@ -2,6 +2,7 @@
 
 mod answers;
 mod cache;
+mod copies;
 mod disturbances;
 mod first_trial;
 mod idle_services;

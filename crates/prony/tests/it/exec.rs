@@ -414,14 +414,16 @@ fn a_command_of_several_processes_leaves_the_exact_peak_of_the_first() {
     let one = "dd if=/dev/zero of=/dev/null bs=32M count=20";
     let text = |more: &str| out(&bench.exec(&["-r", "1", "-n", "one", "-n", "two", more, one, several]).0);
     let (brief, all) = (text("--sort=auto"), text("--all"));
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // On a busy machine samples may lie too far apart, so that there is no largest one.
+    let is_sparse = |text: &str| {
+        ["more than a quarter of the time", "lie too far apart"].iter().any(|why| words(text).contains(why))
+    };
     for shown in ["rss.peak, ", "rss.max, "] {
-        assert!(brief.contains(shown), "{shown}: {brief}");
+        assert!(brief.contains(shown) || is_sparse(&brief), "{shown}: {brief}");
     }
     for text in [brief, all] {
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        // On a busy machine samples may lie too far apart, so that there is no largest one.
-        let sparse = words.contains("more than a quarter of the time");
-        assert!(sparse || words.contains("some trials have no `rss.peak`"), "{text}");
+        assert!(is_sparse(&text) || words(&text).contains("some trials have no `rss.peak`"), "{text}");
     }
 }
 

@@ -123,7 +123,8 @@ fn unmatched_names_are_refused_and_missed_rate_is_reported() {
     let output = bench.prony(&["run", "x.toml"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let begun = "run 1: Small: 1 variant, 1 block, 2 trials\n";
-    assert!(text(&output.stderr).starts_with(begun), "{}", text(&output.stderr));
+    // What killed runs of other tests left may be removed before.
+    assert!(text(&output.stderr).contains(begun), "{}", text(&output.stderr));
     let mark = "saturated: the requested rate was not sustained (in 2 of 2 trials)";
     assert!(text(&output.stdout).contains(mark), "{}", text(&output.stdout));
     let output = bench.prony(&["show", "--metric", "nosuch.time"]);
