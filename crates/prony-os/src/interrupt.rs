@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
 use crate::sample::parse::ignores;
 use crate::why::kernel_text;
 
@@ -20,16 +22,16 @@ impl Interrupt {
     /// [nevertheless](Self::nevertheless);
     /// the trial's supervisor then ends the tree.
     ///
-    /// A signal that is ignored when prony starts stays ignored: `nohup` says by this that a hangup ends nothing, and a shell
-    /// without job control that Ctrl-C is not meant for a job in the background.
+    /// A hangup that is ignored when prony starts stays ignored, which is how `nohup` asks for it. SIGINT does not: shells without job
+    /// control ignore it in all that they start in the background, and a script could not interrupt prony there.
     ///
     /// # Errors
     /// Where the handlers cannot be installed.
     pub fn listen() -> std::io::Result<Self> {
         let this = Self::default();
         let status = kernel_text("/proc/self/status").unwrap_or_default();
-        let all = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
-        for signal in all.into_iter().filter(|signal| !ignores(&status, *signal)) {
+        let hangup = Some(SIGHUP).filter(|hangup| !ignores(&status, *hangup));
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             // In this order: the first signal finds the flag unset and only sets it.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&this.last))?;
             signal_hook::flag::register(signal, Arc::clone(&this.last))?;

@@ -600,19 +600,24 @@ fn setups_that_overwrite_each_other_are_refused() {
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
 }
 
-/// It caught the signal that `nohup` has it ignore, and ended.
+/// It caught the signal that `nohup` has it ignore, and ended. A shell without job control has all that it starts in the background
+/// ignore Ctrl-C, and an interrupt of a script ended nothing.
 #[test]
-fn hangup_that_is_ignored_at_the_start_ends_nothing() {
+fn hangup_that_is_ignored_at_the_start_ends_nothing_and_an_interrupt_does() {
     let bench = Bench::new();
     let waits = "touch began; while ! [ -e go ]; do sleep 0.01; done";
     let mut command = Command::new("sh");
-    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", PRONY, "exec", "-S", "sh", "-r", "1", waits]);
+    command.args(["-c", "trap '' HUP INT; exec \"$@\"", "sh", PRONY, "exec", "-S", "sh", "-r", "1", waits]);
     command.current_dir(bench.path("")).stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
-    let child = command.spawn().unwrap();
-    eventually("the trial", || bench.path("began").exists());
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-    bench.write("go", "");
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    for (signal, expected) in [(rustix::process::Signal::HUP, 0), (rustix::process::Signal::INT, 1)] {
+        let child = command.spawn().unwrap();
+        eventually("the trial", || bench.path("began").exists());
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        if expected == 0 {
+            bench.write("go", "");
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(expected), "{signal:?}: {}", err(&output));
+        ["began", "go"].iter().for_each(|name| _ = std::fs::remove_file(bench.path(name)));
+    }
 }
