@@ -3,11 +3,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::sample::parse::ignores;
 use crate::why::kernel_text;
+
+/// Signals within so long of each other are one request to stop: `timeout` sends its signal to the process and then to its group, and a
+/// terminal that closes sends SIGHUP by the kernel and by its shell. Nobody presses Ctrl-C twice as fast.
+const ONE_REQUEST: Duration = Duration::from_millis(100);
 
 /// Whether the user asked to stop; cheap to clone and to query.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +26,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens for SIGINT, SIGTERM and SIGHUP. The second one ends the process by its default action, unless something is done
+    /// Listens for SIGINT, SIGTERM and SIGHUP, in a thread of its own. The second request ends the process by its default action, unless something is done
     /// [nevertheless](Self::nevertheless);
     /// the trial's supervisor then ends the tree.
     ///
@@ -31,29 +39,44 @@ impl Interrupt {
         let this = Self::default();
         let status = kernel_text("/proc/self/status").unwrap_or_default();
         let hangup = Some(SIGHUP).filter(|hangup| !ignores(&status, *hangup));
-        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-            // In this order: the first signal finds the flag unset and only sets it.
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&this.last))?;
-            signal_hook::flag::register(signal, Arc::clone(&this.last))?;
-            signal_hook::flag::register(signal, Arc::clone(&this.flag))?;
-        }
+        let handled = [SIGINT, SIGTERM].into_iter().chain(hangup);
+        let mut signals = Signals::new(handled)?;
+        let asked = this.clone();
+        thread::Builder::new().name("interrupt".into()).spawn(move || {
+            let mut counted: Option<Instant> = None;
+            for signal in signals.forever() {
+                if counted.is_none_or(|at| at.elapsed() > ONE_REQUEST) {
+                    counted = Some(Instant::now());
+                    asked.signalled(|| drop(emulate_default_handler(signal)));
+                }
+            }
+        })?;
         Ok(this)
+    }
+
+    /// Counts a request: the first one, or the first since [`asked_again`](Self::asked_again), asks to stop, a further one calls `end`.
+    fn signalled(&self, end: impl FnOnce()) {
+        let ends = self.last.swap(true, Ordering::SeqCst);
+        self.flag.store(true, Ordering::SeqCst);
+        if ends {
+            end();
+        }
     }
 
     /// Whether to stop.
     pub fn asked(&self) -> bool {
-        self.flag.load(Ordering::Relaxed)
+        self.flag.load(Ordering::SeqCst)
     }
 
     /// Asks to stop, as Ctrl-C does.
     pub fn ask(&self) {
-        self.last.store(true, Ordering::Relaxed);
-        self.flag.store(true, Ordering::Relaxed);
+        self.last.store(true, Ordering::SeqCst);
+        self.flag.store(true, Ordering::SeqCst);
     }
 
     /// Whether it was asked since the last call; the next signal does not end the process.
     fn asked_again(&self) -> bool {
-        self.last.swap(false, Ordering::Relaxed)
+        self.last.swap(false, Ordering::SeqCst)
     }
 
     /// Does what is done also where the user asks to stop. Its argument is to be called again and again, and is true where
@@ -73,7 +96,7 @@ impl Interrupt {
             }
             again
         });
-        self.last.store(self.asked(), Ordering::Relaxed);
+        self.last.store(self.asked(), Ordering::SeqCst);
         done
     }
 }
@@ -89,6 +112,20 @@ mod tests {
         assert!(!other.asked());
         interrupt.ask();
         assert!(other.asked());
+    }
+
+    #[test]
+    fn second_request_ends_the_process_and_the_first_one_after_a_question_does_not() {
+        let (interrupt, ended) = (Interrupt::default(), std::cell::Cell::new(0));
+        let signalled = || {
+            interrupt.signalled(|| ended.set(ended.get() + 1));
+            (interrupt.asked(), ended.get())
+        };
+        assert_eq!(signalled(), (true, 0));
+        assert_eq!(signalled(), (true, 1));
+        assert!(interrupt.asked_again());
+        assert_eq!(signalled(), (true, 1));
+        assert_eq!(signalled(), (true, 2));
     }
 
     #[test]
@@ -111,10 +148,10 @@ mod tests {
             );
             assert_eq!(ended, ([false; 2], asked_before, false, true), "asked before: {asked_before}");
             assert_eq!(said, 1);
-            assert!(interrupt.asked() && interrupt.last.load(Ordering::Relaxed), "the next one ends the process");
+            assert!(interrupt.asked() && interrupt.last.load(Ordering::SeqCst), "the next one ends the process");
         }
         let interrupt = Interrupt::default();
         assert!(!interrupt.nevertheless(|| panic!("nobody asked"), |stop| stop()));
-        assert!(!interrupt.last.load(Ordering::Relaxed));
+        assert!(!interrupt.last.load(Ordering::SeqCst));
     }
 }

@@ -295,7 +295,10 @@ fn an_interrupt_ends_cleanly_and_keeps_what_is_done() {
     let bench = Bench::new(&long());
     let (mut child, mut lines) = start(&bench, &["run", "x.toml", "--json"]);
     until_phase(&mut lines, "rest", 1);
-    send(&child, Signal::INT);
+    // As `timeout` does, which signals the process and then its group, and a terminal that closes.
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        send(&child, signal);
+    }
     let rest: Vec<Event> = lines.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     assert!(matches!(rest.last(), Some(Event::RunEnded { interrupted: true, .. })), "{rest:?}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
