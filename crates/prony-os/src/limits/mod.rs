@@ -18,7 +18,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-pub use capability::{Ability, Capability, Limit, capability};
+pub use capability::{Capability, Limit, State, capability};
 pub use figures::Figures;
 pub use group::{Group, counts_cpu};
 pub(crate) use oom::OomWatch;
