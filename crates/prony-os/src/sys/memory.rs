@@ -23,7 +23,7 @@ pub(crate) fn wait_for_own_memory(child: Pid) {
 /// Whether two processes have one memory map. `false` where the kernel gives no answer: without `kcmp`, or where it may not be
 /// called.
 pub(crate) fn share_memory(one: Pid, other: Pid) -> bool {
-    let pids = [one, other].map(|pid| libc::c_long::from(pid.as_raw_nonzero().get()));
+    let pids = [one, other].map(|pid| libc::c_long::from(pid.as_raw_pid()));
     // SAFETY: the call takes numbers only.
     unsafe { libc::syscall(libc::SYS_kcmp, pids[0], pids[1], KCMP_VM, 0, 0) == 0 }
 }
