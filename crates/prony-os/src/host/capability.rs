@@ -63,13 +63,13 @@ pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capabili
         ("device counters", "flushes and bytes of the disk", device.into(), DISK),
         ("perf", "profiles of native code", profiles(directory), PERF),
     ];
-    table.into_iter().map(Capability::from).collect()
-}
-
-impl From<(&str, &str, State, &str)> for Capability {
-    fn from((name, purpose, state, allow): (&str, &str, State, &str)) -> Self {
-        Self { name: name.to_owned(), purpose: purpose.to_owned(), state, allow: allow.to_owned() }
-    }
+    let capability = |(name, purpose, state, allow): (&str, &str, State, &str)| Capability {
+        name: name.to_owned(),
+        purpose: purpose.to_owned(),
+        state,
+        allow: allow.to_owned(),
+    };
+    table.into_iter().map(capability).collect()
 }
 
 fn clear_refs() -> Reading<()> {

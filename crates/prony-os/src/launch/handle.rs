@@ -22,7 +22,7 @@ use super::link::{Link, SILENCE, reap_lingering};
 use super::spawner::{self, Fds};
 use super::spec::{LaunchSpec, Parts, Reader, Unprepared};
 use super::supervise::OPEN_FILES;
-use super::wire::{Begin, Bounds, End, Finished, FromSupervisor, Text, ToSupervisor};
+use super::wire::{Begin, Bounds, End, Finished, FromSupervisor, ToSupervisor};
 use crate::error::Error;
 use crate::limits::Group;
 use crate::open_files;
@@ -242,7 +242,7 @@ impl Launch for Launcher {
     fn start(&self, spec: LaunchSpec) -> Result<Box<dyn Process>, Error> {
         let (program, directory) = (spec.command.to_string_lossy().into_owned(), spec.directory.clone());
         let (group, beside) = (spec.group.clone(), spec.beside.clone());
-        let scratch = spec.scratch.iter().map(Text::new).collect();
+        let scratch = spec.scratch.iter().map(OsString::from).collect();
         let Parts { texts, fds, captured } = spec.into_parts().map_err(|why| prepare(&program, why))?;
         let begin = Begin { reused: false, group, beside, scratch, captured: bounds(&captured) };
         let readers: Vec<BorrowedFd<'_>> = captured.iter().flatten().map(|(reader, _)| reader.as_fd()).collect();
@@ -258,7 +258,7 @@ impl Launch for Launcher {
         open: &[BorrowedFd<'_>],
         scratch: Option<&Path>,
     ) -> Result<Box<dyn Reusable>, Error> {
-        let scratch = scratch.into_iter().map(Text::new).collect();
+        let scratch = scratch.into_iter().map(OsString::from).collect();
         let begin = Begin { reused: true, group, beside: None, scratch, captured: [None, None] };
         let (mut link, client) = self.connect("a subject".to_owned(), begin, open)?;
         link.lingers = !open.is_empty();

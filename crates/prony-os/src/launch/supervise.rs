@@ -24,7 +24,7 @@ use super::output_capture::Stream;
 use super::process_tree::{self, Children, Leftover};
 use super::scratch::remove_tree;
 use super::spawner::Spawner;
-use super::wire::{Begin, End, Finished, FromSupervisor, KilledFor, Text, ToSupervisor};
+use super::wire::{Begin, End, Finished, FromSupervisor, KilledFor, ToSupervisor};
 use crate::clock::monotonic;
 use crate::limits::{Group, OomWatch};
 use crate::lock::Lock;
@@ -254,7 +254,7 @@ impl Supervisor {
     fn begin(&mut self, begin: Begin) {
         let Begin { reused, mut group, beside, scratch, captured } = begin;
         group.iter_mut().for_each(Group::lock);
-        self.subject.scratch = scratch.into_iter().map(Text::into_path).collect();
+        self.subject.scratch = scratch.into_iter().map(PathBuf::from).collect();
         self.subject.locks = self.subject.scratch.iter().filter_map(|path| Lock::shared(path).ok()).collect();
         self.watch = OomWatch::new(group.as_ref().or(beside.as_ref()).filter(|_| !reused));
         let entrances = group.as_ref().filter(|_| reused).map(Group::entrances).unwrap_or_default();

@@ -1,8 +1,6 @@
 //! The messages between runner and supervisor.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 use prony_model::reading::Reading;
 use prony_model::record::{Captured, MemoryEvidence, Status};
@@ -61,8 +59,8 @@ pub(super) struct Begin {
     pub(super) group: Option<Group>,
     /// The group of another subject, for whose limits memory is watched where there is no `group`.
     pub(super) beside: Option<Group>,
-    /// Removed at the end.
-    pub(super) scratch: Vec<Text>,
+    /// Paths that are removed at the end. They may be any bytes, which JSON has as numbers.
+    pub(super) scratch: Vec<OsString>,
     /// How much of standard output and error is stored, where they are captured.
     pub(super) captured: [Option<Bounds>; 2],
 }
@@ -72,37 +70,6 @@ pub(super) struct Begin {
 pub(super) struct Bounds {
     pub(super) first: usize,
     pub(super) last: usize,
-}
-
-/// A text of the operating system: readable where it is UTF-8, exact where it is not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Text {
-    /// UTF-8.
-    Text(String),
-    /// Anything else.
-    Bytes(Vec<u8>),
-}
-
-impl Text {
-    /// From the operating system's text.
-    pub(super) fn new(text: impl AsRef<OsStr>) -> Self {
-        let text = text.as_ref();
-        text.to_str().map_or_else(|| Self::Bytes(text.as_bytes().to_vec()), |text| Self::Text(text.to_owned()))
-    }
-
-    /// As bytes.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        match self {
-            Self::Text(text) => text.into_bytes(),
-            Self::Bytes(bytes) => bytes,
-        }
-    }
-
-    /// As a path.
-    pub(super) fn into_path(self) -> PathBuf {
-        PathBuf::from(OsString::from_vec(self.into_bytes()))
-    }
 }
 
 /// What is known of a subject when its own process has ended.
@@ -183,14 +150,16 @@ pub struct Finished {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
     fn texts_survive_whatever_their_bytes() {
         for bytes in [&b"plain"[..], b"", b"\xff\xfe/x", "\u{e9}\n\"".as_bytes()] {
-            let text = Text::new(OsStr::from_bytes(bytes));
+            let text = OsString::from_vec(bytes.to_vec());
             let line = serde_json::to_string(&text).unwrap();
-            assert_eq!(serde_json::from_str::<Text>(&line).unwrap().into_bytes(), bytes);
+            assert_eq!(serde_json::from_str::<OsString>(&line).unwrap().into_vec(), bytes);
         }
     }
 }

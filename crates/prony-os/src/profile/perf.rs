@@ -122,7 +122,7 @@ impl Perf {
                 return Ok(status);
             }
             if !asked && began.elapsed() > Duration::from_secs(1) {
-                self.signal(Signal::INT);
+                let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
                 asked = true;
             }
             if began.elapsed() > FLUSH {
@@ -130,10 +130,6 @@ impl Perf {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
     fn said(&self) -> String {

@@ -89,6 +89,9 @@ pub fn readings_of_roles(
     readings
 }
 
+/// How often a call was made.
+type Calls = fn(&SyncCounts) -> Reading<u64>;
+
 /// Whether a role is one of the requested roles.
 type Within<'a> = &'a dyn Fn(&str) -> bool;
 
@@ -174,20 +177,17 @@ fn syncs(begin: &Snapshot, end: &Snapshot, within: Within<'_>, readings: &mut Re
         let of = snapshot.syncs.iter().filter(|(of, _)| within(of)).map(|(_, counts)| counts.clone());
         of.reduce(|a, b| a.plus(&b))
     };
-    let Some(counts) = followed(end) else {
-        let missing = [Metric::Fsyncs, Metric::Fsync, Metric::Fdatasync, Metric::Msync, Metric::SyncFileRange];
-        missing.into_iter().for_each(|metric| put(readings, metric, Reading::Missing(Why::NotApplicable)));
-        return;
-    };
     // A process followed only since the phase began had made no calls before.
-    let counts = followed(begin).map_or(counts.clone(), |begin| counts.since(&begin));
-    put(readings, Metric::Fsyncs, counts.total().map(|count| count as f64));
-    for (metric, count) in [
-        (Metric::Fsync, counts.fsync),
-        (Metric::Fdatasync, counts.fdatasync),
-        (Metric::Msync, counts.msync),
-        (Metric::SyncFileRange, counts.sync_file_range),
-    ] {
+    let counts = followed(end).map(|end| followed(begin).map_or(end.clone(), |begin| end.since(&begin)));
+    let calls: [(Metric, Calls); 5] = [
+        (Metric::Fsyncs, SyncCounts::total),
+        (Metric::Fsync, |counts| counts.fsync.clone()),
+        (Metric::Fdatasync, |counts| counts.fdatasync.clone()),
+        (Metric::Msync, |counts| counts.msync.clone()),
+        (Metric::SyncFileRange, |counts| counts.sync_file_range.clone()),
+    ];
+    for (metric, of) in calls {
+        let count = counts.as_ref().map_or(Reading::Missing(Why::NotApplicable), of);
         put(readings, metric, count.map(|count| count as f64));
     }
 }

@@ -31,7 +31,6 @@ pub struct Snapshot {
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
     pub totals: BTreeMap<String, Counters>,
     /// Whether the counters of the whole tree are without those of replicas, which its group counts.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaves_replicas_out: bool,
     /// Threads that can have been on a CPU: all, but no more than there are processors.
     pub most_running: u64,
@@ -42,12 +41,10 @@ pub struct Snapshot {
     /// CPU time of the trial's control group.
     pub group: Reading<GroupCpu>,
     /// CPU time of the control groups of roles that have one of their own.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, Reading<GroupCpu>>,
     /// Sync calls of each role whose processes are followed.
     pub syncs: BTreeMap<String, SyncCounts>,
     /// Of each role of which a process could not be read although it had not ended, when that was last and why.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unread: BTreeMap<String, (Nanos, Why)>,
     /// How long some task of the machine has waited for each resource since it started.
     pub pressure: Pressure,

@@ -47,16 +47,9 @@ pub(crate) enum Step {
 
 impl Step {
     /// The step with this number.
-    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
-        match byte {
-            1 => Some(Self::Directory),
-            2 => Some(Self::Descriptors),
-            3 => Some(Self::Exec),
-            4 => Some(Self::Clone),
-            5 => Some(Self::Ready),
-            6 => Some(Self::Groups),
-            _ => None,
-        }
+    fn from_byte(byte: u8) -> Option<Self> {
+        let all = [Self::Directory, Self::Descriptors, Self::Exec, Self::Clone, Self::Ready, Self::Groups];
+        all.into_iter().find(|step| *step as u8 == byte)
     }
 }
 
