@@ -110,6 +110,14 @@ impl<T> Reading<T> {
         }
     }
 
+    /// What `f` reads by means of the value; missing where this is.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
+        match self {
+            Self::Measured(value) => f(value),
+            Self::Missing(why) => Reading::Missing(why),
+        }
+    }
+
     /// Combines two readings: measured where both are, else the first reason.
     pub fn and<U, V>(self, other: Reading<U>, f: impl FnOnce(T, U) -> V) -> Reading<V> {
         match (self, other) {

@@ -37,35 +37,31 @@ impl Attached {
     /// # Errors
     /// Why there are none that can be observed, in words: no such process, or prony itself is one of them.
     pub fn find(observed: &Observed) -> Result<Self, String> {
-        let found = match observed {
-            Observed::Pid(pid) => Self { pid: *pid, group: None },
+        let (pid, group) = match observed {
+            Observed::Pid(pid) => (*pid, None),
             Observed::PidFile(path) => {
                 let text = fs::read_to_string(path).map_err(|error| format!("cannot read `{path}`: {error}"))?;
                 // PostgreSQL writes more into its file behind the number.
                 let first = text.split_whitespace().next().and_then(|word| word.parse().ok());
-                Self {
-                    pid: first.ok_or_else(|| format!("`{path}` does not begin with the number of a process"))?,
-                    group: None,
-                }
+                (first.ok_or_else(|| format!("`{path}` does not begin with the number of a process"))?, None)
             }
             Observed::Cgroup(path) => {
                 let members = members(Path::new(path)).map_err(|error| format!("cannot read `{path}`: {error}"))?;
                 let first = members.into_iter().min();
                 let pid = first.ok_or_else(|| format!("no process is in the control group `{path}`"))?;
-                Self { pid, group: Some(PathBuf::from(path)) }
+                (pid, Some(PathBuf::from(path)))
             }
             Observed::Container(name) => {
                 let (pid, id) = of_container(&CONTAINERS, name)?;
-                Self { pid, group: Some(group_of(pid, &id, counting_cpu(pid))?) }
+                (pid, Some(group_of(pid, &id, counting_cpu(pid))?))
             }
         };
-        if !Path::new(&format!("/proc/{}", found.pid)).exists() {
-            return Err(format!("there is no process {}", found.pid));
+        if !Path::new(&format!("/proc/{pid}")).exists() {
+            return Err(format!("there is no process {pid}"));
         }
         // A thread has a directory of its own in `/proc`, and no end that could be waited for.
-        if let Err(errno) = descriptor(found.pid) {
-            return Err(format!("{} cannot be observed as a process: {errno}", found.pid));
-        }
+        descriptor(pid).map_err(|errno| format!("{pid} cannot be observed as a process: {errno}"))?;
+        let found = Self { pid, group };
         let all = found.all();
         let above = std::iter::successors(Some(std::process::id()), |pid| parent(*pid).filter(|above| *above > 0));
         if let Some(pid) = above.into_iter().find(|pid| all.contains(pid)) {

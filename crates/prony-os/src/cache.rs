@@ -15,8 +15,8 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::own_files::OwnFiles;
-use crate::sys::cache::{CacheStat, Map, cachestat};
-use crate::why::why;
+use crate::sys::cache::{CacheStat, MappedFile, cachestat};
+use crate::why::{reading, why};
 
 /// Pages of a store's files in the page cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,10 @@ impl Residency {
     pub fn unwritten(&self) -> Reading<Bytes> {
         let page = rustix::param::page_size() as u64;
         self.dirty.clone().and(self.writeback.clone(), |dirty, writeback| Bytes::from_bytes((dirty + writeback) * page))
+    }
+
+    const fn none() -> Self {
+        Self { pages: 0, cached: 0, dirty: Reading::Measured(0), writeback: Reading::Measured(0) }
     }
 
     fn plus(self, other: Self) -> Self {
@@ -110,10 +114,7 @@ fn over_files<T: Clone>(
             result => result,
         })
     });
-    match all {
-        Ok(total) => Reading::Measured(total),
-        Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
-    }
+    reading(&format!("`{}`", path.display()), all)
 }
 
 /// Size of all regular files at or below `path`, but for what this process itself writes, such as a results database beside a store.
@@ -137,8 +138,8 @@ pub fn resident(path: &Path) -> Reading<Residency> {
 }
 
 fn resident_without(path: &Path, without: &OwnFiles) -> Reading<Residency> {
-    let none = Residency { pages: 0, cached: 0, dirty: Reading::Measured(0), writeback: Reading::Measured(0) };
-    over_files(path, (without, is_absent), none, |total, file| Ok(total.plus(resident_file(&File::open(file)?)?)))
+    let add = |total: Residency, file: &Path| Ok(total.plus(resident_file(&File::open(file)?)?));
+    over_files(path, (without, is_absent), Residency::none(), add)
 }
 
 pub(crate) fn resident_file(file: &File) -> io::Result<Residency> {
@@ -146,7 +147,7 @@ pub(crate) fn resident_file(file: &File) -> io::Result<Residency> {
     // Stores extend their files far beyond what they have written: with its holes, one that is wholly in memory looks cold.
     let pages = about.len().min(about.blocks() * 512).div_ceil(rustix::param::page_size() as u64);
     if about.len() == 0 {
-        return Ok(Residency { pages, cached: 0, dirty: Reading::Measured(0), writeback: Reading::Measured(0) });
+        return Ok(Residency { pages, ..Residency::none() });
     }
     let kind = fstatfs(file)?.f_type as u64;
     match counted(kind, || cachestat(file), || may_know(file))? {
@@ -201,7 +202,7 @@ fn may_know(file: &File) -> bool {
 }
 
 fn by_mincore(file: &File, pages: u64, unknown: &Why) -> io::Result<Residency> {
-    let cached = Map::new(file)?.resident_pages(rustix::param::page_size())?;
+    let cached = MappedFile::new(file)?.resident_pages(rustix::param::page_size())?;
     let unknown = || Reading::Missing(unknown.clone());
     Ok(Residency { pages, cached, dirty: unknown(), writeback: unknown() })
 }
@@ -209,10 +210,7 @@ fn by_mincore(file: &File, pages: u64, unknown: &Why) -> io::Result<Residency> {
 /// [`drop_cached`], and what stayed: the pages that some process has mapped (METHOD 5.1: close the store first). Whatever an engine in
 /// this process still has open is among the files.
 pub fn evict(path: &Path) -> Reading<Residency> {
-    match drop_cached(path) {
-        Reading::Measured(()) => resident_without(path, &OwnFiles::default()),
-        Reading::Missing(why) => Reading::Missing(why),
-    }
+    drop_cached(path).and_then(|()| resident_without(path, &OwnFiles::default()))
 }
 
 /// Writes all regular files at or below `path` to the disk and evicts them from the page cache. Files and directories that the

@@ -17,7 +17,7 @@ pub mod lock;
 pub mod mount;
 mod open_files;
 pub mod own_files;
-pub mod owner;
+mod owner;
 pub mod processors;
 pub mod profile;
 pub mod runs;

@@ -7,26 +7,22 @@ use std::path::{Path, PathBuf};
 use prony_model::reading::Reading;
 use prony_model::record::Mount;
 
-use crate::why::{parse_with, read_text, why};
+use crate::why::{parse_file, reading};
+
+/// The list of mounts.
+pub(crate) const TABLE: &str = "/proc/self/mountinfo";
 
 /// The file system of `path`.
 pub fn of(path: &Path) -> Reading<Mount> {
-    match path.canonicalize() {
-        Ok(path) => parse_with(mountinfo(), "`/proc/self/mountinfo`", |text| find(text, &path)),
-        Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
-    }
-}
-
-/// The list of mounts. One of them may have a name that is not UTF-8, which concerns no other.
-pub(crate) fn mountinfo() -> Reading<String> {
-    read_text("/proc/self/mountinfo")
+    let found = reading(&format!("`{}`", path.display()), path.canonicalize());
+    found.and_then(|path| parse_file(TABLE, |text| find(text, &path)))
 }
 
 /// The mount of an absolute path: the deepest mount point above it, the last one where several
 /// were mounted over each other.
 fn find(mountinfo: &str, path: &Path) -> Option<Mount> {
-    let mounts = lines(mountinfo).filter(|mount| path.starts_with(&mount.point));
-    let Line { point, kind, source, own_options, options, .. } =
+    let mounts = parse(mountinfo.as_bytes()).filter(|mount| path.starts_with(&mount.point));
+    let MountPoint { point, kind, source, own_options, options, .. } =
         mounts.max_by_key(|mount| mount.point.components().count())?;
     let mut all: Vec<String> = Vec::new();
     for option in own_options.split(',').chain(options.split(',')) {
@@ -34,11 +30,11 @@ fn find(mountinfo: &str, path: &Path) -> Option<Mount> {
             all.push(option.to_owned());
         }
     }
-    Some(Mount { point, kind: kind.to_owned(), source, options: all })
+    Some(Mount { point, kind, source, options: all })
 }
 
 /// A file system that is mounted somewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountPoint {
     /// Where it is mounted.
     pub point: PathBuf,
@@ -48,71 +44,50 @@ pub struct MountPoint {
     pub source: String,
     /// Major and minor number of its device, as `stat` shows it for its files.
     pub device: (u32, u32),
+    /// The directory of the file system that is mounted.
+    pub(crate) root: PathBuf,
+    /// The options of the mount, separated by commas.
+    pub(crate) own_options: String,
+    /// The options of the file system, separated by commas.
+    pub(crate) options: String,
 }
 
 /// All mounts; of those on the same mount point the last one hides the earlier ones. No mount point is opened: one of a FUSE
-/// file system may be stale, or its process may not answer. A mount point is any sequence of bytes.
+/// file system may be stale, or its process may not answer.
 ///
 /// # Errors
 /// Where `/proc/self/mountinfo` cannot be read.
 pub fn mounts() -> std::io::Result<Vec<MountPoint>> {
-    let all = std::fs::read("/proc/self/mountinfo")?;
-    Ok(all.split(|byte| *byte == b'\n').filter_map(mount_point).collect())
+    Ok(parse(&std::fs::read(TABLE)?).collect())
+}
+
+/// The mounts of this text, by proc_pid_mountinfo(5). A mount point is any sequence of bytes.
+pub(crate) fn parse(mountinfo: &[u8]) -> impl Iterator<Item = MountPoint> {
+    mountinfo.split(|byte| *byte == b'\n').filter_map(mount_point)
 }
 
 fn mount_point(line: &[u8]) -> Option<MountPoint> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+    let path = |field: &[u8]| PathBuf::from(OsString::from_vec(unescape(field)));
     let device = text(fields.nth(2)?);
     let (major, minor) = device.split_once(':')?;
-    let point = unescape_bytes(fields.nth(1)?);
+    let (root, point, own_options) = (path(fields.next()?), path(fields.next()?), text(fields.next()?));
+    // Optional fields end at a lone hyphen.
     fields.find(|field| *field == b"-")?;
     Some(MountPoint {
-        point: PathBuf::from(OsString::from_vec(point)),
+        point,
         kind: text(fields.next()?),
-        source: text(&unescape_bytes(fields.next()?)),
+        source: text(&unescape(fields.next()?)),
         device: (major.parse().ok()?, minor.parse().ok()?),
+        root,
+        own_options,
+        options: text(fields.next()?),
     })
 }
 
-/// A line of `/proc/self/mountinfo`.
-pub(crate) struct Line<'a> {
-    /// The directory of the file system that is mounted.
-    pub(crate) root: String,
-    /// Where it is mounted.
-    pub(crate) point: PathBuf,
-    /// The kind of file system.
-    pub(crate) kind: &'a str,
-    source: String,
-    own_options: &'a str,
-    /// The options of the file system, separated by commas.
-    pub(crate) options: &'a str,
-}
-
-/// The mounts of this text, by proc_pid_mountinfo(5): optional fields end at a lone hyphen.
-pub(crate) fn lines<'a>(mountinfo: &'a str) -> impl Iterator<Item = Line<'a>> {
-    let line = |line: &'a str| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut before = before.split(' ').skip(3);
-        let mut after = after.split(' ');
-        Some(Line {
-            root: unescape(before.next()?),
-            point: unescape(before.next()?).into(),
-            own_options: before.next()?,
-            kind: after.next()?,
-            source: unescape(after.next()?),
-            options: after.next()?,
-        })
-    };
-    mountinfo.lines().filter_map(line)
-}
-
-fn unescape(text: &str) -> String {
-    String::from_utf8_lossy(&unescape_bytes(text.as_bytes())).into_owned()
-}
-
 /// The kernel writes white space and backslashes as a backslash and three octal digits.
-fn unescape_bytes(text: &[u8]) -> Vec<u8> {
+fn unescape(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {

@@ -47,7 +47,7 @@ pub(crate) fn all_places() -> Vec<Place> {
 impl ProcessId {
     /// The calling process; a start of 0 where `/proc` cannot be read.
     pub(crate) fn current() -> Self {
-        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let pid = rustix::process::getpid().as_raw_pid();
         place(pid).map_or(Self { pid, start: 0 }, |place| place.id)
     }
 
@@ -67,7 +67,7 @@ impl ProcessId {
 }
 
 /// Whether a name is one that prony gives. Only the lock shows whose it is.
-pub fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let parts = |name: &str| {
         let mut parts = name.strip_prefix(PREFIX)?.splitn(3, '-');
         let numbers: (i32, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

@@ -13,6 +13,7 @@
 //! compression) change it later.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 use std::path::PathBuf;
 
 use prony_model::reading::{Reading, Why};
@@ -47,6 +48,14 @@ impl Activity {
     #[must_use]
     pub fn with_store(self, disk: Reading<DiskUsage>, unwritten: Reading<Bytes>) -> Self {
         Self { store: disk.map(|usage| usage.blocks), unwritten, ..self }
+    }
+
+    /// Its counters combined with those of another, which has none of roles that it does not name. Levels stay.
+    fn combined(mut self, other: &Self, nanos: fn(Nanos, Nanos) -> Nanos, bytes: fn(Bytes, Bytes) -> Bytes) -> Self {
+        self.runnable.iter_mut().for_each(|(scope, time)| *time = nanos(*time, runnable(other, scope)));
+        self.roles.iter_mut().for_each(|(role, cpu)| *cpu = cpu.clone().and(cpu_of(other, role), nanos));
+        let (cpu, written) = (other.cpu.clone(), other.written.clone());
+        Self { cpu: self.cpu.and(cpu, nanos), written: self.written.and(written, bytes), ..self }
     }
 }
 
@@ -83,10 +92,7 @@ impl Probe for TreeProbe<'_> {
         let began = monotonic();
         let none = || Reading::Missing(Why::NotApplicable);
         let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
-            let unwritten = match cache::resident(directory) {
-                Reading::Measured(found) => found.unwritten(),
-                Reading::Missing(why) => Reading::Missing(why),
-            };
+            let unwritten = cache::resident(directory).and_then(|found| found.unwritten());
             (cache::disk_usage(directory).map(|usage| usage.blocks), unwritten)
         });
         if self.store.is_some() {
@@ -111,55 +117,37 @@ pub struct Watch {
 #[derive(Clone, Debug)]
 struct LeftOut {
     time: Nanos,
-    cpu: Reading<Nanos>,
-    runnable: BTreeMap<String, Nanos>,
-    roles: BTreeMap<String, Reading<Nanos>>,
-    written: Reading<Bytes>,
+    used: Activity,
 }
 
 impl LeftOut {
     const fn nothing() -> Self {
-        let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::from_bytes(0)));
-        Self { time: Nanos::ZERO, cpu, runnable: BTreeMap::new(), roles: BTreeMap::new(), written }
+        let used = Activity {
+            cpu: Reading::Measured(Nanos::ZERO),
+            runnable: BTreeMap::new(),
+            roles: BTreeMap::new(),
+            written: Reading::Measured(Bytes::from_bytes(0)),
+            store: Reading::Missing(Why::NotApplicable),
+            unwritten: Reading::Missing(Why::NotApplicable),
+        };
+        Self { time: Nanos::ZERO, used }
     }
 
-    fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
-        let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), Nanos::since);
-        let written = to.1.written.clone().and(from.1.written.clone(), added);
+    fn add(&mut self, from: &(Nanos, Activity), to: (Nanos, Activity)) {
         self.time += to.0.since(from.0);
-        for scope in to.1.runnable.keys() {
-            *self.runnable.entry(scope.clone()).or_default() += runnable(&to.1, scope).since(runnable(&from.1, scope));
-        }
-        self.cpu = self.cpu.clone().and(cpu, |sum, cpu| sum + cpu);
-        for (role, cpu) in &to.1.roles {
-            let before = from.1.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
-            let used = cpu.clone().and(before, Nanos::since);
-            let sum = self.roles.entry(role.clone()).or_insert(Reading::Measured(Nanos::ZERO));
-            *sum = sum.clone().and(used, |sum, used| sum + used);
-        }
-        self.written = self.written.clone().and(written, |sum, written| sum + written);
-    }
-
-    fn without(&self, mut poll: Activity) -> Activity {
-        for (role, cpu) in &mut poll.roles {
-            if let Some(left_out) = self.roles.get(role) {
-                *cpu = cpu.clone().and(left_out.clone(), Nanos::since);
-            }
-        }
-        for (scope, time) in &mut poll.runnable {
-            *time = time.since(self.runnable.get(scope).copied().unwrap_or_default());
-        }
-        Activity {
-            cpu: poll.cpu.and(self.cpu.clone(), Nanos::since),
-            written: poll.written.and(self.written.clone(), added),
-            ..poll
-        }
+        let used = to.1.combined(&from.1, Nanos::since, added);
+        self.used = used.combined(&self.used, Add::add, Add::add);
     }
 }
 
 /// For how long threads of a role, or of the whole tree, were runnable until a poll.
 fn runnable(poll: &Activity, scope: &str) -> Nanos {
     poll.runnable.get(scope).copied().unwrap_or_default()
+}
+
+/// CPU time of a role until a poll: one that appears later begins with nothing.
+fn cpu_of(poll: &Activity, role: &str) -> Reading<Nanos> {
+    poll.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO))
 }
 
 impl Watch {
@@ -177,7 +165,7 @@ impl Watch {
     /// Continues after a pause.
     pub fn go_on(&mut self, now: Nanos, poll: Activity) {
         if let Some(from) = self.paused.take() {
-            self.left_out.add(&from, &(now, poll));
+            self.left_out.add(&from, (now, poll));
         }
     }
 
@@ -194,7 +182,8 @@ impl Watch {
 
     /// Adds another poll; returns the result when there is one.
     pub fn poll(&mut self, now: Nanos, poll: Activity) -> Option<SettleResult> {
-        self.polls.push((now.since(self.left_out.time), self.left_out.without(poll)));
+        let LeftOut { time, used } = &self.left_out;
+        self.polls.push((now.since(*time), poll.combined(used, Nanos::since, added)));
         decide(&self.polls, &mut self.settled, &self.spec)
     }
 }
@@ -250,9 +239,7 @@ fn decide(polls: &[Poll], settled: &mut Option<usize>, spec: &SettleSpec) -> Opt
 fn latest(times: impl Iterator<Item = Reading<Nanos>>, spec: &SettleSpec) -> Reading<Nanos> {
     let unread = || {
         let names: Vec<_> = spec.of.iter().map(Sign::what).collect();
-        Reading::Missing(Why::Failed(
-            format!("`of` names {}, but no such activity could be read", names.join(", ")).into(),
-        ))
+        Reading::failed(format!("`of` names {}, but no such activity could be read", names.join(", ")))
     };
     times.reduce(|last, time| last.and(time, Nanos::max)).unwrap_or_else(unread)
 }
@@ -312,11 +299,7 @@ impl Source<'_> {
         };
         match self {
             Self::Sign(Sign::Cpu) => busy("", to.cpu.clone(), from.cpu.clone()),
-            Self::Role(role) => {
-                // A role that appears later begins with nothing.
-                let of = |poll: &Activity| poll.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
-                busy(role, of(to), of(from))
-            }
+            Self::Role(role) => busy(role, cpu_of(to, role), cpu_of(from, role)),
             Self::Sign(Sign::Written) => {
                 let added = |to, from| added(to, from).as_bytes() as f64;
                 above(to.written.clone().and(from.written.clone(), added), bytes)

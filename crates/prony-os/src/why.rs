@@ -16,13 +16,15 @@ pub(crate) fn why(what: &str, error: &io::Error) -> Why {
     }
 }
 
+/// What was read of `what`, or why it is missing.
+pub(crate) fn reading<T>(what: &str, read: io::Result<T>) -> Reading<T> {
+    read.map_or_else(|error| Reading::Missing(why(what, &error)), Reading::Measured)
+}
+
 /// The whole text of a small file of the kernel, or why it is missing.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> Reading<String> {
     let path = path.as_ref();
-    match kernel_text(path) {
-        Ok(text) => Reading::Measured(text),
-        Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
-    }
+    reading(&format!("`{}`", path.display()), kernel_text(path))
 }
 
 /// The first buffer: most files of procfs are shorter.
@@ -51,18 +53,23 @@ pub(crate) fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
 
 /// What a parser found in a text, or that it did not understand it.
 pub(crate) fn parsed<T>(value: Option<T>, what: &str) -> Reading<T> {
-    match value {
-        Some(value) => Reading::Measured(value),
-        None => Reading::Missing(Why::Failed(format!("{what} has an unexpected form").into())),
-    }
+    value.map_or_else(|| Reading::failed(format!("{what} has an unexpected form")), Reading::Measured)
 }
 
 /// The same, for a reading that may be missing already.
 pub(crate) fn parse_with<T>(text: Reading<String>, what: &str, parse: impl FnOnce(&str) -> Option<T>) -> Reading<T> {
-    match text {
-        Reading::Measured(text) => parsed(parse(&text), what),
-        Reading::Missing(why) => Reading::Missing(why),
-    }
+    text.and_then(|text| parsed(parse(&text), what))
+}
+
+/// What samples show, or that there are none.
+pub(crate) fn sampled<T>(value: Option<T>) -> Reading<T> {
+    value.map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), Reading::Measured)
+}
+
+/// What a parser finds in a small file of the kernel.
+pub(crate) fn parse_file<T>(path: impl AsRef<Path>, parse: impl FnOnce(&str) -> Option<T>) -> Reading<T> {
+    let path = path.as_ref();
+    parse_with(read_text(path), &format!("`{}`", path.display()), parse)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use prony_model::units::Bytes;
 
 use crate::launch::Scratch;
 use crate::sample::parse;
-use crate::why::why;
+use crate::why::reading;
 
 /// The largest folio of most file systems.
 const SIZE: usize = 2 << 20;
@@ -23,10 +23,7 @@ const PLACES: u64 = 4;
 /// up to 2 MiB where the file system has large folios (XFS since Linux 5.18, ext4 since 6.16) and the file was written in
 /// large pieces. Nothing in memory file systems. The largest of a few places of a file; writes 8 MiB, syncs and removes them.
 pub fn write_unit(directory: &Path) -> Reading<Bytes> {
-    match measured(directory) {
-        Ok(unit) => Reading::Measured(unit),
-        Err(error) => Reading::Missing(why("the bytes that the kernel counts as written", &error)),
-    }
+    reading("the bytes that the kernel counts as written", measured(directory))
 }
 
 /// Whether a [`write_unit`] is more than a page.

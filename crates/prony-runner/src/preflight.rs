@@ -17,7 +17,7 @@ use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::service::{DataSpec, ServiceSpec};
 use prony_model::spec::{Action, Amount, CollectionSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
-use prony_os::limits::{Ability, Limit};
+use prony_os::limits::{Limit, State};
 use prony_os::processors::absent;
 use prony_place::change;
 use prony_place::data::{DataSources, amount};
@@ -72,8 +72,8 @@ impl Here {
 
     fn unenforceable(&self, limit: Limit) -> Option<String> {
         let attempt = || match limit.ability() {
-            Ability::Works => None,
-            Ability::Missing { why } => Some(why),
+            State::Yes => None,
+            State::No(why) => Some(why),
         };
         self.limits.borrow_mut().entry(limit.name()).or_insert_with(attempt).clone()
     }

@@ -14,7 +14,7 @@ use prony_os::clock::monotonic;
 use prony_os::host::{ReferenceWorkload, facts, machine_limits, moment, warm_memory};
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, Launcher};
-use prony_os::limits::{Ability, Limit};
+use prony_os::limits::{Limit, State};
 use prony_os::runs::{self, Announced};
 use prony_os::write_unit::write_unit;
 use prony_place::external_files::Files;
@@ -211,7 +211,7 @@ fn enforceable(experiment: &Experiment) -> Result<(), Error> {
             || specs().flat_map(|spec| &spec.services).any(|service| limit.is_in(&service.limits))
     };
     for limit in Limit::ALL.into_iter().filter(wanted) {
-        if let Ability::Missing { why } = limit.ability() {
+        if let State::No(why) = limit.ability() {
             let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());
             return Err(Error::Refused { message, hint: why });
         }

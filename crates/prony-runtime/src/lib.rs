@@ -23,7 +23,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde_json::json;
 
 pub use error::Error;
 pub use figures::{GcFigures, HeapFigures};
@@ -104,30 +104,6 @@ fn check(runtime: Runtime, call: &CallSpec) -> Result<(), Error> {
     if runtime.is_call(&call.call) { Ok(()) } else { Err(Error::Call { call: call.call.clone(), form }) }
 }
 
-/// The spec in the form that probes read: JSON that is a Python literal too, so that flags are numbers.
-#[derive(Serialize)]
-struct Written<'a> {
-    marks: &'a str,
-    commands: &'a str,
-    reports: &'a str,
-    directory: &'a str,
-    detail: u32,
-    calls: Vec<WrittenCall<'a>>,
-}
-
-#[derive(Serialize)]
-struct WrittenCall<'a> {
-    id: &'a str,
-    call: &'a str,
-    suspend: u8,
-}
-
-impl<'a> WrittenCall<'a> {
-    fn of(spec: &'a CallSpec) -> Self {
-        Self { id: &spec.id, call: &spec.call, suspend: u8::from(spec.suspend_at_end) }
-    }
-}
-
 /// Writes the probe of a runtime and makes `env` load it; what the user has set there stays.
 ///
 /// # Errors
@@ -153,16 +129,21 @@ pub fn prepare(
     Ok(Prepared { runtime, reports })
 }
 
+/// The spec in the form that probes read: JSON that is a Python literal too, so that flags are numbers.
 fn written(spec: &ProbeSpec<'_>, reports: &Path) -> Result<String, Error> {
-    let written = Written {
-        marks: utf8(spec.marks)?,
-        commands: utf8(spec.commands)?,
-        reports: utf8(reports)?,
-        directory: utf8(spec.directory)?,
-        detail: spec.detail,
-        calls: spec.calls.iter().map(WrittenCall::of).collect(),
+    let call = |call: &CallSpec| {
+        let suspend = u8::from(call.suspend_at_end);
+        json!({ "id": call.id, "call": call.call, "suspend": suspend })
     };
-    Ok(serde_json::to_string(&written).expect("texts and numbers are always JSON"))
+    let written = json!({
+        "marks": utf8(spec.marks)?,
+        "commands": utf8(spec.commands)?,
+        "reports": utf8(reports)?,
+        "directory": utf8(spec.directory)?,
+        "detail": spec.detail,
+        "calls": spec.calls.iter().map(call).collect::<Vec<_>>(),
+    });
+    Ok(written.to_string())
 }
 
 /// A path in the form in which a probe receives it.

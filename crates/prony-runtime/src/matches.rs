@@ -5,13 +5,12 @@
 //! reported by the probe when they are loaded.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Runtime;
-use prony_os::owner::is_name;
+use prony_os::launch::Scratch;
 
 /// The most directories that are listed: a link may lead to the top of the file system.
 const MOST: usize = 100_000;
@@ -53,8 +52,7 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
         }
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let Ok(kind) = entry.file_type() else { continue };
-            let scratch = |name: &OsStr| name.to_str().and_then(|name| name.strip_prefix('.')).is_some_and(is_name);
-            if scratch(&entry.file_name()) {
+            if Scratch::is_name(&entry.file_name()) {
                 // It holds copies of the program.
             } else if kind.is_dir() {
                 ahead.push(entry.path());

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache;
 use crate::launch::Scratch;
+pub use crate::limits::State;
 use crate::profile::perf;
 use crate::sample::device::Device;
 use crate::sample::snapshot::pressure;
 use crate::sample::{Tracepoints, processor_wait};
-use crate::why::{read_text, why};
+use crate::why::{read_text, reading};
 
 const OWNER: &str = "run as root, or as the user who owns the processes";
 const TRACING: &str =
@@ -38,31 +39,13 @@ pub struct Capability {
     pub allow: String,
 }
 
-/// Whether a source is available.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It is.
-    Yes,
-    /// It is not, and why.
-    No(String),
-}
-
-impl<T> From<Reading<T>> for State {
-    fn from(reading: Reading<T>) -> Self {
-        match reading {
-            Reading::Measured(_) => Self::Yes,
-            Reading::Missing(why) => Self::No(why.to_string()),
-        }
-    }
-}
-
 /// What the probe can observe and do by itself; control groups are listed by whoever makes them.
 /// `directory` is where trials run. Trying `clear_refs` resets this process's own peak.
 pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capability> {
     let pressure = pressure();
     let all = pressure.cpu.and(pressure.io, |_, _| ()).and(pressure.memory, |(), _| ());
     let own = |path: &str| State::from(read_text(path));
+    let device = Device::of(directory).and_then(|device| device.read());
     let table: [(&str, &str, State, &str); 10] = [
         (
             "sync calls",
@@ -74,40 +57,28 @@ pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capabili
         ("proportional memory", "sums over processes that share pages", own("/proc/self/smaps_rollup"), OWNER),
         ("bytes read and written", "I/O of each process", own("/proc/self/io"), OWNER),
         ("time waiting for a CPU", "run delay of each thread", processor_wait().into(), SCHED_INFO),
-        ("exact memory peaks", "the kernel's RSS peak of each phase", clear_refs(), PAGE_MONITOR),
+        ("exact memory peaks", "the kernel's RSS peak of each phase", clear_refs().into(), PAGE_MONITOR),
         ("children lists", "finding the process tree fast", own("/proc/thread-self/children"), CHILDREN),
-        ("dirty pages of files", "whether a store has settled", dirty_pages(), "Linux 6.5 or later (cachestat)"),
-        ("device counters", "flushes and bytes of the disk", counters(directory).into(), DISK),
+        ("dirty pages of files", "whether a store has settled", dirty_pages().into(), "Linux 6.5 or later (cachestat)"),
+        ("device counters", "flushes and bytes of the disk", device.into(), DISK),
         ("perf", "profiles of native code", profiles(directory), PERF),
     ];
-    table.into_iter().map(Capability::from).collect()
+    let capability = |(name, purpose, state, allow): (&str, &str, State, &str)| Capability {
+        name: name.to_owned(),
+        purpose: purpose.to_owned(),
+        state,
+        allow: allow.to_owned(),
+    };
+    table.into_iter().map(capability).collect()
 }
 
-impl From<(&str, &str, State, &str)> for Capability {
-    fn from((name, purpose, state, allow): (&str, &str, State, &str)) -> Self {
-        Self { name: name.to_owned(), purpose: purpose.to_owned(), state, allow: allow.to_owned() }
-    }
+fn clear_refs() -> Reading<()> {
+    reading("`/proc/self/clear_refs`", fs::write("/proc/self/clear_refs", "5"))
 }
 
-fn counters(directory: &Path) -> Reading<()> {
-    match Device::of(directory) {
-        Reading::Measured(device) => device.read().map(|_| ()),
-        Reading::Missing(why) => Reading::Missing(why),
-    }
-}
-
-fn clear_refs() -> State {
-    match fs::write("/proc/self/clear_refs", "5") {
-        Ok(()) => State::Yes,
-        Err(error) => State::No(why("`/proc/self/clear_refs`", &error).to_string()),
-    }
-}
-
-fn dirty_pages() -> State {
-    match own_file().and_then(|file| cache::resident_file(&file)) {
-        Ok(found) => found.dirty.into(),
-        Err(error) => State::No(why("a file of ours", &error).to_string()),
-    }
+fn dirty_pages() -> Reading<u64> {
+    let found = own_file().and_then(|file| cache::resident_file(&file));
+    reading("a file of ours", found).and_then(|found| found.dirty)
 }
 
 /// The kernel reports dirty pages only to a file's owner, and our program may have another: a file in memory.

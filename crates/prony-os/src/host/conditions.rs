@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::record::Moment;
 use prony_model::record::machine::CpuTicks;
 
-use super::facts::kib;
 use crate::clock::monotonic;
+use crate::sample::parse::kib;
 use crate::sample::snapshot::pressure;
-use crate::why::{kernel_text, parse_with, read_text};
+use crate::why::{kernel_text, parse_file, parse_with, read_text};
 
 /// The machine now.
 pub fn moment() -> Moment {
@@ -18,10 +18,10 @@ pub fn moment() -> Moment {
     let amount = |key: &str| parse_with(meminfo.clone(), key, |text| kib(text, key));
     Moment {
         at: monotonic(),
-        load: parse_with(read_text("/proc/loadavg"), "`/proc/loadavg`", |text| text.split(' ').next()?.parse().ok()),
+        load: parse_file("/proc/loadavg", |text| text.split(' ').next()?.parse().ok()),
         pressure: pressure(),
-        cpu: parse_with(read_text("/proc/stat"), "`/proc/stat`", cpu_time),
-        swapped: parse_with(read_text("/proc/vmstat"), "`/proc/vmstat`", swapped),
+        cpu: parse_file("/proc/stat", cpu_time),
+        swapped: parse_file("/proc/vmstat", swapped),
         throttled_thermal: thermal(Path::new("/sys/devices/system/cpu")),
         available: amount("MemAvailable:"),
         dirty: amount("Dirty:"),
@@ -52,17 +52,20 @@ fn thermal(processors: &Path) -> Reading<u64> {
         let text = kernel_text(entry.path().join("thermal_throttle/core_throttle_count")).ok()?;
         text.trim().parse::<u64>().ok()
     });
-    let none = || Reading::Missing(Why::NotSupported("the processor does not report thermal throttling".into()));
+    let none = || Reading::not_supported("the processor does not report thermal throttling");
     counts.reduce(|a, b| a + b).map_or_else(none, Reading::Measured)
 }
 
-fn megahertz() -> Reading<f64> {
+/// The first processor's clock now.
+pub(super) fn megahertz() -> Reading<f64> {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq";
-    parse_with(read_text(path), &format!("`{path}`"), |text| text.trim().parse::<f64>().ok().map(|khz| khz / 1e3))
+    parse_file(path, |text| text.trim().parse::<f64>().ok().map(|khz| khz / 1e3))
 }
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Why;
+
     use super::*;
 
     #[test]

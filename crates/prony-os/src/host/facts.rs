@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::record::host::{Disk, Facts, Processor};
 use prony_model::units::Bytes;
 
+use super::conditions::megahertz;
 use crate::mount;
 use crate::sample::device::Device;
+use crate::sample::parse::kib;
 use crate::sys::c_library;
-use crate::why::{parse_with, parsed, read_text};
+use crate::why::{parse_file, parse_with, read_text};
 
 /// Reads all facts about the machine; trials run in `directory`.
 pub fn facts(directory: &Path) -> Facts {
@@ -27,7 +29,7 @@ pub fn facts(directory: &Path) -> Facts {
         huge_pages: chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
         clock_source: word("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         virtualisation: virtualisation(),
-        cgroups: parse_with(mount::mountinfo(), "cgroup mounts", |text| Some(cgroups(text))),
+        cgroups: parse_file(mount::TABLE, |text| Some(cgroups(text))),
         perf_event_paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
         address_randomisation: number("/proc/sys/kernel/randomize_va_space"),
         file_system: mount::of(directory),
@@ -48,12 +50,12 @@ fn word(path: &str) -> Reading<String> {
 }
 
 fn number(path: &str) -> Reading<i64> {
-    parse_with(read_text(path), &format!("`{path}`"), |text| text.trim().parse().ok())
+    parse_file(path, |text| text.trim().parse().ok())
 }
 
 /// The word in brackets of a file that lists choices: `always [madvise] never`.
 fn chosen(path: &str) -> Reading<String> {
-    parse_with(read_text(path), &format!("`{path}`"), bracketed)
+    parse_file(path, bracketed)
 }
 
 fn bracketed(text: &str) -> Option<String> {
@@ -61,21 +63,11 @@ fn bracketed(text: &str) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// A line of `/proc/meminfo`.
-pub(crate) fn kib(text: &str, key: &str) -> Option<Bytes> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib)
-}
-
 fn processor() -> Processor {
     let info = read_text("/proc/cpuinfo");
     let smt =
         parse_with(read_text("/sys/devices/system/cpu/smt/active"), "`smt/active`", |text| Some(text.trim() == "1"));
-    let scaling = "/sys/devices/system/cpu/cpu0/cpufreq";
-    let current = parse_with(read_text(format!("{scaling}/scaling_cur_freq")), "`scaling_cur_freq`", |text| {
-        text.trim().parse::<f64>().ok().map(|kilohertz| kilohertz / 1e3)
-    });
-    let megahertz = match current {
+    let megahertz = match megahertz() {
         Reading::Measured(current) => Reading::Measured(current),
         Reading::Missing(_) => parse_with(info.clone(), "`cpu MHz`", |text| field(text, "cpu MHz")?.parse().ok()),
     };
@@ -87,7 +79,7 @@ fn processor() -> Processor {
         logical: parse_with(info.clone(), "`/proc/cpuinfo`", |text| Some(fields(text, "processor").count() as u64)),
         cores: parse_with(info, "`core id`", cores),
         smt,
-        governor: word(&format!("{scaling}/scaling_governor")),
+        governor: word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         megahertz,
     }
 }
@@ -128,7 +120,7 @@ fn virtual_kind(cpuinfo: &str, vendor: Option<&str>) -> String {
 }
 
 fn cgroups(mountinfo: &str) -> String {
-    let mounted = |kind: &str| mount::lines(mountinfo).any(|mount| mount.kind == kind);
+    let mounted = |kind: &str| mount::parse(mountinfo.as_bytes()).any(|mount| mount.kind == kind);
     match (mounted("cgroup"), mounted("cgroup2")) {
         (true, true) => "v1 and v2",
         (true, false) => "v1",
@@ -144,22 +136,11 @@ fn disks(device: &Device) -> Vec<Disk> {
 
 fn disk(name: &str) -> Disk {
     let queue = |file: &str| format!("/sys/block/{name}/queue/{file}");
-    let ahead = number(&queue("read_ahead_kb"));
-    let scheduler = match read_text(queue("scheduler")) {
-        // A device without a scheduler says `none` without brackets.
-        Reading::Measured(text) => parsed(bracketed(&text).or(Some(text.trim().to_owned())), "`scheduler`"),
-        missing => missing,
-    };
     Disk {
         name: name.to_owned(),
-        read_ahead: match ahead {
-            Reading::Measured(kib) => u64::try_from(kib)
-                .map_or(Reading::Missing(Why::Failed("`read_ahead_kb` is negative".into())), |kib| {
-                    Reading::Measured(Bytes::from_kib(kib))
-                }),
-            Reading::Missing(why) => Reading::Missing(why),
-        },
-        scheduler,
+        read_ahead: parse_file(queue("read_ahead_kb"), |text| text.trim().parse().ok().map(Bytes::from_kib)),
+        // A device without a scheduler says `none` without brackets.
+        scheduler: read_text(queue("scheduler")).map(|text| bracketed(&text).unwrap_or_else(|| text.trim().to_owned())),
         rotational: number(&queue("rotational")).map(|flag| flag == 1),
         write_cache: word(&queue("write_cache")),
     }

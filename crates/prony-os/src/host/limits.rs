@@ -18,7 +18,7 @@ use super::memory;
 use crate::cache;
 use crate::clock::monotonic;
 use crate::fixture::Allocation;
-use crate::why::why;
+use crate::why::{sampled, why};
 
 const PAGE: usize = 4096;
 const FILE_SIZE: Bytes = Bytes::from_mib(96);
@@ -55,8 +55,7 @@ pub fn machine_limits(directory: &Path) -> MachineLimits {
 }
 
 fn rate(amount: u64, took: Nanos) -> Reading<PerSecond> {
-    let rate = PerSecond::new(amount as f64 / took.as_secs_f64());
-    rate.map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), Reading::Measured)
+    sampled(PerSecond::new(amount as f64 / took.as_secs_f64()))
 }
 
 fn clock() -> (Nanos, Nanos) {
@@ -159,7 +158,7 @@ impl Scratch {
 
 fn random_read_evicted(file: &File) -> io::Result<Reading<PerSecond>> {
     if cache::evict_file(file)?.share().is_none_or(|share| share >= 0.01) {
-        return Ok(Reading::Missing(Why::Failed("the file's pages could not be evicted from the page cache".into())));
+        return Ok(Reading::failed("the file's pages could not be evicted from the page cache"));
     }
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random)?;
     random_reads(file)
@@ -175,7 +174,7 @@ fn fsync(file: &mut File) -> io::Result<Reading<Spread>> {
         file.sync_data()?;
         all.push(monotonic().since(before));
     }
-    Ok(Spread::of(all).map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), Reading::Measured))
+    Ok(sampled(Spread::of(all)))
 }
 
 /// Writes in megabytes until the file is complete, or for half the cap: the final fsync needs its time too.

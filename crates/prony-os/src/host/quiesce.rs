@@ -9,7 +9,7 @@ use prony_model::units::{Bytes, Nanos};
 
 use crate::clock::Clock;
 use crate::sample::snapshot::unwritten;
-use crate::why::why;
+use crate::why::reading;
 
 /// Dirty and writeback pages below which the machine counts as quiet.
 const LOW: Bytes = Bytes::from_mib(8);
@@ -26,10 +26,7 @@ pub fn quiesce(directory: &Path, cap: Nanos, clock: &impl Clock) -> Quiesced {
 /// Writes everything that is dirty on the file system of a directory to its disk.
 pub fn sync_file_system(directory: &Path) -> Reading<()> {
     let done = File::open(directory).and_then(|directory| rustix::fs::syncfs(directory).map_err(Into::into));
-    match done {
-        Ok(()) => Reading::Measured(()),
-        Err(error) => Reading::Missing(why(&format!("syncfs of `{}`", directory.display()), &error)),
-    }
+    reading(&format!("syncfs of `{}`", directory.display()), done)
 }
 
 fn wait(

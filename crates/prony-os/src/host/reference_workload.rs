@@ -12,7 +12,7 @@ use prony_model::units::{Bytes, Nanos};
 
 use super::memory;
 use crate::clock::monotonic;
-use crate::why::why;
+use crate::why::reading;
 
 const STEPS: u64 = 1_000_000;
 /// Each run reads a part of the buffer, in turn, so that each page is read again only after the whole buffer, which is
@@ -73,11 +73,8 @@ fn spin() -> u64 {
 
 fn fsync(directory: &Path) -> Reading<Nanos> {
     let path = directory.join(FILE);
-    let taken = sync_writes(&path);
-    match taken.and_then(|taken| std::fs::remove_file(&path).map(|()| taken)) {
-        Ok(taken) => Reading::Measured(taken),
-        Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
-    }
+    let taken = sync_writes(&path).and_then(|taken| std::fs::remove_file(&path).map(|()| taken));
+    reading(&format!("`{}`", path.display()), taken)
 }
 
 fn sync_writes(path: &Path) -> io::Result<Nanos> {

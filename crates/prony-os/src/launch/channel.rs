@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown, socketpair,
@@ -14,8 +15,11 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Descriptors that one message may carry.
-const MOST_FDS: usize = 64;
+use super::spec::TARGETS_END;
+
+/// Descriptors that one message may carry: those of a suspended subject's two pipes, its standard streams, and all others that
+/// it may be given.
+const MOST_FDS: usize = TARGETS_END as usize + 2;
 
 /// One end of the conversation. Descriptors arrive in the order in which they were sent, not later than the line
 /// they were sent with.
@@ -61,23 +65,7 @@ impl Channel {
             serde_json::to_writer(&mut line, message)?;
             line.push(b'\n');
         }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
-        }
-        let mut sent = 0;
-        while sent < line.len() {
-            match sendmsg(&self.socket, &[IoSlice::new(&line[sent..])], &mut control, SendFlags::NOSIGNAL) {
-                Ok(n) => {
-                    sent += n;
-                    control.clear();
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        send_bytes(&self.socket, &line, fds)
     }
 
     /// Shuts the connection down in both directions; the descriptor stays open.
@@ -132,21 +120,12 @@ impl Channel {
     /// Reads once without waiting; `false` where there was nothing to read.
     fn fill(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16_384];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let n = match recvmsg(&self.socket, &mut [IoSliceMut::new(&mut buffer)], &mut control, flags) {
-            Ok(message) => message.bytes,
-            Err(rustix::io::Errno::AGAIN) => return Ok(false),
-            Err(rustix::io::Errno::INTR) => return Ok(true),
-            Err(rustix::io::Errno::CONNRESET) => 0,
+        let n = match receive_bytes(&self.socket, &mut buffer, RecvFlags::DONTWAIT, &mut self.fds) {
+            Ok(n) => n,
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::CONNRESET) => 0,
             Err(error) => return Err(error.into()),
         };
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                self.fds.extend(fds);
-            }
-        }
         self.ended = n == 0;
         self.inbox.extend_from_slice(&buffer[..n]);
         Ok(true)
@@ -159,6 +138,41 @@ impl AsFd for Channel {
     }
 }
 
+/// Sends bytes over a stream socket; the descriptors go with the first of them.
+pub(super) fn send_bytes(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+    }
+    let mut left = bytes;
+    while !left.is_empty() {
+        let sent = retry_on_intr(|| sendmsg(socket, &[IoSlice::new(left)], &mut control, SendFlags::NOSIGNAL))?;
+        left = &left[sent..];
+        control.clear();
+    }
+    Ok(())
+}
+
+/// Reads once from a stream socket; how many bytes there were. Descriptors that came with them are added to `fds`.
+pub(super) fn receive_bytes(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+    fds: &mut impl Extend<OwnedFd>,
+) -> Result<usize, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let received = retry_on_intr(|| recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags))?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
+    Ok(received.bytes)
+}
+
 /// Waits until a descriptor is readable or the time is over; `true` where only other descriptors are readable.
 fn wait_readable(fd: &impl AsFd, other_fds: &[BorrowedFd<'_>], left: Option<Duration>) -> io::Result<bool> {
     let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
@@ -166,7 +180,7 @@ fn wait_readable(fd: &impl AsFd, other_fds: &[BorrowedFd<'_>], left: Option<Dura
     let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     match poll(&mut all, left.as_ref()) {
         Ok(ready) => Ok(ready > 0 && all[0].revents().is_empty()),
-        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

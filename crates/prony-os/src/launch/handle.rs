@@ -22,12 +22,13 @@ use super::link::{Link, SILENCE, reap_lingering};
 use super::spawner::{self, Fds};
 use super::spec::{LaunchSpec, Parts, Reader, Unprepared};
 use super::supervise::OPEN_FILES;
-use super::wire::{Begin, Bounds, CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Usage, refusal};
+use super::wire::{Begin, Bounds, End, Finished, FromSupervisor, ToSupervisor};
 use crate::error::Error;
 use crate::limits::Group;
 use crate::open_files;
 use crate::sample::Supervisor;
 use crate::sys::process::{REPORT_LENGTH, parse_report};
+use crate::sys::usage::{CpuTime, Usage};
 use crate::why::kernel_text;
 
 /// How long a subject that executes its program at once and writes nothing is not polled: a short one has ended by
@@ -241,14 +242,13 @@ impl Launch for Launcher {
     fn start(&self, spec: LaunchSpec) -> Result<Box<dyn Process>, Error> {
         let (program, directory) = (spec.command.to_string_lossy().into_owned(), spec.directory.clone());
         let (group, beside) = (spec.group.clone(), spec.beside.clone());
-        let scratch = spec.scratch.iter().map(Text::new).collect();
+        let scratch = spec.scratch.iter().map(OsString::from).collect();
         let Parts { texts, fds, captured } = spec.into_parts().map_err(|why| prepare(&program, why))?;
         let begin = Begin { reused: false, group, beside, scratch, captured: bounds(&captured) };
         let readers: Vec<BorrowedFd<'_>> = captured.iter().flatten().map(|(reader, _)| reader.as_fd()).collect();
         let (mut link, mut client) = self.connect(program, begin, &readers)?;
         link.directory = directory;
-        let suspended = suspend(&mut link, &mut client, &texts, fds)?;
-        let way = Way::Suspended(suspended);
+        let way = suspend(&mut link, &mut client, &texts, fds)?;
         Ok(Box::new(Supervised { link, client, texts, way, end: None, ready: false, idle: self.idle.clone() }))
     }
 
@@ -258,7 +258,7 @@ impl Launch for Launcher {
         open: &[BorrowedFd<'_>],
         scratch: Option<&Path>,
     ) -> Result<Box<dyn Reusable>, Error> {
-        let scratch = scratch.into_iter().map(Text::new).collect();
+        let scratch = scratch.into_iter().map(OsString::from).collect();
         let begin = Begin { reused: true, group, beside: None, scratch, captured: [None, None] };
         let (mut link, client) = self.connect("a subject".to_owned(), begin, open)?;
         link.lingers = !open.is_empty();
@@ -285,7 +285,7 @@ fn suspend(
     client: &mut SpawnerClient,
     texts: &ExecStrings,
     fds: Vec<(Option<OwnedFd>, u8)>,
-) -> Result<Suspended, Error> {
+) -> Result<Way, Error> {
     let piped = |errno: Errno| prepare(&link.program, Unprepared("making a pipe".to_owned(), errno.into()));
     let (wait, release) = pipe_with(PipeFlags::CLOEXEC).map_err(piped)?;
     let (reader, report) = pipe_with(PipeFlags::CLOEXEC).map_err(piped)?;
@@ -308,8 +308,8 @@ fn suspend(
         return Err(link.supervisor_ended());
     }
     match parse_report(message) {
-        Ok(pid) => Ok(Suspended { pid: pid.as_raw_nonzero().get().unsigned_abs(), release: Some(release) }),
-        Err((step, errno)) => Err(link.unexpected(Some(FromSupervisor::Refused { refusal: refusal(step), errno }))),
+        Ok(pid) => Ok(Way::Suspended { pid: pid.as_raw_pid().unsigned_abs(), release: Some(release) }),
+        Err((step, errno)) => Err(link.unexpected(Some(FromSupervisor::Refused { step, errno }))),
     }
 }
 
@@ -319,6 +319,7 @@ struct SpawnerClient {
     spawner: u32,
     socket: OwnedFd,
     null: OwnedFd,
+    /// How many subjects were requested.
     launched: u64,
 }
 
@@ -329,20 +330,10 @@ impl SpawnerClient {
         Ok(Self { spawner, socket, null, launched: 0 })
     }
 
-    /// The process.
-    const fn spawner(&self) -> u32 {
-        self.spawner
-    }
-
     /// Whether it has been stopped. The supervisor, its parent, checks this only while it has to report a subject.
     fn is_stopped(&self) -> bool {
         let stat = kernel_text(format!("/proc/{}/stat", self.spawner)).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
-    }
-
-    /// How many subjects were requested.
-    const fn launched(&self) -> u64 {
-        self.launched
     }
 
     /// Has a subject made, which executes its program at once where it has no pipes on which it waits and reports.
@@ -368,7 +359,7 @@ struct Reused {
 
 impl Reusable for Reused {
     fn spawner(&self) -> u32 {
-        self.client.spawner()
+        self.client.spawner
     }
 
     fn start(self: Box<Self>, spec: LaunchSpec) -> Result<Box<dyn Process>, Error> {
@@ -396,17 +387,13 @@ impl Reusable for Reused {
 #[derive(Debug)]
 enum Way {
     /// It was made, and waits to be released.
-    Suspended(Suspended),
+    Suspended {
+        pid: u32,
+        /// Where one byte releases it; `None` once that was written.
+        release: Option<OwnedFd>,
+    },
     /// It is made when it is released, with these descriptors.
     AtOnce(Vec<(Option<OwnedFd>, u8)>),
-}
-
-/// A process that waits to be released.
-#[derive(Debug)]
-struct Suspended {
-    pid: u32,
-    /// Where one byte releases it; `None` once that was written.
-    release: Option<OwnedFd>,
 }
 
 /// A process below a supervisor.
@@ -444,7 +431,7 @@ impl Supervised {
             }
         }
         // If the supervisor has ended, its answer shows that.
-        let _ = self.link.send(&ToSupervisor::ReportExec { nth: self.client.launched() }, &[]);
+        let _ = self.link.send(&ToSupervisor::ReportExec { nth: self.client.launched }, &[]);
         self.link.receive(None)
     }
 }
@@ -452,22 +439,22 @@ impl Supervised {
 impl Process for Supervised {
     fn suspended(&self) -> Option<u32> {
         match &self.way {
-            Way::Suspended(suspended) => Some(suspended.pid),
+            Way::Suspended { pid, .. } => Some(*pid),
             Way::AtOnce(_) => None,
         }
     }
 
     fn supervisor(&self) -> Option<Supervisor> {
-        Some(Supervisor { pid: self.link.pid()?, spawner: self.client.spawner() })
+        Some(Supervisor { pid: self.link.pid()?, spawner: self.client.spawner })
     }
 
     fn release(&mut self) -> Result<(), Error> {
         self.link.forget_stops();
         match &mut self.way {
             Way::AtOnce(fds) => self.client.launch(&self.texts, fds, None).map_err(|source| self.link.unsent(source)),
-            Way::Suspended(suspended) => {
+            Way::Suspended { release, .. } => {
                 // A supervisor that was killed meanwhile has closed its end; the wait for its end shows that.
-                let _ = suspended.release.take().map(|release| write(&release, &[1]));
+                let _ = release.take().map(|release| write(&release, &[1]));
                 Ok(())
             }
         }
@@ -512,11 +499,11 @@ impl Process for Supervised {
 
     fn signal(&self, signal: i32) -> Result<(), Error> {
         Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
-        self.send(&ToSupervisor::Signal { signal, nth: self.client.launched() })
+        self.send(&ToSupervisor::Signal { signal, nth: self.client.launched })
     }
 
     fn kill_tree(&mut self) -> Result<End, Error> {
-        self.send(&ToSupervisor::Kill { nth: self.client.launched() })?;
+        self.send(&ToSupervisor::Kill { nth: self.client.launched })?;
         self.wait(None)?.ok_or_else(|| self.link.supervisor_ended())
     }
 

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::channel::{Channel, Received};
-use super::wire::{End, Finished, FromSupervisor, Refusal, ToSupervisor};
+use super::wire::{End, Finished, FromSupervisor, ToSupervisor};
 use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::Group;
+use crate::sys::process::Step;
 
 /// Supervisors that only have to exit, which may take a while: the runner does not wait for that. They are children of
 /// this process, whoever launched them, and stay in its process table until they are reaped.
@@ -202,14 +203,20 @@ impl Link {
     pub(super) fn unexpected(&self, message: Option<FromSupervisor>) -> Error {
         let program = self.program.clone();
         match message {
-            Some(FromSupervisor::Refused { refusal, errno }) => {
+            Some(FromSupervisor::SpawnerEnded) => self.supervisor_ended(),
+            Some(FromSupervisor::Refused { step, errno }) => {
                 let source = io::Error::from_raw_os_error(errno);
-                match refusal {
-                    Refusal::Exec => Error::Exec { program, source },
-                    Refusal::Directory => Error::Directory { program, directory: self.directory.clone(), source },
-                    Refusal::Spawner => self.supervisor_ended(),
-                    Refusal::Other(what) => Error::Prepare { program, what, source },
-                }
+                let what = match step {
+                    Some(Step::Exec) => return Error::Exec { program, source },
+                    Some(Step::Directory) => {
+                        return Error::Directory { program, directory: self.directory.clone(), source };
+                    }
+                    Some(Step::Descriptors) => "descriptors",
+                    Some(Step::Clone) => "making a process",
+                    Some(Step::Groups) => "entering its control groups",
+                    Some(Step::Ready) | None => "an unknown step failed",
+                };
+                Error::Prepare { program, what: what.to_owned(), source }
             }
             other => Error::Channel {
                 program,

@@ -25,6 +25,7 @@ mod supervise;
 mod wire;
 
 pub use crate::sys::process::inherited;
+pub use crate::sys::usage::{CpuTime, Usage};
 pub use exec_strings::DEFAULT_PATH;
 pub use handle::{Launch, Launcher, Process, Reusable, Started};
 pub use last_lines::last_lines;
@@ -33,4 +34,4 @@ pub use prony_model::record::{Captured, Status};
 pub use scratch::{Scratch, Swept, detach_mounts, remove_tree};
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
-pub use wire::{CpuTime, End, Finished, KilledFor, Usage};
+pub use wire::{End, Finished, KilledFor};

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use prony_model::number::count;
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, test_kill_process, waitid,
 };
@@ -34,12 +34,12 @@ fn below(root: i32, places: &[Place]) -> Vec<Place> {
 
 /// All processes below the calling one but `spawner`, ended ones that nobody reaped yet included.
 pub(super) fn descendants(spawner: Pid) -> Vec<Place> {
-    let spawner = spawner.as_raw_nonzero().get();
+    let spawner = spawner.as_raw_pid();
     // Reading every process of the machine takes milliseconds, and mostly finds nothing.
     if children().is_some_and(|pids| pids.iter().all(|pid| *pid == spawner)) {
         return Vec::new();
     }
-    let mut found = below(getpid().as_raw_nonzero().get(), &all_places());
+    let mut found = below(getpid().as_raw_pid(), &all_places());
     found.retain(|place| place.id.pid != spawner);
     found
 }
@@ -60,7 +60,7 @@ impl Children {
     ///
     /// Every orphan of the tree comes to a subreaper, so that one without children has no tree.
     pub(super) fn none_but(&self, spawner: Pid) -> bool {
-        let is_spawner = |pid: &str| pid.parse() == Ok(spawner.as_raw_nonzero().get());
+        let is_spawner = |pid: &str| pid.parse() == Ok(spawner.as_raw_pid());
         let only = |list: &File| {
             let mut text = [0; 64];
             let read = list.read_at(&mut text, 0).ok();
@@ -98,7 +98,7 @@ impl Leftover {
 
     /// Whether the kernel's counts of the reaped processes cover the whole tree.
     pub(super) fn complete(self) -> Reading<()> {
-        let missing = |what: String| Reading::Missing(Why::NotSupported(what.into()));
+        let missing = |what: String| Reading::not_supported(what);
         match (self.living, self.ended) {
             (0, 0) => Reading::Measured(()),
             (0, ended) => missing(format!(
@@ -168,6 +168,8 @@ pub(super) fn kill_all(spawner: Pid) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Why;
+
     use super::*;
 
     fn place(pid: i32, parent: i32) -> Place {

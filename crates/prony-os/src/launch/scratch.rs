@@ -211,8 +211,7 @@ mod tests {
     #[test]
     fn mounts_are_detached_from_the_inside_and_from_the_top() {
         let device = (0, 1);
-        let mount =
-            |point: &str| MountPoint { point: point.into(), kind: String::new(), source: String::new(), device };
+        let mount = |point: &str| MountPoint { point: point.into(), device, ..MountPoint::default() };
         let points = ["/", "/a/s", "/a/s/x", "/a/s/x/y", "/a/st", "/a/s/z"].map(mount);
         let found = mounted_below(Path::new("/a/s"), points.into());
         assert_eq!(found, ["/a/s/x/y", "/a/s/z", "/a/s/x", "/a/s"].map(PathBuf::from));

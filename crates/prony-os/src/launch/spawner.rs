@@ -6,8 +6,7 @@
 //! inherited counters, so groups and counters are attached once for all subjects.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::ptr;
@@ -16,12 +15,10 @@ use std::rc::Rc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read, retry_on_intr, write};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
-};
+use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, waitid, waitpid};
 
+use super::channel::{Channel, receive_bytes, send_bytes};
 use super::exec_strings::{Cut, ExecStrings};
 use super::spec::TARGETS_END;
 use crate::sys::memory::wait_for_own_memory;
@@ -29,10 +26,6 @@ use crate::sys::process::{
     ChildPlan, ChildStack, SpawnPage, Step, SuspendPipes, altered_signals, clone_child, enter_groups, forget_code,
     fork_into, report,
 };
-
-/// Descriptors sent with one plan: the two of the suspension (release and report), three streams, and all that a
-/// subject may be given.
-const MOST_FDS: usize = TARGETS_END as usize + 2;
 
 /// Bytes before a message's texts: its length, the numbers of its entrances, candidates, arguments, variables and targets,
 /// and what is asked for.
@@ -77,7 +70,7 @@ impl Spawner {
     /// Forks it. Must be called before this process catches any signal or has other threads.
     pub(super) fn start() -> io::Result<Self> {
         let spawn = Rc::new(SpawnPage::new()?);
-        let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let (socket, theirs) = Channel::pair()?;
         let parent = getpid();
         let (ours, page) = (socket.as_raw_fd(), Rc::clone(&spawn));
         let pid = fork_into(|| serve(&theirs, ours, parent, &page))?;
@@ -156,27 +149,7 @@ fn request(socket: &OwnedFd, what: usize, texts: &ExecStrings, fds: &Fds<'_>) ->
     }
     let suspended = fds.suspended.into_iter().flat_map(|(wait, report)| [wait, report]);
     let all: Vec<BorrowedFd<'_>> = suspended.chain(fds.given.iter().map(|(fd, _)| *fd)).collect();
-    send(socket, &message, &all)
-}
-
-fn send(socket: &OwnedFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !control.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
-    }
-    let mut sent = 0;
-    while sent < message.len() {
-        match sendmsg(socket, &[IoSlice::new(&message[sent..])], &mut control, SendFlags::NOSIGNAL) {
-            Ok(n) => {
-                sent += n;
-                control.clear();
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+    send_bytes(socket, &message, &all)
 }
 
 /// The spawner itself: makes one child after another until the supervisor's end closes.
@@ -245,24 +218,9 @@ fn receive(socket: &OwnedFd, message: &mut Vec<u8>, fds: &mut Vec<OwnedFd>) -> i
     message.clear();
     let mut wanted = HEAD;
     while message.len() < wanted {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let (start, room) = (message.len(), wanted.max(4096) - message.len());
-        message.resize(start + room, 0);
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut message[start..])], &mut control, flags) {
-            Ok(got) => got.bytes,
-            Err(Errno::INTR) => {
-                message.truncate(start);
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        for part in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(all) = part {
-                fds.extend(all);
-            }
-        }
+        let start = message.len();
+        message.resize(wanted.max(4096), 0);
+        let got = receive_bytes(socket, &mut message[start..], RecvFlags::empty(), fds)?;
         message.truncate(start + got);
         if got == 0 {
             return Ok(false);
@@ -383,6 +341,8 @@ impl<'a> Parsed<'a> {
 #[cfg(test)]
 mod tests {
     use std::ffi::CString;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
 

@@ -24,15 +24,13 @@ use super::output_capture::Stream;
 use super::process_tree::{self, Children, Leftover};
 use super::scratch::remove_tree;
 use super::spawner::Spawner;
-use super::wire::{
-    Begin, CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, number, refusal,
-    status,
-};
+use super::wire::{Begin, End, Finished, FromSupervisor, KilledFor, ToSupervisor};
 use crate::clock::monotonic;
 use crate::limits::{Group, OomWatch};
 use crate::lock::Lock;
 use crate::open_files;
 use crate::sys::process::reap;
+use crate::sys::usage::{CpuTime, Usage};
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
@@ -78,9 +76,10 @@ pub fn supervise(socket: OwnedFd) -> ExitCode {
 }
 
 /// State of the subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// Nothing was launched, or it was refused.
+    #[default]
     Idle,
     /// Made; it executes its program at once, or when the runner releases it.
     Made,
@@ -100,10 +99,18 @@ struct Supervisor {
     wake: UnixStream,
     /// SIGTERM arrived: it asks us to end everything.
     terminate: Arc<AtomicBool>,
+    spawner: Spawner,
+    children: Children,
+    watch: OomWatch,
+    subject: Subject,
+}
+
+/// What the supervisor knows of one subject, or of several that start in one group.
+#[derive(Default)]
+struct Subject {
     state: State,
     /// What is sent together with the report of the subject's end.
     unsaid: Option<FromSupervisor>,
-    spawner: Spawner,
     /// Subjects start in the group, one after another.
     reused: bool,
     /// So many of them have ended.
@@ -112,7 +119,6 @@ struct Supervisor {
     asked: Option<u64>,
     /// The one that was spawned last.
     spawned: Option<Pid>,
-    children: Children,
     /// Descriptors kept open for the runner because they are slow to close.
     open_fds: Vec<OwnedFd>,
     /// Captured standard output and error.
@@ -121,7 +127,6 @@ struct Supervisor {
     /// Locks on group and directories, so that no sweep removes them while the runner's processes are ended.
     locks: Vec<Lock>,
     group: Option<Group>,
-    watch: OomWatch,
     /// Until when to check for a kill for lack of memory that was announced.
     alarm: Option<Instant>,
     /// How the subject's own process ended, until that is reported.
@@ -155,65 +160,30 @@ impl Supervisor {
         }
         let terminate = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))?;
-        Ok(Self::idle(Channel::new(socket), wake, terminate, spawner, Children::open()))
-    }
-
-    /// One that knows of no subject, made of what serves all of them.
-    fn idle(
-        channel: Channel,
-        wake: UnixStream,
-        terminate: Arc<AtomicBool>,
-        spawner: Spawner,
-        children: Children,
-    ) -> Self {
-        Self {
-            channel,
-            wake,
-            terminate,
-            state: State::Idle,
-            unsaid: None,
-            spawner,
-            reused: false,
-            ended: 0,
-            asked: None,
-            spawned: None,
-            children,
-            open_fds: Vec::new(),
-            streams: [None, None],
-            scratch: Vec::new(),
-            locks: Vec::new(),
-            group: None,
-            watch: OomWatch::new(None),
-            alarm: None,
-            status: None,
-            killed: None,
-            cpu: CpuTime::default(),
-            usage: Usage::default(),
-            finished: Finished::default(),
-        }
+        let (channel, children, watch) = (Channel::new(socket), Children::open(), OomWatch::new(None));
+        Ok(Self { channel, wake, terminate, spawner, children, watch, subject: Subject::default() })
     }
 
     /// Serves until the end; `true` where everything could be ended and removed.
     fn run(mut self) -> bool {
-        while self.state != State::Over {
+        while self.subject.state != State::Over {
             if self.wait().is_err() {
                 self.finish(false);
                 break;
             }
             self.turn();
-            if self.state == State::Cleared {
-                let Self { channel, wake, terminate, spawner, children, .. } = self;
-                spawner.spawn.clear();
-                self = Self::idle(channel, wake, terminate, spawner, children);
+            if self.subject.state == State::Cleared {
+                self.spawner.spawn.clear();
+                (self.watch, self.subject) = (OomWatch::new(None), Subject::default());
             }
         }
         self.wait_for_runner();
-        self.finished.problems.is_empty()
+        self.subject.finished.problems.is_empty()
     }
 
     /// Until the runner has closed its end: its descriptors are closed by us, since nobody waits for our exit.
     fn wait_for_runner(&mut self) {
-        while !self.open_fds.is_empty() {
+        while !self.subject.open_fds.is_empty() {
             let _ = poll(&mut [PollFd::new(&self.channel, PollFlags::IN)], None);
             if !matches!(self.channel.receive_now::<ToSupervisor>(), Ok(Received::Message(_) | Received::Nothing)) {
                 return;
@@ -224,11 +194,11 @@ impl Supervisor {
     /// Waits until any descriptor is readable.
     fn wait(&self) -> io::Result<()> {
         let sources = [self.channel.as_fd(), self.wake.as_fd()];
-        let captured = self.streams.iter().flatten().filter_map(Stream::source);
+        let captured = self.subject.streams.iter().flatten().filter_map(Stream::source);
         let sources = sources.into_iter().chain(self.watch.source()).chain(captured);
         let mut fds: Vec<PollFd<'_>> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        let pause = match self.alarm {
-            _ if self.asked.is_some() => Some(SPAWN_PAUSE),
+        let pause = match self.subject.alarm {
+            _ if self.subject.asked.is_some() => Some(SPAWN_PAUSE),
             Some(_) => Some(ALARM_PAUSE),
             None if self.watch.needs_polling() && self.is_alive() => Some(WATCH_PAUSE),
             None => None,
@@ -244,7 +214,7 @@ impl Supervisor {
         // First, because the subject's end gets the clock's time when it is noticed.
         self.reap_all();
         while matches!(self.wake.read(&mut [0; 256]), Ok(n) if n > 0) {}
-        self.streams.iter_mut().flatten().for_each(Stream::drain);
+        self.subject.streams.iter_mut().flatten().for_each(Stream::drain);
         // A child that ended between the first check and the reading of `wake`.
         self.reap_all();
         self.read_spawn_report();
@@ -254,7 +224,7 @@ impl Supervisor {
         if self.terminate.load(Ordering::Relaxed) {
             return self.finish(false);
         }
-        while !matches!(self.state, State::Cleared | State::Over) {
+        while !matches!(self.subject.state, State::Cleared | State::Over) {
             match self.channel.receive_now() {
                 Ok(Received::Message(message)) => self.obey(message),
                 Ok(Received::Nothing) => break,
@@ -268,7 +238,7 @@ impl Supervisor {
             ToSupervisor::Begin { begin } => self.begin(*begin),
             ToSupervisor::ReportExec { nth } => {
                 // Its end may just have been reported.
-                self.asked = Some(nth).filter(|nth| *nth > self.ended);
+                self.subject.asked = Some(nth).filter(|nth| *nth > self.subject.ended);
                 self.read_spawn_report();
                 self.say_unsaid();
             }
@@ -284,35 +254,32 @@ impl Supervisor {
     fn begin(&mut self, begin: Begin) {
         let Begin { reused, mut group, beside, scratch, captured } = begin;
         group.iter_mut().for_each(Group::lock);
-        self.scratch = scratch.into_iter().map(Text::into_path).collect();
-        self.lock_scratch();
+        self.subject.scratch = scratch.into_iter().map(PathBuf::from).collect();
+        self.subject.locks = self.subject.scratch.iter().filter_map(|path| Lock::shared(path).ok()).collect();
         self.watch = OomWatch::new(group.as_ref().or(beside.as_ref()).filter(|_| !reused));
         let entrances = group.as_ref().filter(|_| reused).map(Group::entrances).unwrap_or_default();
-        (self.group, self.reused) = (group, reused);
-        self.streams =
+        (self.subject.group, self.subject.reused) = (group, reused);
+        self.subject.streams =
             captured.map(|bounds| bounds.and_then(|bounds| Some(Stream::new(self.channel.take_fd()?, bounds))));
-        self.open_fds = std::iter::from_fn(|| self.channel.take_fd()).collect();
+        self.subject.open_fds = std::iter::from_fn(|| self.channel.take_fd()).collect();
         // Also where there is nothing to enter: one that was killed or stopped since the last subject gives no answer.
         match self.spawner.enter(&entrances) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                return self.say(&FromSupervisor::Refused { refusal: Refusal::Spawner, errno: libc::ESRCH });
+                return self.say(&FromSupervisor::SpawnerEnded);
             }
             Err(error) => return self.say(&FromSupervisor::NotReady { why: error.to_string() }),
         }
         self.spawner.spawn.open();
-        let ready = FromSupervisor::Ready { spawner: number(self.spawner.pid) };
+        let ready = FromSupervisor::Ready { spawner: self.spawner.pid.as_raw_pid() };
         // If the runner has ended, the next turn finds the socket closed.
         let _ = self.channel.send(&ready, &[self.spawner.socket()]);
     }
 
-    fn lock_scratch(&mut self) {
-        self.locks = self.scratch.iter().filter_map(|path| Lock::shared(path).ok()).collect();
-    }
-
     /// Signals the subject's process group, while its leader is known to be our child.
     fn signal(&self, signal: i32) {
-        if let (Some(pid), Some(signal), true) = (self.spawned, Signal::from_named_raw(signal), self.is_alive()) {
+        if let (Some(pid), Some(signal), true) = (self.subject.spawned, Signal::from_named_raw(signal), self.is_alive())
+        {
             // A group that has just ended needs no signal.
             let _ = kill_process_group(pid, signal);
         }
@@ -320,24 +287,24 @@ impl Supervisor {
 
     /// Whether nothing is left of the `nth` subject, so that a command for it comes too late.
     const fn is_over(&self, nth: u64) -> bool {
-        !matches!(self.state, State::Ended) && nth <= self.ended
+        !matches!(self.subject.state, State::Ended) && nth <= self.subject.ended
     }
 
     fn is_alive(&self) -> bool {
-        matches!(self.state, State::Made | State::Running)
+        matches!(self.subject.state, State::Made | State::Running)
     }
 
     /// Checks whether the spawner has made a subject that the runner asked it for.
     fn notice(&mut self) {
-        if self.state == State::Idle {
-            self.spawned = self.spawner.spawn.pid();
-            self.state = if self.spawned.is_some() { State::Made } else { State::Idle };
+        if self.subject.state == State::Idle {
+            self.subject.spawned = self.spawner.spawn.pid();
+            self.subject.state = if self.subject.spawned.is_some() { State::Made } else { State::Idle };
         }
     }
 
     /// Reports the subject that the runner waits for, once there is something to report.
     fn read_spawn_report(&mut self) {
-        if self.asked.is_none() {
+        if self.subject.asked.is_none() {
             return;
         }
         self.notice();
@@ -345,33 +312,33 @@ impl Supervisor {
             self.spawner.end();
         }
         let (spawn, ended) = (self.spawner.spawn.get(), self.spawner.ended);
-        match (self.state, self.spawner.spawn.failed()) {
-            (State::Idle, Some((step, errno))) => self.refuse_spawned(refusal(Some(step)), errno),
-            (State::Idle, None) if ended => self.refuse_spawned(Refusal::Spawner, libc::ESRCH),
+        match (self.subject.state, self.spawner.spawn.failed()) {
+            (State::Idle, Some((step, errno))) => self.refuse(&FromSupervisor::Refused { step: Some(step), errno }),
+            (State::Idle, None) if ended => self.refuse(&FromSupervisor::SpawnerEnded),
             // Its spawner has ended, so that nothing reports that it was executed; it was about to be.
             (State::Made, None) if spawn.is_some_and(|spawn| spawn.executed.is_some() || ended) => {
-                self.asked = None;
-                self.unsaid = Some(self.runs());
+                self.subject.asked = None;
+                self.subject.unsaid = Some(self.runs());
             }
             // A child that failed will be reaped.
             _ => {}
         }
     }
 
-    fn refuse_spawned(&mut self, refusal: Refusal, errno: i32) {
-        (self.state, self.spawned, self.asked) = (State::Idle, None, None);
-        self.ended += 1;
+    fn refuse(&mut self, refusal: &FromSupervisor) {
+        (self.subject.state, self.subject.spawned, self.subject.asked) = (State::Idle, None, None);
+        self.subject.ended += 1;
         self.spawner.spawn.clear();
-        self.say(&FromSupervisor::Refused { refusal, errno });
+        self.say(refusal);
     }
 
     fn runs(&mut self) -> FromSupervisor {
-        let pid = self.spawned.map_or(0, number);
-        self.state = State::Running;
+        let pid = self.subject.spawned.map_or(0, Pid::as_raw_pid);
+        self.subject.state = State::Running;
         let spawn = self.spawner.spawn.get();
         let at = spawn.and_then(|spawn| spawn.executed).unwrap_or_else(monotonic);
         let released = spawn.map_or(at, |spawn| spawn.at);
-        let before = spawn.map(|spawn| Box::new((CpuTime::from(spawn.before), Usage::from(spawn.before))));
+        let before = spawn.map(|spawn| Box::new(spawn.before));
         FromSupervisor::Running { pid, at, released, before, candidate: spawn.map(|spawn| spawn.candidate) }
     }
 
@@ -379,38 +346,38 @@ impl Supervisor {
     fn check_memory(&mut self) {
         if self.watch.take_event() {
             // The event comes just before the kill.
-            self.alarm = Some(Instant::now() + ALARM_TIME);
+            self.subject.alarm = Some(Instant::now() + ALARM_TIME);
         }
-        if (self.alarm.is_some() || self.watch.needs_polling()) && self.is_alive() && self.watch.has_killed() {
-            self.alarm = None;
+        if (self.subject.alarm.is_some() || self.watch.needs_polling()) && self.is_alive() && self.watch.has_killed() {
+            self.subject.alarm = None;
             self.kill(KilledFor::OutOfMemory);
         }
-        self.alarm = self.alarm.filter(|until| Instant::now() < *until);
+        self.subject.alarm = self.subject.alarm.filter(|until| Instant::now() < *until);
     }
 
     /// Reaps whatever has ended.
     fn reap_all(&mut self) {
         while let Some(reaped) = reap() {
             let at = monotonic();
-            if reaped.pid == number(self.spawner.pid) {
+            if reaped.pid == self.spawner.pid.as_raw_pid() {
                 // Nothing can be launched any more; what is running may end by itself.
                 self.spawner.ended = true;
                 continue;
             }
-            self.cpu.add(&CpuTime::from(reaped.counts));
-            self.usage.add(&Usage::from(reaped.counts));
+            self.subject.cpu.add(&reaped.counts.0);
+            self.subject.usage.add(&reaped.counts.1);
             self.notice();
-            let ours = self.spawned.is_some_and(|pid| number(pid) == reaped.pid);
+            let ours = self.subject.spawned.is_some_and(|pid| pid.as_raw_pid() == reaped.pid);
             if ours && self.is_alive() {
-                let failed = self.spawner.spawn.failed().filter(|_| self.state == State::Made);
+                let failed = self.spawner.spawn.failed().filter(|_| self.subject.state == State::Made);
                 if let Some((step, errno)) = failed {
-                    self.refuse_spawned(refusal(Some(step)), errno);
-                } else if self.state == State::Made && self.spawner.spawn.get().is_some() {
+                    self.refuse(&FromSupervisor::Refused { step: Some(step), errno });
+                } else if self.subject.state == State::Made && self.spawner.spawn.get().is_some() {
                     // It executed its program, though the spawner has not reported that yet.
-                    self.unsaid = Some(self.runs());
+                    self.subject.unsaid = Some(self.runs());
                 }
                 if self.is_alive() {
-                    self.status = Some((status(reaped.status), at));
+                    self.subject.status = Some((reaped.status, at));
                 }
             }
         }
@@ -418,36 +385,36 @@ impl Supervisor {
 
     /// Reports how the subject ended, once.
     fn report_end(&mut self) {
-        let Some((status, at)) = self.status.take() else { return };
-        if let Some(FromSupervisor::Running { at: executed_at, .. }) = &mut self.unsaid {
+        let Some((status, at)) = self.subject.status.take() else { return };
+        if let Some(FromSupervisor::Running { at: executed_at, .. }) = &mut self.subject.unsaid {
             // Its end was noticed first; it was executed before that.
             *executed_at = (*executed_at).min(at);
         }
-        (self.state, self.asked) = (State::Ended, None);
-        self.ended += 1;
+        (self.subject.state, self.subject.asked) = (State::Ended, None);
+        self.subject.ended += 1;
         let left = self.left_behind();
-        let [stdout, stderr] = self.streams.each_mut().map(|stream| {
+        let [stdout, stderr] = self.subject.streams.each_mut().map(|stream| {
             stream.iter_mut().for_each(Stream::drain);
             stream.as_ref().map(Stream::captured)
         });
-        let memory = self.watch.evidence(!self.reused || matches!(status, Status::Signalled(libc::SIGKILL)));
+        let memory = self.watch.evidence(!self.subject.reused || matches!(status, Status::Signalled(libc::SIGKILL)));
         let complete = left.complete();
-        let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
-        let (killed, leftover) = (self.killed, left.living);
+        let (cpu, usage) = (complete.clone().map(|()| self.subject.cpu), complete.map(|()| self.subject.usage));
+        let (killed, leftover) = (self.subject.killed, left.living);
         let end = Box::new(End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None });
         // Without descendants nothing of the tree is in the group either.
-        let ready = self.reused && !self.spawner.ended && left.is_none();
+        let ready = self.subject.reused && !self.spawner.ended && left.is_none();
         if ready {
-            self.state = State::Idle;
-            (self.spawned, self.killed) = (None, None);
-            (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
+            self.subject.state = State::Idle;
+            (self.subject.spawned, self.subject.killed) = (None, None);
+            (self.subject.cpu, self.subject.usage) = (CpuTime::default(), Usage::default());
             self.spawner.spawn.clear();
         }
         let ended = FromSupervisor::Ended { end, ready };
-        let all: Vec<&FromSupervisor> = self.unsaid.iter().chain([&ended]).collect();
+        let all: Vec<&FromSupervisor> = self.subject.unsaid.iter().chain([&ended]).collect();
         // If the runner has ended, the next turn finds the socket closed.
         let _ = self.channel.send_all(&all, &[]);
-        self.unsaid = None;
+        self.subject.unsaid = None;
         if ready {
             // What the machine killed until now is no evidence for the next subject, which is made later than this.
             self.watch.begin_anew();
@@ -472,7 +439,7 @@ impl Supervisor {
     fn kill(&mut self, why: KilledFor) {
         self.notice();
         if self.is_alive() {
-            self.killed = self.killed.or(Some(why));
+            self.subject.killed = self.subject.killed.or(Some(why));
         }
         self.end_tree();
         self.report_end();
@@ -488,17 +455,17 @@ impl Supervisor {
             if pids.is_empty() {
                 return;
             }
-            let spares = self.reused && !self.spawner.ended && began.elapsed() < MOST_SPARING;
-            match &self.group {
-                Some(group) if spares => group.kill_but(number(self.spawner.pid)),
+            let spares = self.subject.reused && !self.spawner.ended && began.elapsed() < MOST_SPARING;
+            match &self.subject.group {
+                Some(group) if spares => group.kill_but(self.spawner.pid.as_raw_pid()),
                 Some(group) => group.kill(),
                 None => {}
             }
             process_tree::kill_all(self.spawner.pid);
             if let Some(problem) = unending(&pids, began.elapsed()) {
                 // It may be ended twice: after its deadline and at the end.
-                self.finished.problems.retain(|known| *known != problem);
-                return self.finished.problems.push(problem);
+                self.subject.finished.problems.retain(|known| *known != problem);
+                return self.subject.finished.problems.push(problem);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -517,31 +484,32 @@ impl Supervisor {
 
     /// Processes of the group; not the spawner.
     fn members(&self) -> Vec<i32> {
-        let mut pids: Vec<i32> = self.group.iter().flat_map(Group::members).collect();
-        pids.retain(|pid| *pid != number(self.spawner.pid));
+        let mut pids: Vec<i32> = self.subject.group.iter().flat_map(Group::members).collect();
+        pids.retain(|pid| *pid != self.spawner.pid.as_raw_pid());
         pids
     }
 
     /// Kills what is left, removes what was made, and reports that. If the runner may have `more` subjects, and all of this
     /// one could be ended and removed, the supervisor waits for another: starting one takes longer than a short trial.
     fn finish(&mut self, more: bool) {
-        self.finished.killed = process_tree::living(self.spawner.pid).count() as u64;
+        self.subject.finished.killed = process_tree::living(self.spawner.pid).count() as u64;
         // Before the group is killed, which contains the spawner where it is reused.
-        if !more || self.reused {
+        if !more || self.subject.reused {
             self.spawner.end();
         }
         self.kill(KilledFor::Asked);
-        let group = self.group.iter().map(Group::remove);
-        let scratch = self.scratch.iter().map(|path| remove_tree(path));
+        let group = self.subject.group.iter().map(Group::remove);
+        let scratch = self.subject.scratch.iter().map(|path| remove_tree(path));
         let problems = group.chain(scratch).filter_map(Result::err).map(|error| error.to_string());
-        self.finished.problems.extend(problems);
-        let ready = self.state == State::Ended && !self.spawner.ended && self.finished.problems.is_empty();
-        self.state = if ready { State::Cleared } else { State::Over };
-        self.say(&FromSupervisor::Finished { finished: self.finished.clone(), ready });
+        self.subject.finished.problems.extend(problems);
+        let ready =
+            self.subject.state == State::Ended && !self.spawner.ended && self.subject.finished.problems.is_empty();
+        self.subject.state = if ready { State::Cleared } else { State::Over };
+        self.say(&FromSupervisor::Finished { finished: self.subject.finished.clone(), ready });
     }
 
     fn say_unsaid(&mut self) {
-        if let Some(message) = self.unsaid.take() {
+        if let Some(message) = self.subject.unsaid.take() {
             self.say(&message);
         }
     }

@@ -1,17 +1,15 @@
 //! The messages between runner and supervisor.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::ffi::OsString;
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::record::{Captured, MemoryEvidence, Status};
-use prony_model::units::{Bytes, Nanos};
-use rustix::process::Pid;
+use prony_model::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Group;
-use crate::sys::process::{Counts, Ended, Step};
+use crate::sys::process::Step;
+use crate::sys::usage::{CpuTime, Usage};
 
 /// A message of the runner.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,40 +38,16 @@ pub(super) enum FromSupervisor {
     Ready { spawner: i32 },
     /// The group cannot be used.
     NotReady { why: String },
-    /// The subject could not be prepared or executed.
-    Refused { refusal: Refusal, errno: i32 },
+    /// The subject could not be prepared or executed; `None` where its child reported no step that there is.
+    Refused { step: Option<Step>, errno: i32 },
+    /// The spawner has ended, or the child that it was about to make.
+    SpawnerEnded,
     /// The program has been executed, by the candidate of this number; noticed at this instant.
     Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>>, candidate: Option<u32> },
     /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
     Ended { end: Box<End>, ready: bool },
     /// The tree has ended and everything is cleaned up; `ready` where the supervisor waits for another `Begin`.
     Finished { finished: Finished, ready: bool },
-}
-
-/// The step that failed.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Refusal {
-    /// Executing the program.
-    Exec,
-    /// Entering the directory.
-    Directory,
-    /// Asking the spawner, which had ended, or the child that it was about to make.
-    Spawner,
-    /// Any other step, by name.
-    Other(String),
-}
-
-/// The error for a step that failed.
-pub(super) fn refusal(step: Option<Step>) -> Refusal {
-    match step {
-        Some(Step::Exec) => Refusal::Exec,
-        Some(Step::Directory) => Refusal::Directory,
-        Some(Step::Descriptors) => Refusal::Other("descriptors".into()),
-        Some(Step::Clone) => Refusal::Other("making a process".into()),
-        Some(Step::Groups) => Refusal::Other("entering its control groups".into()),
-        Some(Step::Ready) | None => Refusal::Other("an unknown step failed".into()),
-    }
 }
 
 /// What a supervisor must prepare for.
@@ -85,8 +59,8 @@ pub(super) struct Begin {
     pub(super) group: Option<Group>,
     /// The group of another subject, for whose limits memory is watched where there is no `group`.
     pub(super) beside: Option<Group>,
-    /// Removed at the end.
-    pub(super) scratch: Vec<Text>,
+    /// Paths that are removed at the end. They may be any bytes, which JSON has as numbers.
+    pub(super) scratch: Vec<OsString>,
     /// How much of standard output and error is stored, where they are captured.
     pub(super) captured: [Option<Bounds>; 2],
 }
@@ -96,37 +70,6 @@ pub(super) struct Begin {
 pub(super) struct Bounds {
     pub(super) first: usize,
     pub(super) last: usize,
-}
-
-/// A text of the operating system: readable where it is UTF-8, exact where it is not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Text {
-    /// UTF-8.
-    Text(String),
-    /// Anything else.
-    Bytes(Vec<u8>),
-}
-
-impl Text {
-    /// From the operating system's text.
-    pub(super) fn new(text: impl AsRef<OsStr>) -> Self {
-        let text = text.as_ref();
-        text.to_str().map_or_else(|| Self::Bytes(text.as_bytes().to_vec()), |text| Self::Text(text.to_owned()))
-    }
-
-    /// As bytes.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        match self {
-            Self::Text(text) => text.into_bytes(),
-            Self::Bytes(bytes) => bytes,
-        }
-    }
-
-    /// As a path.
-    pub(super) fn into_path(self) -> PathBuf {
-        PathBuf::from(OsString::from_vec(self.into_bytes()))
-    }
 }
 
 /// What is known of a subject when its own process has ended.
@@ -160,7 +103,7 @@ impl End {
     /// The end of a subject whose supervisor ended first.
     pub(super) fn lost(how: String, at: Nanos) -> Self {
         fn missing<T>(how: &str) -> Reading<T> {
-            Reading::Missing(Why::Failed(format!("prony's supervisor process ended first: {how}").into()))
+            Reading::failed(format!("prony's supervisor process ended first: {how}"))
         }
         let memory = MemoryEvidence {
             limit: None,
@@ -196,35 +139,6 @@ pub enum KilledFor {
     OutOfMemory,
 }
 
-/// What the kernel counted of ended processes and of the children they waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Page faults without disk.
-    pub minor_faults: u64,
-    /// Page faults with disk.
-    pub major_faults: u64,
-    /// Bytes read from the block layer.
-    pub read: Bytes,
-    /// Bytes handed to the block layer.
-    pub written: Bytes,
-    /// Context switches by waiting.
-    pub switches_voluntary: u64,
-    /// Context switches by preemption.
-    pub switches_forced: u64,
-    /// Largest resident memory of one process among them since its peak was last reset (`clear_refs`); exact, but
-    /// never below the memory of the suspended process before its program was executed: compare with that.
-    pub peak: Bytes,
-}
-
-/// CPU time in user mode and in the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuTime {
-    /// In user mode.
-    pub user: Nanos,
-    /// In the kernel.
-    pub system: Nanos,
-}
-
 /// Result of ending the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
@@ -234,66 +148,18 @@ pub struct Finished {
     pub problems: Vec<String>,
 }
 
-impl CpuTime {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.user += other.user;
-        self.system += other.system;
-    }
-}
-
-impl From<Counts> for CpuTime {
-    fn from(counts: Counts) -> Self {
-        Self { user: counts.user, system: counts.system }
-    }
-}
-
-impl Usage {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.minor_faults += other.minor_faults;
-        self.major_faults += other.major_faults;
-        self.read = self.read + other.read;
-        self.written = self.written + other.written;
-        self.switches_voluntary += other.switches_voluntary;
-        self.switches_forced += other.switches_forced;
-        self.peak = self.peak.max(other.peak);
-    }
-}
-
-impl From<Counts> for Usage {
-    fn from(counts: Counts) -> Self {
-        Self {
-            minor_faults: counts.minor_faults,
-            major_faults: counts.major_faults,
-            read: Bytes::from_bytes(512 * counts.blocks_read),
-            written: Bytes::from_bytes(512 * counts.blocks_written),
-            switches_voluntary: counts.switches_voluntary,
-            switches_forced: counts.switches_forced,
-            peak: Bytes::from_kib(counts.max_rss),
-        }
-    }
-}
-
-pub(super) fn number(pid: Pid) -> i32 {
-    pid.as_raw_nonzero().get()
-}
-
-pub(super) const fn status(ended: Ended) -> Status {
-    match ended {
-        Ended::Exited(code) => Status::Exited(code),
-        Ended::Signalled(signal) => Status::Signalled(signal),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
     fn texts_survive_whatever_their_bytes() {
         for bytes in [&b"plain"[..], b"", b"\xff\xfe/x", "\u{e9}\n\"".as_bytes()] {
-            let text = Text::new(OsStr::from_bytes(bytes));
+            let text = OsString::from_vec(bytes.to_vec());
             let line = serde_json::to_string(&text).unwrap();
-            assert_eq!(serde_json::from_str::<Text>(&line).unwrap().into_bytes(), bytes);
+            assert_eq!(serde_json::from_str::<OsString>(&line).unwrap().into_vec(), bytes);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::units::{Bytes, Nanos};
 
 use super::figures::Figures;
@@ -46,9 +46,9 @@ pub(super) fn read(dirs: &BTreeMap<String, PathBuf>, figures: &mut Figures) {
     if let Some(dir) = dirs.get("memory") {
         figures.peak = number(dir, "memory.max_usage_in_bytes").map(Bytes::from_bytes);
         // `failcnt` also rises when reclaim succeeds, so that it proves nothing.
-        figures.limit_hits = Reading::Missing(Why::NotSupported(
-            "control groups of version 1 do not count hits of the limit separately from memory reclaim".into(),
-        ));
+        figures.limit_hits = Reading::not_supported(
+            "control groups of version 1 do not count hits of the limit separately from memory reclaim",
+        );
     }
     if let Some(dir) = dirs.get("cpuacct") {
         figures.cpu = number(dir, "cpuacct.usage").map(Nanos::from_nanos);
@@ -63,6 +63,8 @@ pub(super) fn read(dirs: &BTreeMap<String, PathBuf>, figures: &mut Figures) {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Why;
+
     use super::super::tests::{content, fake};
     use super::*;
 

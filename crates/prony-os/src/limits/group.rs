@@ -41,7 +41,7 @@ const MOST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A control group of one subject's process tree. A plain value: the group is removed by [`Group::remove`], by a
 /// supervisor that was given it, or by [`super::sweep`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     name: String,
     v1: BTreeMap<String, PathBuf>,
@@ -64,12 +64,6 @@ impl PartialEq for Locks {
     }
 }
 
-/// Where a controller has its files for a group.
-enum Place<'a> {
-    V1(&'a Path),
-    V2(&'a Path),
-}
-
 impl Group {
     /// Makes a group below our own and sets the limits on memory, cpus and pids. Without limits it counts and helps
     /// to kill as far as the machine permits, which may be not at all: see [`Group::notes`].
@@ -86,8 +80,7 @@ impl Group {
         let mut hierarchies = Hierarchies::read();
         hierarchies.v1.retain(|controller, _| controller == "cpuacct");
         let v2 = hierarchies.v2.take().filter(|_| hierarchies.v1.is_empty());
-        let name = ProcessId::current().next_name();
-        let mut group = Self::named(name);
+        let mut group = Self { name: ProcessId::current().next_name(), ..Self::default() };
         for (controller, parent) in &hierarchies.v1 {
             group.add_v1(controller, parent, &|dir| fs::create_dir(dir));
         }
@@ -97,11 +90,6 @@ impl Group {
         group
     }
 
-    fn named(name: String) -> Self {
-        let (v1, v2, v2_controllers, memory, notes) = (BTreeMap::new(), None, Vec::new(), None, Vec::new());
-        Self { name, v1, v2, v2_controllers, memory, notes, locks: Locks::default() }
-    }
-
     /// The same in given hierarchies; `make` makes a directory with the files that a kernel would create there.
     fn create_in(
         hierarchies: &Hierarchies,
@@ -109,7 +97,7 @@ impl Group {
         limits: &Limits,
         make: &dyn Fn(&Path) -> io::Result<()>,
     ) -> Result<Self, Error> {
-        let mut group = Self::named(name);
+        let mut group = Self { name, ..Self::default() };
         // A group with the cpu controller competes with others as one unit, so that a subject of many threads would get
         // the share of one thread on a busy machine: we use it only if a limit is requested.
         let wanted = |controller: &str| controller != "cpu" || limits.cpus.is_some();
@@ -171,31 +159,29 @@ impl Group {
     }
 
     /// Where a controller works, version 1 first: a controller is only ever in one of the two.
-    fn place(&self, controller: &str) -> Option<Place<'_>> {
+    fn place(&self, controller: &str) -> Option<(Version, &Path)> {
         let handed = || self.v2_controllers.iter().any(|name| name == controller);
-        let v1 = self.v1.get(controller).map(|dir| Place::V1(dir));
-        v1.or_else(|| self.v2.as_deref().filter(|_| handed()).map(Place::V2))
+        let v1 = self.v1.get(controller).map(|dir| (Version::V1, dir.as_path()));
+        v1.or_else(|| self.v2.as_deref().filter(|_| handed()).map(|dir| (Version::V2, dir)))
     }
 
     fn limit(&mut self, limits: &Limits) -> Result<(), Error> {
         if let Some(memory) = limits.memory {
-            let how = self.set("memory", "memory", |place| match place {
-                Place::V1(dir) => cgroup_v1::limit_memory(dir, memory),
-                Place::V2(dir) => cgroup_v2::limit_memory(dir, memory),
+            let how = self.set("memory", "memory", |version, dir| match version {
+                Version::V1 => cgroup_v1::limit_memory(dir, memory),
+                Version::V2 => cgroup_v2::limit_memory(dir, memory),
             })?;
             self.memory = Some(memory);
             self.notes.push(format!("swap cannot extend the memory limit: {how}"));
         }
         if let Some(cpus) = limits.cpus {
-            self.set("cpus", "cpu", |place| match place {
-                Place::V1(dir) => cgroup_v1::limit_cpus(dir, cpus),
-                Place::V2(dir) => cgroup_v2::limit_cpus(dir, cpus),
+            self.set("cpus", "cpu", |version, dir| match version {
+                Version::V1 => cgroup_v1::limit_cpus(dir, cpus),
+                Version::V2 => cgroup_v2::limit_cpus(dir, cpus),
             })?;
         }
         if let Some(pids) = limits.pids {
-            self.set("pids", "pids", |place| match place {
-                Place::V1(dir) | Place::V2(dir) => write(dir, "pids.max", &pids.to_string()),
-            })?;
+            self.set("pids", "pids", |_, dir| write(dir, "pids.max", &pids.to_string()))?;
         }
         Ok(())
     }
@@ -204,16 +190,16 @@ impl Group {
         &self,
         limit: &'static str,
         controller: &str,
-        set: impl FnOnce(Place<'_>) -> io::Result<T>,
+        set: impl FnOnce(Version, &Path) -> io::Result<T>,
     ) -> Result<T, Error> {
         let refused = |why: String, hint| Error::Limit { limit, why, hint };
         let permission = hint(geteuid().is_root());
-        let place = self.place(controller).ok_or_else(|| {
+        let (version, dir) = self.place(controller).ok_or_else(|| {
             let note = self.refusals().find(|note| note.contains(controller) || note.contains("version 2"));
             let why = note.cloned().unwrap_or_else(|| format!("no control group with `{controller}` can be used"));
             refused(why, permission)
         })?;
-        set(place).map_err(|error| {
+        set(version, dir).map_err(|error| {
             // Errors of the kernel have a number.
             let is_ours = error.raw_os_error().is_none() && error.kind() == io::ErrorKind::Unsupported;
             let hint = if is_ours { cgroup_v2::SWAP_HINT } else { permission };
@@ -256,10 +242,7 @@ impl Group {
 
     /// Where the memory controller, of version 1 or 2, has the group's files.
     pub(super) fn memory_dir(&self) -> Option<(Version, &Path)> {
-        self.place("memory").map(|place| match place {
-            Place::V1(dir) => (Version::V1, dir),
-            Place::V2(dir) => (Version::V2, dir),
-        })
+        self.place("memory")
     }
 
     /// Files by which a process of one thread, writing `0`, moves itself into the group. In version 1 that comes without
@@ -287,7 +270,7 @@ impl Group {
 
     /// Processes in the group and below, without this process.
     pub fn members(&self) -> Vec<i32> {
-        let me = getpid().as_raw_nonzero().get();
+        let me = getpid().as_raw_pid();
         let mut all: Vec<i32> =
             self.directories().into_iter().flat_map(subgroups).flat_map(|d| processes(&d)).collect();
         all.sort_unstable();
@@ -354,7 +337,8 @@ impl Group {
     pub(super) fn existing(hierarchies: &Hierarchies, name: &str) -> Self {
         let there = |parent: &PathBuf| Some(parent.join(name)).filter(|dir| dir.is_dir());
         let v1 = hierarchies.v1.iter().filter_map(|(controller, parent)| Some((controller.clone(), there(parent)?)));
-        Self { v1: v1.collect(), v2: hierarchies.v2.as_ref().and_then(there), ..Self::named(name.to_owned()) }
+        let v2 = hierarchies.v2.as_ref().and_then(there);
+        Self { name: name.to_owned(), v1: v1.collect(), v2, ..Self::default() }
     }
 }
 
@@ -537,7 +521,7 @@ mod tests {
         fs::write(cpu.join("cpu.stat"), "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n").unwrap();
         fs::write(cpuacct.join("cpuacct.usage"), "5\n").unwrap();
         let both = [("cpu", &cpu), ("cpuacct", &cpuacct)].map(|(name, dir)| (name.to_owned(), dir.clone()));
-        let mut group = Group { v1: both.into(), ..Group::named("g".into()) };
+        let mut group = Group { v1: both.into(), ..Group::default() };
         assert_eq!(group.counting(), Some(cpuacct));
         group.v1.remove("cpuacct");
         assert_eq!(group.counting(), None);

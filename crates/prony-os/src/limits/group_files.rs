@@ -5,51 +5,26 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 
-use crate::why::kernel_text;
+use crate::why::{kernel_text, read_text};
 
 /// Writes to a file that must exist: creating one would hide that the kernel does not offer it.
 pub(super) fn write(dir: &Path, file: &str, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(dir.join(file))?.write_all(text.as_bytes())
 }
 
-/// The reason why a file could not be read.
-pub(super) fn why(path: &Path, error: &io::Error) -> Why {
-    let path = path.display();
-    match error.kind() {
-        io::ErrorKind::NotFound => Why::NotSupported(format!("there is no `{path}`").into()),
-        io::ErrorKind::PermissionDenied => Why::NotPermitted(format!("`{path}` may not be read").into()),
-        _ => Why::Failed(format!("`{path}`: {error}").into()),
-    }
-}
-
-fn read(dir: &Path, file: &str) -> Reading<String> {
-    let path = dir.join(file);
-    match kernel_text(&path) {
-        Ok(text) => Reading::Measured(text),
-        Err(error) => Reading::Missing(why(&path, &error)),
-    }
-}
-
 /// A file that holds one number.
 pub(super) fn number(dir: &Path, file: &str) -> Reading<u64> {
-    match read(dir, file) {
-        Reading::Measured(text) => text.trim().parse().map_or_else(
-            |_| {
-                Reading::Missing(Why::Failed(
-                    format!("`{file}` contains `{}`, which is not a number", text.trim()).into(),
-                ))
-            },
-            Reading::Measured,
-        ),
-        Reading::Missing(why) => Reading::Missing(why),
-    }
+    read_text(dir.join(file)).and_then(|text| {
+        let not_a_number = |_| Reading::failed(format!("`{file}` contains `{}`, which is not a number", text.trim()));
+        text.trim().parse().map_or_else(not_a_number, Reading::Measured)
+    })
 }
 
 /// A file of lines, each a key and a number.
 pub(super) fn table(dir: &Path, file: &str) -> Reading<BTreeMap<String, u64>> {
-    read(dir, file).map(|text| parse_table(&text))
+    read_text(dir.join(file)).map(|text| parse_table(&text))
 }
 
 fn parse_table(text: &str) -> BTreeMap<String, u64> {
@@ -62,11 +37,9 @@ fn parse_table(text: &str) -> BTreeMap<String, u64> {
 
 /// One entry of a table.
 pub(super) fn entry(table: &Reading<BTreeMap<String, u64>>, key: &str) -> Reading<u64> {
+    let unknown = || Reading::not_supported(format!("the kernel does not report `{key}`"));
     match table {
-        Reading::Measured(table) => table.get(key).copied().map_or_else(
-            || Reading::Missing(Why::NotSupported(format!("the kernel does not report `{key}`").into())),
-            Reading::Measured,
-        ),
+        Reading::Measured(table) => table.get(key).copied().map_or_else(unknown, Reading::Measured),
         Reading::Missing(why) => Reading::Missing(why.clone()),
     }
 }
@@ -90,6 +63,8 @@ pub(super) fn subgroups(dir: &Path) -> Vec<std::path::PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::reading::Why;
+
     use super::*;
 
     #[test]

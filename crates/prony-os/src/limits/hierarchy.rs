@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::mount::{Line, lines};
+use crate::mount::{self, MountPoint};
 use crate::owner::{ProcessId, is_name};
 use crate::why::kernel_text;
 
@@ -19,21 +19,20 @@ pub(super) struct Hierarchies {
 impl Hierarchies {
     /// As this process finds them now; none on a kernel without control groups.
     pub(super) fn read() -> Self {
-        let read = |path: &str| kernel_text(path).unwrap_or_default();
-        Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+        Self::of("self")
     }
 
-    /// The groups of another process; of version 1 that in which it has its own.
-    pub(super) fn of(pid: u32) -> Self {
+    /// The groups of another process, by its number; of version 1 that in which it has its own.
+    pub(super) fn of(process: &str) -> Self {
         let read = |path: &str| kernel_text(path).unwrap_or_default();
-        Self::parse(&read("/proc/self/mountinfo"), &read(&format!("/proc/{pid}/cgroup")))
+        Self::parse(&read(mount::TABLE), &read(&format!("/proc/{process}/cgroup")))
     }
 
     /// From the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`.
     fn parse(mountinfo: &str, cgroup: &str) -> Self {
         let places: Vec<(Vec<&str>, &str)> = cgroup.lines().filter_map(parse_place).collect();
         let mut found = Self::default();
-        for mount in lines(mountinfo) {
+        for mount in mount::parse(mountinfo.as_bytes()) {
             for (controllers, path) in &places {
                 let own = || own_directory(&mount, path);
                 if mount.kind == "cgroup2" && controllers.is_empty() {
@@ -71,7 +70,7 @@ fn outside_our_leaf(own: PathBuf) -> PathBuf {
 }
 
 /// Our group's directory under this mount; the mount's top where our path lies outside of it.
-fn own_directory(mount: &Line<'_>, path: &str) -> PathBuf {
+fn own_directory(mount: &MountPoint, path: &str) -> PathBuf {
     let below = Path::new(path).strip_prefix(&mount.root).unwrap_or_else(|_| Path::new(""));
     if below.as_os_str().is_empty() || below.starts_with("..") { mount.point.clone() } else { mount.point.join(below) }
 }

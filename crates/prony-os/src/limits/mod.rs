@@ -18,7 +18,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-pub use capability::{Ability, Capability, Limit, capability};
+pub use capability::{Capability, Limit, State, capability};
 pub use figures::Figures;
 pub use group::{Group, counts_cpu};
 pub(crate) use oom::OomWatch;
@@ -27,6 +27,6 @@ pub use sweep::sweep;
 
 /// The directories of the control groups of a process that count CPU time: of version 2, and of version 1.
 pub(crate) fn counting_cpu(pid: u32) -> impl Iterator<Item = PathBuf> {
-    let hierarchy::Hierarchies { mut v1, v2 } = hierarchy::Hierarchies::of(pid);
+    let hierarchy::Hierarchies { mut v1, v2 } = hierarchy::Hierarchies::of(&pid.to_string());
     v2.into_iter().chain(v1.remove("cpuacct")).filter(|dir| counts_cpu(dir))
 }

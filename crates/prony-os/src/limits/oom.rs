@@ -11,9 +11,10 @@ use prony_model::record::MemoryEvidence;
 use prony_model::units::Bytes;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::figures::Version;
+use super::figures::{Figures, Version};
 use super::group::Group;
-use super::group_files::{entry, number, table, why, write};
+use super::group_files::{entry, number, table, write};
+use crate::why::why;
 
 /// A watch over a subject's memory, from before its start.
 #[derive(Debug)]
@@ -89,7 +90,7 @@ impl OomWatch {
         match self.group.as_ref().and_then(Group::memory_dir) {
             Some((Version::V1, dir)) => entry(&table(dir, "memory.oom_control"), "oom_kill"),
             Some((Version::V2, dir)) => entry(&table(dir, "memory.events"), "oom_kill"),
-            None => Reading::Missing(Why::NotSupported("there is no control group with the memory controller".into())),
+            None => no_memory_group(),
         }
     }
 
@@ -97,18 +98,16 @@ impl OomWatch {
     pub(crate) fn evidence(&mut self, host: bool) -> MemoryEvidence {
         let oom_kills = self.oom_kills();
         let limit = self.group.as_ref().and_then(Group::memory_limit);
-        let none =
-            || Reading::Missing(Why::NotSupported("there is no control group with the memory controller".into()));
-        let figures = self.group.as_ref().map(Group::figures);
-        let forks_refused = figures.as_ref().map_or_else(no_group, |figures| figures.forks_refused.clone());
-        let throttled = figures.as_ref().map_or_else(no_group, |figures| figures.throttled.clone());
-        let figures = figures.filter(|_| self.group.as_ref().is_some_and(|group| group.memory_dir().is_some()));
-        let (peak, hits) =
-            figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
+        let group = self.group.as_ref();
+        let mut figures = group
+            .map_or_else(|| Figures::missing(&Why::NotSupported("there is no control group".into())), Group::figures);
+        if group.and_then(Group::memory_dir).is_none() {
+            (figures.peak, figures.limit_hits) = (no_memory_group(), Reading::Missing(Why::NotApplicable));
+        }
         self.take_event();
         let announced = self.event.as_ref().map(|_| self.announced);
         let ours = oom_kills.measured().copied().unwrap_or(0);
-        let elsewhere = if host {
+        let host_oom_kills = if host {
             let now = self.host.read();
             let before = std::mem::replace(&mut self.host_before, now.clone());
             before.and(now, |before, now| now.saturating_sub(before)).map(|all| all.saturating_sub(ours))
@@ -117,18 +116,18 @@ impl OomWatch {
         };
         MemoryEvidence {
             limit,
-            limit_reached: limit_reached(limit, &hits, &peak, announced),
-            peak,
+            limit_reached: limit_reached(limit, &figures.limit_hits, &figures.peak, announced),
+            peak: figures.peak,
             oom_kills,
-            forks_refused,
-            throttled: throttled.map(|times| times.saturating_sub(self.throttled_before)),
-            host_oom_kills: elsewhere,
+            forks_refused: figures.forks_refused,
+            throttled: figures.throttled.map(|times| times.saturating_sub(self.throttled_before)),
+            host_oom_kills,
         }
     }
 }
 
-fn no_group() -> Reading<u64> {
-    Reading::Missing(Why::NotSupported("there is no control group".into()))
+fn no_memory_group<T>() -> Reading<T> {
+    Reading::not_supported("there is no control group with the memory controller")
 }
 
 /// Whether a tree reached its limit: by the kernel's count of hits, or without one, by a peak so close that no further
@@ -160,32 +159,30 @@ const PIECE: usize = 8192;
 
 impl HostKills {
     fn open() -> Self {
-        let path = Path::new("/proc/vmstat");
-        Self(File::open(path).map_err(|error| why(path, &error)))
+        Self(File::open("/proc/vmstat").map_err(|error| why("`/proc/vmstat`", &error)))
     }
 
     /// All kills since the machine started, those by limits included.
     fn read(&self) -> Reading<u64> {
-        let file = match &self.0 {
-            Ok(file) => file,
-            Err(why) => return Reading::Missing(why.clone()),
-        };
-        let mut text = Vec::with_capacity(PIECE);
-        loop {
-            let start = text.len();
-            text.resize(start + PIECE, 0);
-            let got = match file.read_at(&mut text[start..], start as u64) {
-                Ok(got) => got,
-                Err(error) => return Reading::Missing(why(Path::new("/proc/vmstat"), &error)),
-            };
-            text.truncate(start + got);
-            match (counted(&text), got) {
-                (Some(kills), _) => return Reading::Measured(kills),
-                (None, 0) => {
-                    return Reading::Missing(Why::NotSupported("the kernel does not report `oom_kill`".into()));
-                }
-                (None, _) => {}
-            }
+        let file = self.0.as_ref().map_err(Why::clone);
+        match file.and_then(|file| kills_in(file).map_err(|error| why("`/proc/vmstat`", &error))) {
+            Ok(Some(kills)) => Reading::Measured(kills),
+            Ok(None) => Reading::not_supported("the kernel does not report `oom_kill`"),
+            Err(why) => Reading::Missing(why),
+        }
+    }
+}
+
+fn kills_in(vmstat: &File) -> io::Result<Option<u64>> {
+    let mut text = Vec::with_capacity(PIECE);
+    loop {
+        let start = text.len();
+        text.resize(start + PIECE, 0);
+        let got = vmstat.read_at(&mut text[start..], start as u64)?;
+        text.truncate(start + got);
+        let kills = counted(&text);
+        if kills.is_some() || got == 0 {
+            return Ok(kills);
         }
     }
 }

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Taken;
-use crate::why::why;
+use crate::why::reading;
 
 /// Bytes of each stack that are copied for unwinding: most programs are built without frame pointers. Half of it cuts off
 /// the callers of functions with large buffers, and near 64 KiB the kernel cuts the copy itself.
@@ -53,14 +53,10 @@ pub fn usable(scratch: &Path) -> Reading<()> {
 impl Perf {
     /// Attaches `perf` to processes, suspended ones if possible, and returns when it takes samples. `dir` is made.
     pub fn attach(pids: &[u32], dir: &Path, interval: Nanos) -> Reading<Self> {
-        match Self::start(pids, dir, interval) {
-            Ok(Ok(perf)) => Reading::Measured(perf),
-            Ok(Err(why)) => Reading::Missing(why),
-            Err(error) => Reading::Missing(why("attaching `perf`", &error)),
-        }
+        reading("attaching `perf`", Self::start(pids, dir, interval)).and_then(|started| started)
     }
 
-    fn start(pids: &[u32], dir: &Path, interval: Nanos) -> io::Result<Result<Self, Why>> {
+    fn start(pids: &[u32], dir: &Path, interval: Nanos) -> io::Result<Reading<Self>> {
         fs::create_dir_all(dir)?;
         let (mut control, answers) = (fifo(&dir.join("control"))?, fifo(&dir.join("answers"))?);
         let hertz = (1_000_000_000 / interval.as_nanos().max(1)).clamp(1, 10_000);
@@ -76,7 +72,7 @@ impl Perf {
             .spawn();
         let child = match spawned {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Err(Why::NotSupported(ABSENT.into())));
+                return Ok(Reading::not_supported(ABSENT));
             }
             spawned => spawned?,
         };
@@ -85,21 +81,18 @@ impl Perf {
         let deadline = Instant::now() + ATTACH;
         while Instant::now() < deadline {
             if readable(&answers)? {
-                return Ok(Ok(perf));
+                return Ok(Reading::Measured(perf));
             }
             if perf.child.try_wait()?.is_some() {
-                return Ok(Err(refused(&perf.said())));
+                return Ok(Reading::Missing(refused(&perf.said())));
             }
         }
-        Ok(Err(Why::Failed(format!("`perf` was not ready after {} s: {}", ATTACH.as_secs(), perf.said()).into())))
+        Ok(Reading::failed(format!("`perf` was not ready after {} s: {}", ATTACH.as_secs(), perf.said())))
     }
 
     /// Its samples as text, once the processes have ended; those that have not ended are no longer sampled.
     pub fn finish(mut self) -> Reading<Taken> {
-        match self.taken() {
-            Ok(taken) => Reading::Measured(taken),
-            Err(error) => Reading::Missing(why("reading what `perf` recorded", &error)),
-        }
+        reading("reading what `perf` recorded", self.taken())
     }
 
     fn taken(&mut self) -> io::Result<Taken> {
@@ -129,7 +122,7 @@ impl Perf {
                 return Ok(status);
             }
             if !asked && began.elapsed() > Duration::from_secs(1) {
-                self.signal(Signal::INT);
+                let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
                 asked = true;
             }
             if began.elapsed() > FLUSH {
@@ -137,10 +130,6 @@ impl Perf {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
     fn said(&self) -> String {

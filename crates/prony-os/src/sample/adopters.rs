@@ -93,7 +93,7 @@ impl Adopter {
         let now = Amounts::of(&self.inherited);
         let gained = now.since(std::mem::replace(&mut self.returned, now));
         if !of_sampled(self.root) {
-            self.unsampled += gained.minor_faults();
+            self.unsampled += gained.minor_faults;
         }
         self.inherited.child_faults = self.unsampled;
         gained

@@ -33,18 +33,14 @@ pub struct Counters {
     pub child_faults: u64,
     /// The most CPU time that is in none of these: what processes may have used between their last sample and their end, of
     /// those whose counters nobody inherited.
-    #[serde(default)]
     pub unread: Nanos,
     /// How many ends of threads and children were found: what they did from their last reading on is in no context switches and in no
     /// time waiting for a CPU.
-    #[serde(default)]
     pub unread_switches: u64,
     /// In how many rounds of sampling a process ignored SIGCHLD: what its children used that no sample showed is in none of these,
     /// however much.
-    #[serde(default)]
     pub ignores_children: u64,
     /// In how many rounds of sampling a process had pages of hugetlbfs, which the kernel counts in no memory of a process.
-    #[serde(default)]
     pub huge: u64,
 }
 

@@ -10,7 +10,7 @@ use rustix::fs::{major, minor};
 use serde::{Deserialize, Serialize};
 
 use crate::mount;
-use crate::why::{parse_with, read_text, why};
+use crate::why::{parse_file, reading};
 
 /// `/proc/diskstats` counts sectors of 512 bytes whatever the device's own size is.
 const SECTOR: u64 = 512;
@@ -50,21 +50,16 @@ pub(crate) struct Device {
 impl Device {
     /// The disks that hold `path`.
     pub(crate) fn of(path: &Path) -> Reading<Self> {
-        let device = match fs::metadata(path) {
-            Ok(metadata) => metadata.dev(),
-            Err(error) => return Reading::Missing(why(&format!("`{}`", path.display()), &error)),
-        };
-        let own = fs::canonicalize(node(device));
-        match own.or_else(|error| source(path).map_or(Err(error), fs::canonicalize)) {
-            Ok(node) => disks_of(&node),
-            Err(_) => Reading::Missing(Why::NotSupported(
-                format!(
-                    "`{}` is on a file system without a block device of its own (tmpfs, overlay, network)",
-                    path.display()
-                )
-                .into(),
-            )),
-        }
+        let shown = format!("`{}`", path.display());
+        reading(&shown, fs::metadata(path)).and_then(|metadata| {
+            let own = fs::canonicalize(node(metadata.dev()));
+            match own.or_else(|error| source(path).map_or(Err(error), fs::canonicalize)) {
+                Ok(node) => disks_of(&node),
+                Err(_) => Reading::not_supported(format!(
+                    "{shown} is on a file system without a block device of its own (tmpfs, overlay, network)"
+                )),
+            }
+        })
     }
 
     /// The disks' names, as `/proc/diskstats` writes them.
@@ -74,7 +69,7 @@ impl Device {
 
     /// What they have done so far, added up.
     pub(crate) fn read(&self) -> Reading<DeviceCounters> {
-        parse_with(read_text("/proc/diskstats"), "`/proc/diskstats`", |text| sum(text, &self.disks))
+        parse_file("/proc/diskstats", |text| sum(text, &self.disks))
     }
 }
 

@@ -26,7 +26,7 @@ use super::counters::{Counters, Round};
 pub(crate) struct Amounts {
     cpu_user: u64,
     cpu_system: u64,
-    minor_faults: u64,
+    pub(crate) minor_faults: u64,
     major_faults: u64,
 }
 
@@ -44,26 +44,20 @@ impl Amounts {
 
     /// What was added since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
-        Self {
-            cpu_user: self.cpu_user.saturating_sub(earlier.cpu_user),
-            cpu_system: self.cpu_system.saturating_sub(earlier.cpu_system),
-            minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
-            major_faults: self.major_faults.saturating_sub(earlier.major_faults),
-        }
-    }
-
-    /// Page faults without disk.
-    pub(crate) const fn minor_faults(self) -> u64 {
-        self.minor_faults
+        self.reduced(earlier, |now, then| Some(now.saturating_sub(then))).unwrap_or_default()
     }
 
     /// The rest, if there is as much of each.
     fn without(self, part: Self) -> Option<Self> {
+        self.reduced(part, u64::checked_sub)
+    }
+
+    fn reduced(self, by: Self, sub: impl Fn(u64, u64) -> Option<u64>) -> Option<Self> {
         Some(Self {
-            cpu_user: self.cpu_user.checked_sub(part.cpu_user)?,
-            cpu_system: self.cpu_system.checked_sub(part.cpu_system)?,
-            minor_faults: self.minor_faults.checked_sub(part.minor_faults)?,
-            major_faults: self.major_faults.checked_sub(part.major_faults)?,
+            cpu_user: sub(self.cpu_user, by.cpu_user)?,
+            cpu_system: sub(self.cpu_system, by.cpu_system)?,
+            minor_faults: sub(self.minor_faults, by.minor_faults)?,
+            major_faults: sub(self.major_faults, by.major_faults)?,
         })
     }
 }

@@ -154,17 +154,17 @@ impl Sampler {
 
     /// Adds counters of sync calls to what snapshots read, under a role.
     pub fn count_syncs(&self, role: impl Into<String>, counters: SyncCounters) {
-        self.shared.lock().count_syncs(role.into(), counters);
+        self.shared.lock().syncs.entry(role.into()).or_default().push(counters);
     }
 
     /// Reads the CPU time of a role's control group, by its directory, in addition.
     pub fn count_group(&self, role: impl Into<String>, directory: PathBuf) {
-        self.shared.lock().count_group(role.into(), directory);
+        self.shared.lock().groups.insert(role.into(), directory);
     }
 
     /// Stops reading the CPU time of a role's control group, which is about to be removed.
     pub fn discount_group(&self, role: &str) {
-        self.shared.lock().discount_group(role);
+        self.shared.lock().groups.remove(role);
     }
 
     /// Waits until all threads that the last round found sleep, for a millisecond at most: their CPU time is exact then. For
@@ -175,18 +175,18 @@ impl Sampler {
 
     /// Reads everything now. Expensive (PSS, the store's files): for the boundaries of phases.
     pub fn snapshot(&self) -> Snapshot {
-        self.shared.lock().snapshot()
+        self.shared.lock().snapshot(None, false)
     }
 
     /// Reads everything now but PSS and the store's files: for the boundary of a phase at which the subject works.
     pub fn cheap_snapshot(&self) -> Snapshot {
-        self.shared.lock().cheap_snapshot()
+        self.shared.lock().snapshot(None, true)
     }
 
     /// Reads processes of these roles now, PSS included, but not the store: for readings inside a phase. It adds no
     /// sample to the series.
     pub fn partial_snapshot(&self, roles: &[String]) -> Snapshot {
-        self.shared.lock().partial_snapshot(roles)
+        self.shared.lock().snapshot(Some(roles), false)
     }
 
     /// Counters of each role now and, under `""`, of the whole tree, ended processes included. Cheap, and adds no
@@ -203,7 +203,7 @@ impl Sampler {
 
     /// Where the store is whose size snapshots read, where they do.
     pub fn store(&self) -> Option<PathBuf> {
-        self.shared.lock().store_path()
+        self.shared.lock().settings.store.measured().cloned()
     }
 
     /// Stops and returns the samples.
@@ -215,7 +215,7 @@ impl Sampler {
         let cpu = if sound {
             Reading::Measured(cpu + state.snapshots_cpu)
         } else {
-            Reading::Missing(prony_model::reading::Why::Failed("the sampler's thread panicked".into()))
+            Reading::failed("the sampler's thread panicked")
         };
         Sampled { stride: store.stride(), series: store.into_series(), cpu, rounds, missed }
     }

@@ -85,7 +85,7 @@ pub struct Memory {
 
 /// Reads the memory lines of `/proc/PID/status`; `None` for zombies and kernel threads, which have none.
 pub fn memory(text: &str) -> Option<Memory> {
-    let kib = |key: &str| line(text, key)?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib);
+    let kib = |key| kib(text, key);
     Some(Memory {
         anon: kib("RssAnon:")?,
         file: kib("RssFile:")?,
@@ -163,10 +163,14 @@ fn line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
+/// A line of `/proc/meminfo` or of a similar file.
+pub(crate) fn kib(text: &str, key: &str) -> Option<Bytes> {
+    line(text, key)?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib)
+}
+
 /// Dirty and writeback pages by `/proc/meminfo`.
 pub fn unwritten(text: &str) -> Option<Bytes> {
-    let of = |key| line(text, key)?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib);
-    Some(of("Dirty:")? + of("Writeback:")?)
+    Some(kib(text, "Dirty:")? + kib(text, "Writeback:")?)
 }
 
 /// One thread by its `schedstat`.
@@ -209,7 +213,7 @@ pub fn io(text: &str) -> Option<(Bytes, Bytes)> {
 
 /// Reads the proportional set size of `/proc/PID/smaps_rollup`.
 pub fn pss(text: &str) -> Option<Bytes> {
-    line(text, "Pss:")?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib)
+    kib(text, "Pss:")
 }
 
 /// Reads process ids separated by white space (`children`, `cgroup.procs`).

@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn memory_of_the_parent_is_none_of_a_child_that_still_has_it() {
         let child = crate::sys::memory::tests::InOurMemory::start();
-        let mut process = Process::new(child.pid.as_raw_nonzero().get().cast_unsigned(), "worker".into());
+        let mut process = Process::new(child.pid.as_raw_pid().cast_unsigned(), "worker".into());
         let at = |ms: u64| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail: Detail::Series };
         for ms in [10_000, 10_100, 20_000] {
             let sample = process.observe(at(ms), &mut Vec::new()).unwrap().sample(Nanos::ZERO).unwrap();

@@ -159,12 +159,12 @@ impl Found {
         put(Metric::Cpu, None, Reading::Measured(self.cpu));
         let most = |of: fn(&(u64, u64)) -> u64| match self.memory.values().map(of).max() {
             Some(most) if self.missed.leaves(most as f64, true) => Reading::Measured(most as f64),
-            Some(_) => Reading::Missing(Why::Failed(self.missed.why().into())),
+            Some(_) => Reading::failed(self.missed.why()),
             None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
         };
         put(Metric::Anon, Some(Stat::Max), most(|sum| sum.0));
         put(Metric::Rss, Some(Stat::Max), most(|sum| sum.1));
-        let ended = || Reading::Missing(Why::Failed("the process had ended before the phase's end".into()));
+        let ended = || Reading::failed("the process had ended before the phase's end");
         let sum = |of: fn(&ProcessSnapshot) -> Reading<Bytes>| {
             let parts = self.at_end.iter().map(|process| of(process).map(|bytes| bytes.as_bytes() as f64));
             parts.reduce(|sum, part| sum.and(part, |sum, part| sum + part)).unwrap_or_else(ended)

@@ -14,6 +14,8 @@ use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
 use super::unread;
 use super::unsampled::{Ends, Missed, Sampled};
+use crate::cache::Residency;
+use crate::why::sampled;
 
 /// Readings by metric.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
@@ -87,24 +89,15 @@ pub fn readings_of_roles(
     readings
 }
 
+/// How often a call was made.
+type Calls = fn(&SyncCounts) -> Reading<u64>;
+
 /// Whether a role is one of the requested roles.
 type Within<'a> = &'a dyn Fn(&str) -> bool;
 
 fn put(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
     readings.insert(MetricKeyText(MetricKey::amount(metric)), reading);
 }
-
-/// What the kernel counts of processes and not of groups.
-const NOT_OF_GROUP: [Metric; 8] = [
-    Metric::OnCpu,
-    Metric::CpuWait,
-    Metric::Read,
-    Metric::Written,
-    Metric::MajorFaults,
-    Metric::MinorFaults,
-    Metric::SwitchesVoluntary,
-    Metric::SwitchesForced,
-];
 
 fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings) {
     let Some(total) = end.totals.get(role) else { return };
@@ -120,7 +113,7 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
     let is_of_role = end.groups.contains_key(role);
     let group = group.measured().filter(|group| !(is_of_role && used.are_more_than(group.total)));
     // The group also counts what no sample observed: children of a parent that ignores SIGCHLD.
-    let of_group = group.map(|group| [group.total, group.user, group.system].map(Reading::Measured));
+    let of_group = group.map(|group| [group.total, group.user, group.system]);
     let incomplete = match group {
         Some(_) if role.is_empty() && end.leaves_replicas_out && used.ignores_children == 0 => None,
         group => {
@@ -130,25 +123,27 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
             used.are_incomplete(group.map(|group| (group.total, rounded)))
         }
     };
+    let unless_incomplete = |reading| incomplete.clone().map_or(reading, Reading::Missing);
     let by_sum = [used.on_cpu.clone(), Reading::Measured(used.cpu_user), Reading::Measured(used.cpu_system)];
-    let cpu = of_group.unwrap_or_else(|| by_sum.map(|time| incomplete.clone().map_or(time, Reading::Missing)));
+    let by_sum = by_sum.map(|time| unless_incomplete(time.map(nanos)));
+    let cpu = of_group.map_or(by_sum, |times| times.map(|time| Reading::Measured(nanos(time))));
     for (metric, time) in [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem].into_iter().zip(cpu) {
-        put(readings, metric, time.map(nanos));
+        put(readings, metric, time);
     }
-    if let Some(why) = incomplete {
-        NOT_OF_GROUP.into_iter().for_each(|metric| put(readings, metric, Reading::Missing(why.clone())));
-        return;
+    let switches = used.switches();
+    // What the kernel counts of processes and not of groups.
+    for (metric, amount) in [
+        (Metric::OnCpu, used.on_cpu.clone().map(nanos)),
+        (Metric::CpuWait, used.waited().map(nanos)),
+        (Metric::Read, used.read.map(bytes)),
+        (Metric::Written, used.written.map(bytes)),
+        (Metric::MajorFaults, Reading::Measured(used.major_faults as f64)),
+        (Metric::MinorFaults, Reading::Measured(used.minor_faults as f64)),
+        (Metric::SwitchesVoluntary, switches.clone().map(|[voluntary, _]| voluntary as f64)),
+        (Metric::SwitchesForced, switches.map(|[_, forced]| forced as f64)),
+    ] {
+        put(readings, metric, unless_incomplete(amount));
     }
-    let (switches, waited) = (used.switches(), used.waited());
-    put(readings, Metric::OnCpu, used.on_cpu.map(nanos));
-    put(readings, Metric::CpuWait, waited.map(nanos));
-    put(readings, Metric::Read, used.read.map(bytes));
-    put(readings, Metric::Written, used.written.map(bytes));
-    for (metric, count) in [(Metric::MajorFaults, used.major_faults), (Metric::MinorFaults, used.minor_faults)] {
-        put(readings, metric, Reading::Measured(count as f64));
-    }
-    put(readings, Metric::SwitchesVoluntary, switches.clone().map(|[voluntary, _]| voluntary as f64));
-    put(readings, Metric::SwitchesForced, switches.map(|[_, forced]| forced as f64));
 }
 
 fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {
@@ -157,11 +152,8 @@ fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {
     put(readings, Metric::DeviceWritten, device.map(|device| bytes(device.written)));
     put(readings, Metric::Disk, end.disk.clone().map(|disk| bytes(disk.blocks)));
     put(readings, Metric::DiskLength, end.disk.clone().map(|disk| bytes(disk.length)));
-    let cached = match &begin.cached {
-        Reading::Measured(found) => found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured),
-        Reading::Missing(why) => Reading::Missing(why.clone()),
-    };
-    put(readings, Metric::Cached, cached);
+    let share_cached = |found: Residency| found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured);
+    put(readings, Metric::Cached, begin.cached.clone().and_then(share_cached));
     put(readings, Metric::CachedBytes, end.cached.clone().map(|found| bytes(found.bytes())));
     let waited = end.pressure.since(&begin.pressure);
     let wall = end.at.since(begin.at);
@@ -185,20 +177,17 @@ fn syncs(begin: &Snapshot, end: &Snapshot, within: Within<'_>, readings: &mut Re
         let of = snapshot.syncs.iter().filter(|(of, _)| within(of)).map(|(_, counts)| counts.clone());
         of.reduce(|a, b| a.plus(&b))
     };
-    let Some(counts) = followed(end) else {
-        let missing = [Metric::Fsyncs, Metric::Fsync, Metric::Fdatasync, Metric::Msync, Metric::SyncFileRange];
-        missing.into_iter().for_each(|metric| put(readings, metric, Reading::Missing(Why::NotApplicable)));
-        return;
-    };
     // A process followed only since the phase began had made no calls before.
-    let counts = followed(begin).map_or(counts.clone(), |begin| counts.since(&begin));
-    put(readings, Metric::Fsyncs, counts.total().map(|count| count as f64));
-    for (metric, count) in [
-        (Metric::Fsync, counts.fsync),
-        (Metric::Fdatasync, counts.fdatasync),
-        (Metric::Msync, counts.msync),
-        (Metric::SyncFileRange, counts.sync_file_range),
-    ] {
+    let counts = followed(end).map(|end| followed(begin).map_or(end.clone(), |begin| end.since(&begin)));
+    let calls: [(Metric, Calls); 5] = [
+        (Metric::Fsyncs, SyncCounts::total),
+        (Metric::Fsync, |counts| counts.fsync.clone()),
+        (Metric::Fdatasync, |counts| counts.fdatasync.clone()),
+        (Metric::Msync, |counts| counts.msync.clone()),
+        (Metric::SyncFileRange, |counts| counts.sync_file_range.clone()),
+    ];
+    for (metric, of) in calls {
+        let count = counts.as_ref().map_or(Reading::Missing(Why::NotApplicable), of);
         put(readings, metric, count.map(|count| count as f64));
     }
 }
@@ -229,7 +218,7 @@ fn gauges(
         for (stat, reading) in statistics(&sums, !instants[&end.at].is_empty()) {
             let resident = matches!(metric, Metric::Rss | Metric::Anon | Metric::File | Metric::Shared);
             let suffices = |value: &f64| stat == Stat::End || missed.leaves(*value, resident);
-            let sparse = || Reading::Missing(Why::Failed(missed.why().into()));
+            let sparse = || Reading::failed(missed.why());
             let reading = if reading.measured().is_none_or(suffices) { reading } else { sparse() };
             readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading);
         }
@@ -262,8 +251,7 @@ fn has_grown((begin, end): (&Snapshot, &Snapshot), within: Within<'_>, of: fn(&C
 /// Makes memory missing that lacks pages.
 pub(super) fn mark_memory(readings: &mut Readings, why: &Why) {
     let lacks = |metric| matches!(metric, Metric::Rss | Metric::Anon | Metric::File | Metric::Shared | Metric::Pss);
-    let measured = readings.iter_mut().filter(|(key, reading)| lacks(key.0.metric) && reading.measured().is_some());
-    measured.for_each(|(_, reading)| *reading = Reading::Missing(why.clone()));
+    unread::make_missing(readings, why, lacks);
 }
 
 /// What samples may have missed of roles that had ended when the phase did.
@@ -291,19 +279,18 @@ fn missed(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: Wi
 
 fn statistics(sums: &[(Nanos, f64)], alive_at_end: bool) -> [(Stat, Reading<f64>); 5] {
     let values = || sums.iter().map(|(_, value)| *value);
-    let of = |value: Option<f64>| value.map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), Reading::Measured);
     let last = if alive_at_end {
-        of(values().next_back())
+        sampled(values().next_back())
     } else {
-        Reading::Missing(Why::Failed("no process was alive at the phase's end".into()))
+        Reading::failed("no process was alive at the phase's end")
     };
     let no_peak = "the kernel keeps no peak except that of resident memory; its `max` is the largest sample";
     [
-        (Stat::Mean, of(mean(sums))),
-        (Stat::Max, of(values().max_by(f64::total_cmp))),
-        (Stat::Min, of(values().min_by(f64::total_cmp))),
+        (Stat::Mean, sampled(mean(sums))),
+        (Stat::Max, sampled(values().max_by(f64::total_cmp))),
+        (Stat::Min, sampled(values().min_by(f64::total_cmp))),
         (Stat::End, last),
-        (Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.into()))),
+        (Stat::Peak, Reading::not_supported(no_peak)),
     ]
 }
 
@@ -329,25 +316,20 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: With
     let last = end.processes.iter().find(|process| within(&process.role));
     match (pids.len(), last) {
         (0, _) => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
-        (1, None) => Reading::Missing(Why::Failed(
-            "the process ended before its peak could be read at the phase's end; `rss.max` is the largest sample"
-                .into(),
-        )),
-        (1, Some(_)) if has_grown((begin, end), within, |total| total.child_faults) => Reading::Missing(Why::NotSupported(
+        (1, None) => Reading::failed(
+            "the process ended before its peak could be read at the phase's end; `rss.max` is the largest sample",
+        ),
+        (1, Some(_)) if has_grown((begin, end), within, |total| total.child_faults) => Reading::not_supported(
             "the kernel keeps a peak for each process, and one ran in the phase that ended before it was sampled; `rss.max` is the \
-             largest sample"
-                .into(),
-        )),
+             largest sample",
+        ),
         (1, Some(process)) => match forgotten(process.peak, (begin.at, end.at), series, process.pid) {
             Some(why) => Reading::Missing(why),
             None => peak_of(begin, process),
         },
-        (several, _) => Reading::Missing(Why::NotSupported(
-            format!(
-                "the kernel keeps a peak for each process, and {several} ran in the phase; `rss.max` is the largest \
+        (several, _) => Reading::not_supported(format!(
+            "the kernel keeps a peak for each process, and {several} ran in the phase; `rss.max` is the largest \
                  sample of their sum"
-            )
-            .into(),
         )),
     }
 }
@@ -374,13 +356,13 @@ fn peak_of(begin: &Snapshot, process: &ProcessSnapshot) -> Reading<f64> {
 fn pss(end: &Snapshot, within: Within<'_>, readings: &mut Readings) {
     let alive = end.processes.iter().filter(|process| within(&process.role));
     let sum = alive.map(|process| process.pss.clone().map(bytes)).reduce(|a, b| a.and(b, |a, b| a + b));
-    let none_alive = || Reading::Missing(Why::Failed("no process was alive at the phase's end".into()));
+    let none_alive = || Reading::failed("no process was alive at the phase's end");
     let key = |stat| MetricKeyText(MetricKey::gauge(Metric::Pss, stat));
     readings.insert(key(Stat::End), sum.unwrap_or_else(none_alive));
     for stat in [Stat::Mean, Stat::Max, Stat::Min, Stat::Peak] {
         let dear =
             "PSS is read at boundaries of phases only: that takes 5 us for each mapped MB and locks the memory map";
-        readings.insert(key(stat), Reading::Missing(Why::NotSupported(dear.into())));
+        readings.insert(key(stat), Reading::not_supported(dear));
     }
 }
 

@@ -15,7 +15,7 @@ use super::device::DeviceCounters;
 use super::parse::{self, GroupCpu};
 use super::sync::SyncCounts;
 use crate::cache::{DiskUsage, Residency};
-use crate::why::{parse_with, read_text};
+use crate::why::{parse_file, parsed};
 
 /// The state of a trial at one instant: cumulative counters, so that two snapshots give exact amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,6 @@ pub struct Snapshot {
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
     pub totals: BTreeMap<String, Counters>,
     /// Whether the counters of the whole tree are without those of replicas, which its group counts.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaves_replicas_out: bool,
     /// Threads that can have been on a CPU: all, but no more than there are processors.
     pub most_running: u64,
@@ -42,12 +41,10 @@ pub struct Snapshot {
     /// CPU time of the trial's control group.
     pub group: Reading<GroupCpu>,
     /// CPU time of the control groups of roles that have one of their own.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, Reading<GroupCpu>>,
     /// Sync calls of each role whose processes are followed.
     pub syncs: BTreeMap<String, SyncCounts>,
     /// Of each role of which a process could not be read although it had not ended, when that was last and why.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unread: BTreeMap<String, (Nanos, Why)>,
     /// How long some task of the machine has waited for each resource since it started.
     pub pressure: Pressure,
@@ -156,26 +153,22 @@ impl ProcessSnapshot {
 
 /// Of the whole machine, now.
 pub fn pressure() -> Pressure {
-    let of = |name: &str| {
-        let path = format!("/proc/pressure/{name}");
-        parse_with(read_text(&path), &format!("`{path}`"), parse::pressure)
-    };
+    let of = |name: &str| parse_file(format!("/proc/pressure/{name}"), parse::pressure);
     Pressure { cpu: of("cpu"), io: of("io"), memory: of("memory") }
 }
 
 /// Dirty and writeback pages of the whole machine, now.
 pub(crate) fn unwritten() -> Reading<Bytes> {
-    parse_with(read_text("/proc/meminfo"), "`/proc/meminfo`", parse::unwritten)
+    parse_file("/proc/meminfo", parse::unwritten)
 }
 
 /// CPU time of a control group, v1 (`cpuacct`) or v2, by its directory.
 pub(crate) fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
     if directory.join(V1[0]).exists() {
-        let unread = || crate::why::parsed(None, &format!("`{}`", directory.display()));
-        return GroupFiles::open(directory).map_or_else(unread, |files| files.read());
+        return parsed(GroupFiles::open(directory), &format!("`{}`", directory.display()))
+            .and_then(|files| files.read());
     }
-    let path = directory.join("cpu.stat");
-    parse_with(read_text(&path), &format!("`{}`", path.display()), parse::cpu_stat_v2)
+    parse_file(directory.join("cpu.stat"), parse::cpu_stat_v2)
 }
 
 /// The files of [`group_cpu`] of version 1, kept open: opening them takes too much of a short trial's time.
@@ -201,7 +194,7 @@ impl GroupFiles {
         };
         let [total, user, system] = self.0.each_ref().map(one);
         let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
-        crate::why::parsed(parts(), "a control group's CPU time")
+        parsed(parts(), "a control group's CPU time")
     }
 }
 

@@ -24,7 +24,7 @@ use crate::cache;
 use crate::clock::{monotonic, scheduler_tick, thread_cpu};
 use crate::open_files;
 use crate::sys::cpu_clock::process_cpu;
-use crate::why::why;
+use crate::why::reading;
 
 /// How long to wait for threads that are about to sleep.
 const PATIENCE: Nanos = Nanos::from_millis(1);
@@ -70,10 +70,7 @@ impl ForeignProcess {
     }
 
     fn since_entry(self) -> Reading<Nanos> {
-        match process_cpu(self.pid) {
-            Ok(time) => Reading::Measured(time.since(self.at_entry)),
-            Err(error) => Reading::Missing(why("the CPU clock of a process", &error)),
-        }
+        reading("the CPU clock of a process", process_cpu(self.pid)).map(|time| time.since(self.at_entry))
     }
 }
 
@@ -148,10 +145,10 @@ pub(crate) struct State {
     ledgers: BTreeMap<String, Ledger>,
     /// By scope, how long threads were runnable from one call of [`Self::runnable`] to the next.
     runnable: BTreeMap<String, Nanos>,
-    syncs: BTreeMap<String, Vec<SyncCounters>>,
+    pub(crate) syncs: BTreeMap<String, Vec<SyncCounters>>,
     unread: BTreeMap<String, (Nanos, Why)>,
     /// The directories of control groups of roles that have one of their own.
-    groups: BTreeMap<String, PathBuf>,
+    pub(crate) groups: BTreeMap<String, PathBuf>,
     device: Reading<Device>,
     tick: Nanos,
     /// How many threads can be on a CPU at once.
@@ -176,10 +173,7 @@ impl State {
         open_files::raise();
         let open = || settings.group.as_deref().and_then(GroupFiles::open).map(Arc::new);
         settings.group_files = settings.group_files.take().or_else(open);
-        let device = match &settings.device {
-            Reading::Measured(path) => Device::of(path),
-            Reading::Missing(why) => Reading::Missing(why.clone()),
-        };
+        let device = settings.device.clone().and_then(|path| Device::of(&path));
         let tick = Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1));
         let mut buffer = Vec::new();
         Self {
@@ -219,18 +213,6 @@ impl State {
     pub(crate) fn unwatch(&mut self, pid: u32) {
         self.roots.retain(|root| root.pid != pid);
         self.adopters.iter_mut().for_each(|adopter| adopter.leave(pid));
-    }
-
-    pub(crate) fn count_syncs(&mut self, role: String, counters: SyncCounters) {
-        self.syncs.entry(role).or_default().push(counters);
-    }
-
-    pub(crate) fn count_group(&mut self, role: String, directory: PathBuf) {
-        self.groups.insert(role, directory);
-    }
-
-    pub(crate) fn discount_group(&mut self, role: &str) {
-        self.groups.remove(role);
     }
 
     fn groups(&self) -> BTreeMap<String, Reading<GroupCpu>> {
@@ -367,22 +349,11 @@ impl State {
 
     /// A round, and all that is read at snapshots only. Counters come first, the expensive values after them, and the
     /// peaks are reset last.
-    pub(crate) fn snapshot(&mut self) -> Snapshot {
-        self.take_snapshot(None, false)
-    }
-
-    /// A snapshot without PSS and the store, for which the kernel would hold locks of processes that work meanwhile.
-    pub(crate) fn cheap_snapshot(&mut self) -> Snapshot {
-        self.take_snapshot(None, true)
-    }
-
-    /// A snapshot with only the processes of these roles, without the store: while they run, expensive values of the
-    /// other roles are not read. It adds no sample to the series, and resets no peak.
-    pub(crate) fn partial_snapshot(&mut self, roles: &[String]) -> Snapshot {
-        self.take_snapshot(Some(roles), false)
-    }
-
-    fn take_snapshot(&mut self, roles: Option<&[String]>, is_cheap: bool) -> Snapshot {
+    ///
+    /// A cheap one is without PSS and the store, for which the kernel would hold locks of processes that work meanwhile. One of
+    /// some `roles` has only their processes, and no store: while they run, expensive values of the other roles are not read.
+    /// It adds no sample to the series, and resets no peak.
+    pub(crate) fn snapshot(&mut self, roles: Option<&[String]>, is_cheap: bool) -> Snapshot {
         let cpu = thread_cpu();
         let at = match roles {
             Some(_) => self.round(RoundKind::Closely),
@@ -393,10 +364,7 @@ impl State {
         let group_read = monotonic();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
         let pressure = if self.settings.lean { prony_model::record::Pressure::default() } else { pressure() };
-        let device = match &self.device {
-            Reading::Measured(device) => device.read(),
-            Reading::Missing(why) => Reading::Missing(why.clone()),
-        };
+        let device = self.device.clone().and_then(|device| device.read());
         let processes = self.snapshot_processes(at, roles, is_cheap);
         let unread = StoreReading::missing(&if is_cheap { not_read() } else { Why::NotApplicable });
         let began_store = monotonic();
@@ -534,10 +502,6 @@ impl State {
             .collect()
     }
 
-    pub(crate) fn store_path(&self) -> Option<PathBuf> {
-        self.settings.store.measured().cloned()
-    }
-
     fn read_store(&self) -> StoreReading {
         let store = match &self.settings.store {
             Reading::Measured(store) => store,
@@ -549,10 +513,7 @@ impl State {
         };
         let disk = cache::disk_usage(store);
         let cached = cache::resident(store);
-        let unwritten = match &cached {
-            Reading::Measured(found) => found.unwritten(),
-            Reading::Missing(why) => Reading::Missing(why.clone()),
-        };
+        let unwritten = cached.clone().and_then(|found| found.unwritten());
         StoreReading { disk, cached, unwritten }
     }
 }

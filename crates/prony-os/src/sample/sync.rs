@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tree;
 use crate::sys::perf::Counter;
-use crate::why::{parse_with, read_text, why};
+use crate::why::{parse_file, reading, why};
 
 /// `MS_SYNC` of `msync`, whose other flags sync nothing: `MS_ASYNC` has had no effect since Linux 2.6.19 (msync(2)).
 const SYNCS: &CStr = c"flags & 4";
@@ -102,16 +102,14 @@ impl Tracepoints {
             Err(why) => CALLS.map(|_| Reading::Missing(why.clone())),
         };
         let mut open_fds = Vec::new();
-        let ids = ids.map(|id| match id {
-            Reading::Measured(id) => match Counter::open(id) {
-                Ok(counter) => {
-                    open_fds.push(counter);
-                    Reading::Measured(id)
-                }
-                Err(error) => Reading::Missing(refused(&error)),
-            },
-            missing => missing,
-        });
+        let mut register = |id| {
+            let counter = opened(Counter::open(id));
+            counter.map(|counter| {
+                open_fds.push(counter);
+                id
+            })
+        };
+        let ids = ids.map(|id| id.and_then(&mut register));
         Self { ids, open_fds }
     }
 
@@ -151,11 +149,7 @@ impl Tracepoints {
 }
 
 fn follow_all(id: Reading<u64>, filter: Option<&CStr>, threads: &[u32]) -> Reading<Vec<Counter>> {
-    let Reading::Measured(id) = id else { return id.map(|_| Vec::new()) };
-    match threads.iter().map(|tid| Counter::follow(id, *tid, filter)).collect() {
-        Ok(counters) => Reading::Measured(counters),
-        Err(error) => Reading::Missing(refused(&error)),
-    }
+    id.and_then(|id| opened(threads.iter().map(|tid| Counter::follow(id, *tid, filter)).collect()))
 }
 
 /// The counters of one process and what it started; closed with the last of its clones.
@@ -167,6 +161,7 @@ pub struct SyncCounters {
 impl SyncCounters {
     /// Calls so far; the processes may have ended.
     pub fn read(&self) -> SyncCounts {
+        let sum = |counters: &Vec<Counter>| reading("perf counter", counters.iter().map(Counter::read).sum());
         SyncCounts::from_array(self.counters.each_ref().map(|call| match call {
             Reading::Measured(counters) => sum(counters),
             Reading::Missing(why) => Reading::Missing(why.clone()),
@@ -174,11 +169,9 @@ impl SyncCounters {
     }
 }
 
-fn sum(counters: &[Counter]) -> Reading<u64> {
-    match counters.iter().map(Counter::read).sum::<std::io::Result<u64>>() {
-        Ok(count) => Reading::Measured(count),
-        Err(error) => Reading::Missing(why("perf counter", &error)),
-    }
+/// Counters, or why the kernel refuses them.
+fn opened<T>(counters: std::io::Result<T>) -> Reading<T> {
+    counters.map_or_else(|error| Reading::Missing(refused(&error)), Reading::Measured)
 }
 
 fn refused(error: &std::io::Error) -> Why {
@@ -192,8 +185,7 @@ fn refused(error: &std::io::Error) -> Why {
 }
 
 fn tracepoint(place: &Path, call: &str) -> Reading<u64> {
-    let path = place.join(format!("events/syscalls/sys_enter_{call}/id"));
-    parse_with(read_text(&path), &format!("`{}`", path.display()), |text| text.trim().parse().ok())
+    parse_file(place.join(format!("events/syscalls/sys_enter_{call}/id")), |text| text.trim().parse().ok())
 }
 
 /// Where tracefs is mounted.

@@ -176,10 +176,7 @@ impl Threads {
 
 /// How long the calling thread was ready to run and had no CPU.
 pub fn processor_wait() -> Reading<Nanos> {
-    match read_text("/proc/thread-self/schedstat") {
-        Reading::Measured(text) => parse::own_wait(&text),
-        Reading::Missing(why) => Reading::Missing(why),
-    }
+    read_text("/proc/thread-self/schedstat").and_then(|text| parse::own_wait(&text))
 }
 
 /// How often a thread has slept, by its voluntary switches; `None` where it is not runnable. `stat` alone is read of one

@@ -155,7 +155,7 @@ fn counts_our_pids() -> bool {
     let last = || parse::last_pid(&read_once("/proc/loadavg").ok()?);
     let moves = || {
         let before = last();
-        let thread = std::thread::Builder::new().spawn(|| gettid().as_raw_nonzero().get()).ok()?.join().ok()?;
+        let thread = std::thread::Builder::new().spawn(|| gettid().as_raw_pid()).ok()?.join().ok()?;
         Some(moved_to(thread.cast_unsigned(), before?, last()?))
     };
     // Pids may begin again meanwhile.
@@ -356,7 +356,7 @@ mod tests {
         assert!(!moved_to(101, 0, 0), "as in gVisor");
         assert!(!moved_to(101, 70_000, 70_001) && !moved_to(101, 7, 9), "as in LXC");
         assert!(!moved_to(301, 32_767, 302), "they began again");
-        let thread = gettid().as_raw_nonzero().get().cast_unsigned();
+        let thread = gettid().as_raw_pid().cast_unsigned();
         let last = parse::last_pid(&read_once("/proc/loadavg").unwrap()).unwrap();
         assert_eq!(counts_our_pids(), last >= thread, "unless pids began again: {last}, {thread}");
     }

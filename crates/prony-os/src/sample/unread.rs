@@ -37,6 +37,11 @@ pub(super) fn mark(readings: &mut Readings, why: &Why, has_group: bool) {
         Metric::Cpu | Metric::CpuUser | Metric::CpuSystem => !has_group,
         metric => is_sum(metric),
     };
+    make_missing(readings, why, lacks);
+}
+
+/// Makes the measured ones of some metrics missing.
+pub(super) fn make_missing(readings: &mut Readings, why: &Why, lacks: impl Fn(Metric) -> bool) {
     let measured = readings.iter_mut().filter(|(key, reading)| lacks(key.0.metric) && reading.measured().is_some());
     measured.for_each(|(_, reading)| *reading = Reading::Missing(why.clone()));
 }

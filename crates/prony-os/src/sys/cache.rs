@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
+use std::path::Path;
+
+use super::map::Mapping;
 
 /// The system call's number, the same on every architecture; the C library has no wrapper yet.
 const SYS_CACHESTAT: libc::c_long = 451;
@@ -37,44 +39,36 @@ pub(crate) fn cachestat(file: &File) -> io::Result<CacheStat> {
     if result == 0 { Ok(stat) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A shared, readable map of a whole file. Its bytes are handed out by copy only, one at a time,
+/// A file mapped for reading, as embedded stores map theirs. Its bytes are handed out by copy only, one at a time,
 /// since another process may change or cut the file.
 #[derive(Debug)]
-pub(crate) struct Map {
-    start: NonNull<libc::c_void>,
-    length: usize,
-}
+pub struct MappedFile(Mapping);
 
-impl Map {
+impl MappedFile {
+    /// Maps the whole file; none of it is in memory on its account yet.
+    ///
+    /// # Errors
+    /// Where it cannot be opened or mapped, an empty file among these.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::new(&File::open(path)?)
+    }
+
     /// Maps the whole of `file`.
     ///
     /// # Errors
     /// Of `fstat` and `mmap`; `EINVAL` for an empty file.
     pub(crate) fn new(file: &File) -> io::Result<Self> {
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        // SAFETY: the kernel picks an unused address; no existing memory is touched.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
-        Ok(Self { start, length })
+        Mapping::new(Some(file), 0, length, libc::PROT_READ).map(Self)
     }
 
-    /// Length in bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.length
-    }
-
-    /// The byte at `at`, read through the map. Faults with SIGBUS where another process has cut the file.
-    ///
-    /// # Panics
-    /// Where `at` is outside the map, as an index of a slice does.
-    pub(crate) fn byte(&self, at: usize) -> u8 {
-        assert!(at < self.length, "byte {at} of a map of {} bytes", self.length);
-        // SAFETY: `at` lies inside the mapped range, which stays mapped as long as `self`.
-        unsafe { self.start.as_ptr().cast::<u8>().add(at).read_volatile() }
+    /// Reads one byte of every page, so that all of it counts as resident file pages of this process, and
+    /// returns the bytes' sum. Faults with SIGBUS where another process has cut the file.
+    pub fn read_all(&self) -> u64 {
+        let start = self.0.start();
+        // SAFETY: each place is inside the mapped range, which stays mapped as long as `self`.
+        let byte = |at| unsafe { start.add(at).read_volatile() };
+        (0..self.0.len()).step_by(rustix::param::page_size()).map(|at| u64::from(byte(at))).sum()
     }
 
     /// How many pages of the file are in memory.
@@ -82,18 +76,11 @@ impl Map {
     /// # Errors
     /// Of `mincore`.
     pub(crate) fn resident_pages(&self, page: usize) -> io::Result<u64> {
-        let mut states = vec![0u8; self.length.div_ceil(page)];
+        let mut states = vec![0u8; self.0.len().div_ceil(page)];
         // SAFETY: the range is the one mapped and `states` has one byte for each of its pages.
-        if unsafe { libc::mincore(self.start.as_ptr(), self.length, states.as_mut_ptr()) } != 0 {
+        if unsafe { libc::mincore(self.0.start().cast(), self.0.len(), states.as_mut_ptr()) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(states.iter().filter(|state| **state & 1 == 1).count() as u64)
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: exactly the range that `new` mapped; no reference into it exists, since bytes are copied out.
-        unsafe { libc::munmap(self.start.as_ptr(), self.length) };
     }
 }

@@ -8,3 +8,4 @@ pub(crate) mod map;
 pub(crate) mod memory;
 pub(crate) mod perf;
 pub(crate) mod process;
+pub(crate) mod usage;

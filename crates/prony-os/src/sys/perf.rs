@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn filter_decides_which_calls_are_counted() {
         let id = std::fs::read_to_string("/sys/kernel/tracing/events/syscalls/sys_enter_msync/id");
-        let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let tid = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let follow = |filter| Counter::follow(id.as_ref().ok()?.trim().parse().unwrap(), tid, filter).ok();
         let (Some(filtered), Some(all)) = (follow(Some(c"flags & 4")), follow(None)) else {
             assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "tracepoints are required");

@@ -7,9 +7,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use prony_model::record::Status;
 use prony_model::units::Nanos;
 use rustix::process::{Pid, getpid};
+use serde::{Deserialize, Serialize};
 
+use super::map::Mapping;
+use super::usage::{CpuTime, Usage, counts};
 use crate::clock::monotonic;
 
 /// Another descriptor of one that this process was launched with, closed on exec; `None` where it was launched with none
@@ -23,7 +27,8 @@ pub fn inherited(number: u8) -> Option<OwnedFd> {
 }
 
 /// The kind of a child's report; its first byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub(crate) enum Step {
     /// Entering the working directory failed.
@@ -42,16 +47,9 @@ pub(crate) enum Step {
 
 impl Step {
     /// The step with this number.
-    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
-        match byte {
-            1 => Some(Self::Directory),
-            2 => Some(Self::Descriptors),
-            3 => Some(Self::Exec),
-            4 => Some(Self::Clone),
-            5 => Some(Self::Ready),
-            6 => Some(Self::Groups),
-            _ => None,
-        }
+    fn from_byte(byte: u8) -> Option<Self> {
+        let all = [Self::Directory, Self::Descriptors, Self::Exec, Self::Clone, Self::Ready, Self::Groups];
+        all.into_iter().find(|step| *step as u8 == byte)
     }
 }
 
@@ -81,7 +79,7 @@ pub(crate) struct SpawnReport {
     /// The instant, by `CLOCK_MONOTONIC`.
     pub(crate) at: Nanos,
     /// What the kernel had counted of it until then: the work of preparing it.
-    pub(crate) before: Counts,
+    pub(crate) before: (CpuTime, Usage),
     /// When it was observed to execute its program, if it was.
     pub(crate) executed: Option<Nanos>,
     /// Which of its candidates it executes, or tries to.
@@ -93,11 +91,18 @@ const GATE_PAUSE: Duration = Duration::from_micros(20);
 
 /// A shared page in which a child and the process that makes it report the spawn; no process is woken for it.
 #[derive(Debug)]
-pub(crate) struct SpawnPage(ptr::NonNull<RawSpawnReport>);
+pub(crate) struct SpawnPage(Mapping);
 
 /// All zeros until the first report.
 #[repr(C)]
 struct RawSpawnReport {
+    fields: SpawnFields,
+    usage: libc::rusage,
+}
+
+/// What processes read and write at any time.
+#[repr(C)]
+struct SpawnFields {
     /// Written by the kernel before the child does anything.
     pid: AtomicI32,
     candidate: AtomicU32,
@@ -108,64 +113,53 @@ struct RawSpawnReport {
     /// Zero until `usage` was written.
     at: AtomicU64,
     executed: AtomicU64,
-    usage: libc::rusage,
 }
 
 impl SpawnPage {
     /// Nothing is reported yet.
     pub(crate) fn new() -> io::Result<Self> {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping at a place of the kernel's choice; its pages begin as zeros.
-        let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<RawSpawnReport>(), access, kind, -1, 0) };
-        let page = (page != libc::MAP_FAILED).then_some(page).and_then(|page| ptr::NonNull::new(page.cast()));
-        page.map(Self).ok_or_else(io::Error::last_os_error)
+        Mapping::new(None, 0, size_of::<RawSpawnReport>(), libc::PROT_READ | libc::PROT_WRITE).map(Self)
     }
 
     const fn raw(&self) -> *mut RawSpawnReport {
-        self.0.as_ptr()
-    }
-
-    fn gate(&self) -> &AtomicU32 {
-        // SAFETY: as for the other fields.
-        unsafe { &(*self.raw()).open }
+        self.0.start().cast()
     }
 
     /// Permits a child to be spawned that is not announced beforehand.
     pub(crate) fn open(&self) {
-        self.gate().store(1, Ordering::Release);
+        self.fields().open.store(1, Ordering::Release);
     }
 
     /// Waits until a child may be made: the previous one's report may still be needed.
     pub(crate) fn wait_until_open(&self) {
-        while self.gate().load(Ordering::Acquire) == 0 {
+        while self.fields().open.load(Ordering::Acquire) == 0 {
             std::thread::sleep(GATE_PAUSE);
         }
     }
 
     /// Every other field but `usage`, which is only touched through pointers.
-    fn fields(&self) -> (&AtomicI32, &AtomicU32, [&AtomicU64; 3]) {
-        let page = self.raw();
+    fn fields(&self) -> &SpawnFields {
         // SAFETY: mapped and aligned for as long as `self` exists; atomics may be shared with other processes.
-        unsafe { (&(*page).pid, &(*page).candidate, [&(*page).failed, &(*page).at, &(*page).executed]) }
+        unsafe { &(*self.raw()).fields }
     }
 
     /// Clears the report of the last child, and permits no other to be spawned.
     pub(crate) fn clear(&self) {
-        self.gate().store(0, Ordering::Release);
-        let (pid, candidate, rest) = self.fields();
-        rest.iter().for_each(|field| field.store(0, Ordering::Release));
+        let SpawnFields { pid, candidate, open, failed, at, executed } = self.fields();
+        open.store(0, Ordering::Release);
+        [failed, at, executed].into_iter().for_each(|field| field.store(0, Ordering::Release));
         candidate.store(0, Ordering::Release);
         pid.store(0, Ordering::Release);
     }
 
     /// The child, from the moment at which there is one.
     pub(crate) fn pid(&self) -> Option<Pid> {
-        Pid::from_raw(self.fields().0.load(Ordering::Acquire))
+        Pid::from_raw(self.fields().pid.load(Ordering::Acquire))
     }
 
     /// The child's report from the instant before it executed its program; `None` before that.
     pub(crate) fn get(&self) -> Option<SpawnReport> {
-        let (_, candidate, [_, at, executed]) = self.fields();
+        let SpawnFields { candidate, at, executed, .. } = self.fields();
         let reported =
             |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
         let at = reported(at)?;
@@ -173,28 +167,28 @@ impl SpawnPage {
         let usage = unsafe { ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) };
         // The spawner of the previous child may have reported only after that child had ended and its report was cleared.
         let executed = reported(executed).filter(|executed| *executed >= at);
-        Some(SpawnReport { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
+        Some(SpawnReport { at, before: counts(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
     }
 
     /// What failed, and the errno.
     pub(crate) fn failed(&self) -> Option<(Step, c_int)> {
-        let reported = self.fields().2[0].load(Ordering::Acquire);
+        let reported = self.fields().failed.load(Ordering::Acquire);
         Some((Step::from_byte((reported >> 32) as u8)?, reported as u32 as c_int))
     }
 
     /// Reports what failed. Calls nothing that a forked child may not call.
     pub(crate) fn fail(&self, step: Step, errno: c_int) {
-        self.fields().2[0].store((step as u64) << 32 | u64::from(errno as u32), Ordering::Release);
+        self.fields().failed.store((step as u64) << 32 | u64::from(errno as u32), Ordering::Release);
     }
 
     /// Reports that the child executes its program.
     pub(crate) fn report_executed(&self) {
-        self.fields().2[2].store(monotonic().as_nanos(), Ordering::Release);
+        self.fields().executed.store(monotonic().as_nanos(), Ordering::Release);
     }
 
     /// Reports which candidate is tried.
     fn report_candidate(&self, candidate: u32) {
-        self.fields().1.store(candidate, Ordering::Release);
+        self.fields().candidate.store(candidate, Ordering::Release);
     }
 
     /// Reports the instant before executing. Calls nothing that a forked child may not call.
@@ -205,14 +199,7 @@ impl SpawnPage {
             libc::getrusage(libc::RUSAGE_SELF, ptr::addr_of_mut!((*self.raw()).usage));
             libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
         }
-        self.fields().2[1].store(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, Ordering::Release);
-    }
-}
-
-impl Drop for SpawnPage {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, and nobody has the address any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<RawSpawnReport>()) };
+        self.fields().at.store(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, Ordering::Release);
     }
 }
 
@@ -226,7 +213,7 @@ pub(crate) fn fork_into(body: impl FnOnce() -> c_int) -> io::Result<Pid> {
         match libc::fork() {
             0 => {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                if libc::getppid() != parent.as_raw_nonzero().get() {
+                if libc::getppid() != parent.as_raw_pid() {
                     libc::_exit(127);
                 }
                 let mut all = std::mem::zeroed();
@@ -312,7 +299,7 @@ pub(crate) fn clone_child(plan: &ChildPlan<'_>, stack: &mut ChildStack) -> io::R
     // the child has left our memory; the child calls only async-signal-safe functions and never returns.
     let pid = unsafe {
         let top = stack.0.as_mut_ptr().add(stack.0.len());
-        let number = plan.spawn.fields().0.as_ptr();
+        let number = plan.spawn.fields().pid.as_ptr();
         libc::clone(enter_child, top.cast(), flags, ptr::from_ref(plan).cast_mut().cast(), number)
     };
     if pid > 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -328,7 +315,7 @@ unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
     // SAFETY: plain system calls; the pointers are valid by this function's contract.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != plan.parent.as_raw_nonzero().get() {
+        if libc::getppid() != plan.parent.as_raw_pid() {
             libc::_exit(127);
         }
         libc::setpgid(0, 0);
@@ -483,59 +470,9 @@ pub(crate) struct Reaped {
     /// Its process id, which may be reused from now on.
     pub(crate) pid: i32,
     /// Exit code or signal.
-    pub(crate) status: Ended,
+    pub(crate) status: Status,
     /// What the kernel counted of it and of the children it waited for.
-    pub(crate) counts: Counts,
-}
-
-/// What the kernel counts of a process.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    /// User CPU time.
-    pub(crate) user: Nanos,
-    /// System CPU time.
-    pub(crate) system: Nanos,
-    /// Page faults without disk.
-    pub(crate) minor_faults: u64,
-    /// Page faults with disk.
-    pub(crate) major_faults: u64,
-    /// Blocks of 512 bytes read from the block layer.
-    pub(crate) blocks_read: u64,
-    /// Blocks of 512 bytes handed to the block layer.
-    pub(crate) blocks_written: u64,
-    /// Context switches by waiting.
-    pub(crate) switches_voluntary: u64,
-    /// Context switches by preemption.
-    pub(crate) switches_forced: u64,
-    /// Largest resident memory, in KiB, of one process among those counted, and never below what the memory was in
-    /// which a suspended child waited.
-    pub(crate) max_rss: u64,
-}
-
-impl From<&libc::rusage> for Counts {
-    fn from(usage: &libc::rusage) -> Self {
-        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
-        Self {
-            user: nanos(usage.ru_utime),
-            system: nanos(usage.ru_stime),
-            minor_faults: count(usage.ru_minflt),
-            major_faults: count(usage.ru_majflt),
-            blocks_read: count(usage.ru_inblock),
-            blocks_written: count(usage.ru_oublock),
-            switches_voluntary: count(usage.ru_nvcsw),
-            switches_forced: count(usage.ru_nivcsw),
-            max_rss: count(usage.ru_maxrss),
-        }
-    }
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// It exited with this code.
-    Exited(i32),
-    /// This signal ended it.
-    Signalled(i32),
+    pub(crate) counts: (CpuTime, Usage),
 }
 
 /// Reaps one ended child, any; `None` where no child has ended or there is none.
@@ -552,17 +489,12 @@ pub(crate) fn reap() -> Option<Reaped> {
     if pid <= 0 {
         return None;
     }
-    let ended = if libc::WIFSIGNALED(status) {
-        Ended::Signalled(libc::WTERMSIG(status))
+    let status = if libc::WIFSIGNALED(status) {
+        Status::Signalled(libc::WTERMSIG(status))
     } else {
-        Ended::Exited(libc::WEXITSTATUS(status))
+        Status::Exited(libc::WEXITSTATUS(status))
     };
-    Some(Reaped { pid, status: ended, counts: Counts::from(&usage) })
-}
-
-fn nanos(time: libc::timeval) -> Nanos {
-    Nanos::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
-        + Nanos::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+    Some(Reaped { pid, status, counts: counts(&usage) })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use prony_model::spec::Limits;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{KilledFor, Launch, LaunchSpec, Scratch, Status};
-use prony_os::limits::{Ability, Capability, Group, capability, sweep};
+use prony_os::limits::{Capability, Group, State, capability, sweep};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::launch_roles::{
@@ -25,8 +25,8 @@ use crate::launch_roles::{
 };
 
 /// Whether a test must be left out, which is printed; with `PRONY_REQUIRE_ALL=1` it fails instead.
-fn lacking(what: &str, ability: impl FnOnce(&Capability) -> Ability) -> bool {
-    let Ability::Missing { why } = ability(&capability()) else { return false };
+fn lacking(what: &str, ability: impl FnOnce(&Capability) -> State) -> bool {
+    let State::No(why) = ability(&capability()) else { return false };
     assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{what} is required and missing: {why}");
     eprintln!("SKIPPED: {what}: {why}");
     true
@@ -212,7 +212,7 @@ fn what_killed_runners_and_supervisors_leave_is_swept() {
 fn limit_capabilities_are_reported_with_reasons() {
     let can = capability();
     for ability in [&can.memory, &can.cpus, &can.pids] {
-        if let Ability::Missing { why } = ability {
+        if let State::No(why) = ability {
             assert!(why.contains("; ") && why.contains("systemd-run") && !why.contains('\n'), "{why}");
         }
     }

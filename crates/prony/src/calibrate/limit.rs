@@ -11,7 +11,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::interrupt::Interrupt;
-use prony_os::limits::{Ability, Limit};
+use prony_os::limits::{Limit, State};
 
 use super::Ran;
 use super::bench::Bench;
@@ -31,7 +31,7 @@ const LIMIT: Bytes = Bytes::from_mib(128);
 /// # Errors
 /// Where the machine refuses what every trial needs.
 pub(super) fn out_of_memory(bench: &Bench) -> Result<Ran, Error> {
-    if let Ability::Missing { why } = Limit::Memory.ability() {
+    if let State::No(why) = Limit::Memory.ability() {
         return Ok(Ran::NotRun(why));
     }
     let experiment = parse(TEXT, FILE).and_then(|raw| check(&raw, &Catalog, &Overrides::default()));

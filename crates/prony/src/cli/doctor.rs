@@ -10,7 +10,7 @@ use prony_model::record::{Facts, MachineLimits, Mount};
 use prony_model::units::{Bytes, PerSecond};
 use prony_os::host::{Capability, State, capabilities, facts, machine_limits};
 use prony_os::launch::Scratch;
-use prony_os::limits::{self, Ability};
+use prony_os::limits;
 use prony_os::sample::Tracepoints;
 use prony_powercut::{Mounted, Settings};
 use serde::Serialize;
@@ -126,13 +126,10 @@ fn group_capabilities(groups: &limits::Capability) -> Vec<Capability> {
         ("memory peak of a whole tree", "lower bound of the memory that a killed trial needs", &groups.memory_peak),
     ]
     .into_iter()
-    .map(|(name, purpose, ability)| Capability {
+    .map(|(name, purpose, state)| Capability {
         name: name.to_owned(),
         purpose: purpose.to_owned(),
-        state: match ability {
-            Ability::Works => State::Yes,
-            Ability::Missing { why } => State::No(why.clone()),
-        },
+        state: state.clone(),
         allow: "run as root, or in a delegated control group (`systemd-run --user --scope -p Delegate=yes`)".to_owned(),
     })
     .collect()
@@ -247,10 +244,10 @@ mod tests {
 
     #[test]
     fn every_missing_ability_says_how_to_allow_it() {
-        let why = || Ability::Missing { why: "no such controller".to_owned() };
+        let why = || State::No("no such controller".to_owned());
         let groups = limits::Capability {
             memory: why(),
-            cpus: Ability::Works,
+            cpus: State::Yes,
             pids: why(),
             cpu_time: why(),
             memory_peak: why(),

@@ -464,7 +464,7 @@ fn can_share_groups(home: &Home) -> bool {
     let inside = home.command(&["unshare", "--pid", "--fork", "--mount-proc", "true"]).output();
     let limits = prony_os::limits::capability();
     let problem = match (inside, limits.memory) {
-        (Ok(output), prony_os::limits::Ability::Works) if output.status.success() => return true,
+        (Ok(output), prony_os::limits::State::Yes) if output.status.success() => return true,
         (Ok(output), limits) => format!("{} {limits:?}", String::from_utf8_lossy(&output.stderr)),
         (Err(error), _) => format!("`unshare`: {error}"),
     };

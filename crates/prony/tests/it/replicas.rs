@@ -9,7 +9,7 @@ use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{Replica, ReplicaEnd};
 use prony_model::record::{Completion, MetricKeyText, TrialRecord};
-use prony_os::limits::{Ability, capability};
+use prony_os::limits::{State, capability};
 use prony_results::Database;
 
 use crate::bench::{Bench, PRONY, alive, amount, eventually, finding, guards, scratches, version};
@@ -352,7 +352,7 @@ fn a_replica_whose_supervisor_is_killed_after_it_has_ended_keeps_its_figures() {
 
 #[test]
 fn memory_that_runs_out_in_a_replica_has_run_out_for_all() {
-    if let Ability::Missing { why } = capability().memory {
+    if let State::No(why) = capability().memory {
         assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "a memory limit is required: {why}");
         println!("SKIPPED: a memory limit: {why}");
         return;

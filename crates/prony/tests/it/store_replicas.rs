@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::record::{MetricKeyText, PhaseRecord, TrialRecord};
-use prony_os::limits::{Ability, capability};
+use prony_os::limits::{State, capability};
 
 use crate::bench::{Bench, PRONY, alive, amount, eventually, guards, scratches};
 
@@ -205,7 +205,7 @@ fn processes_of_a_killed_run_end_with_it() {
 
 #[test]
 fn a_memory_limit_is_of_all_processes_together() {
-    if let Ability::Missing { why } = capability().memory {
+    if let State::No(why) = capability().memory {
         assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "memory limits are required: {why}");
         println!("SKIPPED: no memory limits: {why}");
         return;

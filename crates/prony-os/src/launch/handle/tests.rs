@@ -28,7 +28,7 @@ fn suspended_without_spawner(stopped: bool) -> Error {
     let launcher = Launcher::this_program(args).env(ROLE, "");
     let begin = Begin { reused: false, group: None, beside: None, scratch: Vec::new(), captured: [None, None] };
     let (mut link, mut client) = launcher.connect("subject".to_owned(), begin, &[]).unwrap();
-    let spawner = client.spawner();
+    let spawner = client.spawner;
     let signal = |signal| kill_process(Pid::from_raw(spawner.cast_signed()).unwrap(), signal).unwrap();
     let Parts { texts, fds, .. } = LaunchSpec::new("/bin/true", "/").into_parts().unwrap();
     signal(if stopped { Signal::STOP } else { Signal::KILL });

@@ -15,7 +15,10 @@ fn cpu_time_of_threads_that_run_lacks_up_to_a_tick() {
         lines.next().unwrap().unwrap();
         let mut state = State::new(vec![Root::subject(shell.id(), "worker")], Settings::default());
         // The shell may take a moment until it sleeps, and a busy machine may delay the reading of its clock.
-        let ticks = (0..200).map(|_| state.snapshot().cpu_lacks).take_while(|lacks| *lacks >= scheduler_tick()).count();
+        let ticks = (0..200)
+            .map(|_| state.snapshot(None, false).cpu_lacks)
+            .take_while(|lacks| *lacks >= scheduler_tick())
+            .count();
         shell.kill().unwrap();
         shell.wait().unwrap();
         ticks
@@ -88,7 +91,7 @@ fn counters_of_a_child_are_in_its_parent_or_on_their_own() {
 #[test]
 fn role_whose_group_cannot_be_read_has_the_cpu_time_of_its_processes() {
     let mut state = State::new(vec![Root::subject(std::process::id(), "db")], Settings::default());
-    state.count_group("db".to_owned(), PathBuf::from("/no such group"));
+    state.groups.insert("db".to_owned(), PathBuf::from("/no such group"));
     let counters = state.glance();
     for role in ["db", ""] {
         assert!(counters[role].on_cpu.measured().is_some_and(|time| *time > Nanos::ZERO), "{role}: {counters:?}");

@@ -20,7 +20,7 @@ fn spawn_page_reports_one_spawn_until_cleared() {
     page.wait_until_open();
     page.clear();
     assert!(page.get().is_none() && page.failed().is_none());
-    assert_eq!(page.gate().load(Ordering::Acquire), 0, "nor is another made");
+    assert_eq!(page.fields().open.load(Ordering::Acquire), 0, "nor is another made");
 }
 
 #[test]

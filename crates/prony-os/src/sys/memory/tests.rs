@@ -1,0 +1,60 @@
+//! Tests of whether processes share their memory, and a process that does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+
+use super::*;
+
+/// A child that stays in our memory until it is dropped.
+pub(crate) struct InOurMemory {
+    pub(crate) pid: Pid,
+    _stack: Vec<u128>,
+}
+
+impl InOurMemory {
+    pub(crate) fn start() -> Self {
+        extern "C" fn wait(_: *mut libc::c_void) -> libc::c_int {
+            loop {
+                // SAFETY: it takes nothing; only a signal that ends the child interrupts it.
+                unsafe { libc::pause() };
+            }
+        }
+        let mut stack = vec![0u128; 4096];
+        // SAFETY: the stack's end is aligned, and it exists until the child has been waited for.
+        let pid = unsafe {
+            let top = stack.as_mut_ptr().add(stack.len());
+            libc::clone(wait, top.cast(), libc::CLONE_VM | libc::SIGCHLD, std::ptr::null_mut())
+        };
+        Self { pid: Pid::from_raw(pid).expect("a child is made"), _stack: stack }
+    }
+}
+
+impl Drop for InOurMemory {
+    fn drop(&mut self) {
+        rustix::process::kill_process(self.pid, rustix::process::Signal::KILL).unwrap();
+        rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty()).unwrap();
+    }
+}
+
+/// The begin of a program was once reported while its process still had its spawner's memory.
+#[test]
+fn a_process_in_our_memory_is_waited_for() {
+    // To the kernel a thread is such a child.
+    let (sender, receiver) = mpsc::channel();
+    let left = Arc::new(AtomicBool::new(false));
+    let leaves = Arc::clone(&left);
+    let thread = std::thread::spawn(move || {
+        sender.send(rustix::thread::gettid()).unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        leaves.store(true, Ordering::SeqCst);
+    });
+    let task = receiver.recv().unwrap();
+    assert!(share_memory(getpid(), task));
+    wait_for_own_memory(task);
+    assert!(left.load(Ordering::SeqCst));
+    thread.join().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    assert!(!share_memory(getpid(), Pid::from_child(&child)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
