@@ -10,13 +10,12 @@ mod release;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use prony_boundaries::observation::probed;
 use prony_boundaries::probe_reports::Threads;
-use prony_boundaries::stream::{Line, Stream, Taken};
+use prony_boundaries::stream::{Arrived, Streams};
 use prony_experiment::services::started_in_order;
 use prony_model::event::Observer;
 use prony_model::number::{count, quantity};
@@ -92,7 +91,7 @@ struct Instance<'a> {
     attached: Option<Attached>,
     syncs: Option<SyncCounters>,
     started: Started,
-    streams: [Stream; 3],
+    streams: Streams,
     /// The line that shows that it is ready, until there was one.
     line: Option<Regex>,
     threads: Threads,
@@ -255,7 +254,6 @@ impl<'a> Services<'a> {
             ReadySign::Line(pattern) => Regex::new(pattern).ok(),
             _ => None,
         };
-        let lines = line.is_some();
         let started = match release::released(&mut *process, service, context.experiment.records_commands())? {
             Ok(started) => started,
             Err(why) => {
@@ -263,24 +261,21 @@ impl<'a> Services<'a> {
                 return Ok(None);
             }
         };
-        let streams = [Stream::new(stdout, lines), Stream::new(stderr, lines), Stream::new(marks, true)];
-        let (threads, process) = (Threads::default(), Some(process));
-        let (end, share) = (None, share);
         Ok(Some(Instance {
             service,
             share,
             setting,
-            process,
+            process: Some(process),
             group,
             attached,
             syncs,
             started,
-            streams,
+            streams: Streams::new([stdout, stderr, marks], line.is_some()),
             line,
-            threads,
+            threads: Threads::default(),
             probing,
             counting: None,
-            end,
+            end: None,
         }))
     }
 
@@ -314,7 +309,7 @@ impl<'a> Services<'a> {
             let instance = &self.instances[number];
             if Instant::now() >= deadline {
                 let within = instance.service.ready.within;
-                self.fault = Some(Fault::not_ready(&instance.share.role, within, &instance.captured()));
+                self.fault = Some(Fault::not_ready(&instance.share.role, within, &instance.streams.captured()));
                 return Ok(false);
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -404,9 +399,8 @@ impl<'a> Services<'a> {
     /// The descriptors to wait for.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.instances.iter().flat_map(|instance| {
-            let streams = instance.streams.iter().filter_map(Stream::source).map(File::as_fd);
             let process = instance.process.iter().filter(|_| instance.end.is_none()).map(|process| process.as_fd());
-            process.chain(streams).chain(instance.counting.iter().filter_map(Counting::as_source))
+            process.chain(instance.streams.sources()).chain(instance.counting.iter().filter_map(Counting::as_source))
         })
     }
 
@@ -443,7 +437,7 @@ impl<'a> Services<'a> {
                 let role = &instance.share.role;
                 self.fault = Some(match instance.attached {
                     Some(_) => Fault::ended_elsewhere(role),
-                    None => Fault::ended(role, &end, &instance.captured()),
+                    None => Fault::ended(role, &end, &instance.streams.captured()),
                 });
             }
         }
@@ -503,7 +497,7 @@ impl<'a> Services<'a> {
                 // The kernel may have killed a process of it while the service itself went on.
                 if end.memory.oom_kills.measured().is_some_and(|kills| *kills > 0) && served.fault.is_none() {
                     instance.rest(&mut buffer);
-                    served.fault = Some(Fault::ended(&instance.share.role, &end, &instance.captured()));
+                    served.fault = Some(Fault::ended(&instance.share.role, &end, &instance.streams.captured()));
                 }
                 instance.end = Some(end);
             }
@@ -563,13 +557,13 @@ fn interrupted(service: &ServiceSpec) -> Error {
 }
 
 impl Instance<'_> {
-    fn captured(&self) -> [prony_os::launch::Captured; 2] {
-        [self.streams[0].captured(), self.streams[1].captured()]
-    }
-
     /// Reads what it has written; whether there may be more.
     fn read(&mut self, buffer: &mut [u8]) -> bool {
-        read(&mut self.streams, &mut self.threads, &mut self.line, buffer)
+        let Arrived { lines, marks, more } = self.streams.take(buffer, Nanos::ZERO);
+        // Marks of services belong to no phase.
+        marks.iter().filter_map(|mark| probed(&mark.text)).for_each(|line| self.threads.take(&line));
+        self.line.take_if(|pattern| lines.iter().any(|(_, line)| pattern.is_match(&line.text)));
+        more
     }
 
     /// Reads what remains after its end.
@@ -594,21 +588,4 @@ fn until_one_ends<'i>(instances: &'i mut [Instance<'_>]) -> impl FnMut() -> bool
         }
         over
     }
-}
-
-/// Reads streams once; `line` becomes `None` where it was found.
-fn read(streams: &mut [Stream; 3], threads: &mut Threads, line: &mut Option<Regex>, buffer: &mut [u8]) -> bool {
-    let [stdout, stderr, marks] = streams;
-    // Marks of services belong to no phase.
-    let mark = &mut |line: Line| probed(&line.text).iter().for_each(|line| threads.take(line));
-    let mut more = marks.take(buffer, Nanos::ZERO, mark) == Taken::More;
-    for stream in [stdout, stderr] {
-        let found = &mut |read: Line| {
-            if line.as_ref().is_some_and(|pattern| pattern.is_match(&read.text)) {
-                *line = None;
-            }
-        };
-        more |= stream.take(buffer, Nanos::ZERO, found) == Taken::More;
-    }
-    more
 }
