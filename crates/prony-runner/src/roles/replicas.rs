@@ -15,19 +15,18 @@ use prony_boundaries::tracker::Tracker;
 use prony_model::program::{ObserveSpec, ReplicasSpec, replica_instance};
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
-use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::launch::{End, Started, Status};
 use prony_os::limits::Group;
 use prony_os::sample::{Sampler, Snapshot};
-use prony_place::launch_setting::{Ends, Setting, why_not_executed};
+use prony_place::launch_setting::{Ends, Setting};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::recorder::Recorder;
-use crate::roles::beside::Beside;
+use crate::roles::beside::{Beside, executed};
 use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
 use crate::watched::replicas::{Ran, ReplicaEnd, Replicated, last_end};
@@ -257,7 +256,8 @@ impl Replicas {
         replicated.ended = last_end(ends).filter(|_| !self.over);
         for mut replica in begun {
             if let Some(beside) = replica.process.take() {
-                beside.finish(&mut replicated.finished, sampler)?;
+                let name = format!("`{}`", beside.role);
+                beside.finish(&name, &mut replicated.finished, sampler)?;
             }
             replicated.all.extend(replica.ran()?);
         }
@@ -279,7 +279,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
     }
     let probing = probe::install(&mut launch, &program, &[], &scratch)?;
     let means = (&*context.launcher, &*context.tracepoints);
-    let process = Beside::suspend(number, launch, means, ground.group, ground.sampler)?;
+    let process = Beside::suspend_replica(number, launch, means, ground.group, ground.sampler)?;
     let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
     let phase = PhaseSpec {
         name: program.name.clone(),
@@ -324,23 +324,19 @@ impl Replica {
 
     /// Its end, if it had begun and is known.
     fn end(&self) -> Option<&End> {
-        match self.end.as_ref()? {
-            ReplicaEnd::NotBegun(_) => None,
-            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
-        }
+        self.end.as_ref()?.end()
     }
 
     /// It was released.
     fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
         self.first = observation.snapshots.len().saturating_sub(1);
         let Some(mut process) = self.process.take() else { return Ok(()) };
-        match process.begin(observation.sampler) {
+        match executed(process.begin(observation.sampler), self.commands)? {
             Ok(started) => (self.started, self.process) = (started, Some(process)),
-            Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
+            Err(why) => {
                 self.started.released = monotonic();
-                self.end = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
+                self.end = Some(ReplicaEnd::NotBegun(why));
             }
-            Err(error) => return Err(error.into()),
         }
         self.lines.start(self.started.released);
         Ok(())

@@ -95,7 +95,7 @@ impl WorkerProcess {
         sampler: &Sampler,
     ) -> Result<Self, Error> {
         let (launch, channel) = launch(directory, shared(queue)?)?;
-        let mut beside = Beside::suspend(number, launch, means, group, sampler)?;
+        let mut beside = Beside::suspend_replica(number, launch, means, group, sampler)?;
         beside.process.release()?;
         beside.begin(sampler)?;
         Ok(Self::new(number, channel, Some(beside)))
@@ -133,7 +133,8 @@ impl WorkerProcess {
     pub(super) fn finish(self, finished: &mut Finished, sampler: &Sampler) -> Result<Option<End>, Error> {
         let Some(mut beside) = self.process else { return Ok(None) };
         let end = beside.process.kill_tree()?;
-        beside.finish(finished, sampler)?;
+        let name = format!("`{}`", beside.role);
+        beside.finish(&name, finished, sampler)?;
         Ok(Some(end))
     }
 }

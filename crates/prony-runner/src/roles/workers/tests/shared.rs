@@ -161,7 +161,7 @@ fn shared(actions: &[Action], launches: bool, play: impl FnOnce(&mut Script<'_, 
     let [(ours, theirs), (own, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
     let exit = Exit::default();
     let played = Played { exit: Arc::clone(&exit), file: File::open("/dev/null").unwrap() };
-    let beside = Beside { role: "replica.2".to_owned(), process: Box::new(played), sampled: None };
+    let beside = Beside { role: "replica.2".to_owned(), process: Box::new(played), group: None, sampled: None };
     let second = WorkerProcess::new(2, Channel::new(own), Some(beside));
     let second = RefCell::new(launches.then_some(second));
     let further: Further<'_> = Box::new(|number, _, _| {
