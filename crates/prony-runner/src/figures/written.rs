@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::figures::span::tests::{snapshot, watched};
     use prony_analysis::conclude::Reached;
-    use prony_model::record::Completion;
+    use prony_model::record::{Completion, MetricKeyText};
     use prony_model::units::Nanos;
 
     /// A phase in which the tree and a replica wrote these bytes, and the device `device`, with so many dirty before.
