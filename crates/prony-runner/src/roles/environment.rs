@@ -87,10 +87,7 @@ impl Environment {
         OnDisk { store, device }: OnDisk,
         mut launch: LaunchSpec,
     ) -> Result<(Suspended, Sampler), Error> {
-        let samplers = || {
-            let started = context.environments.samplers();
-            started.map_err(|source| Error::Setup { doing: "start the sampler", source })
-        };
+        let samplers = || context.environments.samplers().map_err(Error::setup("start the sampler"));
         let settings = Settings { hertz: context.experiment.observe().hertz, store, device, ..Settings::default() };
         let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;

@@ -270,7 +270,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
     let (context, outer) = (ground.context, ground.setting);
     let program = outer.program.replica(spec, number);
     let scratch = outer.scratch.join(&program.name);
-    fs::create_dir(&scratch).map_err(|source| Error::Setup { doing: "make a replica's directory", source })?;
+    fs::create_dir(&scratch).map_err(Error::setup("make a replica's directory"))?;
     // The program and its replicas find each other's temporary files, as processes that know one another expect.
     let setting = Setting { tmp: outer.tmp.clone(), ..Setting::new(&program, &scratch, outer.directory.clone()) };
     let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;

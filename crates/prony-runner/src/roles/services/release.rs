@@ -13,10 +13,8 @@ pub(super) fn released(
     service: &ServiceSpec,
     commands: bool,
 ) -> Result<Result<Started, String>, Error> {
-    let confined = |pid| {
-        let failed = |source| Error::Setup { doing: "confine a service to its processors", source };
-        confine(pid, &service.processors).map_err(failed)
-    };
+    let failed = Error::setup("confine a service to its processors");
+    let confined = |pid| confine(pid, &service.processors).map_err(&failed);
     let before = process.suspended().filter(|_| !service.processors.is_empty());
     before.map(confined).transpose()?;
     process.release()?;
