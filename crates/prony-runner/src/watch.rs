@@ -236,7 +236,7 @@ impl Turn<'_> {
 
     /// Until when a worker is to have ended.
     fn ending(&self) -> Option<Instant> {
-        self.worker.as_ref().and_then(Workers::until)
+        self.worker.as_ref()?.until
     }
 
     /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault,

@@ -85,7 +85,7 @@ struct Instance<'a> {
     service: &'a ServiceSpec,
     share: &'a Share,
     setting: Setting<'a>,
-    process: Option<Box<dyn Process>>,
+    process: Box<dyn Process>,
     group: Group,
     /// The processes of a server that runs already, for whose end the process of this instance waits.
     attached: Option<Attached>,
@@ -191,10 +191,9 @@ impl<'a> Services<'a> {
                 let (size, files) = (quantity(length as f64, Unit::Bytes), count(files, "file"));
                 // What they were set up from.
                 let from = service.data.as_ref().map(|data| context.places.data.survey(data)).transpose()?;
-                (
-                    from,
-                    Some(format!("`{{data}}` began as a copy of what `prepare` and `setup` left: {size} in {files}")),
-                )
+                let remark =
+                    format!("`{{data}}` began as a copy of what `prepare` and `setup` left: {size} in {files}");
+                (from, Some(remark))
             }
             None => (share.fill((&context.places, means), service, observer)?, None),
         };
@@ -265,7 +264,7 @@ impl<'a> Services<'a> {
             service,
             share,
             setting,
-            process: Some(process),
+            process,
             group,
             attached,
             syncs,
@@ -301,8 +300,7 @@ impl<'a> Services<'a> {
             };
             if ready {
                 let Instance { process, attached, started, service, setting, share, .. } = &self.instances[number];
-                let supervisor = process.as_ref().and_then(|process| process.supervisor());
-                let processes = observed::processes(attached.as_ref(), started, supervisor);
+                let processes = observed::processes(attached.as_ref(), started, process.supervisor());
                 observed::record_listening(&processes, (service, setting, share.port), &mut self.effective);
                 return Ok(true);
             }
@@ -387,8 +385,7 @@ impl<'a> Services<'a> {
     /// The processes by which they are observed are sampled from here on.
     pub(crate) fn watch_by(&self, sampler: &Sampler) {
         for instance in &self.instances {
-            let supervisor = instance.process.as_ref().and_then(|process| process.supervisor());
-            let own = (&instance.started, &instance.group, supervisor);
+            let own = (&instance.started, &instance.group, instance.process.supervisor());
             let (root, directory) = observed::root(instance.attached.as_ref(), own, &instance.share.role);
             sampler.watch(root);
             directory.into_iter().for_each(|dir| sampler.count_group(&instance.share.role, dir));
@@ -399,8 +396,11 @@ impl<'a> Services<'a> {
     /// The descriptors to wait for.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.instances.iter().flat_map(|instance| {
-            let process = instance.process.iter().filter(|_| instance.end.is_none()).map(|process| process.as_fd());
-            process.chain(instance.streams.sources()).chain(instance.counting.iter().filter_map(Counting::as_source))
+            let process = Some(instance.process.as_fd()).filter(|_| instance.end.is_none());
+            process
+                .into_iter()
+                .chain(instance.streams.sources())
+                .chain(instance.counting.iter().filter_map(Counting::as_source))
         })
     }
 
@@ -425,10 +425,8 @@ impl<'a> Services<'a> {
             // A phase begins without waiting for it where that waits for quiet.
             instance.counting.iter_mut().for_each(Counting::turn);
             // The end first, so that all of the output exists when an end is found.
-            if instance.end.is_none()
-                && let Some(process) = &mut instance.process
-            {
-                instance.end = process.wait(Some(Duration::ZERO))?;
+            if instance.end.is_none() {
+                instance.end = instance.process.wait(Some(Duration::ZERO))?;
             }
             instance.read(buffer);
             if let (Some(end), None) = (&instance.end, &self.fault) {
@@ -468,13 +466,12 @@ impl<'a> Services<'a> {
             ..Served::default()
         };
         while let Some(mut instance) = self.instances.pop() {
-            let Some(mut process) = instance.process.take() else { continue };
             if instance.end.is_none() {
-                process.signal(Signal::TERM.as_raw())?;
+                instance.process.signal(Signal::TERM.as_raw())?;
                 let until = Instant::now() + grace;
                 // The signal went to the process group: a server may need longer to end than the shell that started it.
                 while Instant::now() < until {
-                    if process.wait(Some(POLL_INTERVAL))?.is_some() {
+                    if instance.process.wait(Some(POLL_INTERVAL))?.is_some() {
                         if !is_group_there(instance.started.pid) {
                             break;
                         }
@@ -485,9 +482,9 @@ impl<'a> Services<'a> {
                         other.read(&mut buffer);
                     }
                 }
-                let end = match process.wait(Some(Duration::ZERO))? {
+                let end = match instance.process.wait(Some(Duration::ZERO))? {
                     Some(end) => end,
-                    None => process.kill_tree()?,
+                    None => instance.process.kill_tree()?,
                 };
                 if end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until {
                     let (role, within) = (&instance.share.role, grace.as_secs());
@@ -505,7 +502,7 @@ impl<'a> Services<'a> {
             let ended = instance.end.as_ref().map_or_else(monotonic, |end| end.at);
             // Processes that reported nothing of their end were there until the service's.
             instance.threads.finish(ended, &instance.probing.heap_aborts()?, &BTreeMap::new());
-            let (finished, _) = process.finish()?;
+            let (finished, _) = instance.process.finish()?;
             served.finished.killed += finished.killed;
             served.incomplete.extend(incomplete(&instance.share.role, instance.end.as_ref(), finished.killed));
             let problems = finished.problems.into_iter();
@@ -583,8 +580,7 @@ fn until_one_ends<'i>(instances: &'i mut [Instance<'_>]) -> impl FnMut() -> bool
         let mut over = false;
         for instance in instances.iter_mut() {
             instance.read(&mut buffer);
-            let process = instance.process.as_mut().filter(|_| instance.end.is_none());
-            over |= process.is_none_or(|process| !matches!(process.wait(Some(Duration::ZERO)), Ok(None)));
+            over |= instance.end.is_some() || !matches!(instance.process.wait(Some(Duration::ZERO)), Ok(None));
         }
         over
     }

@@ -33,14 +33,6 @@ pub(super) const fn of(action: &Action) -> Option<&RunSpec> {
     if let Action::Run(run) = action { Some(run) } else { None }
 }
 
-/// Launches none: it is not known yet by what means.
-///
-/// # Errors
-/// Always.
-pub(super) fn none(_: &RunSpec, _: &Sampler) -> Result<Command, Error> {
-    Err(Error::Setup { doing: "launch a command", source: std::io::ErrorKind::Unsupported.into() })
-}
-
 impl Command {
     /// Has it made and suspended. It reads nothing, and has the variables that programs have without `env` and `inherit`.
     ///
