@@ -59,9 +59,7 @@ fn lines(data: &[u8], size: usize) -> Vec<String> {
     drop(writer);
     let mut stream = Stream::new(Some(File::from(OwnedFd::from(reader))), true);
     let (mut lines, mut buffer) = (Vec::new(), vec![0; size]);
-    while stream.source().is_some() {
-        stream.take(&mut buffer, Nanos::ZERO, &mut |line| lines.push(line.text));
-    }
+    while stream.take(&mut buffer, Nanos::ZERO, &mut |line| lines.push(line.text)) {}
     assert_eq!(stream.captured().total, data.len() as u64, "each byte is counted");
     lines
 }

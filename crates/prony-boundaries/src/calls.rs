@@ -29,14 +29,9 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// How many invocations are running.
-    fn under_way(&self) -> u64 {
-        self.open.values().fold(0, |sum, (_, open)| sum.saturating_add(*open))
-    }
-
     /// Whether any invocation is running.
     pub fn is_open(&self) -> bool {
-        self.under_way() > 0
+        self.open.values().any(|(_, open)| *open > 0)
     }
 
     /// Whether any invocation is known to have been running at an instant.

@@ -6,12 +6,6 @@ use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::spec::{Action, PhaseSpec};
 use prony_runtime::CallSpec;
 
-/// Suffix of a phase's name in the name of a function that begins it; no phase's name has it.
-const BEGIN: &str = "/begin";
-
-/// Suffix for a function that ends it.
-const END: &str = "/end";
-
 /// What the calls of a function mean for its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -47,12 +41,12 @@ pub fn parts(phase: &PhaseSpec) -> Vec<(Part, &str)> {
     whole.into_iter().chain(begin).chain(end).collect()
 }
 
-/// The name under which a probe reports the function.
+/// The name under which a probe reports the function; no phase's name ends like that of one that begins or ends a phase.
 pub fn id(phase: &str, part: Part) -> String {
     match part {
         Part::Whole => phase.to_owned(),
-        Part::Begin => format!("{phase}{BEGIN}"),
-        Part::End => format!("{phase}{END}"),
+        Part::Begin => format!("{phase}/begin"),
+        Part::End => format!("{phase}/end"),
     }
 }
 
@@ -94,11 +88,10 @@ pub(crate) struct Functions(BTreeMap<String, (usize, Part)>);
 impl Functions {
     /// Those of these phases.
     pub(crate) fn of(phases: &[PhaseSpec]) -> Self {
-        let each = |(index, phase): (usize, &PhaseSpec)| {
-            let named = |(part, _): (Part, &str)| (id(&phase.name, part), (index, part));
-            parts(phase).into_iter().map(named).collect::<Vec<_>>()
-        };
-        Self(phases.iter().enumerate().flat_map(each).collect())
+        let all = phases.iter().enumerate().flat_map(|(index, phase)| {
+            parts(phase).into_iter().map(move |(part, _)| (id(&phase.name, part), (index, part)))
+        });
+        Self(all.collect())
     }
 
     /// The phase, by index, and the part of the function in it.

@@ -22,7 +22,7 @@ use crate::phase_state::{Called, Happened};
 use crate::probe_reports::Threads;
 use crate::settling::Settling;
 use crate::stream::Line;
-use crate::suspending::{Asked, SuspensionControl};
+use crate::suspending::{Suspension, SuspensionControl};
 use crate::tracker::{Change, Tracker};
 
 /// Snapshots at the ends of a function that is called often take at most this part of the time.
@@ -353,8 +353,8 @@ impl<'a> Observation<'a> {
         let plan = observe.and_then(|observe| observe.at_end.clone()).unwrap_or_default();
         let stop = observe.is_some_and(|observe| observe.stop);
         self.stop_at = None;
-        let asked = Asked { phase, ended, snapshot, plan, stop };
-        self.suspensions.begin(line, number, asked, &mut self.tree());
+        let suspension = Suspension::new(phase, line.source, ended, line.at, snapshot);
+        self.suspensions.begin(number, suspension, (plan, stop), &mut self.tree());
     }
 
     /// A thread is suspended at a turn of its event loop that follows such an end.

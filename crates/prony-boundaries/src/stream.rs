@@ -1,8 +1,9 @@
-//! Reads an output stream of a program in bounded memory, and splits it into lines if boundaries depend on lines.
+//! Reads the streams of a program in bounded memory, and splits them into lines if boundaries depend on lines.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
@@ -16,6 +17,60 @@ const LONGEST_LINE: usize = 1 << 20;
 
 /// Buffers read in one go, so that a fast writer on one stream does not starve the other streams.
 const ROUNDS: usize = 8;
+
+/// The streams of a program: standard output and error, and its marks.
+pub struct Streams {
+    output: [Stream; 2],
+    marks: Stream,
+}
+
+/// What was read from the streams of a program in one turn.
+pub struct Arrived {
+    /// Lines of stdout, 0, and of stderr, 1.
+    pub lines: Vec<(usize, Line)>,
+    /// Lines of the channel of marks, read after those: a mark that existed when a line was written is among them.
+    pub marks: Vec<Line>,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+impl Streams {
+    /// From the runner's ends; `listens` if lines of the output matter.
+    pub fn new([stdout, stderr, marks]: [Option<File>; 3], listens: bool) -> Self {
+        let output = [stdout, stderr].map(|source| Stream::new(source, listens));
+        Self { output, marks: Stream::new(marks, true) }
+    }
+
+    /// What to wait for.
+    pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let all = self.output.iter().chain([&self.marks]);
+        all.filter_map(|stream| stream.source.as_ref()).map(File::as_fd)
+    }
+
+    /// Reads what is there, none of which was there at `earliest`.
+    pub fn take(&mut self, buffer: &mut [u8], earliest: Nanos) -> Arrived {
+        let mut all = Arrived { lines: Vec::new(), marks: Vec::new(), more: false };
+        for (number, stream) in self.output.iter_mut().enumerate() {
+            all.more |= stream.take(buffer, earliest, &mut |line| all.lines.push((number, line)));
+        }
+        all.more |= self.marks.take(buffer, earliest, &mut |line| all.marks.push(line));
+        all
+    }
+
+    /// The last lines of the output, where these have no end: nothing more is read, though another process may have a stream open.
+    pub fn cut_off(&mut self) -> Vec<(usize, Line)> {
+        let mut lines = Vec::new();
+        for (number, stream) in self.output.iter_mut().enumerate() {
+            stream.end(&mut |line| lines.push((number, line)));
+        }
+        lines
+    }
+
+    /// The stored bytes of the output.
+    pub fn captured(&self) -> [Captured; 2] {
+        self.output.each_ref().map(Stream::captured)
+    }
+}
 
 /// A stream under way.
 pub struct Stream {
@@ -48,15 +103,6 @@ pub struct Line {
     pub at: Nanos,
 }
 
-/// Result of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// Everything there is now.
-    Empty,
-    /// There may be more.
-    More,
-}
-
 impl Stream {
     /// From a non-blocking source; `lines` if its lines matter.
     pub fn new(source: Option<File>, lines: bool) -> Self {
@@ -73,28 +119,23 @@ impl Stream {
         }
     }
 
-    /// The descriptor to wait for, until the stream ends.
-    pub const fn source(&self) -> Option<&File> {
-        self.source.as_ref()
-    }
-
     /// Reads what is there, none of which was there at `earliest`, and hands over each line that it completes and that is not too
-    /// long.
-    pub fn take(&mut self, buffer: &mut [u8], earliest: Nanos, line: &mut dyn FnMut(Line)) -> Taken {
+    /// long; whether there may be more.
+    pub fn take(&mut self, buffer: &mut [u8], earliest: Nanos, line: &mut dyn FnMut(Line)) -> bool {
         self.early.0 = self.pending.len();
         for _ in 0..ROUNDS {
-            let Some(source) = &mut self.source else { return Taken::Empty };
+            let Some(source) = &mut self.source else { return false };
             let read = source.read(buffer);
             match read {
                 Ok(0) => self.end(line),
                 Ok(n) => self.push(&buffer[..n], (earliest, monotonic()), line),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Empty,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // A terminal whose other side is closed returns EIO.
                 Err(_) => self.end(line),
             }
         }
-        Taken::More
+        true
     }
 
     /// Programs that show their progress in one line write it again after a carriage return, which ends a line here too.
@@ -139,17 +180,13 @@ impl Stream {
         self.early.0 = 0;
     }
 
+    /// Hands over a line without an end.
     fn end(&mut self, line: &mut dyn FnMut(Line)) {
         self.source = None;
         if !self.pending.is_empty() {
             // Any of it may have been read in a turn before.
             self.hand_over(self.early.1, line);
         }
-    }
-
-    /// Hands over a line without an end: nothing more is read, though another process may have the stream open.
-    pub fn cut_off(&mut self, line: &mut dyn FnMut(Line)) {
-        self.end(line);
     }
 
     /// The stored bytes.
@@ -186,7 +223,7 @@ mod tests {
             writer.write_all(piece).unwrap();
         }
         drop(writer);
-        while stream.source().is_some() {
+        while stream.source.is_some() {
             stream.take(&mut buffer, Nanos::ZERO, &mut |line| lines.push(line.text));
         }
         (lines, stream.captured())
@@ -208,9 +245,9 @@ mod tests {
         writer.write_all(b"took 3.0\ntook 1.5").unwrap();
         let mut lines = Vec::new();
         let line = &mut |line: Line| lines.push(line.text);
-        assert_eq!(stream.take(&mut [0; 64], Nanos::ZERO, line), Taken::Empty);
-        stream.cut_off(line);
-        stream.cut_off(line);
+        assert!(!stream.take(&mut [0; 64], Nanos::ZERO, line));
+        stream.end(line);
+        stream.end(line);
         assert_eq!(lines, ["took 3.0", "took 1.5"]);
     }
 
@@ -259,7 +296,7 @@ mod tests {
             }
         );
         let mut last = Vec::new();
-        stream.cut_off(&mut |line| last.push(line));
+        stream.end(&mut |line| last.push(line));
         assert!(last[0].at <= before && last[0].earliest == ms(7), "{last:?}");
         assert_eq!((last[0].text.as_str(), &last[0].early), ("ready", &None));
     }

@@ -115,20 +115,6 @@ pub struct SuspensionControl {
     over: Suspensions,
 }
 
-/// What is to be done at the end of an invocation.
-pub struct Asked {
-    /// Index of the phase.
-    pub phase: usize,
-    /// When the invocation ended.
-    pub ended: Nanos,
-    /// Index of the snapshot there.
-    pub snapshot: usize,
-    /// What the experiment requests.
-    pub plan: AtEndSpec,
-    /// Whether the program ends here.
-    pub stop: bool,
-}
-
 impl SuspensionControl {
     /// Threads wait in `dir`.
     pub(crate) fn new(dir: PathBuf) -> Self {
@@ -163,12 +149,18 @@ impl SuspensionControl {
         self.active.values().filter_map(due).min()
     }
 
-    /// A thread is suspended: it gets an answer and its first command.
-    pub(crate) fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
-        let Asked { phase, ended, snapshot, plan, stop } = asked;
-        let suspension = Suspension::new(phase, line.source, ended, line.at, snapshot);
+    /// A thread is suspended: it gets an answer and its first command, by the experiment's `plan` for the end of an invocation, and by
+    /// whether the program is to `stop` there.
+    pub(crate) fn begin(
+        &mut self,
+        number: u64,
+        suspension: Suspension,
+        (plan, stop): (AtEndSpec, bool),
+        probe: &mut impl Probe,
+    ) {
+        let source = suspension.source;
         if self.answer(number, suspension, plan, stop) {
-            self.collect(line.source, probe);
+            self.collect(source, probe);
         }
     }
 
@@ -181,21 +173,15 @@ impl SuspensionControl {
         let late = line.at.since(before.until.unwrap_or(before.from));
         let suspension = Suspension::new(before.phase, line.source, line.at, before.stopped, snapshot);
         let suspension = Suspension { end: before.end, late: Some(late), ..suspension };
-        if self.answer(number, suspension, AtEndSpec { weak: Weak::Clear, ..plan }, stop) {
-            self.collect(line.source, probe);
-        }
+        self.begin(number, suspension, (AtEndSpec { weak: Weak::Clear, ..plan }, stop), probe);
     }
 
     /// A thread is suspended at the end of an invocation that ends no phase: it is released at once, to be suspended
     /// there `again` or not. `snapshot` is the last one.
     pub(crate) fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, snapshot: usize, again: bool) {
         let suspension = Suspension::new(phase, line.source, line.at, line.at, snapshot);
-        if self.answer(
-            number,
-            Suspension { after_actions: Some(snapshot), passed: true, ..suspension },
-            AtEndSpec::default(),
-            false,
-        ) {
+        let suspension = Suspension { after_actions: Some(snapshot), passed: true, ..suspension };
+        if self.answer(number, suspension, AtEndSpec::default(), false) {
             self.send(line.source, if again { SuspensionCommand::Go } else { SuspensionCommand::Release });
         }
     }
@@ -233,11 +219,8 @@ impl SuspensionControl {
         let Some(index) = self.all.iter().rposition(|suspension| suspension.source == source) else { return };
         let suspension = &mut self.all[index];
         (suspension.put_off, suspension.after_actions) = (true, Some(suspension.snapshot));
-        suspension.fault = Some(
-            "the program ended before the next turn of its event loop, so no garbage was \
-            collected"
-                .to_owned(),
-        );
+        let ended = "the program ended before the next turn of its event loop, so no garbage was collected";
+        suspension.fault = Some(ended.to_owned());
         if let Some((before, ..)) = self.put_off.insert(source, (index, plan, stop)) {
             // Of invocations that end within one turn only the last one's memory is read.
             let another = self.all[before].phase != self.all[index].phase;

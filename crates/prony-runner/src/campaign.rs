@@ -31,20 +31,20 @@ pub struct Campaign<'a> {
     pub plan: &'a [PlannedTrial],
     /// Finished trials: the first of the plan.
     pub(crate) done: u32,
-    /// When the run began, by the monotonic clock.
+    /// When the run began, by the monotonic clock: its time includes what precedes the first trial.
     pub(crate) began: Nanos,
-    /// The number of this session.
+    /// The number of this session, of a run that is resumed.
     pub(crate) session: u32,
-    /// Conditions that are to be decided.
+    /// Conditions that are to be decided before the run ends early.
     pub(crate) gates: &'a [Gate],
-    gathered: Gathered,
+    pub(crate) gathered: Gathered,
     /// The warnings that were printed.
     pub(crate) new_warnings: NewWarnings,
 }
 
 /// Short trials that wait to be stored together, which costs a fraction of storing each by itself.
 #[derive(Debug, Default)]
-struct Gathered {
+pub(crate) struct Gathered {
     records: Vec<TrialRecord>,
     since: Option<Instant>,
     /// How long the last trial of each variant took, where care is light.
@@ -56,25 +56,6 @@ impl<'a> Campaign<'a> {
     pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: usize) -> Self {
         let (began, gathered, new_warnings) = (monotonic(), Gathered::default(), NewWarnings::default());
         Self { database, run, plan, done: count(done), began, session: 0, gates: &[], gathered, new_warnings }
-    }
-
-    /// The same run with another begin, a time of the monotonic clock: the run's time includes what precedes the first
-    /// trial.
-    #[must_use]
-    pub fn since(self, began: Nanos) -> Self {
-        Self { began, ..self }
-    }
-
-    /// The same run, which ends early only if these conditions are decided too.
-    #[must_use]
-    pub fn deciding(self, gates: &'a [Gate]) -> Self {
-        Self { gates, ..self }
-    }
-
-    /// The same run, resumed in this session.
-    #[must_use]
-    pub fn in_session(self, session: u32) -> Self {
-        Self { session, ..self }
     }
 
     /// Stores the short trials that wait to be stored, before a trial that may take long: they must not be lost if that

@@ -79,6 +79,11 @@ impl From<prony_place::Error> for Error {
 }
 
 impl Error {
+    /// What cannot be done beside what `doing` names, by the system's error.
+    pub(crate) fn setup(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Setup { doing, source }
+    }
+
     /// What to do about this error, if anything.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -15,7 +15,7 @@ use prony_model::catalog::{EngineCatalog, Lack, Surroundings};
 use prony_model::http::BodySpec;
 use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::service::{DataSpec, ServiceSpec};
-use prony_model::spec::{Action, Amount, CollectionSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
+use prony_model::spec::{Action, Amount, CollectionSpec, Limits, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
 use prony_os::limits::{Limit, State};
 use prony_os::processors::absent;
@@ -38,7 +38,7 @@ pub struct Here {
     /// Bytes free on the file system of scratch; `None` where that is not known.
     free: Option<u64>,
     /// Whether each limit can be enforced: trying takes milliseconds.
-    limits: RefCell<BTreeMap<&'static str, Option<String>>>,
+    limits: RefCell<BTreeMap<&'static str, Option<(String, String)>>>,
     /// The directories that would be copied, listed once a run.
     sources: Sources,
     /// Those of which services' data would be copies.
@@ -70,12 +70,14 @@ impl Here {
         })
     }
 
-    fn unenforceable(&self, limit: Limit) -> Option<String> {
-        let attempt = || match limit.ability() {
-            State::Yes => None,
-            State::No(why) => Some(why),
+    /// Limits that are requested and cannot be enforced.
+    fn unenforceable(&self, limits: &Limits) -> Vec<Lack> {
+        let lacking = |limit: Limit| {
+            let attempt = || unenforceable(limit);
+            let (message, hint) = self.limits.borrow_mut().entry(limit.name()).or_insert_with(attempt).clone()?;
+            Some(Lack { section: "limits", key: limit.name(), message, hint })
         };
-        self.limits.borrow_mut().entry(limit.name()).or_insert_with(attempt).clone()
+        Limit::ALL.into_iter().filter(|limit| limit.is_in(limits)).filter_map(lacking).collect()
     }
 
     fn room(&self, store: &StoreSpec, spec: &TrialSpec) -> Option<Lack> {
@@ -91,27 +93,19 @@ impl Here {
             if limits.filter_map(|limits| limits.memory).any(|limit| limit < memory) {
                 return None;
             }
-            let least = Bytes::from_bytes(least as u64);
-            return Some(Lack {
-                section: "data",
-                key: "records",
-                message: format!(
-                    "`{}` has the records and their indexes in memory, where they take at least {least}, but the machine has {memory}",
-                    store.engine
-                ),
-                hint: "use fewer records, or an engine that stores them on the disk".to_owned(),
-            });
+            let (engine, least) = (&store.engine, Bytes::from_bytes(least as u64));
+            let message = format!(
+                "`{engine}` has the records and their indexes in memory, where they take at least {least}, but the machine has {memory}"
+            );
+            let hint = "use fewer records, or an engine that stores them on the disk".to_owned();
+            return Some(lack("data", "records", (message, hint)));
         }
         let free = self.free.filter(|free| least > *free as f64)?;
         let [least, free] = [least as u64, free].map(Bytes::from_bytes);
-        Some(Lack {
-            section: "data",
-            key: "records",
-            message: format!(
-                "the records and their indexes take at least {least}, but only {free} are free on the store's file system"
-            ),
-            hint: "use fewer records, or another folder: `--scratch DIR`".to_owned(),
-        })
+        let message = format!(
+            "the records and their indexes take at least {least}, but only {free} are free on the store's file system"
+        );
+        Some(lack("data", "records", (message, "use fewer records, or another folder: `--scratch DIR`".to_owned())))
     }
 }
 
@@ -183,9 +177,7 @@ fn written(phase: &PhaseSpec, collection: &CollectionSpec) -> f64 {
 
 impl Surroundings for Here {
     fn lacking(&self, spec: &TrialSpec) -> Vec<Lack> {
-        let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&spec.limits));
-        let mut lacking: Vec<Lack> =
-            limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?))).collect();
+        let mut lacking = self.unenforceable(&spec.limits);
         let mut protected = self.protected.clone();
         protected.add_read_by(spec);
         match &spec.subject {
@@ -199,31 +191,26 @@ impl Surroundings for Here {
             lacking.extend(found.into_iter().flatten().map(|lack| Lack { section: "service", ..lack }));
             lacking.extend(service.data.as_ref().and_then(|data| self.of_data(data)));
             lacking.extend(no_processor(&service.processors, "service", "processors"));
-            let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&service.limits));
-            let missing = limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?)));
-            lacking.extend(missing.map(|lack| Lack { section: "service", key: "limits", ..lack }));
+            let unlimited = self.unenforceable(&service.limits).into_iter();
+            lacking.extend(unlimited.map(|lack| Lack { section: "service", key: "limits", ..lack }));
         }
-        let loads = spec.phases.iter().filter_map(|phase| phase.action.http());
-        lacking.extend(loads.filter_map(|http| no_processor(&http.processors, "phase", "http")));
-        let bodies = spec.phases.iter().filter_map(|phase| phase.action.http()).flat_map(|http| &http.kinds);
-        let bodies = bodies.filter_map(|kind| kind.body.as_ref());
-        for path in bodies.filter_map(|body| if let BodySpec::File { path, .. } = body { Some(path) } else { None }) {
-            if let Err(error) = open_whole(Path::new(path)) {
-                let (message, hint) = (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned());
-                lacking.push(Lack { section: "phase", key: "http", message, hint });
-            }
-        }
+        let loads = || spec.phases.iter().filter_map(|phase| phase.action.http());
+        lacking.extend(loads().filter_map(|http| no_processor(&http.processors, "phase", "http")));
+        let files = loads().flat_map(|http| &http.kinds).filter_map(|kind| match &kind.body {
+            Some(BodySpec::File { path, .. }) => unreadable(path),
+            _ => None,
+        });
+        lacking.extend(files.map(|fault| lack("phase", "http", fault)));
         lacking
     }
 }
 
 /// A processor that is named and that prony may not use.
 fn no_processor(wanted: &[u32], section: &'static str, key: &'static str) -> Option<Lack> {
-    let number = absent(wanted)?;
-    let message = format!("prony may not run on a processor {number}");
+    let message = format!("prony may not run on a processor {}", absent(wanted)?);
     let hint =
         "`nproc` says how many there are, and their numbers begin with 0; `taskset -p $$` shows those of this shell";
-    Some(Lack { section, key, message, hint: hint.to_owned() })
+    Some(lack(section, key, (message, hint.to_owned())))
 }
 
 impl Here {
@@ -233,8 +220,7 @@ impl Here {
             let error = self.data.survey(data).err()?;
             Some((error.to_string(), error.hint().unwrap_or_else(|| FROM_FILE.to_owned())))
         };
-        let (message, hint) = not_a_directory(Path::new(&data.from)).or_else(unreadable)?;
-        Some(Lack { section: "service", key: "data", message, hint })
+        Some(lack("service", "data", not_a_directory(Path::new(&data.from)).or_else(unreadable)?))
     }
 
     /// What the data of the services of an experiment are copies of, by service.
@@ -249,25 +235,31 @@ impl Here {
     }
 }
 
-fn unlimited(limit: Limit, why: String) -> Lack {
-    let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());
-    Lack { section: "limits", key: limit.name(), message, hint: why }
+/// Why a limit cannot be enforced here, if so, and a hint.
+fn unenforceable(limit: Limit) -> Option<(String, String)> {
+    let State::No(why) = limit.ability() else { return None };
+    Some((format!("the experiment limits `{}`, which cannot be enforced here", limit.name()), why))
 }
 
-fn lack(key: &'static str, (message, hint): (String, String)) -> Lack {
-    Lack { section: "program", key, message, hint }
+/// What is wrong with a file that is read as a whole, and a hint.
+fn unreadable(path: &str) -> Option<(String, String)> {
+    let error = open_whole(Path::new(path)).err()?;
+    Some((format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned()))
+}
+
+fn lack(section: &'static str, key: &'static str, (message, hint): (String, String)) -> Lack {
+    Lack { section, key, message, hint }
 }
 
 fn of_program(program: &ProgramSpec, sources: &Sources, protected: &Protected) -> Vec<Lack> {
+    let lack = |key, fault| lack("program", key, fault);
     let mut lacking = Vec::new();
     if let Some(fault) = program.directory.as_deref().and_then(|path| not_a_directory(Path::new(path))) {
         // The store that would be in it does not exist either.
         return vec![lack("directory", fault)];
     }
-    if let InputSpec::File(path) = &program.input
-        && let Err(error) = open_whole(Path::new(path))
-    {
-        lacking.push(lack("input", (format!("cannot read `{path}`: {error}"), FROM_FILE.to_owned())));
+    if let InputSpec::File(path) = &program.input {
+        lacking.extend(unreadable(path).map(|fault| lack("input", fault)));
     }
     if let OutputTo::File(path) = &program.output
         && let Some((why, hint)) = unwritable(Path::new(path), protected)

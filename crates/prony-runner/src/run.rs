@@ -62,24 +62,10 @@ impl Summary {
 }
 
 /// Begins a run of a checked experiment and runs it to its end, with more blocks as long as one of the gates is not decided; scratch
-/// is made in `near`.
+/// is made in `near`, and `begun` gets the run's number before its first trial.
 ///
 /// # Errors
-/// Where the machine refuses what every trial needs, or the database what it is given.
-pub fn begin(
-    (experiment, gates): (&Experiment, &[Gate]),
-    database: &Path,
-    near: &Path,
-    interrupt: Interrupt,
-    observer: &mut dyn Observer,
-) -> Result<(RunId, Summary), Error> {
-    begin_in((experiment, gates), &mut Database::create(database)?, near, interrupt, observer, |_, _| Ok(()))
-}
-
-/// The same in a database that is open; `begun` gets the run's number before its first trial.
-///
-/// # Errors
-/// As [`begin`], and those of `begun`.
+/// Where the machine refuses what every trial needs, or the database what it is given; and those of `begun`.
 pub fn begin_in(
     (experiment, gates): (&Experiment, &[Gate]),
     database: &mut Database,
@@ -112,14 +98,14 @@ pub fn begin_in(
         scratch: elsewhere.as_deref(),
     })?;
     begun(database, run)?;
-    let campaign = Campaign::new(database, run, &plan, 0).since(began).deciding(gates);
+    let campaign = Campaign { began, gates, ..Campaign::new(database, run, &plan, 0) };
     Ok((run, self::run(campaign, &context, observer)?))
 }
 
 /// Runs the trials that a run lacks, in a new session; `done` are those that it has, and `experiment` is what it began with.
 ///
 /// # Errors
-/// As [`begin`], and where another session has the run.
+/// As [`begin_in`], and where another session has the run.
 pub fn resume_in(
     (experiment, gates): (&Experiment, &[Gate]),
     (database, run): (&mut Database, RunId),
@@ -133,7 +119,7 @@ pub fn resume_in(
     let began = monotonic();
     let context = RunContext::new(experiment, near, &[database.path()], interrupt, observer)?;
     let session = database.begin_session(run, &context.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
-    let campaign = Campaign::new(database, run, &plan, done.len()).since(began).in_session(session).deciding(gates);
+    let campaign = Campaign { began, gates, session, ..Campaign::new(database, run, &plan, done.len()) };
     self::run(campaign, &context, observer)
 }
 
@@ -160,16 +146,15 @@ pub fn run(campaign: Campaign<'_>, context: &RunContext<'_>, observer: &mut dyn 
     }
     course.is_set_up(monotonic());
     let mut session = Session { campaign, context, course, summary: Summary::default(), observer };
-    let ran = session.blocks().and_then(|()| session.campaign.keep_gathered()).and_then(|()| session.crashes());
+    let ran =
+        session.blocks().and_then(|()| session.campaign.keep_gathered()).and_then(|()| session.cuts_and_profiles());
     let Session { mut campaign, mut summary, observer, .. } = session;
     // What a program's `cleanup` does may take long, or be ended.
     let saved = campaign.keep_gathered();
     // Whatever ended it: programs leave the same behind.
     summary.unclean = trial::clean_up(context, observer).err().map(|error| error.to_string());
-    let lost = ran
-        .is_err()
-        .then(|| saved.as_ref().err().map(|error| format!("finished trials were not saved: {error}")))
-        .flatten();
+    let unsaved = saved.as_ref().err().filter(|_| ran.is_err());
+    let lost = unsaved.map(|error| format!("finished trials were not saved: {error}"));
     if let Err(error) = ran.and(saved) {
         let saved = if lost.is_none() { saved_trials(&error, campaign.done) } else { None };
         summary.unclean.into_iter().chain(lost).for_each(|text| observer.event(&Event::Notice { text, hint: None }));
@@ -234,14 +219,11 @@ impl Session<'_> {
             }
             if !done {
                 self.course.block_ended();
-            }
-            if !done && self.course.blocks() == 1 {
-                self.correct();
+                if self.course.blocks() == 1 {
+                    self.correct();
+                }
             }
             let blocks = block.first().map_or(0, |trial| trial.block + 1);
-            if analyses.contains(&blocks) {
-                self.campaign.keep_gathered()?;
-            }
             if analyses.contains(&blocks) && self.is_settled(blocks)? {
                 break;
             }
@@ -286,6 +268,7 @@ impl Session<'_> {
     /// Whether more blocks could change no comparison any more, and could decide no gate. Intervals hold at all planned analyses
     /// together, whatever ends the run.
     fn is_settled(&mut self, blocks: u32) -> Result<bool, Error> {
+        self.campaign.keep_gathered()?;
         let data = self.campaign.database.load_run(self.campaign.run)?;
         let verdicts = verdicts::of(&data);
         let settled =
@@ -350,16 +333,10 @@ impl Session<'_> {
     }
 
     /// Makes the cuts that are still lacking and then the profiles, unless the user interrupts that.
-    fn crashes(&mut self) -> Result<(), Error> {
-        let complete = self.summary.interrupted || crash::all(&mut self.campaign, self.context, self.observer)?;
-        self.summary.interrupted |= !complete;
-        self.profiles()
-    }
-
-    /// Makes the profiles that are still lacking, unless the user interrupts that.
-    fn profiles(&mut self) -> Result<(), Error> {
-        let complete = self.summary.interrupted || profile::all(&mut self.campaign, self.context, self.observer)?;
-        self.summary.interrupted |= !complete;
+    fn cuts_and_profiles(&mut self) -> Result<(), Error> {
+        self.summary.interrupted = self.summary.interrupted
+            || !crash::all(&mut self.campaign, self.context, self.observer)?
+            || !profile::all(&mut self.campaign, self.context, self.observer)?;
         Ok(())
     }
 }

@@ -177,9 +177,7 @@ impl<'a> RunContext<'a> {
         *self.last_reference.borrow_mut() = Some((monotonic(), times.clone()));
         times
     }
-}
 
-impl RunContext<'_> {
     /// What launching a program needs.
     pub fn means(&self) -> Means<'_> {
         Means { launcher: &*self.launcher, near: &self.near, interrupt: &self.interrupt }

@@ -31,6 +31,7 @@ use crate::figures::report::remarks;
 use crate::preflight::documents_unchanged;
 use crate::record::{effective_settings, ending, probes};
 use crate::recorder::Recorder;
+use crate::roles::data;
 use crate::roles::environment::Environment;
 use crate::roles::probe::Probing;
 use crate::roles::replicas::{Ground, Replicas};
@@ -68,19 +69,19 @@ pub fn run_with(
     documents_unchanged(spec)?;
     let other_runs = || context.announced.as_ref().map(Announced::other_runs);
     let before = other_runs();
-    let mut attempted = attempt(context, trial, recorder.as_deref_mut(), observer, PORT_ATTEMPTS == 1);
-    for left in (1..PORT_ATTEMPTS).rev() {
+    let mut once = |last| attempt(context, trial, recorder.as_deref_mut(), observer, last);
+    let mut attempted = once(false);
+    for number in 2..=PORT_ATTEMPTS {
         // Another process took a port between the search for free ones and the begin of the service.
         if matches!(attempted, Err(Error::PortInUse)) {
-            attempted = attempt(context, trial, recorder.as_deref_mut(), observer, left == 1);
+            attempted = once(number == PORT_ATTEMPTS);
         }
     }
-    let attempted = match attempted {
-        // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
-        // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
-        Err(Error::Os(prony_os::Error::SupervisorEnded { .. })) => attempt(context, trial, recorder, observer, true),
-        attempted => attempted,
-    };
+    // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
+    // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
+    if matches!(attempted, Err(Error::Os(prony_os::Error::SupervisorEnded { .. }))) {
+        attempted = once(true);
+    }
     let mut record = match attempted {
         // A step before the subject did not fail, but was ended with all else.
         Err(Error::Place(prony_place::Error::Step { .. })) if context.interrupt.asked() => interrupted(trial),
@@ -121,9 +122,10 @@ fn attempt(
     let given = || (scratch.as_path(), allotted.everywhere().collect());
     let program = placed.as_ref().map(|(program, place)| Prepared::new(context, program, place, given(), observer));
     let program = program.transpose()?;
-    let prepare = |stop: &mut dyn FnMut() -> bool, observer: &mut dyn Observer| {
-        let both = program.as_ref().zip(placed.as_ref());
-        both.map_or(Ok(()), |(program, (_, place))| program.prepare(context, (place, &spec.limits), stop, observer))
+    // It may need the services of the trial.
+    let prepare = |stop: &mut dyn FnMut() -> bool, observer: &mut dyn Observer| -> Result<(), Error> {
+        let Some((program, (_, place))) = program.as_ref().zip(placed.as_ref()) else { return Ok(()) };
+        Ok(place.prepare(context.means(), &program.setting, &spec.limits, stop, observer)?)
     };
     let has_services = !spec.services.is_empty();
     if !has_services {
@@ -146,7 +148,10 @@ fn attempt(
     };
     record.took = monotonic().since(began);
     record.conditions.machine = before_after.after(context, spec);
-    Ok(checked(record, context, spec, concluded.into_iter().chain(of_place)))
+    let remarks = std::mem::take(&mut record.findings);
+    record.findings = guard::trial::check(spec, &record, context.clock_cost);
+    record.findings.extend(remarks.into_iter().chain(concluded).chain(of_place));
+    Ok(record)
 }
 
 /// Puts into the record that a service did not get ready, so that nothing else was launched; what its `conclude` found.
@@ -211,7 +216,7 @@ fn execute<'a>(
     };
     let (suspended, sampler) = environment.suspend(context, spec, role, on_disk, launch)?;
     services.watch_by(&sampler);
-    worker.iter_mut().for_each(|worker| worker.launch_further(context, &scratch, environment.group()));
+    worker.iter_mut().for_each(|worker| worker.group = environment.group().cloned());
     let (group, by) = (environment.group(), recorder.as_deref());
     let ground = |setting| Ground { context, setting, group, sampler: &sampler, recorder: by };
     let replicas = program.as_ref().map(|program| Replicas::suspend(&ground(&program.setting), &spec.phases));
@@ -226,7 +231,8 @@ fn execute<'a>(
     record.sampler_cpu = sampled.cpu;
     record.findings.extend(guard::trial::samples_thinned(context.experiment.observe().hertz, sampled.stride));
     // Files in the scratch are read before that is cleared with the environment.
-    program.iter_mut().for_each(|program| program.find_data(context));
+    let care = context.experiment.observe().care;
+    program.iter_mut().for_each(|program| program.effective.store = data::place(&program.setting, care));
     let concluded = program.as_ref().and_then(|program| program.conclude(context, observer));
     match (watched, program) {
         (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
@@ -259,19 +265,6 @@ fn not_begun(
     record.ending = ending::not_begun(error, commands);
     record.phases = spec.phases.iter().map(readings::not_reached).collect();
     record.effective = Some(Effective::Program(Arc::new(effective_settings::recorded(program, commands))));
-}
-
-/// The record with the findings of the guards, its own and further ones.
-fn checked(
-    mut record: TrialRecord,
-    context: &RunContext<'_>,
-    spec: &TrialSpec,
-    further: impl Iterator<Item = Finding>,
-) -> TrialRecord {
-    let remarks = std::mem::take(&mut record.findings);
-    record.findings = guard::trial::check(spec, &record, context.clock_cost);
-    record.findings.extend(remarks.into_iter().chain(further));
-    record
 }
 
 /// The record of a trial of which only the request is known.
@@ -336,14 +329,10 @@ fn conclude_from(
         settled: readings::watched(spec.phases.iter().enumerate().map(settled)),
         probe: probing.is_there().then(|| probes::probe(&spec.phases, &watched, &heap_aborts, commands)),
         // The fault of a service that is not the outcome is none.
-        memory: match (
-            watched.services.fault.as_ref().filter(|_| !record.ending.outcome.is_ok()),
-            watched.services.are_measured,
-        ) {
-            (Some(fault), _) => fault.memory.clone(),
+        memory: match &watched.services.fault {
+            Some(fault) if !record.ending.outcome.is_ok() => fault.memory.clone(),
             // The load generator's is not that of the services.
-            (None, true) => None,
-            (None, false) => Some(watched.ended.memory.clone()),
+            _ => (!watched.services.are_measured).then(|| watched.ended.memory.clone()),
         },
         ..Conditions::default()
     };

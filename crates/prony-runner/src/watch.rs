@@ -1,15 +1,14 @@
 //! Watches a running trial from the release of its main process to its end: reads its lines and marks, and takes snapshots where phases
 //! begin and end.
 
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use prony_boundaries::functions::begins_phase;
 use prony_boundaries::limits::Stopped;
-use prony_boundaries::marks::{self, Mark};
+use prony_boundaries::marks::{Boundary, Mark};
 use prony_boundaries::observation::Observation;
-use prony_boundaries::stream::{Line, Stream, Taken};
+use prony_boundaries::stream::{Arrived, Line, Streams};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
@@ -71,8 +70,7 @@ pub(crate) fn watch(
     let change = observation.tracker.start(released);
     observation.note(&change);
     worker.iter_mut().for_each(Workers::plan);
-    let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
-    let streams = [stdout, stderr, Stream::new(ends.marks, true)];
+    let streams = Streams::new([ends.stdout, ends.stderr, ends.marks], listens);
     let deadline = Deadline { at: limit.map(|limit| Instant::now() + limit.to_duration()), waits_since: None };
     let buffer = vec![0; 64 << 10];
     let paused = Nanos::ZERO;
@@ -90,8 +88,6 @@ pub(crate) fn watch(
     observation.finish(ended.at, replicas.ended);
     let Observation { tracker, snapshots, begin, end, threads, suspensions, settling, polls_took, cut, .. } =
         observation;
-    let [stdout, stderr, _] = turn.streams;
-    let output = [stdout.captured(), stderr.captured()];
     let (suspensions, settled) = (suspensions.all, settling.over);
     let worker = turn.worker.map(|worker| worker.ended(ended.status, sampler)).transpose()?;
     let services = turn.services.stop(ended.status != Status::Exited(0) || has_errors(&tracker))?;
@@ -105,7 +101,7 @@ pub(crate) fn watch(
         executable,
         ended,
         stopped,
-        output,
+        output: turn.streams.captured(),
         threads,
         suspensions,
         replicas,
@@ -125,8 +121,7 @@ struct Turn<'a> {
     replicas: Replicas,
     worker: Option<Workers<'a>>,
     services: Services<'a>,
-    /// Output, messages, marks.
-    streams: [Stream; 3],
+    streams: Streams,
     buffer: Vec<u8>,
     deadline: Deadline,
     /// When the last wait was over: what arrived later is not older.
@@ -241,7 +236,7 @@ impl Turn<'_> {
 
     /// Until when a worker is to have ended.
     fn ending(&self) -> Option<Instant> {
-        self.worker.as_ref().and_then(Workers::until)
+        self.worker.as_ref()?.until
     }
 
     /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault,
@@ -286,11 +281,10 @@ impl Turn<'_> {
     }
 
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
         let worker = self.worker.iter().flat_map(Workers::sources);
         [self.process.as_fd()]
             .into_iter()
-            .chain(streams)
+            .chain(self.streams.sources())
             .chain(worker)
             .chain(self.replicas.sources())
             .chain(self.services.sources())
@@ -302,27 +296,15 @@ impl Turn<'_> {
     /// line is handled before a mark or call that existed when it was written; other marks are handled after the lines.
     fn read(&mut self, observation: &mut Observation<'_>, earliest: Nanos) -> bool {
         self.worker.iter_mut().for_each(|worker| worker.turn(observation));
-        let (mut lines, mut more) = (Vec::new(), false);
-        for (number, stream) in self.streams[..2].iter_mut().enumerate() {
-            let line = &mut |line| lines.push((number, line));
-            more |= stream.take(&mut self.buffer, earliest, line) == Taken::More;
-        }
-        let (begins, rest, too) = self.marks(earliest);
+        let Arrived { lines, marks, more } = self.streams.take(&mut self.buffer, earliest);
+        let is_begin = |Line { text, .. }: &Line| {
+            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.boundary == Boundary::Begin)
+        };
+        let (begins, rest): (Vec<Line>, Vec<Line>) = marks.into_iter().partition(is_begin);
         begins.iter().for_each(|mark| observation.mark(&mark.text, earliest, mark.at));
         lines.iter().for_each(|(stream, line)| observation.line(*stream, line));
         rest.iter().for_each(|mark| observation.mark(&mark.text, earliest, mark.at));
-        more | too
-    }
-
-    /// The marks that have arrived, begins of phases and all others, and whether there may be more.
-    fn marks(&mut self, earliest: Nanos) -> (Vec<Line>, Vec<Line>, bool) {
-        let mut texts = Vec::new();
-        let more = self.streams[2].take(&mut self.buffer, earliest, &mut |line| texts.push(line)) == Taken::More;
-        let is_begin = |Line { text, .. }: &Line| {
-            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.boundary == marks::Boundary::Begin)
-        };
-        let (begins, rest) = texts.into_iter().partition(is_begin);
-        (begins, rest, more)
+        more
     }
 
     /// Reads what remains after the end. A last line without an end is whole then, though a process that was left behind may have the
@@ -331,9 +313,7 @@ impl Turn<'_> {
         if (0..LAST_TURNS).all(|_| self.read(observation, self.noticed)) {
             return;
         }
-        for (number, stream) in self.streams[..2].iter_mut().enumerate() {
-            stream.cut_off(&mut |line| observation.line(number, &line));
-        }
+        self.streams.cut_off().iter().for_each(|(stream, line)| observation.line(*stream, line));
     }
 }
 

@@ -51,8 +51,8 @@ impl Scene {
             11,
             &format!(r#""probe":"suspended","call":"p","n":1,"suspension":{number},"heap":{{"used":9}}"#),
         );
-        let asked = Asked { phase, ended: Nanos::from_millis(10), snapshot: 3, plan, stop };
-        self.suspensions.begin(&suspended, number, asked, &mut Idle);
+        let suspension = Suspension::new(phase, suspended.source, Nanos::from_millis(10), suspended.at, 3);
+        self.suspensions.begin(number, suspension, (plan, stop), &mut Idle);
     }
 
     /// The commands that it has received since.
@@ -194,8 +194,8 @@ fn function_is_not_suspended_after_the_most_suspensions() {
 fn suspends_too(scene: &mut Scene, thread: u32, from: u64) {
     let suspended = line(7, thread, from, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
     let wait = AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
-    let asked = Asked { phase: 0, ended: Nanos::from_millis(from), snapshot: 3, plan: wait, stop: false };
-    scene.suspensions.begin(&suspended, 1, asked, &mut Idle);
+    let suspension = Suspension::new(0, suspended.source, Nanos::from_millis(from), suspended.at, 3);
+    scene.suspensions.begin(1, suspension, (wait, false), &mut Idle);
 }
 
 #[test]

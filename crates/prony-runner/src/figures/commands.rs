@@ -3,15 +3,14 @@
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::Reading;
-use prony_model::record::{MetricKeyText, PEAK_SLACK, ProcessSeries};
+use prony_model::record::{MetricKeyText, ProcessSeries};
 use prony_model::units::Nanos;
-use prony_os::sample::counters::Counters;
 use prony_os::sample::parse::GroupCpu;
-use prony_os::sample::{Ended, Ends, Snapshot, readings_with_ends};
+use prony_os::sample::{Snapshot, readings_with_ends};
 
-use crate::figures::counted::{COUNTED, peak_of, set_counted, without_unwaited};
+use crate::figures::counted::{COUNTED, known_end, peak_of, set_counted, without_unwaited};
 use crate::figures::readings::{Readings, nanos, set};
-use crate::watched::replicas::{NEVER_BEGAN, counters};
+use crate::watched::replicas::spent;
 use crate::watched::report::{COMMAND, Commanded};
 
 /// The metrics of a command between the snapshots at the begin and at the end of its phase.
@@ -24,9 +23,10 @@ pub(super) fn readings(ran: &Commanded, snapshots: &[Snapshot], series: &[Proces
     let series: &[ProcessSeries] = &series.iter().filter(inside).cloned().collect::<Vec<_>>();
     let peak = peak_of("the command", COMMAND, (Some(&ran.end), ran.before.as_ref()), (snapshots, series));
     let several = peak.measured().is_none();
-    let mut readings = readings_with_ends(begin, end, series, COMMAND, &known_end(ran, several));
+    let ends = known_end(ran.before.as_ref(), &ran.end, several).map(|end| (COMMAND.to_owned(), end));
+    let mut readings = readings_with_ends(begin, end, series, COMMAND, &ends.into_iter().collect());
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
-    let spent = spent(ran);
+    let spent = spent(ran.before, &ran.end);
     set_counted(&mut readings, &COUNTED, &spent);
     // The group also counts children that nobody waited for, and what was used up to now by processes that still run.
     let group = |snapshot: &Snapshot| snapshot.groups.get(COMMAND).and_then(|group| group.measured().copied());
@@ -44,23 +44,6 @@ pub(super) fn readings(ran: &Commanded, snapshots: &[Snapshot], series: &[Proces
         }
     }
     readings
-}
-
-/// What the kernel had counted when the tree was reaped; missing where something of it still ran.
-fn spent(ran: &Commanded) -> Reading<Counters> {
-    let Some((cpu, usage)) = ran.before else { return Reading::failed(NEVER_BEGAN) };
-    let before = counters(cpu, &usage);
-    ran.end.cpu.clone().and(ran.end.usage.clone(), |cpu, usage| counters(cpu, &usage).since(&before))
-}
-
-/// What the kernel reported at its end; `several` says whether of more than one process.
-fn known_end(ran: &Commanded, several: bool) -> Ends {
-    let known = || {
-        let peak = ran.end.usage.measured()?.peak;
-        let reached = several && peak > ran.before.as_ref()?.1.peak + PEAK_SLACK;
-        Some((COMMAND.to_owned(), Ended { at: ran.end.at, peak, reached }))
-    };
-    known().into_iter().collect()
 }
 
 #[cfg(test)]

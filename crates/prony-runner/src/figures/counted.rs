@@ -11,7 +11,7 @@ use prony_model::spec::{Action, CollectionSpec, PhaseSpec, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::{CpuTime, End, Usage};
 use prony_os::sample::counters::Counters;
-use prony_os::sample::{Snapshot, huge_pages};
+use prony_os::sample::{Ended, Snapshot, huge_pages};
 
 use crate::figures::readings::{Readings, hidden, nanos, set, take_away};
 use crate::watched::replicas::{NEVER_BEGAN, NOT_INHERITED};
@@ -42,10 +42,9 @@ pub(super) fn counted(counters: &Reading<Counters>, count: Count) -> Reading<f64
 
 /// No parent inherits these of a process that has ended.
 pub(super) fn without_schedule(readings: &mut Readings) {
-    let not_inherited = Why::NotSupported(NOT_INHERITED.into());
-    [Metric::OnCpu, Metric::CpuWait]
-        .into_iter()
-        .for_each(|m| set(readings, m, Reading::Missing(not_inherited.clone())));
+    for metric in [Metric::OnCpu, Metric::CpuWait] {
+        set(readings, metric, Reading::not_supported(NOT_INHERITED));
+    }
 }
 
 /// Sets what the kernel counted of ended processes; what only samples have is missing.
@@ -56,17 +55,11 @@ pub(super) fn set_counted(readings: &mut Readings, metrics: &[(Metric, Count)], 
 
 /// Phases without the bytes read where the worker itself reads a file of documents: those are among them.
 pub(crate) fn without_reads_of_documents(mut observed: Vec<Observed>, spec: &TrialSpec) -> Vec<Observed> {
-    let read = MetricKeyText(MetricKey::amount(Metric::Read));
     let why = Why::NotSupported("the worker also reads the file of the documents in this phase".into());
     for one in &mut observed {
         let phase = spec.phases.iter().find(|phase| phase.name == one.phase.name);
-        if !phase.is_some_and(|phase| reads_documents(phase, spec)) {
-            continue;
-        }
-        for readings in one.phase.readings.values_mut() {
-            if let Some(reading) = readings.get_mut(&read).filter(|reading| reading.measured().is_some()) {
-                *reading = Reading::Missing(why.clone());
-            }
+        if phase.is_some_and(|phase| reads_documents(phase, spec)) {
+            one.phase.readings.values_mut().for_each(|readings| take_away(readings, [Metric::Read], &why));
         }
     }
     observed
@@ -127,6 +120,13 @@ pub(super) fn without_uninherited(readings: &mut Readings, processes: &BTreeMap<
          children whose parent ignores SIGCHLD, and no control group counts them here"
     );
     take_away(readings, COUNTED.into_iter().map(|(metric, _)| metric), &Why::NotSupported(why.into()));
+}
+
+/// What the kernel reported at the end of a process that was suspended `before`; `several` says whether of more than one process.
+pub(super) fn known_end(before: Option<&(CpuTime, Usage)>, end: &End, several: bool) -> Option<Ended> {
+    let (_, suspended) = before?;
+    let peak = end.usage.measured()?.peak;
+    Some(Ended { at: end.at, peak, reached: several && peak > suspended.peak + PEAK_SLACK })
 }
 
 /// The kernel's own peak of a tree that was launched by itself, where it was one process.

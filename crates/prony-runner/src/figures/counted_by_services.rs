@@ -15,11 +15,8 @@ use prony_model::record::MetricKeyText;
 use prony_model::service::CountersSpec;
 use prony_model::units::Nanos;
 
-use crate::figures::readings::{Readings, set};
+use crate::figures::readings::{Readings, mean_over_time, set};
 use crate::watched::services::{Between, Counts, Values};
-
-/// Why a number has no value.
-const NOT_READ: Why = Why::NotReached;
 
 /// The metrics of a phase of what one instance counted; `index` is that of the phase, which lasted from and to these instants.
 /// `ok` is how many requests were answered as expected, where the phase sends any; `uncounted` why its totals are not those of
@@ -44,8 +41,7 @@ pub(crate) fn readings(
     let inside = after.map(|after| &after.samples[..]).unwrap_or_default();
     let inside: Vec<&(Nanos, Values)> = inside.iter().filter(|(at, _)| (phase.0..=phase.1).contains(at)).collect();
     for name in &counts.spec.gauges {
-        let value =
-            |values: &Values| values.get(name).cloned().map_or(Reading::Missing(NOT_READ), |n| n.map(of_number));
+        let value = |values: &Values| number(values, name).map(|number| number.value);
         let samples: Vec<(Nanos, Reading<f64>)> = inside.iter().map(|(at, values)| (*at, value(values))).collect();
         put(&mut readings, name, Some(Stat::End), value(end));
         statistics(&samples, phase).into_iter().for_each(|(stat, n)| put(&mut readings, name, Some(stat), n));
@@ -55,8 +51,7 @@ pub(crate) fn readings(
 
 /// What a total grew by.
 fn difference(name: &str, begin: &Values, end: &Values) -> Reading<f64> {
-    let of = |values: &Values| values.get(name).cloned().unwrap_or(Reading::Missing(NOT_READ));
-    let (begin, end) = match (of(begin), of(end)) {
+    let (begin, end) = match (number(begin, name), number(end, name)) {
         (Reading::Measured(begin), Reading::Measured(end)) => (begin, end),
         (Reading::Missing(why), _) | (_, Reading::Missing(why)) => return Reading::Missing(why),
     };
@@ -75,8 +70,8 @@ fn difference(name: &str, begin: &Values, end: &Values) -> Reading<f64> {
     Reading::Measured(end.value - begin.value)
 }
 
-fn of_number(number: Number) -> f64 {
-    number.value
+fn number(values: &Values, name: &str) -> Reading<Number> {
+    values.get(name).cloned().unwrap_or(Reading::Missing(Why::NotReached))
 }
 
 /// A total as the operations of its service, and for each request.
@@ -117,12 +112,8 @@ fn statistics(samples: &[(Nanos, Reading<f64>)], phase: (Nanos, Nanos)) -> [(Sta
 /// after the last that of the last.
 fn mean(known: &[(Nanos, f64)], (begin, end): (Nanos, Nanos)) -> Option<f64> {
     let (first, last) = (known.first()?.1, known.last()?.1);
-    let all: Vec<(Nanos, f64)> =
-        [(begin, first)].into_iter().chain(known.iter().copied()).chain([(end, last)]).collect();
-    let time = |from: Nanos, to: Nanos| to.since(from).as_nanos() as f64;
-    let area: f64 = all.windows(2).map(|pair| time(pair[0].0, pair[1].0) * (pair[0].1 + pair[1].1) / 2.0).sum();
-    let length = time(begin, end);
-    Some(if length > 0.0 { area / length } else { last })
+    let all = [(begin, first)].into_iter().chain(known.iter().copied()).chain([(end, last)]);
+    mean_over_time(&all.collect::<Vec<_>>())
 }
 
 fn put(readings: &mut Readings, name: &str, stat: Option<Stat>, value: Reading<f64>) {

@@ -13,7 +13,7 @@ use prony_model::record::MetricKeyText;
 use prony_model::units::{Bytes, Nanos};
 use prony_runtime::{GcFigures, HeapFigures, Role};
 
-use crate::figures::readings::{Readings, set};
+use crate::figures::readings::{Readings, mean_over_time, set};
 
 /// A value read at most so long before an instant is used for that instant; or a tenth of the phase, if that is longer.
 const FRESH: Nanos = Nanos::from_millis(250);
@@ -285,14 +285,8 @@ fn within(course: &[(Nanos, f64)], begin: Nanos, end: Nanos, fresh: Nanos) -> Ve
 
 /// Mean over time, changing evenly between samples; the time in which the program was suspended does not count.
 fn mean(course: &[(Nanos, f64)], suspended: &Suspensions) -> Option<f64> {
-    let at = |point: &(Nanos, f64)| suspended.running(point.0).as_nanos() as f64;
-    let (first, last) = (course.first()?, course.last()?);
-    let length = at(last) - at(first);
-    if length <= 0.0 {
-        return Some(last.1);
-    }
-    let area: f64 = course.windows(2).map(|pair| (at(&pair[1]) - at(&pair[0])) * (pair[0].1 + pair[1].1) / 2.0).sum();
-    Some(area / length)
+    let running: Vec<(Nanos, f64)> = course.iter().map(|(at, value)| (suspended.running(*at), *value)).collect();
+    mean_over_time(&running)
 }
 
 /// Collections between begin and end, without those while the program was suspended: some of them were forced there.

@@ -195,8 +195,8 @@ impl Trial<'_> {
             let (from, to) = (&self.watched.snapshots[span.first], &self.watched.snapshots[span.until]);
             let mut instances = services::instances(services, from, to, self.sampled);
             let mut all = services::all(services, from, to, self.sampled);
-            let ended = tracked.ended.unwrap_or(self.watched.over().0);
-            let errors = services::cpu_error((from, to), (tracked.began.unwrap_or_default(), ended));
+            let phase = (tracked.began.unwrap_or_default(), tracked.ended.unwrap_or(self.watched.over().0));
+            let errors = services::cpu_error((from, to), phase);
             let errors = errors.into_iter().filter(|_| !services.roles.is_empty());
             errors.for_each(|(metric, error)| set(&mut all, metric, nanos(error)));
             if took < late {
@@ -210,12 +210,7 @@ impl Trial<'_> {
                 instances.insert(services.client.clone(), commands::readings(command, inside, self.sampled));
             }
             let report = tracked.report.as_deref();
-            let counted = services::counted(
-                services,
-                (index, &self.specs[index]),
-                (tracked.began.unwrap_or_default(), ended),
-                report,
-            );
+            let counted = services::counted(services, (index, &self.specs[index]), phase, report);
             counted.into_iter().for_each(|(role, own)| instances.entry(role).or_default().extend(own));
             return (all, instances);
         }
@@ -417,25 +412,20 @@ fn reached(tracked: &PhaseState, stopped: Option<Stopped>) -> Reached {
 
 /// Why a phase with `at_end` has no memory after that step: it was not read, or too late to be that of the phase.
 fn uncollected(suspension: Option<&Suspension>, phase: Nanos) -> Option<Why> {
-    let what = "memory was not measured after the action of `at_end`";
     let hint = "set `weak = \"clear\"` in `at_end` to collect garbage at once";
-    let Some(suspension) = suspension else {
-        return Some(Why::Failed(
-            format!(
-                "{what}: the program was not suspended at the phase's end. prony suspends it at most \
-             {MOST_SUSPENSIONS} times in a phase, and only at the first {DETAIL} calls of the function in each thread"
-            )
-            .into(),
-        ));
+    let why = match suspension.map(|suspension| (suspension, suspension.unread())) {
+        None => format!(
+            "the program was not suspended at the phase's end. prony suspends it at most {MOST_SUSPENSIONS} times in a phase, and \
+             only at the first {DETAIL} calls of the function in each thread"
+        ),
+        Some((suspension, Some(why))) if suspension.put_off => format!("{why}; {hint}"),
+        Some((_, Some(why))) => why,
+        Some((suspension, None)) => {
+            let late = suspension.late.filter(|late| *late > heaps::fresh(phase))?;
+            format!("the next turn of the event loop came only {late} after the phase's end; {hint}")
+        }
     };
-    match (suspension.unread(), suspension.late) {
-        (Some(why), _) if suspension.put_off => Some(Why::Failed(format!("{what}: {why}; {hint}").into())),
-        (Some(why), _) => Some(Why::Failed(format!("{what}: {why}").into())),
-        (None, Some(late)) if late > heaps::fresh(phase) => Some(Why::Failed(
-            format!("{what}: the next turn of the event loop came only {late} after the phase's end; {hint}").into(),
-        )),
-        (None, _) => None,
-    }
+    Some(Why::Failed(format!("memory was not measured after the action of `at_end`: {why}").into()))
 }
 
 /// Moves values read at the end of a phase to the statistic `before`; `end` is then missing, for the reason `why`.

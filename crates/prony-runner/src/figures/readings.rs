@@ -77,6 +77,15 @@ pub(crate) fn rate_of_reported(readings: &mut Readings) {
     }
 }
 
+/// Mean over time of values at instants, in order, which change evenly between these; the last one where no time passes.
+pub(super) fn mean_over_time(course: &[(Nanos, f64)]) -> Option<f64> {
+    let (first, last) = (course.first()?, course.last()?);
+    let time = |from: Nanos, to: Nanos| to.since(from).as_nanos() as f64;
+    let length = time(first.0, last.0);
+    let area: f64 = course.windows(2).map(|pair| time(pair[0].0, pair[1].0) * (pair[0].1 + pair[1].1) / 2.0).sum();
+    Some(if length > 0.0 { area / length } else { last.1 })
+}
+
 /// A time as a reading.
 pub(super) fn nanos(time: Nanos) -> Reading<f64> {
     Reading::Measured(time.as_nanos() as f64)

@@ -8,13 +8,13 @@ use prony_boundaries::suspensions::Suspensions;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::program::REPLICAS;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Answer, MetricKeyText, PEAK_SLACK, ProcessSeries};
+use prony_model::record::{Answer, MetricKeyText, ProcessSeries};
 use prony_model::units::{Nanos, Unit};
 use prony_os::sample::counters::Counters;
-use prony_os::sample::{Ended, Ends, Snapshot, huge_pages, phase_readings, readings_of_roles, readings_with_ends};
+use prony_os::sample::{Ends, Snapshot, huge_pages, phase_readings, readings_of_roles, readings_with_ends};
 use prony_runtime::ProbeLine;
 
-use crate::figures::counted::{COUNTED, counted, peak_of, set_counted, without_schedule};
+use crate::figures::counted::{COUNTED, counted, known_end, peak_of, set_counted, without_schedule};
 use crate::figures::heaps;
 use crate::figures::readings::{Readings, as_one, nanos, rate_of_reported, set};
 use crate::watched::Watched;
@@ -289,13 +289,7 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
 
 /// What the kernel reported of replicas at their ends; `several` says whether of more than one process.
 fn known_ends<'a>(all: impl Iterator<Item = &'a Ran>, several: bool) -> Ends {
-    let known = |ran: &Ran| {
-        let (end, (_, suspended)) = (ran.end()?, ran.before.as_ref()?);
-        let peak = end.usage.measured()?.peak;
-        let reached = several && peak > suspended.peak + PEAK_SLACK;
-        Some((ran.role(), Ended { at: end.at, peak, reached }))
-    };
-    all.filter_map(known).collect()
+    all.filter_map(|ran| Some((ran.role(), known_end(ran.before.as_ref(), ran.end()?, several)?))).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use prony_analysis::guard::{self, Finding, Severity};
 use prony_boundaries::phase_state::WorkerPart;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::number::count;
-use prony_model::protocol::{PhaseReport, Unchanged, Verified};
+use prony_model::protocol::{PhaseReport, RequestsReport, Unchanged, Verified};
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::spec::BACKGROUND;
 use prony_model::units::{Bytes, Nanos};
@@ -43,9 +43,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
         .chain(checked)
         .chain(plan)
         .chain(dangling)
-        .chain(busy(phase, report))
-        .chain(stalled(phase, report))
-        .chain(surplus(phase, report))
+        .chain(report.requests.iter().flat_map(|requests| of_load(phase, requests)))
         .chain(unchanged(phase, report))
         .chain(query_found_nothing(phase, report));
     let beside = report.background.iter().flat_map(|background| {
@@ -55,27 +53,21 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
     own.chain(beside).collect()
 }
 
-/// The load generator may have been the limit: what is measured is not only the servers.
-fn busy(phase: &str, report: &PhaseReport) -> Option<Finding> {
-    let message = report.requests.as_ref()?.busy.clone()?;
-    let hint = "do not quote the latencies and rates of this phase as those of the servers, nor a verdict on them: give the \
+/// What the load generator found: it may have been the limit, or did not run for a while, so that what is measured is not only the
+/// servers; or more came than answers, so that it is not known which answer is that of which request.
+fn of_load(phase: &str, requests: &RequestsReport) -> impl Iterator<Item = Finding> {
+    let busy = "do not quote the latencies and rates of this phase as those of the servers, nor a verdict on them: give the \
                 load more `threads` or processors of its own (`processors` in `http` and in `[[service]]`), or use a machine with more";
-    Some(Finding::of("generator_busy", Severity::Warning, message, hint).in_phase(phase))
-}
-
-/// The load generator did not run for a while: its latencies and rates are not only those of the servers.
-fn stalled(phase: &str, report: &PhaseReport) -> Option<Finding> {
-    let message = report.requests.as_ref()?.stalled.clone()?;
-    let hint = "do not quote the latencies and rates of this trial; repeat it without stopping prony (Ctrl-Z) or its machine, and with \
-                fewer other programs on the processors of the load (`processors`)";
-    Some(Finding::of(STALLED, Severity::Warning, message, hint).in_phase(phase))
-}
-
-/// More came than answers: which answer is that of which request is not known.
-fn surplus(phase: &str, report: &PhaseReport) -> Option<Finding> {
-    let message = report.requests.as_ref()?.surplus.clone()?;
-    let hint = "see what the server sends to one request";
-    Some(Finding::of("more_than_answers", Severity::Refusal, message, hint).in_phase(phase))
+    let stalled = "do not quote the latencies and rates of this trial; repeat it without stopping prony (Ctrl-Z) or its machine, and with \
+                   fewer other programs on the processors of the load (`processors`)";
+    let found = [
+        ("generator_busy", Severity::Warning, &requests.busy, busy),
+        (STALLED, Severity::Warning, &requests.stalled, stalled),
+        ("more_than_answers", Severity::Refusal, &requests.surplus, "see what the server sends to one request"),
+    ];
+    found.into_iter().filter_map(move |(guard, severity, message, hint)| {
+        Some(Finding::of(guard, severity, message.clone()?, hint).in_phase(phase))
+    })
 }
 
 /// Operations stored what was stored already, and the engine wrote nothing. Below a hundredth of them that hardly shows.
@@ -180,7 +172,7 @@ mod tests {
     use prony_boundaries::tracker::Tracker;
     use prony_model::latency::{COMMIT, Recorder};
     use prony_model::outcome::{Ending, Outcome};
-    use prony_model::protocol::{QueriesFound, RequestsReport};
+    use prony_model::protocol::QueriesFound;
     use prony_model::reading::{Reading, Why};
     use prony_model::record::{Conditions, LatencyKind};
     use prony_model::spec::{Action, Amount, Grouping, Ops, Order, PhaseSpec, References, Sampling, Sharing};

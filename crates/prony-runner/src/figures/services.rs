@@ -56,7 +56,7 @@ pub(crate) fn beside(served: &Served, series: &[ProcessSeries], phase: &Beside<'
     let (mut begin, end) = (served.snapshots[phase.span.0].clone(), &served.snapshots[phase.span.1]);
     let mut found = instances(served, &begin, end, series);
     // Of a role these are amounts of processes, and none of the machine.
-    let services = of_all(served, &begin, end, series);
+    let services = of_all(served, ALL, &begin, end, series);
     if phase.from_the_start {
         // A suspended process shares its spawner's memory: none of it is the program's.
         begin.processes.retain(|process| served.has(&process.role));
@@ -74,8 +74,7 @@ pub(crate) fn all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[P
         let keys = phase_readings(begin, end, series, "").into_keys();
         return keys.map(|key| (key, Reading::not_supported(why))).collect();
     }
-    let roles = served.roles.values().flatten().cloned().collect();
-    joined(&roles, "", begin, end, series)
+    of_all(served, "", begin, end, series)
 }
 
 /// By how much the CPU time of services may be too large and too small: what its snapshots lack, and what servers used between the
@@ -152,16 +151,16 @@ pub(crate) fn instances(
         if served.client == WORKER && !served.roles.is_empty() {
             let roles = end.totals.keys().filter(|role| !role.is_empty()).cloned().collect();
             let mut all = joined(&roles, ALL, begin, end, series);
-            add_amounts(&mut all, &found[&served.client], of_all(served, begin, end, series));
+            add_amounts(&mut all, &found[&served.client], of_all(served, ALL, begin, end, series));
             found.insert(ALL.to_owned(), all);
         }
     }
     found
 }
 
-/// The metrics of the processes of all services.
-fn of_all(served: &Served, begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> Readings {
-    joined(&served.roles.values().flatten().cloned().collect(), ALL, begin, end, series)
+/// The metrics of the processes of all services, under a name.
+fn of_all(served: &Served, name: &str, begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> Readings {
+    joined(&served.roles.values().flatten().cloned().collect(), name, begin, end, series)
 }
 
 /// Sets the amounts of all together to the sum of the subject's own and the services'. The CPU time of a service is counted by

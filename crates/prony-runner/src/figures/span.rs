@@ -65,12 +65,9 @@ impl Span<'_> {
         let ends = self.ends(series, peak.measured().is_none());
         let mut readings = readings_with_ends(&begin, &end, series, "", &ends);
         if stopped > Nanos::ZERO {
-            let why = Why::NotSupported(
-                "the program was suspended inside the phase, while the machine's \
-                    pressure counters continued"
-                    .into(),
-            );
-            take_away(&mut readings, [Metric::PressureCpu, Metric::PressureIo, Metric::PressureMemory], &why);
+            let why = "the program was suspended inside the phase, while the machine's pressure counters continued";
+            let pressure = [Metric::PressureCpu, Metric::PressureIo, Metric::PressureMemory];
+            take_away(&mut readings, pressure, &Why::NotSupported(why.into()));
         }
         self.memory_after_suspension(&mut readings);
         match self.missing_counters() {

@@ -73,7 +73,7 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     if !repeats {
         return;
     }
-    for (metric, count) in [
+    let counts = [
         (Metric::Operations, Some(report.operations)),
         (Metric::Errors, Some(report.errors)),
         (Metric::Refused, report.refused),
@@ -89,15 +89,10 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
         (Metric::EntriesWritten, report.entries_written),
         (Metric::Encode, report.encode.map(Nanos::as_nanos)),
         (Metric::Lag, report.lag.map(Nanos::as_nanos)),
-    ] {
-        if let Some(count) = count {
-            set(readings, metric, measured(count));
-        }
-    }
+        (Metric::Skipped, report.lag.map(|_| report.skipped)),
+    ];
+    set_known(readings, counts);
     report.requests.iter().for_each(|requests| of_requests(report.operations, requests, readings));
-    if report.lag.is_some() {
-        set(readings, Metric::Skipped, measured(report.skipped));
-    }
     set(readings, Metric::Rate, rate(report));
     latencies(report, readings);
 }
@@ -105,15 +100,14 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
 /// What only requests have.
 fn of_requests(ok: u64, requests: &RequestsReport, readings: &mut Readings) {
     let counts = [
-        (Metric::Ok, ok),
-        (Metric::Timeouts, requests.timeouts),
-        (Metric::Unfinished, requests.unfinished),
-        (Metric::SentDistinct, requests.bodies.unwrap_or(requests.paths)),
+        (Metric::Ok, Some(ok)),
+        (Metric::Timeouts, Some(requests.timeouts)),
+        (Metric::Unfinished, Some(requests.unfinished)),
+        (Metric::SentDistinct, Some(requests.bodies.unwrap_or(requests.paths))),
+        (Metric::Retries, requests.retries),
+        (Metric::WaitedForConnection, requests.waited_for_connection),
     ];
-    counts.into_iter().for_each(|(metric, count)| set(readings, metric, measured(count)));
-    requests.retries.iter().for_each(|count| set(readings, Metric::Retries, measured(*count)));
-    let waited = requests.waited_for_connection;
-    waited.iter().for_each(|count| set(readings, Metric::WaitedForConnection, measured(*count)));
+    set_known(readings, counts);
     percentiles(requests.connect.iter(), Metric::CONNECT, readings);
     percentiles(requests.first_byte.iter(), Metric::FIRST_BYTE, readings);
     for (status, count) in &requests.statuses {
@@ -129,13 +123,13 @@ pub(crate) fn of_parts(report: &PhaseReport) -> BTreeMap<String, Readings> {
     let part = |part: &RequestsPart| {
         let mut readings = Readings::new();
         let counts = [
-            (Metric::Ok, part.ok),
-            (Metric::Operations, part.ok),
-            (Metric::Errors, part.errors),
-            (Metric::Skipped, part.skipped),
+            (Metric::Ok, Some(part.ok)),
+            (Metric::Operations, Some(part.ok)),
+            (Metric::Errors, Some(part.errors)),
+            (Metric::Skipped, Some(part.skipped)),
+            (Metric::Rows, part.rows),
         ];
-        counts.into_iter().for_each(|(metric, count)| set(&mut readings, metric, measured(count)));
-        part.rows.iter().for_each(|rows| set(&mut readings, Metric::Rows, measured(*rows)));
+        set_known(&mut readings, counts);
         set(&mut readings, Metric::Rate, part.rate.clone());
         percentiles([&part.latency].into_iter(), Metric::LATENCY, &mut readings);
         (part.name.clone(), readings)
@@ -188,6 +182,12 @@ fn percentiles<'h, const N: usize>(
     for (metric, reading) in all.metrics(metrics) {
         set(readings, metric, if kinds > 0 { reading } else { nothing.clone() });
     }
+}
+
+/// Sets the counts that are known.
+fn set_known<const N: usize>(readings: &mut Readings, counts: [(Metric, Option<u64>); N]) {
+    let known = counts.into_iter().filter_map(|(metric, count)| Some((metric, count?)));
+    known.for_each(|(metric, count)| set(readings, metric, measured(count)));
 }
 
 fn measured(n: u64) -> Reading<f64> {

@@ -10,11 +10,12 @@
 use prony_analysis::conclude::Observed;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MORE_THAN_DEVICE, MetricKeyText, PhaseRecord};
+use prony_model::record::{MORE_THAN_DEVICE, PhaseRecord};
 use prony_model::units::Bytes;
 use prony_os::sample::Snapshot;
 use prony_os::write_unit::is_coarse;
 
+use crate::figures::readings::take_away;
 use crate::watched::Watched;
 
 /// By what share a number may exceed what the device wrote: counters are read one after the other.
@@ -34,7 +35,6 @@ pub(crate) fn checked(
     watched: &Watched,
     unit: impl Fn() -> Reading<Bytes>,
 ) -> Vec<Observed> {
-    let written = MetricKeyText(MetricKey::amount(Metric::Written));
     for (one, begin) in observed.iter_mut().zip(&watched.begin) {
         let begin = begin.and_then(|begin| watched.snapshots.get(begin));
         let Some(doubt) = doubt(&one.phase, begin) else { continue };
@@ -47,11 +47,7 @@ pub(crate) fn checked(
             "the kernel counts up to {unit} as written where one page of a file is overwritten (a large folio): {doubt}"
         );
         let why = Why::NotSupported(why.into());
-        for readings in one.phase.readings.values_mut() {
-            if let Some(reading) = readings.get_mut(&written).filter(|reading| reading.measured().is_some()) {
-                *reading = Reading::Missing(why.clone());
-            }
-        }
+        one.phase.readings.values_mut().for_each(|readings| take_away(readings, [Metric::Written], &why));
     }
     observed
 }
@@ -95,7 +91,7 @@ mod tests {
     use super::*;
     use crate::figures::span::tests::{snapshot, watched};
     use prony_analysis::conclude::Reached;
-    use prony_model::record::Completion;
+    use prony_model::record::{Completion, MetricKeyText};
     use prony_model::units::Nanos;
 
     /// A phase in which the tree and a replica wrote these bytes, and the device `device`, with so many dirty before.

@@ -1,18 +1,18 @@
-//! The part of a trial's record that describes the program that ran, and its data on disk. Pure functions.
+//! The part of a trial's record that describes the program that ran, its replicas, and its data on disk. Pure functions.
 
 use std::path::PathBuf;
 
 use prony_boundaries::phase_state::PhaseState;
 use prony_experiment::redacted::{LEFT_OUT, hidden};
 use prony_model::record::EffectiveProgram;
-use prony_model::record::effective::ProgramStore;
+use prony_model::record::effective::{self, ProgramStore, Replica, Replicas};
 use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 use prony_os::sample::Snapshot;
 use prony_place::launch_setting::Setting;
 
-use crate::record::replicas;
 use crate::watched::Watched;
+use crate::watched::replicas::{Ran, ReplicaEnd, Replicated};
 
 /// A program with what was observed of it. Command lines are included only where `commands` are recorded.
 pub(crate) fn of_program(
@@ -25,7 +25,7 @@ pub(crate) fn of_program(
     let executable = watched.executable.as_ref().filter(|_| commands);
     effective.executable = executable.map(|path| path.to_string_lossy().into_owned());
     describe(&mut effective, spec, watched);
-    effective.replicas = replicas::report(setting, &watched.replicas, commands);
+    effective.replicas = replicas(setting, &watched.replicas, commands);
     recorded(effective, commands)
 }
 
@@ -54,30 +54,26 @@ pub fn recorded(mut program: EffectiveProgram, commands: bool) -> EffectiveProgr
 
 /// Adds what else was observed of the program, and what it left behind.
 fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched) {
-    let of_replicas = |index| {
-        let replicas = watched.replicas.all.iter().filter(move |_| watched.replicas.phase == index);
-        replicas.map(|ran| &ran.lines)
-    };
-    let unheard = spec.phases.iter().zip(&watched.tracker.phases);
-    let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
-        let heard = of_replicas(*index).any(|replica| phase.is_reported_by(replica));
-        phase.ended.is_some() && phase.heard_nothing() && !heard
-    });
-    let unheard = unheard.map(|(_, phase)| phase);
-    effective.heard_nothing = unheard.map(|(phase, _)| phase.name.clone()).collect();
-    let ambiguous = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.ambiguous);
-    effective.read_by_several = ambiguous.map(|(phase, _)| phase.name.clone()).collect();
-    let unordered = spec.phases.iter().zip(&watched.tracker.phases).enumerate().filter_map(|(index, (phase, own))| {
-        let unordered = std::iter::once(own).chain(of_replicas(index)).filter(|lines| lines.unordered);
-        let answers = unordered.map(PhaseState::reads_answer).reduce(|one, other| one || other)?;
-        Some((phase.name.clone(), answers))
-    });
-    effective.unordered = unordered.collect();
-    let repeated = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.repeats > 0);
-    effective.repeated = repeated.map(|(phase, tracked)| (phase.name.clone(), tracked.repeats)).collect();
-    let printed = spec.phases.iter().zip(&watched.tracker.phases).map(|(phase, t)| (phase, t.lines.resolution()));
-    let printed = printed.filter(|(_, resolution)| !resolution.is_empty());
-    effective.resolution = printed.map(|(phase, resolution)| (phase.name.clone(), resolution)).collect();
+    for (index, (phase, tracked)) in spec.phases.iter().zip(&watched.tracker.phases).enumerate() {
+        let replicas = || watched.replicas.all.iter().filter(|_| watched.replicas.phase == index).map(|ran| &ran.lines);
+        let unheard = tracked.ended.is_some() && tracked.heard_nothing();
+        if unheard && !replicas().any(|replica| tracked.is_reported_by(replica)) {
+            effective.heard_nothing.push(phase.name.clone());
+        }
+        if tracked.ambiguous {
+            effective.read_by_several.push(phase.name.clone());
+        }
+        let unordered = std::iter::once(tracked).chain(replicas()).filter(|lines| lines.unordered);
+        let answers = unordered.map(PhaseState::reads_answer).reduce(|one, other| one || other);
+        effective.unordered.extend(answers.map(|answers| (phase.name.clone(), answers)));
+        if tracked.repeats > 0 {
+            effective.repeated.insert(phase.name.clone(), tracked.repeats);
+        }
+        let resolution = tracked.lines.resolution();
+        if !resolution.is_empty() {
+            effective.resolution.insert(phase.name.clone(), resolution);
+        }
+    }
     effective.status = Some(watched.ended.status);
     effective.output = (&watched.output).into();
     effective.left_behind = watched.ended.leftover;
@@ -97,6 +93,54 @@ fn describe_data(store: &mut ProgramStore, snapshots: &[Snapshot], polls_took: N
     store.settling = polls_took;
     store.at_begin = snapshots.first().and_then(|snapshot| snapshot.disk.measured().copied());
     store.found = snapshots.iter().any(|snapshot| snapshot.disk.measured().is_some());
+}
+
+/// All that is known beside metrics; `None` where the program has no replicas. Command lines and values of variables
+/// are in it only where `commands` are recorded.
+fn replicas(setting: &Setting<'_>, replicated: &Replicated, commands: bool) -> Option<Replicas> {
+    let program = setting.program;
+    let spec = program.replicas.as_ref()?;
+    let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
+    let one = |ran: &Ran| {
+        let own = program.replica(spec, ran.number);
+        let own_env = own.env.iter().filter(|(name, _)| spec.env.contains_key(*name));
+        let (end, why) = match &ran.end {
+            ReplicaEnd::NotBegun(why) => (effective::ReplicaEnd::NotBegun, Some(why.clone())),
+            ReplicaEnd::Ended(_) => (effective::ReplicaEnd::Ended, None),
+            ReplicaEnd::CutOff(_) => (effective::ReplicaEnd::CutOff, None),
+        };
+        let process = ran.end();
+        Replica {
+            command: setting.recorded_words(&own.command, commands),
+            env: own_env.map(variable).collect(),
+            instance: own.name,
+            pid: process.map(|_| ran.pid),
+            end,
+            why,
+            status: process.map(|process| process.status),
+            released: ran.released,
+            ended: process.map(|end| end.at),
+            left_behind: process.map(|end| end.leftover),
+            heard_nothing: ran.lines.heard_nothing(),
+            digest: ran.lines.lines.digest().cloned(),
+            resolution: ran.lines.lines.resolution(),
+            marks: ran.marks,
+            output: (&ran.output).into(),
+        }
+    };
+    Some(Replicas {
+        count: spec.count,
+        phase: spec.phase.clone(),
+        released_within: released_within(&replicated.all),
+        memory_read: replicated.memory,
+        copies: replicated.all.iter().map(one).collect(),
+    })
+}
+
+/// From the first release to the last.
+fn released_within(all: &[Ran]) -> Option<Nanos> {
+    let released = || all.iter().map(|ran| ran.released);
+    Some(released().max()?.since(released().min()?))
 }
 
 #[cfg(test)]

@@ -3,4 +3,3 @@
 pub mod effective_settings;
 pub mod ending;
 pub(crate) mod probes;
-pub mod replicas;

@@ -20,7 +20,6 @@ use prony_model::spec::{Limits, TrialSpec};
 use prony_model::units::Nanos;
 use prony_os::launch::{Finished, LaunchSpec, Process, Reusable, Scratch, Started, detach_mounts};
 use prony_os::limits::Group;
-use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
 use prony_os::sample::{Root, Sampler, Samplers, Settings, Snapshot};
 use prony_place::launch_setting::Ends;
@@ -30,6 +29,7 @@ use crate::reused::{Common, ReusedEnvironment};
 use crate::roles::data::OnDisk;
 use crate::run_context::{RunContext, observes_several};
 use crate::scratch::discard;
+use crate::watched::replicas::with_usage;
 
 /// How long after its begin a program's first sample is taken: shorter programs are not sampled. A store's worker is not
 /// young where its phases begin, and is read at their boundaries.
@@ -87,10 +87,7 @@ impl Environment {
         OnDisk { store, device }: OnDisk,
         mut launch: LaunchSpec,
     ) -> Result<(Suspended, Sampler), Error> {
-        let samplers = || {
-            let started = context.environments.samplers();
-            started.map_err(|source| Error::Setup { doing: "start the sampler", source })
-        };
+        let samplers = || context.environments.samplers().map_err(Error::setup("start the sampler"));
         let settings = Settings { hertz: context.experiment.observe().hertz, store, device, ..Settings::default() };
         let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
@@ -238,18 +235,7 @@ fn begin_at(before: &mut Snapshot, started: &Started) {
         ..ProcessSample::default()
     };
     let earlier = before.totals.get("").cloned().unwrap_or_default();
-    let total = Counters {
-        cpu_user: cpu.user,
-        cpu_system: cpu.system,
-        minor_faults: usage.minor_faults,
-        major_faults: usage.major_faults,
-        switches_voluntary: usage.switches_voluntary,
-        switches_forced: usage.switches_forced,
-        read: Reading::Measured(usage.read),
-        written: Reading::Measured(usage.written),
-        ..earlier
-    };
-    before.totals.insert(String::new(), total);
+    before.totals.insert(String::new(), with_usage(earlier, *cpu, usage));
     let pss = Reading::Missing(Why::NotApplicable);
     let process =
         ProcessSnapshot { pid: started.pid, role: String::new(), sample, pss, peak: usage.peak, peak_reset: false };

@@ -21,7 +21,7 @@ use prony_model::event::Observer;
 use prony_model::finding::Finding;
 use prony_model::program::ProgramSpec;
 use prony_model::record::EffectiveProgram;
-use prony_model::spec::{Limits, PhaseSpec, TrialSpec};
+use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_os::launch::LaunchSpec;
 use prony_place::call_matches;
@@ -58,10 +58,10 @@ impl<'a> MainRole<'a> {
     /// # Errors
     /// Where no socket can be made.
     pub(crate) fn of_worker(
-        context: &RunContext<'_>,
+        context: &'a RunContext<'_>,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
-        directory: &Path,
+        directory: &'a Path,
         on_disk: OnDisk,
     ) -> Result<Self, Error> {
         let (launch, worker) = Workers::prepare(context, trial, spec, directory)?;
@@ -95,20 +95,6 @@ impl<'a> Prepared<'a> {
         // Read before `prepare`, which may evict from memory what is read.
         let effective = declared(&context.files, &setting, place, context.experiment.records_commands());
         Ok(Self { setting, effective })
-    }
-
-    /// Runs its `prepare`, which may need the services of the trial, unless `stop` ends it.
-    ///
-    /// # Errors
-    /// Where it fails or was stopped.
-    pub(crate) fn prepare(
-        &self,
-        context: &RunContext<'_>,
-        (place, limits): (&Place, &Limits),
-        stop: &mut dyn FnMut() -> bool,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        Ok(place.prepare(context.means(), &self.setting, limits, stop, observer)?)
     }
 
     /// Its launch.
@@ -150,10 +136,5 @@ impl<'a> Prepared<'a> {
         let conclude = self.setting.program.conclude.as_ref()?;
         let done = place::finally(context.means(), &self.setting, "conclude", conclude, observer);
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))
-    }
-
-    /// Finds the path of its data, while the trial's scratch exists.
-    pub(crate) fn find_data(&mut self, context: &RunContext<'_>) {
-        self.effective.store = data::place(&self.setting, context.experiment.observe().care);
     }
 }

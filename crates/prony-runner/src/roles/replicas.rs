@@ -3,31 +3,30 @@
 
 mod memory;
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use prony_boundaries::functions::observed;
 use prony_boundaries::observation::{Observation, probed};
 use prony_boundaries::probe_reports::Threads;
-use prony_boundaries::stream::{Line, Stream, Taken};
+use prony_boundaries::stream::{Arrived, Line, Streams};
 use prony_boundaries::tracker::Tracker;
 use prony_model::program::{ObserveSpec, ReplicasSpec, replica_instance};
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
-use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::launch::{End, Started, Status};
 use prony_os::limits::Group;
 use prony_os::sample::{Sampler, Snapshot};
-use prony_place::launch_setting::{Ends, Setting, why_not_executed};
+use prony_place::launch_setting::{Ends, Setting};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::recorder::Recorder;
-use crate::roles::beside::Beside;
+use crate::roles::beside::{Beside, executed};
 use crate::roles::probe::{self, Probing};
 use crate::run_context::RunContext;
 use crate::watched::replicas::{Ran, ReplicaEnd, Replicated, last_end};
@@ -79,7 +78,7 @@ struct Replica {
     /// What is known of it since it was released; only the instant, where it could not be executed.
     started: Started,
     end: Option<ReplicaEnd>,
-    streams: [Stream; 3],
+    streams: Streams,
     /// When they were read for the last time: what they have now was not there before.
     read_at: Nanos,
     read: Option<Regex>,
@@ -118,8 +117,7 @@ impl Replicas {
     /// What to wait for.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.begun.iter().filter(|replica| replica.end.is_none()).flat_map(|replica| {
-            let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
-            replica.process.iter().map(|beside| beside.process.as_fd()).chain(streams)
+            replica.process.iter().map(|beside| beside.process.as_fd()).chain(replica.streams.sources())
         })
     }
 
@@ -258,7 +256,8 @@ impl Replicas {
         replicated.ended = last_end(ends).filter(|_| !self.over);
         for mut replica in begun {
             if let Some(beside) = replica.process.take() {
-                beside.finish(&mut replicated.finished, sampler)?;
+                let name = format!("`{}`", beside.role);
+                beside.finish(&name, &mut replicated.finished, sampler)?;
             }
             replicated.all.extend(replica.ran()?);
         }
@@ -271,7 +270,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
     let (context, outer) = (ground.context, ground.setting);
     let program = outer.program.replica(spec, number);
     let scratch = outer.scratch.join(&program.name);
-    fs::create_dir(&scratch).map_err(|source| Error::Setup { doing: "make a replica's directory", source })?;
+    fs::create_dir(&scratch).map_err(Error::setup("make a replica's directory"))?;
     // The program and its replicas find each other's temporary files, as processes that know one another expect.
     let setting = Setting { tmp: outer.tmp.clone(), ..Setting::new(&program, &scratch, outer.directory.clone()) };
     let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
@@ -280,9 +279,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
     }
     let probing = probe::install(&mut launch, &program, &[], &scratch)?;
     let means = (&*context.launcher, &*context.tracepoints);
-    let process = Beside::suspend(number, launch, means, ground.group, ground.sampler)?;
-    let listens = read.is_some();
-    let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
+    let process = Beside::suspend_replica(number, launch, means, ground.group, ground.sampler)?;
     let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
     let phase = PhaseSpec {
         name: program.name.clone(),
@@ -297,7 +294,7 @@ fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number:
         process: Some(process),
         started: Started::default(),
         end: None,
-        streams,
+        streams: Streams::new([stdout, stderr, marks], read.is_some()),
         read_at: Nanos::ZERO,
         // The checker has compiled it before.
         read: read.and_then(|pattern| Regex::new(pattern).ok()),
@@ -327,23 +324,19 @@ impl Replica {
 
     /// Its end, if it had begun and is known.
     fn end(&self) -> Option<&End> {
-        match self.end.as_ref()? {
-            ReplicaEnd::NotBegun(_) => None,
-            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
-        }
+        self.end.as_ref()?.end()
     }
 
     /// It was released.
     fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
         self.first = observation.snapshots.len().saturating_sub(1);
         let Some(mut process) = self.process.take() else { return Ok(()) };
-        match process.begin(observation.sampler) {
+        match executed(process.begin(observation.sampler), self.commands)? {
             Ok(started) => (self.started, self.process) = (started, Some(process)),
-            Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
+            Err(why) => {
                 self.started.released = monotonic();
-                self.end = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
+                self.end = Some(ReplicaEnd::NotBegun(why));
             }
-            Err(error) => return Err(error.into()),
         }
         self.lines.start(self.started.released);
         Ok(())
@@ -360,22 +353,18 @@ impl Replica {
     /// Reads its streams once: whether a line reported something, and whether there may be more.
     fn read(&mut self, buffer: &mut [u8]) -> (bool, bool) {
         let now = monotonic();
-        let Self { streams: [stdout, stderr, marks], read_at, lines, threads, read, .. } = self;
+        let Arrived { lines, marks, more } = self.streams.take(buffer, self.read_at);
         // Its marks belong to no phase: only those of the program do.
-        let mark = &mut |Line { text, .. }: Line| match probed(&text) {
-            Some(line) => threads.take(&line),
-            None => lines.unknown_mark(&text),
-        };
-        let mut more = marks.take(buffer, *read_at, mark) == Taken::More;
-        let mut reported = false;
-        for (number, stream) in [stdout, stderr].into_iter().enumerate() {
-            let line = &mut |line| reported |= noted(number, &line, read.as_ref(), lines);
-            more |= stream.take(buffer, *read_at, line) == Taken::More;
+        for Line { text, .. } in marks {
+            match probed(&text) {
+                Some(line) => self.threads.take(&line),
+                None => self.lines.unknown_mark(&text),
+            }
         }
         if !more {
-            *read_at = now;
+            self.read_at = now;
         }
-        (reported, more)
+        (noted(&lines, self.read.as_ref(), &mut self.lines), more)
     }
 
     /// Reads what it has written; everything that remains if it has `ended`.
@@ -391,7 +380,7 @@ impl Replica {
             let (said, more) = self.read(buffer);
             reported |= said;
             if !more {
-                reported |= cut_off(&mut self.streams, self.read.as_ref(), &mut self.lines);
+                reported |= noted(&self.streams.cut_off(), self.read.as_ref(), &mut self.lines);
                 break;
             }
         }
@@ -410,7 +399,6 @@ impl Replica {
     /// What was observed of it.
     fn ran(self) -> Result<Option<Ran>, Error> {
         let heap_aborts = self.probing.heap_aborts()?;
-        let [stdout, stderr, _] = self.streams;
         let marks = self.lines.unknown_marks;
         let (Some(end), Some(lines)) = (self.end, self.lines.phases.into_iter().next()) else { return Ok(None) };
         Ok(Some(Ran {
@@ -428,24 +416,15 @@ impl Replica {
             threads: self.threads,
             silent: self.probing.silent(),
             heap_aborts,
-            output: [stdout.captured(), stderr.captured()],
+            output: self.streams.captured(),
         }))
     }
 }
 
-/// Takes a line of a stream; whether it reported something.
-fn noted(stream: usize, line: &Line, read: Option<&Regex>, lines: &mut Tracker) -> bool {
-    lines.line(stream, line);
-    read.is_some_and(|read| read.is_match(&line.text))
-}
-
-/// Takes last lines without an end; whether one reported something.
-fn cut_off(streams: &mut [Stream; 3], read: Option<&Regex>, lines: &mut Tracker) -> bool {
-    let mut reported = false;
-    for (number, stream) in streams[..2].iter_mut().enumerate() {
-        stream.cut_off(&mut |line| reported |= noted(number, &line, read, lines));
-    }
-    reported
+/// Takes lines with the numbers of their streams; whether one reported something.
+fn noted(written: &[(usize, Line)], read: Option<&Regex>, lines: &mut Tracker) -> bool {
+    written.iter().for_each(|(stream, line)| drop(lines.line(*stream, line)));
+    read.is_some_and(|read| written.iter().any(|(_, line)| read.is_match(&line.text)))
 }
 
 #[cfg(test)]
@@ -464,13 +443,12 @@ mod tests {
         lines.start(Nanos::ZERO);
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(b"took 3.5").unwrap();
-        let [stderr, marks] = [false, true].map(|lines| Stream::new(None, lines));
-        let mut streams = [Stream::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), true), stderr, marks];
         // One read only: the pipe stays open.
-        rustix::io::ioctl_fionbio(streams[0].source().unwrap(), true).unwrap();
-        streams[0].take(&mut [0; 64], Nanos::ZERO, &mut |line| panic!("{line:?}"));
-        assert!(cut_off(&mut streams, Some(&read), &mut lines));
-        assert!(!cut_off(&mut streams, Some(&read), &mut lines), "once only");
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        let mut streams = Streams::new([Some(std::os::fd::OwnedFd::from(reader).into()), None, None], true);
+        assert_eq!(streams.take(&mut [0; 64], Nanos::ZERO).lines, []);
+        assert!(noted(&streams.cut_off(), Some(&read), &mut lines));
+        assert!(!noted(&streams.cut_off(), Some(&read), &mut lines), "once only");
         let reported = lines.phases[0].reported();
         assert_eq!(reported[&"time".parse().unwrap()].measured(), Some(&3.5e9));
         drop(writer);

@@ -10,13 +10,12 @@ mod release;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use prony_boundaries::observation::probed;
 use prony_boundaries::probe_reports::Threads;
-use prony_boundaries::stream::{Line, Stream, Taken};
+use prony_boundaries::stream::{Arrived, Streams};
 use prony_experiment::services::started_in_order;
 use prony_model::event::Observer;
 use prony_model::number::{count, quantity};
@@ -86,13 +85,13 @@ struct Instance<'a> {
     service: &'a ServiceSpec,
     share: &'a Share,
     setting: Setting<'a>,
-    process: Option<Box<dyn Process>>,
+    process: Box<dyn Process>,
     group: Group,
     /// The processes of a server that runs already, for whose end the process of this instance waits.
     attached: Option<Attached>,
     syncs: Option<SyncCounters>,
     started: Started,
-    streams: [Stream; 3],
+    streams: Streams,
     /// The line that shows that it is ready, until there was one.
     line: Option<Regex>,
     threads: Threads,
@@ -192,10 +191,9 @@ impl<'a> Services<'a> {
                 let (size, files) = (quantity(length as f64, Unit::Bytes), count(files, "file"));
                 // What they were set up from.
                 let from = service.data.as_ref().map(|data| context.places.data.survey(data)).transpose()?;
-                (
-                    from,
-                    Some(format!("`{{data}}` began as a copy of what `prepare` and `setup` left: {size} in {files}")),
-                )
+                let remark =
+                    format!("`{{data}}` began as a copy of what `prepare` and `setup` left: {size} in {files}");
+                (from, Some(remark))
             }
             None => (share.fill((&context.places, means), service, observer)?, None),
         };
@@ -255,7 +253,6 @@ impl<'a> Services<'a> {
             ReadySign::Line(pattern) => Regex::new(pattern).ok(),
             _ => None,
         };
-        let lines = line.is_some();
         let started = match release::released(&mut *process, service, context.experiment.records_commands())? {
             Ok(started) => started,
             Err(why) => {
@@ -263,9 +260,6 @@ impl<'a> Services<'a> {
                 return Ok(None);
             }
         };
-        let streams = [Stream::new(stdout, lines), Stream::new(stderr, lines), Stream::new(marks, true)];
-        let (threads, process) = (Threads::default(), Some(process));
-        let (end, share) = (None, share);
         Ok(Some(Instance {
             service,
             share,
@@ -275,12 +269,12 @@ impl<'a> Services<'a> {
             attached,
             syncs,
             started,
-            streams,
+            streams: Streams::new([stdout, stderr, marks], line.is_some()),
             line,
-            threads,
+            threads: Threads::default(),
             probing,
             counting: None,
-            end,
+            end: None,
         }))
     }
 
@@ -306,15 +300,14 @@ impl<'a> Services<'a> {
             };
             if ready {
                 let Instance { process, attached, started, service, setting, share, .. } = &self.instances[number];
-                let supervisor = process.as_ref().and_then(|process| process.supervisor());
-                let processes = observed::processes(attached.as_ref(), started, supervisor);
+                let processes = observed::processes(attached.as_ref(), started, process.supervisor());
                 observed::record_listening(&processes, (service, setting, share.port), &mut self.effective);
                 return Ok(true);
             }
             let instance = &self.instances[number];
             if Instant::now() >= deadline {
                 let within = instance.service.ready.within;
-                self.fault = Some(Fault::not_ready(&instance.share.role, within, &instance.captured()));
+                self.fault = Some(Fault::not_ready(&instance.share.role, within, &instance.streams.captured()));
                 return Ok(false);
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -392,8 +385,7 @@ impl<'a> Services<'a> {
     /// The processes by which they are observed are sampled from here on.
     pub(crate) fn watch_by(&self, sampler: &Sampler) {
         for instance in &self.instances {
-            let supervisor = instance.process.as_ref().and_then(|process| process.supervisor());
-            let own = (&instance.started, &instance.group, supervisor);
+            let own = (&instance.started, &instance.group, instance.process.supervisor());
             let (root, directory) = observed::root(instance.attached.as_ref(), own, &instance.share.role);
             sampler.watch(root);
             directory.into_iter().for_each(|dir| sampler.count_group(&instance.share.role, dir));
@@ -404,9 +396,11 @@ impl<'a> Services<'a> {
     /// The descriptors to wait for.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.instances.iter().flat_map(|instance| {
-            let streams = instance.streams.iter().filter_map(Stream::source).map(File::as_fd);
-            let process = instance.process.iter().filter(|_| instance.end.is_none()).map(|process| process.as_fd());
-            process.chain(streams).chain(instance.counting.iter().filter_map(Counting::as_source))
+            let process = Some(instance.process.as_fd()).filter(|_| instance.end.is_none());
+            process
+                .into_iter()
+                .chain(instance.streams.sources())
+                .chain(instance.counting.iter().filter_map(Counting::as_source))
         })
     }
 
@@ -431,10 +425,8 @@ impl<'a> Services<'a> {
             // A phase begins without waiting for it where that waits for quiet.
             instance.counting.iter_mut().for_each(Counting::turn);
             // The end first, so that all of the output exists when an end is found.
-            if instance.end.is_none()
-                && let Some(process) = &mut instance.process
-            {
-                instance.end = process.wait(Some(Duration::ZERO))?;
+            if instance.end.is_none() {
+                instance.end = instance.process.wait(Some(Duration::ZERO))?;
             }
             instance.read(buffer);
             if let (Some(end), None) = (&instance.end, &self.fault) {
@@ -443,7 +435,7 @@ impl<'a> Services<'a> {
                 let role = &instance.share.role;
                 self.fault = Some(match instance.attached {
                     Some(_) => Fault::ended_elsewhere(role),
-                    None => Fault::ended(role, &end, &instance.captured()),
+                    None => Fault::ended(role, &end, &instance.streams.captured()),
                 });
             }
         }
@@ -474,13 +466,12 @@ impl<'a> Services<'a> {
             ..Served::default()
         };
         while let Some(mut instance) = self.instances.pop() {
-            let Some(mut process) = instance.process.take() else { continue };
             if instance.end.is_none() {
-                process.signal(Signal::TERM.as_raw())?;
+                instance.process.signal(Signal::TERM.as_raw())?;
                 let until = Instant::now() + grace;
                 // The signal went to the process group: a server may need longer to end than the shell that started it.
                 while Instant::now() < until {
-                    if process.wait(Some(POLL_INTERVAL))?.is_some() {
+                    if instance.process.wait(Some(POLL_INTERVAL))?.is_some() {
                         if !is_group_there(instance.started.pid) {
                             break;
                         }
@@ -491,9 +482,9 @@ impl<'a> Services<'a> {
                         other.read(&mut buffer);
                     }
                 }
-                let end = match process.wait(Some(Duration::ZERO))? {
+                let end = match instance.process.wait(Some(Duration::ZERO))? {
                     Some(end) => end,
-                    None => process.kill_tree()?,
+                    None => instance.process.kill_tree()?,
                 };
                 if end.status == Status::Signalled(Signal::KILL.as_raw()) && Instant::now() >= until {
                     let (role, within) = (&instance.share.role, grace.as_secs());
@@ -503,7 +494,7 @@ impl<'a> Services<'a> {
                 // The kernel may have killed a process of it while the service itself went on.
                 if end.memory.oom_kills.measured().is_some_and(|kills| *kills > 0) && served.fault.is_none() {
                     instance.rest(&mut buffer);
-                    served.fault = Some(Fault::ended(&instance.share.role, &end, &instance.captured()));
+                    served.fault = Some(Fault::ended(&instance.share.role, &end, &instance.streams.captured()));
                 }
                 instance.end = Some(end);
             }
@@ -511,7 +502,7 @@ impl<'a> Services<'a> {
             let ended = instance.end.as_ref().map_or_else(monotonic, |end| end.at);
             // Processes that reported nothing of their end were there until the service's.
             instance.threads.finish(ended, &instance.probing.heap_aborts()?, &BTreeMap::new());
-            let (finished, _) = process.finish()?;
+            let (finished, _) = instance.process.finish()?;
             served.finished.killed += finished.killed;
             served.incomplete.extend(incomplete(&instance.share.role, instance.end.as_ref(), finished.killed));
             let problems = finished.problems.into_iter();
@@ -563,13 +554,13 @@ fn interrupted(service: &ServiceSpec) -> Error {
 }
 
 impl Instance<'_> {
-    fn captured(&self) -> [prony_os::launch::Captured; 2] {
-        [self.streams[0].captured(), self.streams[1].captured()]
-    }
-
     /// Reads what it has written; whether there may be more.
     fn read(&mut self, buffer: &mut [u8]) -> bool {
-        read(&mut self.streams, &mut self.threads, &mut self.line, buffer)
+        let Arrived { lines, marks, more } = self.streams.take(buffer, Nanos::ZERO);
+        // Marks of services belong to no phase.
+        marks.iter().filter_map(|mark| probed(&mark.text)).for_each(|line| self.threads.take(&line));
+        self.line.take_if(|pattern| lines.iter().any(|(_, line)| pattern.is_match(&line.text)));
+        more
     }
 
     /// Reads what remains after its end.
@@ -589,26 +580,8 @@ fn until_one_ends<'i>(instances: &'i mut [Instance<'_>]) -> impl FnMut() -> bool
         let mut over = false;
         for instance in instances.iter_mut() {
             instance.read(&mut buffer);
-            let process = instance.process.as_mut().filter(|_| instance.end.is_none());
-            over |= process.is_none_or(|process| !matches!(process.wait(Some(Duration::ZERO)), Ok(None)));
+            over |= instance.end.is_some() || !matches!(instance.process.wait(Some(Duration::ZERO)), Ok(None));
         }
         over
     }
-}
-
-/// Reads streams once; `line` becomes `None` where it was found.
-fn read(streams: &mut [Stream; 3], threads: &mut Threads, line: &mut Option<Regex>, buffer: &mut [u8]) -> bool {
-    let [stdout, stderr, marks] = streams;
-    // Marks of services belong to no phase.
-    let mark = &mut |line: Line| probed(&line.text).iter().for_each(|line| threads.take(line));
-    let mut more = marks.take(buffer, Nanos::ZERO, mark) == Taken::More;
-    for stream in [stdout, stderr] {
-        let found = &mut |read: Line| {
-            if line.as_ref().is_some_and(|pattern| pattern.is_match(&read.text)) {
-                *line = None;
-            }
-        };
-        more |= stream.take(buffer, Nanos::ZERO, found) == Taken::More;
-    }
-    more
 }

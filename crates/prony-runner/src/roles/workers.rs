@@ -47,8 +47,8 @@ const EXITING: Duration = Duration::from_millis(5);
 /// Messages that are read in one go: however much a worker writes, limits and interrupts are checked in between.
 const MESSAGES: usize = 256;
 
-/// Launches a further worker, with its number and the queue that it shares.
-type Further<'a> = Box<dyn Fn(u32, Option<&Queue>, &Sampler) -> Result<WorkerProcess, Error> + 'a>;
+/// Launches a further worker, with its number, the queue that it shares, and the control group of the trial, where it has one.
+type Further<'a> = Box<dyn Fn(u32, Option<&Queue>, Option<&Group>, &Sampler) -> Result<WorkerProcess, Error> + 'a>;
 
 /// Whether a phase can begin now, and whether time has passed for it.
 type MayBegin<'a> = &'a mut dyn FnMut(usize, Option<&PhaseSpec>) -> Option<bool>;
@@ -58,6 +58,8 @@ pub(crate) struct Workers<'a> {
     spec: &'a TrialSpec,
     further: Further<'a>,
     commands: Commands<'a>,
+    /// The trial's own control group, where it has one.
+    pub group: Option<Group>,
     /// The command of the phase under way, where it is one.
     command: Option<Command>,
     /// What they are to open and run; each gets its own number.
@@ -68,8 +70,8 @@ pub(crate) struct Workers<'a> {
     queue: Option<Queue>,
     /// The phase that begins next.
     next: usize,
-    /// Until when the first is to have ended.
-    until: Option<Instant>,
+    /// Until when the first is to have ended, if it is to end.
+    pub until: Option<Instant>,
     /// Until when the further ones are to have ended, once they were asked to.
     dismissed: Option<Instant>,
     /// Further ones began or ended since the last phase, or it was waited for something.
@@ -86,10 +88,10 @@ impl<'a> Workers<'a> {
     /// # Errors
     /// Where no socket can be made.
     pub(crate) fn prepare(
-        context: &RunContext<'_>,
+        context: &'a RunContext<'_>,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
-        directory: &Path,
+        directory: &'a Path,
     ) -> Result<(LaunchSpec, Self), Error> {
         let shares = |phase: &PhaseSpec| phase.action.ops().is_some_and(|ops| ops.share == Sharing::Queue);
         let queue = spec.phases.iter().any(shares).then(Queue::new).transpose();
@@ -105,28 +107,18 @@ impl<'a> Workers<'a> {
             replica: 1,
             throughput: context.experiment.observe().throughput,
         };
-        // Until it is known in which control group.
-        let none: Further<'a> = Box::new(|_, _, _| {
-            Err(Error::Setup { doing: "launch a further worker", source: std::io::ErrorKind::Unsupported.into() })
+        let means = move || (&*context.launcher, &*context.tracepoints);
+        let further: Further<'a> = Box::new(move |number, queue, group, sampler| {
+            WorkerProcess::further(number, means(), directory, (queue, group), sampler)
         });
-        Ok((launch, Self::new(none, spec, plan, queue, WorkerProcess::new(1, channel, None))))
-    }
-
-    /// Further workers are launched in the directory of the store and in the trial's control group, where it has one.
-    pub(crate) fn launch_further(&mut self, context: &'a RunContext<'_>, directory: &Path, group: Option<&Group>) {
-        let (directory, group) = (directory.to_owned(), group.cloned());
-        self.further = Box::new(move |number, queue, sampler| {
-            let means = (&*context.launcher, &*context.tracepoints);
-            WorkerProcess::further(number, means, &directory, (queue, group.as_ref()), sampler)
-        });
-        let (limits, recorded) = (&self.spec.limits, context.experiment.records_commands());
-        self.commands = Box::new(move |run, sampler| {
-            Command::suspend(run, limits, (&*context.launcher, &*context.tracepoints), recorded, sampler)
-        });
+        let recorded = context.experiment.records_commands();
+        let commands: Commands<'a> =
+            Box::new(move |run, sampler| Command::suspend(run, &spec.limits, means(), recorded, sampler));
+        Ok((launch, Self::new((further, commands), spec, plan, queue, WorkerProcess::new(1, channel, None))))
     }
 
     fn new(
-        further: Further<'a>,
+        (further, commands): (Further<'a>, Commands<'a>),
         spec: &'a TrialSpec,
         plan: ToWorker,
         queue: Option<Queue>,
@@ -134,7 +126,8 @@ impl<'a> Workers<'a> {
     ) -> Self {
         Self {
             further,
-            commands: Box::new(command::none),
+            commands,
+            group: None,
             command: None,
             spec,
             plan,
@@ -167,11 +160,6 @@ impl<'a> Workers<'a> {
     /// Reads nothing more from the workers: the trial is over, and what they write later is not part of it.
     pub(crate) fn leave(&mut self) {
         self.processes.iter_mut().for_each(|process| process.closed = true);
-    }
-
-    /// Until when the first must have ended, if it is to end.
-    pub(crate) const fn until(&self) -> Option<Instant> {
-        self.until
     }
 
     /// Whether the first was asked to close its store and end.
@@ -264,7 +252,7 @@ impl<'a> Workers<'a> {
     /// Ends the workers from this one on, which may have ended by themselves.
     fn end_further(&mut self, from: usize, sampler: &Sampler) -> Result<(), Error> {
         for process in self.processes.split_off(from) {
-            let number = process.number();
+            let number = process.number;
             let end = process.finish(&mut self.report.finished, sampler)?;
             if self.report.failed_replica == Some(number) {
                 self.report.end = end;
@@ -470,7 +458,7 @@ impl<'a> Workers<'a> {
             if let ToWorker::Plan { replica, .. } = &mut plan {
                 *replica = number;
             }
-            match (self.further)(number, self.queue.as_ref(), observation.sampler) {
+            match (self.further)(number, self.queue.as_ref(), self.group.as_ref(), observation.sampler) {
                 Ok(mut process) => {
                     process.send(&plan);
                     self.processes.push(process);

@@ -19,7 +19,7 @@ use prony_model::error::chain;
 use prony_model::event::{Event, Observer};
 use prony_model::protocol::{Failure, FromWorker};
 use prony_model::reading::Reading;
-use prony_model::record::EffectiveStore;
+use prony_model::record::{EffectiveStore, Status};
 use prony_model::spec::{CrashSpec, TrialSpec};
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
@@ -190,7 +190,7 @@ fn cut(
             }
             Heard::Message(FromWorker::Failed { failure, message, .. }) => break Some((failure, message)),
             Heard::Message(_) => {}
-            Heard::Ended(How::Signalled(signal))
+            Heard::Ended(How::Known(Status::Signalled(signal)))
                 if crash.cut == CutKind::PowerCut && signal == sync_calls::SIGNAL.as_raw() =>
             {
                 let why = "the engine calls `sync` or `syncfs`, which a simulated disk cannot observe";

@@ -126,23 +126,35 @@ pub(crate) const NEVER_BEGAN: &str = "the replica was ended before it executed i
 pub(crate) const NOT_INHERITED: &str =
     "some processes ended after their last sample, so this value would be too low; `cpu` includes all CPU time";
 
-/// What the kernel counted of a process and of the children that it waited for.
+/// What the kernel counted of a process and of the children that it waited for. Its sum contains faults of children, and does not
+/// separate them.
 pub(crate) fn counters(cpu: CpuTime, usage: &Usage) -> Counters {
-    let not_inherited = Why::NotSupported(NOT_INHERITED.into());
+    let not_inherited = Reading::not_supported(NOT_INHERITED);
+    let nothing = Counters { on_cpu: not_inherited.clone(), cpu_wait: not_inherited, ..Counters::default() };
+    with_usage(nothing, cpu, usage)
+}
+
+/// Counters with what the kernel reported of a process instead of what samples showed.
+pub(crate) fn with_usage(sampled: Counters, cpu: CpuTime, usage: &Usage) -> Counters {
     Counters {
         cpu_user: cpu.user,
         cpu_system: cpu.system,
-        on_cpu: Reading::Missing(not_inherited.clone()),
-        cpu_wait: Reading::Missing(not_inherited),
         read: Reading::Measured(usage.read),
         written: Reading::Measured(usage.written),
         minor_faults: usage.minor_faults,
         major_faults: usage.major_faults,
         switches_voluntary: usage.switches_voluntary,
         switches_forced: usage.switches_forced,
-        // The kernel's sum contains faults of children, and does not separate them.
-        ..Counters::default()
+        ..sampled
     }
+}
+
+/// Everything that a process tree used from the begin of its program, `before` which it had used so much, to its very end. Missing where
+/// something of it still ran.
+pub(crate) fn spent(before: Option<(CpuTime, Usage)>, end: &End) -> Reading<Counters> {
+    let Some((cpu, usage)) = before else { return Reading::failed(NEVER_BEGAN) };
+    let before = counters(cpu, &usage);
+    end.cpu.clone().and(end.usage.clone(), |cpu, usage| counters(cpu, &usage).since(&before))
 }
 
 /// When the last of those that were executed ended, where all of them ended by themselves.
@@ -158,6 +170,16 @@ pub(crate) fn last_end<'f>(ends: impl IntoIterator<Item = &'f ReplicaEnd>) -> Op
     last
 }
 
+impl ReplicaEnd {
+    /// Its end, if it had begun.
+    pub(crate) fn end(&self) -> Option<&End> {
+        match self {
+            Self::NotBegun(_) => None,
+            Self::Ended(end) | Self::CutOff(end) => Some(end),
+        }
+    }
+}
+
 impl Ran {
     /// The instance under which its metrics are listed, which is its role in samples.
     pub(crate) fn role(&self) -> String {
@@ -166,18 +188,12 @@ impl Ran {
 
     /// Its end, if it had begun.
     pub fn end(&self) -> Option<&End> {
-        match &self.end {
-            ReplicaEnd::NotBegun(_) => None,
-            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
-        }
+        self.end.end()
     }
 
     /// Everything that it used, up to its very end.
     pub fn spent(&self) -> Reading<Counters> {
-        let Some(end) = self.end() else { return Reading::Missing(Why::NotReached) };
-        let Some((cpu, usage)) = self.before else { return Reading::failed(NEVER_BEGAN) };
-        let before = counters(cpu, &usage);
-        end.cpu.clone().and(end.usage.clone(), |cpu, usage| counters(cpu, &usage).since(&before))
+        self.end().map_or(Reading::Missing(Why::NotReached), |end| spent(self.before, end))
     }
 
     /// What it used between two snapshots; `None` where it did not run there.

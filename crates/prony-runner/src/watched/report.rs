@@ -99,10 +99,8 @@ impl Report {
             (None, None) if self.asked_to_stop.is_some() && stopped == Some(Stopped::Overdue) => {
                 // No kill of unknown cause.
                 let (outcome, mut shown) = classified(Some(EndedByUs::TimedOut));
-                shown.push(
-                    "all phases were completed, but closing the store took too long; a `close` phase measures that time"
-                        .to_owned(),
-                );
+                let late = "all phases were completed, but closing the store took too long; a `close` phase measures that time";
+                shown.push(late.to_owned());
                 (outcome, shown)
             }
             (None, None) if self.asked_to_stop.is_some() => classified(None),

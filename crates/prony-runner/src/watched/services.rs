@@ -107,10 +107,14 @@ impl Fault {
         if self.outcome == (Outcome::Failed { code: Some(0) }) { NOTICED } else { Nanos::ZERO }
     }
 
+    /// It is known now, by this evidence.
+    fn now(evidence: Vec<String>) -> Self {
+        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
+    }
+
     /// It could not be executed.
     pub(crate) fn not_begun(role: &str, why: String) -> Self {
-        let evidence = vec![format!("service `{role}`: {why}")];
-        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
+        Self::now(vec![format!("service `{role}`: {why}")])
     }
 
     /// Its `setup` failed.
@@ -126,17 +130,15 @@ impl Fault {
 
     /// It was not ready in time.
     pub(crate) fn not_ready(role: &str, within: Nanos, output: &[Captured; 2]) -> Self {
-        let evidence = format!("service `{}` was not ready within {within}", role);
-        let evidence = [evidence].into_iter().chain(said(role, output)).collect();
-        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
+        let late = format!("service `{role}` was not ready within {within}");
+        Self::now([late].into_iter().chain(said(role, output)).collect())
     }
 
     /// A server that prony did not start ended. How it did is not known: only its parent can ask.
     pub(crate) fn ended_elsewhere(role: &str) -> Self {
-        let evidence = vec![format!(
-            "service `{role}` ended before the trial did; how is not known, since prony did not start it"
-        )];
-        Self { outcome: Outcome::Failed { code: None }, at: monotonic(), evidence, port_in_use: false, memory: None }
+        let ended =
+            format!("service `{role}` ended before the trial did; how is not known, since prony did not start it");
+        Self::now(vec![ended])
     }
 
     /// It ended before it was asked to.

@@ -261,7 +261,8 @@ fn fresh(
     for (text, hint) in load::warnings(&experiment, file) {
         observer.event(&Event::Notice { text, hint });
     }
-    Ok(run::begin((&experiment, arguments.gates.all()), path, &near, interrupt, observer)?)
+    let subject = (&experiment, arguments.gates.all());
+    Ok(run::begin_in(subject, &mut Database::create(path)?, &near, interrupt, observer, |_, _| Ok(()))?)
 }
 
 fn resume(

@@ -91,17 +91,16 @@ impl Allotted {
                 Some(running) => (running.port, running.url.clone()),
                 None => {
                     // All of them stay open until the last is found, so that no port is found twice.
-                    let failed = |source| Error::Setup { doing: "find a free port", source };
-                    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-                    let port = listener.local_addr().map_err(failed)?.port();
+                    let failed = Error::setup("find a free port");
+                    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(&failed)?;
+                    let port = listener.local_addr().map_err(&failed)?.port();
                     listeners.push(listener);
                     (port, url(port))
                 }
             };
             let (data, scratch) = (data_of(scratch, &role), beside_data(scratch).join(&role));
             for directory in [&data, &scratch] {
-                let failed = |source| Error::Setup { doing: "make a directory of a service", source };
-                fs::create_dir_all(directory).map_err(failed)?;
+                fs::create_dir_all(directory).map_err(Error::setup("make a directory of a service"))?;
             }
             all.push(Share { service: service.name().to_owned(), number, role, port, url, data, scratch });
         }

@@ -1,12 +1,11 @@
 //! The release of a launched service on its processors.
 
 use prony_model::service::ServiceSpec;
-use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::launch::{Process, Started};
 use prony_os::processors::confine;
-use prony_place::launch_setting::why_not_executed;
 
 use crate::error::Error;
+use crate::roles::beside::executed;
 
 /// Lets the process of a service execute its command, on the processors of the service; or why it cannot be executed.
 pub(super) fn released(
@@ -14,21 +13,15 @@ pub(super) fn released(
     service: &ServiceSpec,
     commands: bool,
 ) -> Result<Result<Started, String>, Error> {
-    let confined = |pid| {
-        let failed = |source| Error::Setup { doing: "confine a service to its processors", source };
-        confine(pid, &service.processors).map_err(failed)
-    };
+    let failed = Error::setup("confine a service to its processors");
+    let confined = |pid| confine(pid, &service.processors).map_err(&failed);
     let before = process.suspended().filter(|_| !service.processors.is_empty());
     before.map(confined).transpose()?;
     process.release()?;
-    let started = match process.started(&[]) {
-        Ok(started) => started,
-        Err(error @ (NotExecuted { .. } | NotEntered { .. })) => return Ok(Err(why_not_executed(&error, commands))),
-        Err(error) => return Err(error.into()),
-    };
+    let started = executed(process.started(&[]), commands)?;
     // One that is made when it is released has run for a moment.
-    if before.is_none() && !service.processors.is_empty() {
+    if let (Ok(started), None, false) = (&started, before, service.processors.is_empty()) {
         confined(started.pid)?;
     }
-    Ok(Ok(started))
+    Ok(started)
 }

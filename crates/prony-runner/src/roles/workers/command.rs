@@ -8,23 +8,19 @@ use std::time::Duration;
 use prony_model::program::BASE_ENV;
 use prony_model::spec::{Action, Limits, RunSpec};
 use prony_model::units::Nanos;
-use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::launch::classify::{Evidence, classify};
-use prony_os::launch::{End, Finished, Launch, LaunchSpec, Process, Started, last_lines};
+use prony_os::launch::{End, Finished, Launch, LaunchSpec, Started, last_lines};
 use prony_os::limits::Group;
-use prony_os::sample::{Root, Sampler, Tracepoints};
-use prony_place::launch_setting::why_not_executed;
+use prony_os::sample::{Sampler, Tracepoints};
 
 use crate::error::Error;
+use crate::roles::beside::{Beside, executed};
 use crate::watched::report::{COMMAND, Commanded, Fault};
 
 /// Such a command, launched.
 pub(super) struct Command {
-    process: Box<dyn Process>,
-    group: Group,
+    beside: Beside,
     started: Started,
-    /// Its number, once it is sampled.
-    sampled: Option<u32>,
     /// Whether its words may be recorded.
     recorded: bool,
 }
@@ -37,14 +33,6 @@ pub(super) const fn of(action: &Action) -> Option<&RunSpec> {
     if let Action::Run(run) = action { Some(run) } else { None }
 }
 
-/// Launches none: it is not known yet by what means.
-///
-/// # Errors
-/// Always.
-pub(super) fn none(_: &RunSpec, _: &Sampler) -> Result<Command, Error> {
-    Err(Error::Setup { doing: "launch a command", source: std::io::ErrorKind::Unsupported.into() })
-}
-
 impl Command {
     /// Has it made and suspended. It reads nothing, and has the variables that programs have without `env` and `inherit`.
     ///
@@ -53,7 +41,7 @@ impl Command {
     pub(super) fn suspend(
         run: &RunSpec,
         limits: &Limits,
-        (launcher, tracepoints): (&dyn Launch, &Tracepoints),
+        means: (&dyn Launch, &Tracepoints),
         recorded: bool,
         sampler: &Sampler,
     ) -> Result<Self, Error> {
@@ -64,42 +52,22 @@ impl Command {
         launch.env = BASE_ENV.into_iter().filter_map(variable).collect();
         let group = Group::create(limits)?;
         launch.group = Some(group.clone());
-        let process = launcher.start(launch)?;
-        if let Some(pid) = process.suspended() {
-            sampler.count_syncs(COMMAND, tracepoints.follow(pid));
-        }
+        let beside = Beside::suspend(COMMAND.to_owned(), launch, means, sampler)?;
         group.counting().into_iter().for_each(|directory| sampler.count_group(COMMAND, directory));
-        Ok(Self { process, group, started: Started::default(), sampled: None, recorded })
+        Ok(Self { beside, started: Started::default(), recorded })
     }
 
     /// Lets it begin: when it did, or why it did not.
     pub(super) fn begin(&mut self, sampler: &Sampler) -> Result<Nanos, Fault> {
-        let (released, recorded) = (self.release(sampler), self.recorded);
-        released.map_err(|error| {
-            let why = match &error {
-                NotExecuted { .. } | NotEntered { .. } => why_not_executed(&error, recorded),
-                error => error.to_string(),
-            };
-            Fault::of_command(why)
-        })
-    }
-
-    fn release(&mut self, sampler: &Sampler) -> Result<Nanos, prony_os::Error> {
-        self.process.release()?;
-        self.started = self.process.started(&[])?;
-        // The pid of one that has ended already may be reused by now.
-        if self.process.wait(Some(Duration::ZERO))?.is_none() {
-            let group = self.group.directories().first().map(|directory| directory.to_path_buf());
-            let supervisor = self.process.supervisor();
-            sampler.watch(Root { group, supervisor, ..Root::subject(self.started.pid, COMMAND) });
-            self.sampled = Some(self.started.pid);
-        }
+        let begun = self.beside.process.release().and_then(|()| self.beside.begin(sampler));
+        let begun = executed(begun, self.recorded).unwrap_or_else(|error| Err(error.to_string()));
+        self.started = begun.map_err(Fault::of_command)?;
         Ok(self.started.released)
     }
 
     /// What to wait for.
     pub(super) fn source(&self) -> BorrowedFd<'_> {
-        self.process.as_fd()
+        self.beside.process.as_fd()
     }
 
     /// How its own process ended, once that has. Its control group is there still, with what it left running.
@@ -107,24 +75,17 @@ impl Command {
     /// # Errors
     /// Where its supervisor has ended.
     pub(super) fn ended(&mut self) -> Result<Option<Commanded>, prony_os::Error> {
-        let Some(end) = self.process.wait(Some(Duration::ZERO))? else { return Ok(None) };
+        let Some(end) = self.beside.process.wait(Some(Duration::ZERO))? else { return Ok(None) };
         let Started { released, before, .. } = self.started;
         Ok(Some(Commanded { released, before, end: Box::new(end) }))
     }
 
     /// Ends what is left of its tree: it would go on in the phases after this one, and be in none of their metrics.
     pub(super) fn finish(self, finished: &mut Finished, sampler: &Sampler) {
-        // Before its supervisor can serve others.
-        self.sampled.into_iter().for_each(|pid| sampler.unwatch(pid));
         sampler.discount_group(COMMAND);
-        let problems = match self.process.finish() {
-            Ok((Finished { killed, problems }, _)) => {
-                finished.killed += killed;
-                problems
-            }
-            Err(error) => vec![error.to_string()],
-        };
-        finished.problems.extend(problems.into_iter().map(|problem| format!("the command: {problem}")));
+        if let Err(error) = self.beside.finish("the command", finished, sampler) {
+            finished.problems.push(format!("the command: {error}"));
+        }
     }
 }
 

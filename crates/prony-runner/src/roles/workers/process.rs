@@ -21,7 +21,7 @@ use crate::roles::beside::Beside;
 /// A worker process.
 pub(super) struct WorkerProcess {
     /// From 1 on; the first is the trial's main process, which others watch.
-    number: u32,
+    pub(super) number: u32,
     channel: Channel,
     /// The further ones, which are launched when a phase needs them.
     process: Option<Beside>,
@@ -54,7 +54,7 @@ pub(super) struct PartUnderWay {
 /// # Errors
 /// Where no socket can be made.
 pub(crate) fn launch(directory: &Path, shared: Option<(OwnedFd, u8)>) -> Result<(LaunchSpec, Channel), Error> {
-    let (ours, theirs) = UnixStream::pair().map_err(no_socket)?;
+    let (ours, theirs) = UnixStream::pair().map_err(Error::setup("make a socket"))?;
     // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
     let mut launch = LaunchSpec::new("/proc/self/exe", directory);
     launch.args = vec!["worker".into()];
@@ -69,12 +69,8 @@ pub(crate) fn launch(directory: &Path, shared: Option<(OwnedFd, u8)>) -> Result<
 /// # Errors
 /// Where this process has too many descriptors.
 pub(super) fn shared(queue: Option<&Queue>) -> Result<Option<(OwnedFd, u8)>, Error> {
-    let passed = |queue: &Queue| Ok((queue.descriptor().map_err(no_socket)?, Queue::NUMBER));
-    queue.map(passed).transpose()
-}
-
-fn no_socket(source: std::io::Error) -> Error {
-    Error::Setup { doing: "make a socket", source }
+    let Some(queue) = queue else { return Ok(None) };
+    Ok(Some((queue.descriptor().map_err(Error::setup("make a socket"))?, Queue::NUMBER)))
 }
 
 impl WorkerProcess {
@@ -95,15 +91,10 @@ impl WorkerProcess {
         sampler: &Sampler,
     ) -> Result<Self, Error> {
         let (launch, channel) = launch(directory, shared(queue)?)?;
-        let mut beside = Beside::suspend(number, launch, means, group, sampler)?;
+        let mut beside = Beside::suspend_replica(number, launch, means, group, sampler)?;
         beside.process.release()?;
         beside.begin(sampler)?;
         Ok(Self::new(number, channel, Some(beside)))
-    }
-
-    /// Its number, from 1 on.
-    pub(super) const fn number(&self) -> u32 {
-        self.number
     }
 
     /// Sends a message; where its end is closed, reading finds that.
@@ -133,7 +124,8 @@ impl WorkerProcess {
     pub(super) fn finish(self, finished: &mut Finished, sampler: &Sampler) -> Result<Option<End>, Error> {
         let Some(mut beside) = self.process else { return Ok(None) };
         let end = beside.process.kill_tree()?;
-        beside.finish(finished, sampler)?;
+        let name = format!("`{}`", beside.role);
+        beside.finish(&name, finished, sampler)?;
         Ok(Some(end))
     }
 }

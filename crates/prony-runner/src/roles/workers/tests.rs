@@ -53,10 +53,14 @@ fn scripted(
     let mut observation = Observation::new(&spec, &sampler, "/nowhere".into(), 0, &mut log);
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let first = WorkerProcess::new(1, Channel::new(ours), None);
-    let none: Further<'_> = Box::new(|_, _, _| unreachable!("no phase needs another"));
-    let mut worker = Workers::new(none, &spec, ToWorker::Stop, None, first);
+    let none: Further<'_> = Box::new(|_, _, _, _| unreachable!("no phase needs another"));
+    let mut worker = Workers::new((none, no_command()), &spec, ToWorker::Stop, None, first);
     script(&mut worker, &mut observation, &mut theirs);
     (worker.report, observation.snapshots.len())
+}
+
+fn no_command<'a>() -> Commands<'a> {
+    Box::new(|_, _| unreachable!("no phase is a command"))
 }
 
 /// Reads what was said, and leads.
@@ -177,7 +181,7 @@ fn worker_that_breaks_the_protocol_is_read_no_further() {
                 observation.tracker.phases[0].ended.is_none() && observation.cut.is_some(),
                 "what follows a fault does not count"
             );
-            assert!(worker.sources().next().is_none() && worker.until().is_some());
+            assert!(worker.sources().next().is_none() && worker.until.is_some());
         });
         assert!(matches!(report.fault, Some(Fault::Garbled(_))), "{said}: {:?}", report.fault);
     }

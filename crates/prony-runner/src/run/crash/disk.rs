@@ -55,16 +55,13 @@ pub(super) struct Image {
 impl Disk {
     /// Makes the place of a store in a scratch directory; or how the trial ends where power failures cannot be simulated.
     pub(super) fn new(scratch: &Path, crash: &CrashSpec, seed: u64) -> Result<Result<Self, CutEnding>, Error> {
-        let made = |path: &Path| {
-            fs::create_dir(path).map_err(|source| Error::Setup { doing: "make a directory for a crash trial", source })
-        };
+        let made = |path: &Path| fs::create_dir(path).map_err(Error::setup("make a directory for a crash trial"));
         if crash.cut == CutKind::Kill {
             let store = scratch.join(STORE);
             made(&store)?;
             return Ok(Ok(Self::Plain(store)));
         }
-        let scratch =
-            scratch.canonicalize().map_err(|source| Error::Setup { doing: "find a scratch directory", source })?;
+        let scratch = scratch.canonicalize().map_err(Error::setup("find a scratch directory"))?;
         let point = scratch.join("disk");
         made(&point)?;
         let settings = Settings { seed, ..Settings::default() };

@@ -26,6 +26,9 @@ use crate::run_context::RunContext;
 /// Interrupts and limits are checked at least this often.
 const POLL: Nanos = Nanos::from_millis(50);
 
+/// What fails where the list of commits does.
+const LIST: &str = "use the list of acknowledged commits";
+
 /// How long a worker that has closed its socket may take to end.
 const ENDING: Duration = Duration::from_secs(5);
 
@@ -43,13 +46,13 @@ impl<'t> Trial<'t> {
         spec: &'t TrialSpec,
         planned: &'t PlannedCut,
     ) -> Result<Self, Error> {
-        let acknowledged = Acknowledged::new().map_err(list)?;
+        let acknowledged = Acknowledged::new().map_err(Error::setup(LIST))?;
         Ok(Self { context, spec, planned, acknowledged })
     }
 
     /// The instants of the commits that were acknowledged.
     pub(super) fn acknowledged(&self) -> Result<Vec<u64>, Error> {
-        self.acknowledged.instants().map_err(list)
+        self.acknowledged.instants().map_err(Error::setup(LIST))
     }
 
     /// The limit of time that the variant has.
@@ -59,7 +62,7 @@ impl<'t> Trial<'t> {
 
     /// Launches a worker for a step on the store in a directory.
     pub(super) fn launch(&self, directory: &Path, step: CrashStep) -> Result<Worker<'t>, Error> {
-        let shared = (self.acknowledged.descriptor().map_err(list)?, Acknowledged::NUMBER);
+        let shared = (self.acknowledged.descriptor().map_err(Error::setup(LIST))?, Acknowledged::NUMBER);
         let (mut launch, mut channel) = workers::launch(directory, Some(shared))?;
         launch.group = Some(Group::create(&self.spec.limits)?);
         let mut process = self.context.launcher.start(launch)?;
@@ -75,10 +78,6 @@ impl<'t> Trial<'t> {
         });
         Ok(Worker { process, channel, interrupt: &self.context.interrupt })
     }
-}
-
-fn list(source: std::io::Error) -> Error {
-    Error::Setup { doing: "use the list of acknowledged commits", source }
 }
 
 /// A worker of a crash trial.
@@ -101,8 +100,7 @@ pub(super) enum Heard {
 
 /// How a worker ended, as the end of a sentence.
 pub(super) enum How {
-    Exited(i32),
-    Signalled(i32),
+    Known(Status),
     Lost(String),
     /// It did not end though it closed its socket, or it sent something else.
     Garbled(String),
@@ -113,10 +111,8 @@ impl How {
     pub(super) fn is_disturbance(&self, store: &Path) -> bool {
         match self {
             Self::Lost(_) | Self::Garbled(_) => true,
-            Self::Exited(_) => false,
-            Self::Signalled(signal) => {
-                let status = Status::Signalled(*signal);
-                *signal == Signal::KILL.as_raw() || workers::disk_full(status, store).is_some()
+            Self::Known(status) => {
+                *status == Status::Signalled(Signal::KILL.as_raw()) || workers::disk_full(*status, store).is_some()
             }
         }
     }
@@ -125,8 +121,8 @@ impl How {
 impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exited(code) => write!(f, "ended with exit code {code}"),
-            Self::Signalled(signal) => write!(f, "was ended by signal {signal}"),
+            Self::Known(Status::Exited(code)) => write!(f, "ended with exit code {code}"),
+            Self::Known(Status::Signalled(signal)) => write!(f, "was ended by signal {signal}"),
             Self::Lost(why) => write!(f, "was lost: {why}"),
             Self::Garbled(what) => write!(f, "sent what cannot be read: {what}"),
         }
@@ -166,11 +162,7 @@ impl Worker<'_> {
     fn how(&mut self) -> Result<How, Error> {
         Ok(match self.process.wait(Some(ENDING))? {
             None => How::Garbled("it closed its socket and did not end".to_owned()),
-            Some(end) => match (end.lost, end.status) {
-                (Some(why), _) => How::Lost(why),
-                (None, Status::Exited(code)) => How::Exited(code),
-                (None, Status::Signalled(signal)) => How::Signalled(signal),
-            },
+            Some(end) => end.lost.map_or(How::Known(end.status), How::Lost),
         })
     }
 
@@ -191,8 +183,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let disturbed = |how: How| how.is_disturbance(dir.path());
         assert!(disturbed(How::Lost("no pidfd".to_owned())) && disturbed(How::Garbled("no end".to_owned())));
-        assert!(disturbed(How::Signalled(Signal::KILL.as_raw())));
-        assert!(!disturbed(How::Exited(3)) && !disturbed(How::Signalled(Signal::SEGV.as_raw())));
-        assert!(!disturbed(How::Signalled(Signal::BUS.as_raw())), "there is room on the disk");
+        let signalled = |signal: Signal| How::Known(Status::Signalled(signal.as_raw()));
+        assert!(disturbed(signalled(Signal::KILL)));
+        assert!(!disturbed(How::Known(Status::Exited(3))) && !disturbed(signalled(Signal::SEGV)));
+        assert!(!disturbed(signalled(Signal::BUS)), "there is room on the disk");
     }
 }

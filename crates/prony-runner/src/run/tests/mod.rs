@@ -114,7 +114,7 @@ impl Bench {
             database.begin_run(&start).unwrap()
         });
         let result = super::run(
-            Campaign::new(&mut database, run, &plan, done.len()).since(began).in_session(session),
+            Campaign { began, session, ..Campaign::new(&mut database, run, &plan, done.len()) },
             &context,
             &mut log,
         );

@@ -161,17 +161,17 @@ fn shared(actions: &[Action], launches: bool, play: impl FnOnce(&mut Script<'_, 
     let [(ours, theirs), (own, other)] = [(); 2].map(|()| UnixStream::pair().unwrap());
     let exit = Exit::default();
     let played = Played { exit: Arc::clone(&exit), file: File::open("/dev/null").unwrap() };
-    let beside = Beside { role: "replica.2".to_owned(), process: Box::new(played), sampled: None };
+    let beside = Beside { role: "replica.2".to_owned(), process: Box::new(played), group: None, sampled: None };
     let second = WorkerProcess::new(2, Channel::new(own), Some(beside));
     let second = RefCell::new(launches.then_some(second));
-    let further: Further<'_> = Box::new(|number, _, _| {
+    let further: Further<'_> = Box::new(|number, _, _, _| {
         assert_eq!(number, 2);
         let refused = || Error::Setup { doing: "launch it", source: std::io::ErrorKind::OutOfMemory.into() };
         second.borrow_mut().take().ok_or_else(refused)
     });
     let first = WorkerProcess::new(1, Channel::new(ours), None);
     // What is sent as the plan is of no interest here.
-    let mut workers = Workers::new(further, &spec, ToWorker::Stop, None, first);
+    let mut workers = Workers::new((further, no_command()), &spec, ToWorker::Stop, None, first);
     let mut script = Script { workers: &mut workers, observation: &mut observation, ends: [theirs, other], exit };
     play(&mut script);
     workers.ended(Status::Exited(0), &sampler).unwrap()
@@ -271,7 +271,7 @@ fn fault_of_a_further_worker_is_its_own() {
         script.ends[1].shutdown(std::net::Shutdown::Both).unwrap();
         *script.exit.lock().unwrap() = Some(Status::Signalled(11));
         script.step();
-        assert!(script.workers.until().is_some() && script.observation.cut.is_some(), "the first runs on");
+        assert!(script.workers.until.is_some() && script.observation.cut.is_some(), "the first runs on");
     });
     assert_eq!((closed.fault, closed.failed_replica), (Some(Fault::Closed), Some(2)));
     assert_eq!(closed.end.map(|end| end.status), Some(Status::Signalled(11)));
