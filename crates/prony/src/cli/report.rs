@@ -212,7 +212,7 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
         (ReportFormat::Bencher, _) => return track(Tracker::Bencher, data, out),
         (ReportFormat::GithubActionBenchmarkSmaller, _) => return track(Tracker::Smaller, data, out),
         (ReportFormat::GithubActionBenchmarkBigger, _) => return track(Tracker::Bigger, data, out),
-        (ReportFormat::Html, _) => Ok(html::write_loaded(database, data, &options, out)?),
+        (ReportFormat::Html, _) => Ok(html::write(database, data, &options, out)?),
         (ReportFormat::Asciidoc, _) => marked_up(Markup::Asciidoc, data, &options, out),
         (ReportFormat::Orgmode, _) => marked_up(Markup::Orgmode, data, &options, out),
         (ReportFormat::Markdown, _) => {
