@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
 use crate::render::markup::numbers;
-use crate::render::terminal::Terminal;
+use crate::render::terminal::{Part, Terminal};
 use crate::words::grouped;
 use prony_analysis::verdicts::{Line, Verdicts};
 use prony_model::metric::Better;
@@ -165,7 +165,7 @@ fn parts(table: &Table) -> String {
 }
 
 /// Some columns of a table, with its footnotes below the last of them.
-fn part(table: &Table, (title, columns): &(String, Vec<usize>), last: bool) -> String {
+fn part(table: &Table, (title, columns): &Part, last: bool) -> String {
     let title = if title.is_empty() { "Results" } else { title };
     let heads: String = table
         .labels

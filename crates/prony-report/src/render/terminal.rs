@@ -21,6 +21,9 @@ pub struct Terminal {
 /// Between two columns.
 const GAP: &str = "   ";
 
+/// A part of a table: its title and the places of its columns.
+pub(crate) type Part = (String, Vec<usize>);
+
 /// What a table is written to.
 type Out<'a> = Screen<&'a mut dyn Write>;
 
@@ -56,12 +59,12 @@ impl Render for Terminal {
 
 impl Terminal {
     /// The tables below each other in which a table fits the width: the title and the columns of each.
-    pub(crate) fn parted(self, table: &Table) -> Vec<(String, Vec<usize>)> {
+    pub(crate) fn parted(self, table: &Table) -> Vec<Part> {
         self.laid(table).2
     }
 
     /// The columns of labels, those of values, and the parts as of [`Self::parted`].
-    fn laid(self, table: &Table) -> (Vec<Laid>, Vec<Laid>, Vec<(String, Vec<usize>)>) {
+    fn laid(self, table: &Table) -> (Vec<Laid>, Vec<Laid>, Vec<Part>) {
         let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at, self.width)).collect();
         let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at, self.width)).collect();
         let shares = self.shares(table, &labels, &columns);
