@@ -22,13 +22,14 @@ export function prose(text: string): Child[] {
   return text.split("`").map((part, at) => (at % 2 === 1 ? h("code", {}, part) : part));
 }
 
-/** A labelled choice; `change` gets the chosen value. */
+/** A labelled choice, where there is more than one option; `change` gets the chosen value. */
 export function choice(
   label: string,
   options: { value: string; text: string; group?: string }[],
   chosen: string,
   change: (value: string) => void,
-): HTMLElement {
+): HTMLElement | null {
+  if (options.length < 2) return null;
   const select = h("select");
   const groups = new Map<string, HTMLElement>();
   for (const { value, text, group } of options) {

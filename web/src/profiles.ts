@@ -17,24 +17,14 @@ export function profiles(state: State): void {
   section(
     "profiles",
     state,
-    (redraw) => [
-      all.length < 2
-        ? null
-        : choice(
-            "Variant",
-            all.map((p) => ({ value: String(p.variant), text: state.name(p.variant) })),
-            String(variant),
-            (value) => ((variant = Number(value)), redraw()),
-          ),
-      phases.length < 2
-        ? null
-        : choice(
-            "Phase",
-            phases.map((name) => ({ value: name, text: name })),
-            phase,
-            (value) => ((phase = value), redraw()),
-          ),
-    ],
+    (redraw) => {
+      const variants = all.map((p) => ({ value: String(p.variant), text: state.name(p.variant) }));
+      const names = phases.map((name) => ({ value: name, text: name }));
+      return [
+        choice("Variant", variants, String(variant), (value) => ((variant = Number(value)), redraw())),
+        choice("Phase", names, phase, (value) => ((phase = value), redraw())),
+      ];
+    },
     () => {
       const shown = all.find((p) => p.variant === variant);
       return shown && state.shows(variant) ? [about(shown), ...content(shown, phase)] : [];

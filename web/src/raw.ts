@@ -3,6 +3,8 @@ import { numbers, type Payload, reason } from "./data.ts";
 import { download, h, prose } from "./dom.ts";
 import { csv } from "./format.ts";
 
+const file = (rows: (string | number | null)[][]) => rows.map((row) => row.map(csv).join(",")).join("\r\n") + "\r\n";
+
 /** One row per trial, one column per metric; a missing value says why. */
 export function trialsCsv(data: Payload): string {
   const { trials } = data;
@@ -27,7 +29,7 @@ export function trialsCsv(data: Payload): string {
       return value !== undefined && Number.isFinite(value) ? Number(value.toPrecision(7)) : `missing: ${reason(m, i)}`;
     }),
   ]);
-  return [heads, ...rows].map((row) => row.map(csv).join(",")).join("\r\n") + "\r\n";
+  return file([heads, ...rows]);
 }
 
 /** The timelines in the page, one row a step. */
@@ -42,7 +44,7 @@ export function timelinesCsv(data: Payload): string {
     const names = [data.trials.position[trial]! + 1, data.variants[data.trials.variant[trial]!]!.name];
     times.forEach((time, i) => rows.push([...names, digits(time), ...columns.map((column) => digits(column[i]))]));
   }
-  return rows.map((row) => row.map(csv).join(",")).join("\r\n") + "\r\n";
+  return file(rows);
 }
 
 export function raw(data: Payload, json: string): void {

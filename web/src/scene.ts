@@ -34,7 +34,7 @@ export function charts(id: string, state: State): void {
       scene.section.controls.map((control, at) => {
         const options = control.options.map(({ text, group }, i) => ({ value: String(i), text, ...(group ? { group } : {}) }));
         const change = (value: string) => ((scene.chosen[at] = Number(value)), redraw());
-        return options.length < 2 ? null : choice(control.label, options, String(control.chosen), change);
+        return choice(control.label, options, String(control.chosen), change);
       }),
     () => {
       const shown = scene.charts();

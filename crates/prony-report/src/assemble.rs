@@ -29,6 +29,7 @@ use super::nothing_measured::{nothing_measured, to_ignore};
 use super::preface;
 use super::processes;
 use super::remarks::remarks;
+use super::variants::{by_variant, factor_names, records_of};
 use super::words::once;
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;
@@ -252,12 +253,7 @@ impl Sheet {
 
 impl<'a> Maker<'a> {
     fn new(data: &'a RunData) -> Self {
-        let mut trials: BTreeMap<usize, Vec<&TrialRecord>> = BTreeMap::new();
-        for trial in &data.trials {
-            trials.entry(trial.trial.variant).or_default().push(trial);
-        }
-        let disagreeing = disagreeing(data, &trials);
-        Self { data, trials, disagreeing }
+        Self { data, trials: by_variant(&data.trials), disagreeing: disagreeing(data) }
     }
 
     fn tables(&self, options: &Options) -> Vec<Table> {
@@ -302,17 +298,9 @@ impl<'a> Maker<'a> {
 
     fn of_spec(&self, spec: &TableSpec, options: &Options) -> Vec<Table> {
         let layout = Layout::asked(&self.data.experiment, spec);
-        let columns = spec
-            .columns
-            .iter()
-            .map(|column| ColumnPlan {
-                group: String::new(),
-                heading: column.title.clone(),
-                topic: Topic::Asked,
-                parts: column.parts.clone(),
-                short: false,
-            })
-            .collect();
+        let plan =
+            |(heading, parts)| ColumnPlan { group: String::new(), heading, topic: Topic::Asked, parts, short: false };
+        let columns = spec.columns.iter().map(|column| plan((column.title.clone(), column.parts.clone()))).collect();
         let (title, statistic, labelled) = (spec.title.clone(), spec.statistic, Labelled::Levels);
         self.sheet(Sheet { title, columns, statistic, notes: vec![], labelled, commands: vec![] }, &layout, options)
     }
@@ -333,9 +321,9 @@ impl<'a> Maker<'a> {
         };
         let read = read(columns);
         let any = |count: &MetricName| {
-            let phases = self.data.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == count.phase);
             let instance = count.instance.as_deref().unwrap_or_default();
-            phases.filter_map(|p| p.amount_of(instance, metric)).any(|n| n > 0.0)
+            let mut records = records_of(&self.data.trials, &count.phase);
+            records.any(|record| record.amount_of(instance, metric).is_some_and(|n| n > 0.0))
         };
         once(read.iter().map(|name| counted(name)))
             .into_iter()
@@ -379,7 +367,7 @@ impl<'a> Maker<'a> {
                     cpu_modes::withhold(&column.group, &sources, &mut filled.cells, &mut notes);
                 }
                 let marks = self.column_marks(column, &rows, &mut notes);
-                columns.push(heading(column, group, filled.unit, filled.align, marks));
+                columns.push(heading(column, group, filled.unit, marks));
                 rows.iter_mut().zip(filled.cells).for_each(|(row, cell)| row.row.cells.push(cell));
             }
         }
@@ -398,7 +386,7 @@ impl<'a> Maker<'a> {
         match sheet.labelled {
             Labelled::Phases => vec!["phase".to_owned()],
             Labelled::Commands => vec!["command".to_owned()],
-            Labelled::Levels => layout.rows.iter().map(|f| self.data.experiment.factors()[*f].name.clone()).collect(),
+            Labelled::Levels => factor_names(&self.data.experiment, &layout.rows),
         }
     }
 
@@ -415,31 +403,22 @@ impl<'a> Maker<'a> {
     }
 
     fn rows(&self, sheet: &Sheet, part: &Part) -> Vec<Working> {
-        let label = |text: &String| Label { text: text.clone(), marks: vec![] };
+        let working = |labels: &[String], variants: &[Vec<usize>], phase: Option<String>| Working {
+            row: Row { labels: labels.iter().map(Label::new).collect(), cells: vec![] },
+            variants: variants.to_vec(),
+            phase,
+        };
         if sheet.labelled != Labelled::Phases {
             let row = |r: &RowPart| {
                 let command = r.variants.iter().flatten().next().and_then(|v| sheet.commands.get(*v));
-                let labels = match (sheet.labelled, command) {
-                    (Labelled::Commands, Some(command)) => vec![label(command)],
-                    _ => r.labels.iter().map(label).collect(),
-                };
-                Row { labels, cells: vec![] }
+                let command = command.filter(|_| sheet.labelled == Labelled::Commands);
+                working(command.map_or(&r.labels, std::slice::from_ref), &r.variants, None)
             };
-            return part
-                .rows
-                .iter()
-                .map(|r| Working { row: row(r), variants: r.variants.clone(), phase: None })
-                .collect();
+            return part.rows.iter().map(row).collect();
         }
-        let variants = part.rows.first().map(|r| r.variants.clone()).unwrap_or_default();
-        columns::timed_phases(&self.data.experiment, &self.data.trials)
-            .into_iter()
-            .map(|phase| Working {
-                row: Row { labels: vec![label(&phase)], cells: vec![] },
-                variants: variants.clone(),
-                phase: Some(phase),
-            })
-            .collect()
+        let variants = part.rows.first().map(|r| r.variants.as_slice()).unwrap_or_default();
+        let phases = columns::timed_phases(&self.data.experiment, &self.data.trials).into_iter();
+        phases.map(|phase| working(std::slice::from_ref(&phase), variants, Some(phase.clone()))).collect()
     }
 
     fn sources(&self, row: &Working) -> Vec<Source<'a>> {
@@ -554,18 +533,12 @@ struct Working {
     phase: Option<String>,
 }
 
-fn heading(plan: &ColumnPlan, group: &str, unit: &str, align: Align, marks: Vec<usize>) -> Column {
+fn heading(plan: &ColumnPlan, group: &str, unit: &str, marks: Vec<usize>) -> Column {
     let groups: Vec<&str> = [group, plan.group.as_str()].into_iter().filter(|g| !g.is_empty()).collect();
     // An asked-for heading may hold its unit already.
     let unit = if plan.heading.ends_with(&format!(", {unit}")) { "" } else { unit };
-    Column {
-        group: groups.join(": "),
-        heading: plan.heading.clone(),
-        unit: unit.to_owned(),
-        align,
-        topic: plan.topic,
-        marks,
-    }
+    let (group, topic) = (groups.join(": "), plan.topic);
+    Column { group, topic, marks, ..Column::new(&plan.heading, unit, Align::Right) }
 }
 
 fn read(columns: &[ColumnPlan]) -> Vec<&MetricName> {
@@ -578,12 +551,8 @@ fn read(columns: &[ColumnPlan]) -> Vec<&MetricName> {
 
 fn title(asked: Option<&str>, part: &Part) -> Option<String> {
     let levels = part.levels.iter().map(|(factor, level)| format!("{factor} = {level}")).collect::<Vec<_>>().join(", ");
-    match (asked, levels.is_empty()) {
-        (Some(asked), false) => Some(format!("{asked}: {levels}")),
-        (Some(asked), true) => Some(asked.to_owned()),
-        (None, false) => Some(levels),
-        (None, true) => None,
-    }
+    let parts: Vec<&str> = asked.into_iter().chain([levels.as_str()]).filter(|part| !part.is_empty()).collect();
+    (!parts.is_empty()).then(|| parts.join(": "))
 }
 
 /// The effective durability class, as the engine's driver reports it.

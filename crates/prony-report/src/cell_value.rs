@@ -24,6 +24,11 @@ pub(super) enum Value {
     Missing(Why),
 }
 
+/// The name of an amount of a whole phase.
+pub(super) fn amount_of(phase: &str, metric: Metric) -> MetricName {
+    MetricName { phase: phase.to_owned(), instance: None, key: MetricKey::amount(metric) }
+}
+
 /// What an expression gives in one trial.
 pub(super) fn evaluate(expr: &Expr, trial: &TrialRecord) -> Value {
     // A value that the trial never reached decides, whatever else is missing.

@@ -4,6 +4,7 @@
 use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
 use prony_experiment::expr::dimension;
 use prony_model::format::Scale;
+use prony_model::metric::MetricName;
 use prony_model::number;
 use prony_model::reading::Why;
 use prony_model::record::TrialRecord;
@@ -12,7 +13,9 @@ use prony_model::units::{Dimension, Unit};
 use super::cell_value::{Summary, in_phase};
 use super::model::{Align, Cell, Column, Figure};
 use super::notes::Notes;
+use super::variants::trials_of;
 use super::words::{ended, evidence, short};
+use prony_results::RunData;
 
 /// The trials from which one cell is made.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +28,14 @@ pub(super) struct Source<'a> {
     pub(super) exists: bool,
     /// The row's phase, where rows are phases: it takes the place of empty phase names.
     pub(super) phase: Option<String>,
+}
+
+impl<'a> Source<'a> {
+    /// All trials of a variant.
+    pub(super) fn of_variant(data: &'a RunData, variant: usize) -> Self {
+        let planned = planned(&data.experiment, variant);
+        Self { trials: trials_of(data, variant).collect(), planned, exists: true, phase: None }
+    }
 }
 
 /// What a column's cells say.
@@ -45,8 +56,6 @@ pub(super) struct Filled {
     pub(super) cells: Vec<Cell>,
     /// The unit of all cells; empty where the texts state it or there is none.
     pub(super) unit: &'static str,
-    /// Where the texts stand.
-    pub(super) align: Align,
 }
 
 /// What a row has said already, so that no cell says it again.
@@ -74,30 +83,37 @@ pub(super) fn fill(
     said: &mut [Said],
     notes: &mut Notes,
 ) -> Filled {
-    let Plan { parts, statistic, short } = *plan;
-    let single = is_single(parts);
-    let cells = sources
-        .iter()
-        .zip(said)
-        .map(|(source, said)| {
-            let summaries = &summaries(parts, source);
-            let has_outcome = said.outcome;
-            let mut cell = Writer { parts, statistic, scales, summaries, single }.cell(source, said, notes);
-            if short {
-                cell.spread.clear();
-                if cell.outcome && has_outcome && summaries.iter().all(|summary| summary.at_least.is_none()) {
-                    cell = Cell { main: "-".to_owned(), ..Cell::default() };
-                }
+    let cell = |(source, said): (&Source<'_>, &mut Said)| {
+        let summaries = &summaries(plan.parts, source);
+        let has_outcome = said.outcome;
+        let mut cell = Writer { plan, scales, summaries }.cell(source, said, notes);
+        if plan.short {
+            cell.spread.clear();
+            if cell.outcome && has_outcome && summaries.iter().all(|summary| summary.at_least.is_none()) {
+                cell = Cell::none([]);
             }
-            cell.figures = numbers(parts, statistic, summaries);
-            cell
-        })
-        .collect();
-    let unit = match (single, scales.first()) {
-        (true, Some(scale)) => scale.name,
-        _ => "",
+        }
+        cell.figures = numbers(plan, summaries);
+        cell
     };
-    Filled { cells, unit, align: Align::Right }
+    let cells = sources.iter().zip(said).map(cell).collect();
+    let unit = scales.first().filter(|_| is_single(plan.parts)).map_or("", |scale| scale.name);
+    Filled { cells, unit }
+}
+
+/// Columns of the medians of a metric, in one unit, which is given with each.
+pub(super) fn medians<const N: usize>(
+    metric: MetricName,
+    columns: [Vec<Source<'_>>; N],
+    notes: &mut Notes,
+) -> [(Vec<Cell>, &'static str); N] {
+    let parts = [CellPart::Figure { expr: Expr::Metric(metric), format: None }];
+    let plan = Plan { parts: &parts, statistic: Statistic::Median, short: false };
+    let scales = scales(&plan, &columns.concat(), None);
+    columns.map(|sources| {
+        let filled = fill(&plan, &scales, &sources, &mut vec![Said::default(); sources.len()], notes);
+        (filled.cells, filled.unit)
+    })
 }
 
 /// One unit for each value in the text, chosen over all rows, including those of sibling tables. Times are in the unit
@@ -137,15 +153,16 @@ pub fn given(heading: &str, unit: Unit, figures: &[Figure]) -> (Column, Vec<Cell
     let numbers: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
     let scale = Scale::choose(Some(Dimension::Unit(unit)), None, &numbers);
     let cell = |figure: &Figure| {
-        let (main, spread) = match (figure.value, figure.low.zip(figure.high).filter(|(low, high)| low < high)) {
-            (None, _) => ("-".to_owned(), String::new()),
-            (Some(value), None) => (scale.print(value), String::new()),
+        let cell = match (figure.value, figure.low.zip(figure.high).filter(|(low, high)| low < high)) {
+            (None, _) => Cell::none([]),
+            (Some(value), None) => Cell::of(scale.print(value)),
             (Some(value), Some((low, high))) => {
                 let scale = scale.within(value, high - low);
-                (scale.print(value), format!("[{}..{}]", scale.print(low), scale.print(high)))
+                let spread = format!("[{}..{}]", scale.print(low), scale.print(high));
+                Cell { spread, ..Cell::of(scale.print(value)) }
             }
         };
-        Cell { main, spread, figures: vec![figure.clone()], ..Cell::default() }
+        Cell { figures: vec![figure.clone()], ..cell }
     };
     (Column::new(heading, scale.name, Align::Right), figures.iter().map(cell).collect())
 }
@@ -170,11 +187,11 @@ fn summaries<'a>(parts: &[CellPart], source: &Source<'a>) -> Vec<Summary<'a>> {
     expressions(parts).map(|(expr, _)| one(expr)).collect()
 }
 
-fn numbers(parts: &[CellPart], statistic: Statistic, summaries: &[Summary<'_>]) -> Vec<Figure> {
-    expressions(parts)
+fn numbers(plan: &Plan<'_>, summaries: &[Summary<'_>]) -> Vec<Figure> {
+    expressions(plan.parts)
         .zip(summaries)
         .map(|((expr, _), summary)| Figure {
-            value: summary.value(statistic),
+            value: summary.value(plan.statistic),
             low: summary.low(),
             high: summary.high(),
             unit: dimension(expr).ok().map(Dimension::unit),
@@ -188,11 +205,9 @@ fn numbers(parts: &[CellPart], statistic: Statistic, summaries: &[Summary<'_>]) 
 
 /// Writes one cell.
 struct Writer<'a> {
-    parts: &'a [CellPart],
-    statistic: Statistic,
+    plan: &'a Plan<'a>,
     scales: &'a [Scale],
     summaries: &'a [Summary<'a>],
-    single: bool,
 }
 
 impl Writer<'_> {
@@ -202,22 +217,21 @@ impl Writer<'_> {
             return cell;
         }
         if source.trials.is_empty() {
-            cell.main = "not run".to_owned();
-            return cell;
+            return Cell::of("not run");
         }
         let mut figures = self.summaries.iter().zip(self.scales);
-        for part in self.parts {
-            match (part, figures_next(part, &mut figures)) {
-                (CellPart::Text(text), _) => cell.main += text,
-                (CellPart::Figure { format, .. }, Some((summary, scale))) => {
+        for part in self.plan.parts {
+            match part {
+                CellPart::Text(text) => cell.main += text,
+                CellPart::Figure { format, .. } => {
+                    let Some((summary, scale)) = figures.next() else { continue };
                     let mut scale = self.digits(summary, scale);
                     // The unit is in the heading or, of a part with a format, in the text around the number.
-                    if self.single || format.is_some() {
+                    if is_single(self.plan.parts) || format.is_some() {
                         scale.name = "";
                     }
                     self.figure(summary, &scale, &mut cell, said, notes);
                 }
-                (CellPart::Figure { .. }, None) => {}
             }
         }
         self.spread(&mut cell);
@@ -226,7 +240,7 @@ impl Writer<'_> {
     }
 
     fn figure(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
-        match summary.value(self.statistic) {
+        match summary.value(self.plan.statistic) {
             Some(value) if value.is_infinite() => {
                 let (word, trials) = (summary.print(scale, value), summary.numbers.len());
                 cell.main += &format!("{word} ({} of {trials})", summary.infinite.len());
@@ -235,7 +249,7 @@ impl Writer<'_> {
             None if !summary.ended.is_empty() => self.outcome(summary, scale, cell, said, notes),
             None => cell.main.push('-'),
         }
-        if summary.value(self.statistic).is_some() && !summary.ended.is_empty() {
+        if summary.value(self.plan.statistic).is_some() && !summary.ended.is_empty() {
             cell.marks.push(notes.mark(format!("trials of this row without a value: {}", ended(&summary.ended))));
         }
         if !summary.failed.is_empty() {
@@ -279,13 +293,13 @@ impl Writer<'_> {
     /// The scale with as many digits as the trials agree in, for a median the middle half of them.
     fn digits(&self, summary: &Summary<'_>, scale: &Scale) -> Scale {
         // The other statistics follow an outlier.
-        let distance = match self.statistic {
+        let distance = match self.plan.statistic {
             Statistic::Median => summary.quartile_distance(),
             Statistic::Mean | Statistic::Min | Statistic::Max => {
                 summary.high().zip(summary.low()).map(|(high, low)| high - low)
             }
         };
-        match (summary.value(self.statistic), distance) {
+        match (summary.value(self.plan.statistic), distance) {
             (Some(value), Some(distance)) if value.is_finite() && distance.is_finite() => scale.within(value, distance),
             _ => *scale,
         }
@@ -294,7 +308,7 @@ impl Writer<'_> {
     /// Appends the smallest and the largest value of the cell's first metric.
     fn spread(&self, cell: &mut Cell) {
         let (Some(summary), Some(scale)) = (self.summaries.first(), self.scales.first()) else { return };
-        let middle = matches!(self.statistic, Statistic::Median | Statistic::Mean);
+        let middle = matches!(self.plan.statistic, Statistic::Median | Statistic::Mean);
         if let (Some(low), Some(high), true) = (summary.low(), summary.high(), middle)
             && low < high
         {
@@ -323,11 +337,4 @@ impl Writer<'_> {
 fn with_unit(scale: &Scale, number: f64) -> String {
     let number = scale.print(number);
     if scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
-}
-
-fn figures_next<'s>(
-    part: &CellPart,
-    figures: &mut impl Iterator<Item = (&'s Summary<'s>, &'s Scale)>,
-) -> Option<(&'s Summary<'s>, &'s Scale)> {
-    matches!(part, CellPart::Figure { .. }).then(|| figures.next()).flatten()
 }

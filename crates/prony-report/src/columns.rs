@@ -6,12 +6,14 @@ use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::number::time;
 use prony_model::processes;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MetricKeyText, TrialRecord};
+use prony_model::record::TrialRecord;
 use prony_model::spec::BACKGROUND;
 use prony_model::units::Nanos;
 
+use super::cell_value::amount_of;
 use super::cpu_modes;
 use super::model::Topic;
+use super::variants::{metrics_of, records_of};
 use super::words::once;
 use prony_analysis::verdicts;
 use prony_model::record::probe::Role;
@@ -95,9 +97,8 @@ pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Col
     let judged = verdicts::declared(experiment);
     let anon = MetricKey::gauge(Metric::Anon, Stat::Max);
     let phases = once(judged.iter().map(|name| name.phase.as_str()));
-    let measured = |phase: &&str| figures.readings(phase, anon).any(|reading| reading.measured().is_some());
-    let is_judged = |phase: &&str| judged.iter().any(|name| name.phase == *phase && name.key == anon);
-    let memory = phases.into_iter().filter(|phase| measured(phase) && !is_judged(phase));
+    let is_judged = |phase: &str| judged.iter().any(|name| name.phase == phase && name.key == anon);
+    let memory = phases.into_iter().filter(|phase| figures.has(phase, anon) && !is_judged(phase));
     let memory: Vec<ColumnPlan> = memory.map(|phase| plan(phase, anon, Topic::Memory)).collect();
     judged.iter().cloned().map(of_metric).chain(memory).collect()
 }
@@ -118,24 +119,24 @@ pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (V
         }
     };
     for phase in once(declared.iter().map(|name| name.phase.as_str())) {
-        let any = |key: &MetricKey| figures.readings(phase, *key).any(|reading| reading.measured().is_some());
+        let cpu = MetricKey::amount(Metric::Cpu);
         let judged = declared.iter().filter(|name| name.phase == phase).cloned();
         judged.for_each(|name| add(ColumnPlan { topic: Topic::Time, ..of_metric(name) }));
         let work = WORK.iter().filter(|key| figures.is_informative(phase, **key, &phases));
         work.for_each(|key| add(ColumnPlan { short: true, ..plan(phase, *key, Topic::Time) }));
-        if any(&MetricKey::amount(Metric::Cpu)) {
-            add(ColumnPlan { short: true, ..plan(phase, MetricKey::amount(Metric::Cpu), Topic::Time) });
+        if figures.has(phase, cpu) {
+            add(ColumnPlan { short: true, ..plan(phase, cpu, Topic::Time) });
         }
         if trials.iter().any(|trial| cpu_modes::is_long_enough(trial, phase)) {
             add(user_and_system(phase));
         }
         let (peaks, why) = figures.peak(phase);
-        let several = || figures.readings(phase, MetricKey::gauge(Metric::Processes, Stat::Max));
-        let several = several().any(|reading| reading.measured().is_some_and(|count| *count > 1.0));
-        notes.extend(why.filter(|_| !is_brief || several));
+        let is_several =
+            || figures.values(phase, MetricKey::gauge(Metric::Processes, Stat::Max)).any(|count| count > 1.0);
+        notes.extend(why.filter(|_| !is_brief || is_several()));
         for (topic, key) in peaks.into_iter().map(|key| (Topic::Memory, key)).chain(requested(experiment)) {
             match figures.reason(phase, key) {
-                _ if any(&key) => add(ColumnPlan { short: true, ..plan(phase, key, topic) }),
+                _ if figures.has(phase, key) => add(ColumnPlan { short: true, ..plan(phase, key, topic) }),
                 Some(why) => note_absent(&mut absent, key, &why, is_brief),
                 None => {}
             }
@@ -268,24 +269,12 @@ pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec
 
 /// Every metric that any trial has, one phase after the other.
 pub(super) fn all(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<ColumnPlan> {
-    let mut columns = Vec::new();
-    for phase in phases(experiment, trials) {
-        let records = || trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
-        let mut keys: Vec<(String, MetricKey)> = records()
-            .flat_map(|p| &p.readings)
-            // Of each process there are tables of their own.
-            .filter(|(instance, _)| processes::name(instance).is_none())
-            .flat_map(|(i, r)| r.iter().map(|(k, v)| (i.clone(), k.0, v.measured().is_some())))
-            .filter_map(|(i, k, measured)| measured.then_some((i, k)))
-            .collect();
-        keys.sort();
-        keys.dedup();
-        for (instance, key) in keys {
-            let instance = (!instance.is_empty()).then_some(instance);
-            columns.push(of_metric(MetricName { phase: phase.clone(), instance, key }));
-        }
-    }
-    columns
+    // Of each process there are tables of their own.
+    let is_shown =
+        |instance: &str, reading: &Reading<f64>| processes::name(instance).is_none() && reading.measured().is_some();
+    let phases = phases(experiment, trials);
+    let metrics = phases.iter().flat_map(|phase| metrics_of(phase, records_of(trials, phase), is_shown));
+    metrics.map(of_metric).collect()
 }
 
 /// The column of a metric that is requested by name.
@@ -301,10 +290,7 @@ pub(super) fn of_metric(name: MetricName) -> ColumnPlan {
 
 /// User and system time in one column, `12.1 ms + 3.04 ms`.
 fn user_and_system(phase: &str) -> ColumnPlan {
-    let part = |metric| {
-        let name = MetricName { phase: phase.to_owned(), instance: None, key: MetricKey::amount(metric) };
-        CellPart::Figure { expr: Expr::Metric(name), format: None }
-    };
+    let part = |metric| CellPart::Figure { expr: Expr::Metric(amount_of(phase, metric)), format: None };
     ColumnPlan {
         group: phase.to_owned(),
         heading: "user + system".to_owned(),
@@ -330,7 +316,7 @@ pub(super) fn timed_phases(experiment: &Experiment, trials: &[TrialRecord]) -> V
     let set_up = |name: &String| {
         let planned =
             experiment.variants().iter().flat_map(|v| &v.spec.phases).filter(|p| p.name == *name).map(|p| p.timed);
-        let recorded = trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == *name).map(|p| p.timed);
+        let recorded = records_of(trials, name).map(|p| p.timed);
         !planned.chain(recorded).any(|timed| timed)
     };
     phases(experiment, trials).into_iter().filter(|name| !set_up(name)).collect()
@@ -352,8 +338,22 @@ impl Figures<'_> {
     }
 
     fn readings_of(&self, phase: &str, instance: &str, key: MetricKey) -> impl Iterator<Item = &Reading<f64>> {
-        let phases = self.trials.iter().flat_map(|t| &t.phases).filter(move |p| p.name == phase);
-        phases.filter_map(move |p| p.readings.get(instance)?.get(&MetricKeyText(key)))
+        records_of(self.trials, phase).filter_map(move |record| record.reading_of(instance, key))
+    }
+
+    /// What was measured.
+    fn values(&self, phase: &str, key: MetricKey) -> impl Iterator<Item = f64> {
+        self.readings(phase, key).filter_map(|reading| reading.measured().copied())
+    }
+
+    /// Whether some trial has the metric.
+    fn has(&self, phase: &str, key: MetricKey) -> bool {
+        self.values(phase, key).next().is_some()
+    }
+
+    /// Whether it is more than 0 in some trial.
+    fn is_above_zero(&self, phase: &str, key: MetricKey) -> bool {
+        self.values(phase, key).any(|value| value > 0.0)
     }
 
     /// The kernel's own peak of resident memory where any trial has it; where a trial has none, also the largest sample, and
@@ -372,16 +372,14 @@ impl Figures<'_> {
                     "`{sampled}` is the largest sample, summed over processes, so that shared pages count several times; \
                      some trials have no `{exact}`: {why}"
                 );
-                let any_exact = self.readings(phase, exact).any(|reading| reading.measured().is_some());
-                (if any_exact { vec![exact, sampled] } else { vec![sampled] }, Some(note))
+                (if self.has(phase, exact) { vec![exact, sampled] } else { vec![sampled] }, Some(note))
             }
         }
     }
 
     /// The instances whose times are shown beside those of a phase: its background, the kinds of its requests.
     fn beside(&self, phase: &str) -> Vec<String> {
-        let records = self.trials.iter().flat_map(|trial| &trial.phases).filter(|record| record.name == phase);
-        let instances = records.flat_map(|record| record.readings.keys());
+        let instances = records_of(self.trials, phase).flat_map(|record| record.readings.keys());
         once(instances.filter(|instance| is_beside(instance)).cloned())
     }
 
@@ -396,68 +394,52 @@ impl Figures<'_> {
 
     /// Whether a column for this metric would be informative, even if its value is missing.
     fn is_informative(&self, phase: &str, key: MetricKey, phases: &[String]) -> bool {
-        let number = |r: &Reading<f64>| r.measured().copied();
+        let is_recorded = || self.readings(phase, key).next().is_some();
         match key.metric {
             // A time is shown for every timed phase, so that outcomes have their place.
             Metric::Time => true,
-            Metric::Errors | Metric::Refused => self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            Metric::Errors | Metric::Refused => self.is_above_zero(phase, key),
             Metric::Rate => {
                 let operations = MetricKey::amount(Metric::Operations);
-                self.readings(phase, key).filter_map(number).any(|n| n > 0.0)
-                    && !self.readings(phase, operations).filter_map(number).all(|n| n <= 1.0)
+                self.is_above_zero(phase, key) && !self.values(phase, operations).all(|n| n <= 1.0)
             }
             // How large the store is: once, at the last phase that says so.
-            Metric::Disk => {
-                let last = phases.iter().rfind(|p| self.readings(p, key).any(|r| r.measured().is_some()));
-                last.is_some_and(|p| p == phase)
-            }
+            Metric::Disk => phases.iter().rfind(|p| self.has(p, key)).is_some_and(|p| p == phase),
             Metric::SettleDirty => self.readings(phase, key).any(|reading| match reading {
                 Reading::Measured(time) => *time > 0.0,
                 Reading::Missing(why) => matches!(why, Why::NotSettled(_)),
             }),
-            Metric::LatencyP50 | Metric::LatencyP99 | Metric::HeapUsed => {
-                self.readings(phase, key).any(|r| r.measured().is_some())
-            }
+            Metric::LatencyP50 | Metric::LatencyP99 | Metric::HeapUsed => self.has(phase, key),
             // Metrics that every phase has are shown where they are not zero: work on data, or a remarkable value.
-            Metric::Fsyncs => {
-                let any = self.readings(phase, key).next().is_some();
-                any && (self.works(phase) || self.readings(phase, key).filter_map(number).any(|n| n > 0.0))
-            }
+            Metric::Fsyncs => is_recorded() && (self.works(phase) || self.is_above_zero(phase, key)),
             Metric::Written => {
                 let device = MetricKey::amount(Metric::DeviceWritten);
-                self.readings(phase, key).filter_map(number).any(|n| n > 0.0)
-                    || self.is_informative(phase, device, phases)
+                self.is_above_zero(phase, key) || self.is_informative(phase, device, phases)
             }
-            Metric::CachedBytes => self.works(phase) && self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            Metric::CachedBytes => self.works(phase) && self.is_above_zero(phase, key),
             // It includes what other processes wrote: beside a number of the process itself where that is missing.
             Metric::DeviceWritten => {
                 let own = MetricKey::amount(Metric::Written);
-                self.readings(phase, own).any(|r| r.measured().is_none())
-                    && self.readings(phase, key).filter_map(number).any(|n| n > 0.0)
+                self.readings(phase, own).any(|r| r.measured().is_none()) && self.is_above_zero(phase, key)
             }
-            Metric::Cpu | Metric::Anon | Metric::File => {
-                self.works(phase) && self.readings(phase, key).next().is_some()
-            }
-            _ => self.readings(phase, key).next().is_some(),
+            Metric::Cpu | Metric::Anon | Metric::File => self.works(phase) && is_recorded(),
+            _ => is_recorded(),
         }
     }
 
     /// Whether a phase does operations, or work on the whole store that takes its time.
     fn works(&self, phase: &str) -> bool {
-        let mut records = self.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
-        records.any(|p| !matches!(p.action.as_str(), "commit" | "close" | "reopen" | "evict" | "pause"))
+        records_of(self.trials, phase)
+            .any(|p| !matches!(p.action.as_str(), "commit" | "close" | "reopen" | "evict" | "pause"))
     }
 
     /// Why a metric is missing in every trial that reached the phase; `None` where some trial has it.
     fn reason(&self, phase: &str, key: MetricKey) -> Option<Why> {
-        let mut why = None;
-        for reading in self.readings(phase, key) {
-            match reading {
-                Reading::Measured(_) => return None,
-                Reading::Missing(reason) => why = why.or_else(|| Some(reason.clone())),
-            }
-        }
-        if key.metric == Metric::Time { None } else { why }
+        let is_shown = key.metric == Metric::Time || self.has(phase, key);
+        self.readings(phase, key).filter(|_| !is_shown).find_map(|reading| match reading {
+            Reading::Measured(_) => None,
+            Reading::Missing(why) => Some(why.clone()),
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 //! Splits CPU time into user and system time, if it is long enough for the kernel's division to be meaningful.
 
-use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::metric::Metric;
 use prony_model::record::TrialRecord;
 
+use super::cell_value::amount_of;
 use super::cells::Source;
 use super::model::Cell;
 use super::notes::Notes;
@@ -18,8 +19,7 @@ pub(super) fn is_long_enough(trial: &TrialRecord, phase: &str) -> bool {
 }
 
 fn cpu(trial: &TrialRecord, phase: &str) -> Option<f64> {
-    let name = MetricName { phase: phase.to_owned(), instance: None, key: MetricKey::amount(Metric::Cpu) };
-    trial.figure(&name).measured().copied()
+    trial.figure(&amount_of(phase, Metric::Cpu)).measured().copied()
 }
 
 /// Replaces the cells of rows whose median CPU time is too short.
@@ -28,7 +28,7 @@ pub(super) fn withhold(phase: &str, sources: &[Source<'_>], cells: &mut [Cell], 
         let times: Vec<f64> = source.trials.iter().filter_map(|trial| cpu(trial, phase)).collect();
         if median(&times).is_some_and(|median| median < LEAST) {
             let mark = notes.mark("too little CPU time to tell user from system");
-            *cell = Cell { main: "-".to_owned(), marks: vec![mark], ..Cell::default() };
+            *cell = Cell::none([mark]);
         }
     }
 }

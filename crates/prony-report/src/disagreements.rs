@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::guard::variants::{VariantTrials, answers_differ};
-use prony_model::record::TrialRecord;
 use prony_results::RunData;
 
+use super::variants::by_variant;
+
 /// Phases that gave different answers where variants did the same work on the same data.
-pub(crate) fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRecord>>) -> BTreeSet<String> {
+pub(crate) fn disagreeing(data: &RunData) -> BTreeSet<String> {
     let mut strata: BTreeMap<usize, Vec<VariantTrials<'_>>> = BTreeMap::new();
-    for (variant, trials) in trials {
-        let Some(variant) = data.experiment.variants().get(*variant) else { continue };
-        let of_variant = VariantTrials { name: String::new(), spec: &variant.spec, trials: trials.clone() };
+    for (variant, trials) in by_variant(&data.trials) {
+        let Some(variant) = data.experiment.variants().get(variant) else { continue };
+        let of_variant = VariantTrials { name: String::new(), spec: &variant.spec, trials };
         strata.entry(variant.stratum).or_default().push(of_variant);
     }
     let pairs = strata.values().flat_map(|variants| {

@@ -16,58 +16,56 @@ pub(super) fn xml(text: &str) -> String {
     entities.iter().fold(text.to_owned(), |text, (sign, entity)| text.replace(*sign, entity))
 }
 
-/// For HTML, in text and in attributes in quotes.
-pub(super) fn html(text: &str) -> String {
+/// The text with some characters written otherwise.
+fn rewritten(text: &str, sign: impl Fn(char) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len() + 8);
-    for c in xml(text).chars() {
-        match c {
-            '\'' => out.push_str("&#39;"),
-            c if is_invisible(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
-            c => out.push(c),
+    for c in text.chars() {
+        match sign(c) {
+            Some(sign) => out += &sign,
+            None => out.push(c),
         }
     }
     out
+}
+
+/// For HTML, in text and in attributes in quotes.
+pub(super) fn html(text: &str) -> String {
+    rewritten(&xml(text), |c| match c {
+        '\'' => Some("&#39;".to_owned()),
+        c => is_invisible(c).then(|| format!("\\u{{{:x}}}", c as u32)),
+    })
 }
 
 /// For GitHub's Markdown, inside a table cell or a sentence: nothing in it is markup.
 pub(super) fn markdown(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in terminal(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '\\' | '|' | '*' | '_' | '`' | '[' | ']' | '~' | '#' | '$' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c => out.push(c),
-        }
-    }
-    out
+    rewritten(&terminal(text), |c| match c {
+        '&' => Some("&amp;".to_owned()),
+        '<' => Some("&lt;".to_owned()),
+        '>' => Some("&gt;".to_owned()),
+        '\\' | '|' | '*' | '_' | '`' | '[' | ']' | '~' | '#' | '$' => Some(format!("\\{c}")),
+        _ => None,
+    })
+}
+
+/// A sentence of ours, in which names are in backticks: what is within them by one function, all else by another; `None`
+/// where a backtick has no partner.
+pub(super) fn with_code(text: &str, code: impl Fn(&str) -> String, prose: impl Fn(&str) -> String) -> Option<String> {
+    let parts: Vec<&str> = text.split('`').collect();
+    let part = |(at, part): (usize, &&str)| if at % 2 == 1 { code(part) } else { prose(part) };
+    (parts.len() % 2 == 1).then(|| parts.iter().enumerate().map(part).collect())
 }
 
 /// For Markdown where our own sentences set names in backticks: those stay code, all else is escaped.
 pub(super) fn markdown_sentence(text: &str) -> String {
-    let parts: Vec<&str> = text.split('`').collect();
-    if parts.len().is_multiple_of(2) || parts.iter().skip(1).step_by(2).any(|code| code.contains(['|', '\n', '\\'])) {
-        return markdown(text);
-    }
-    let part = |(at, part): (usize, &&str)| if at % 2 == 1 { format!("`{}`", terminal(part)) } else { markdown(part) };
-    parts.iter().enumerate().map(part).collect()
+    let is_code = text.split('`').skip(1).step_by(2).all(|code| !code.contains(['|', '\n', '\\']));
+    let code = |text: &str| format!("`{}`", terminal(text));
+    with_code(text, code, markdown).filter(|_| is_code).unwrap_or_else(|| markdown(text))
 }
 
 /// For AsciiDoc, inside a table cell or a sentence: nothing in it is markup.
 pub(super) fn asciidoc(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in terminal(text).chars() {
-        match c {
-            '&' | '<' | '>' | '|' | '*' | '_' | '`' | '#' | '+' | '{' | '^' | '~' | '[' | '\'' | '"' => {
-                out.push_str(&format!("&#{};", u32::from(c)));
-            }
-            c => out.push(c),
-        }
-    }
+    let is_sign = |c| "&<>|*_`#+{^~['\"".contains(c);
+    let out = rewritten(&terminal(text), |c| is_sign(c).then(|| format!("&#{};", u32::from(c))));
     // What would become a dash, an ellipsis, a sign of rights or an entry of an index.
     let signs = [("--", "&#45;&#45;"), ("...", "&#46;&#46;&#46;"), ("((", "&#40;&#40;")];
     let signs = signs.into_iter().chain([("(C)", "&#40;C)"), ("(R)", "&#40;R)"), ("(TM)", "&#40;TM)")]);
@@ -76,16 +74,13 @@ pub(super) fn asciidoc(text: &str) -> String {
 
 /// For org-mode, inside a table cell or a sentence, where emphasis is switched off.
 pub(super) fn orgmode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in terminal(text).chars() {
-        match c {
-            '|' => out.push_str("\\vert{}"),
-            '$' => out.push_str("\\dollar{}"),
-            // A name behind it would be that of an entity or of a command.
-            '\\' => out.push_str("\\\u{200b}"),
-            c => out.push(c),
-        }
-    }
+    let out = rewritten(&terminal(text), |c| match c {
+        '|' => Some("\\vert{}".to_owned()),
+        '$' => Some("\\dollar{}".to_owned()),
+        // A name behind it would be that of an entity or of a command.
+        '\\' => Some("\\\u{200b}".to_owned()),
+        _ => None,
+    });
     // Links, targets, footnotes and macros begin with these: a space of no width stands within.
     let signs = [("[[", "[\u{200b}["), ("<<", "<\u{200b}<"), ("[fn", "[\u{200b}fn"), ("{{{", "{\u{200b}{{")];
     let out = signs.into_iter().fold(out, |out, (sign, plain)| out.replace(sign, plain));

@@ -1,7 +1,7 @@
 //! Tables of the share of each variant's time above its floor: one for each metric with verdicts that is time or CPU
 //! time, and why other metrics have none.
 
-use prony_experiment::design::{CellPart, Expr, Statistic};
+use prony_experiment::design::{Expr, Statistic};
 use prony_model::metric::MetricName;
 use prony_model::number::{self, percents};
 use prony_model::reading::{Reading, Why};
@@ -9,13 +9,14 @@ use prony_model::record::TrialRecord;
 use prony_model::units::Unit;
 
 use super::cell_value::Summary;
-use super::cells::{Plan, Said, Source, fill, planned, scales};
-use super::model::{Align, Cell, Column, Figure, Label, Row, Table};
+use super::cells::{Source, medians};
+use super::model::{Align, Cell, Column, Figure, Row, Table};
 use super::notes::Notes;
-use super::words::ended;
-use prony_analysis::verdicts::declared;
+use super::variants::{factor_names, labels, trials_of};
+use super::words::{ended, place_of};
 use prony_analysis::verdicts::floor::{self, Above, NoShare, Share, ShareInterval};
 use prony_analysis::verdicts::names::varying;
+use prony_analysis::verdicts::{Pair, declared};
 use prony_results::RunData;
 
 /// The note on how reliable a share above a floor is.
@@ -83,7 +84,7 @@ pub(super) fn lines<'a>(data: &'a RunData, metric: &MetricName) -> Vec<Line<'a>>
     if floor::not_spent(metric.key.metric).is_some() {
         return Vec::new();
     }
-    let trials = |variant: usize| data.trials.iter().filter(|t| t.trial.variant == variant).collect();
+    let trials = |variant: usize| trials_of(data, variant).collect();
     let line = |above: Above| Line { own: trials(above.pair.variant), floor: trials(above.pair.baseline), above };
     floor::of(data, metric).into_iter().map(line).collect()
 }
@@ -111,9 +112,7 @@ pub(super) fn without(data: &RunData) -> Vec<String> {
             None if floor::lacks(experiment, &metric) => lacking(&metric),
             None => format!("the floor, `{}`, is not among the variants that run", floor::name(experiment)),
         };
-        if !lines.contains(&why) {
-            lines.push(why);
-        }
+        place_of(&mut lines, why);
     }
     lines
 }
@@ -134,12 +133,16 @@ fn lacking(metric: &MetricName) -> String {
 
 fn table(data: &RunData, metric: &MetricName, lines: &[Line<'_>]) -> Table {
     let mut notes = Notes::default();
-    let [(own, unit), (floors, _)] = figures(data, metric, lines, &mut notes);
+    let pairs = || lines.iter().map(|line| &line.above.pair);
+    let own = pairs().map(|pair| Source::of_variant(data, pair.variant)).collect();
+    let floors = pairs().map(|pair| Source::of_variant(data, pair.baseline)).collect();
+    let [(own, unit), (floors, _)] = medians(metric.clone(), [own, floors], &mut notes);
     let shares: Vec<Cell> = lines.iter().map(|line| share_cell(line, &mut notes)).collect();
     self::notes(data, metric).into_iter().for_each(|note| notes.general(note));
     let cells = own.into_iter().zip(floors).zip(shares).map(|((own, floor), share)| vec![own, floor, share]);
     let experiment = &data.experiment;
-    let labels = varying(experiment);
+    let factors = varying(experiment);
+    let row = |(pair, cells): (&Pair, Vec<Cell>)| Row { labels: labels(experiment, pair.variant, &factors), cells };
     Table {
         title: Some(format!("Above the floor: {metric}")),
         caption: format!(
@@ -148,44 +151,13 @@ fn table(data: &RunData, metric: &MetricName, lines: &[Line<'_>]) -> Table {
              a block; shown is its median over the blocks, with its interval in parentheses.",
             floor::name(experiment)
         ),
-        labels: labels.iter().map(|factor| experiment.factors()[*factor].name.clone()).collect(),
+        labels: factor_names(experiment, &factors),
         columns: [("the variant", unit), ("the floor", unit), ("above the floor", "%")]
             .map(|(heading, unit)| Column::new(heading, unit, Align::Right))
             .into(),
-        rows: lines.iter().zip(cells).map(|(line, cells)| Row { labels: names(data, line, &labels), cells }).collect(),
+        rows: pairs().zip(cells).map(row).collect(),
         notes: notes.finish(),
     }
-}
-
-/// The variant by its levels of these factors.
-fn names(data: &RunData, line: &Line<'_>, factors: &[usize]) -> Vec<Label> {
-    let levels = &data.experiment.variants()[line.above.pair.variant].levels;
-    let label = |factor: &usize| data.experiment.factors()[*factor].levels[levels[*factor]].label.clone();
-    factors.iter().map(|factor| Label { text: label(factor), marks: Vec::new() }).collect()
-}
-
-/// The columns of the variants and of their floors, in one unit, as any table prints them.
-fn figures(
-    data: &RunData,
-    metric: &MetricName,
-    lines: &[Line<'_>],
-    notes: &mut Notes,
-) -> [(Vec<Cell>, &'static str); 2] {
-    let parts = [CellPart::Figure { expr: Expr::Metric(metric.clone()), format: None }];
-    let plan = Plan { parts: &parts, statistic: Statistic::Median, short: false };
-    let source = |variant: usize, trials: &[_]| Source {
-        trials: trials.to_vec(),
-        planned: planned(&data.experiment, variant),
-        exists: true,
-        phase: None,
-    };
-    let own: Vec<Source<'_>> = lines.iter().map(|line| source(line.above.pair.variant, &line.own)).collect();
-    let floors: Vec<Source<'_>> = lines.iter().map(|line| source(line.above.pair.baseline, &line.floor)).collect();
-    let scales = scales(&plan, &[own.as_slice(), floors.as_slice()].concat(), None);
-    [own, floors].map(|sources| {
-        let filled = fill(&plan, &scales, &sources, &mut vec![Said::default(); sources.len()], notes);
-        (filled.cells, filled.unit)
-    })
 }
 
 fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
@@ -194,7 +166,7 @@ fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
     let mut marks: Vec<usize> = missing.iter().map(|why| notes.mark(why)).collect();
     let Ok(share) = share else {
         let figure = Figure { unit: Some(Unit::Ratio), missing, ..Figure::default() };
-        return Cell { main: "-".to_owned(), marks, figures: vec![figure], ..Cell::default() };
+        return Cell { figures: vec![figure], ..Cell::none(marks) };
     };
     if share.is_below() {
         marks.push(notes.mark("the variant takes less than its floor, so that the floor is not a lower bound here"));
@@ -208,7 +180,6 @@ fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
         marks.push(notes.mark(no_interval(share, *blocks)));
     }
     Cell {
-        main: percents(share.middle, 1),
         spread: interval.map(|interval| format!("({})", interval_text(interval))).unwrap_or_default(),
         marks,
         figures: vec![Figure {
@@ -219,7 +190,7 @@ fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
             trials: *blocks as usize,
             ..Figure::default()
         }],
-        ..Cell::default()
+        ..Cell::of(percents(share.middle, 1))
     }
 }
 

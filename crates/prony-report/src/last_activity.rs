@@ -9,6 +9,7 @@ use prony_model::spec::Sign;
 use super::cells::Source;
 use super::model::Cell;
 use super::notes::Notes;
+use super::variants::records_of;
 
 /// Marks the cells of a column that reads these metrics.
 pub(super) fn mark(read: &[&MetricName], sources: &[Source<'_>], cells: &mut [Cell], notes: &mut Notes) {
@@ -24,7 +25,7 @@ pub(super) fn mark(read: &[&MetricName], sources: &[Source<'_>], cells: &mut [Ce
 
 /// What was active last, over trials; nothing where the phase waits for no quiet, or nothing was active.
 fn last_active(phase: &str, trials: &[&TrialRecord]) -> Option<String> {
-    let phases = trials.iter().flat_map(|trial| &trial.phases).filter(|record| record.name == phase);
+    let phases = records_of(trials.iter().copied(), phase);
     let mut counts: BTreeMap<Sign, usize> = BTreeMap::new();
     let mut all = 0;
     for record in phases.filter(|record| record.reading(MetricKey::amount(Metric::SettleTime)).is_some()) {

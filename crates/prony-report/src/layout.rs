@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_analysis::verdicts::names;
 use prony_experiment::design::{Experiment, TableSpec, Variant};
 
 /// With more rows than this, a factor becomes tables even where none is numeric.
@@ -46,7 +47,7 @@ impl Layout {
     /// it is not too long.
     pub(super) fn derived(experiment: &Experiment) -> Self {
         let variants: Vec<usize> = (0..experiment.variants().len()).collect();
-        let varying = varying(experiment, &variants);
+        let varying = names::varying(experiment);
         let levels = |f: &usize| levels_used(experiment, &variants, *f);
         let numeric = varying.iter().copied().filter(|f| experiment.factors()[*f].is_numeric());
         // The first of those with most levels.
@@ -54,12 +55,11 @@ impl Layout {
         let Some(row) = row else {
             let long = variants.len() > LONGEST_TABLE && varying.len() > 1;
             let (tables, rows) = varying.split_at(usize::from(long));
-            return Self { tables: tables.to_vec(), rows: rows.to_vec(), columns: vec![], variants };
+            return Self { tables: tables.to_vec(), rows: rows.to_vec(), variants, ..Self::default() };
         };
-        let mut rest: Vec<usize> = varying.into_iter().filter(|f| *f != row).collect();
-        let tables = if rest.is_empty() { vec![] } else { vec![rest.remove(0)] };
-        rest.push(row);
-        Self { tables, rows: rest, columns: vec![], variants }
+        let mut rest = varying.into_iter().filter(|f| *f != row);
+        let tables = rest.next().into_iter().collect();
+        Self { tables, rows: rest.chain([row]).collect(), variants, ..Self::default() }
     }
 
     /// All variants in one table, where it is not too long.
@@ -68,7 +68,7 @@ impl Layout {
         if variants.len() > LONGEST_TABLE {
             return Self::derived(experiment);
         }
-        Self { tables: vec![], rows: varying(experiment, &variants), columns: vec![], variants }
+        Self { rows: names::varying(experiment), variants, ..Self::default() }
     }
 
     /// The layout that a table of the experiment defines. A factor that varies but is not mentioned labels the rows, so
@@ -81,11 +81,9 @@ impl Layout {
             names.iter().filter_map(|n| experiment.factors().iter().position(|f| f.name == *n)).collect()
         };
         let (tables, columns, mut rows) = (find(&spec.tables), find(&spec.columns_by), find(&spec.rows));
-        for factor in varying(experiment, &variants) {
-            if ![&tables, &columns, &rows].iter().any(|place| place.contains(&factor)) {
-                rows.push(factor);
-            }
-        }
+        let varying = (0..experiment.factors().len()).filter(|f| levels_used(experiment, &variants, *f) > 1);
+        let placed = [tables.as_slice(), &columns, &rows].concat();
+        rows.extend(varying.filter(|factor| !placed.contains(factor)));
         Self { tables, rows, columns, variants }
     }
 
@@ -114,11 +112,6 @@ impl Layout {
             })
             .collect()
     }
-}
-
-/// Factors with more than one level among the variants.
-pub(super) fn varying(experiment: &Experiment, variants: &[usize]) -> Vec<usize> {
-    (0..experiment.factors().len()).filter(|f| levels_used(experiment, variants, *f) > 1).collect()
 }
 
 fn levels_used(experiment: &Experiment, variants: &[usize], factor: usize) -> usize {

@@ -6,6 +6,7 @@ use prony_model::units::Unit;
 
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table};
 use super::notes::Notes;
+use super::words::once;
 use prony_analysis::verdicts::left_out::{self, LeftOut, times};
 use prony_analysis::verdicts::{Verdicts, ratio_texts};
 
@@ -17,17 +18,11 @@ pub(super) fn tables(experiment: &Experiment, verdicts: &Verdicts) -> Vec<Table>
     let mut all = left_out::of(experiment, verdicts);
     // What belongs together stands together: one setting of the other factors after another.
     all.sort_by_key(|one| (experiment.variants()[one.line.pair.variant].stratum, one.line.pair.variant));
-    let mut metrics: Vec<&MetricName> = Vec::new();
-    for one in &verdicts.lines {
-        if !metrics.contains(&&one.pair.metric) {
-            metrics.push(&one.pair.metric);
-        }
-    }
     let of_metric = |metric: &MetricName| {
         let rows: Vec<&LeftOut<'_>> = all.iter().filter(|one| one.line.pair.metric == *metric).collect();
         (!rows.is_empty()).then(|| table(metric, &rows))
     };
-    metrics.into_iter().filter_map(of_metric).collect()
+    once(verdicts.lines.iter().map(|line| &line.pair.metric)).into_iter().filter_map(of_metric).collect()
 }
 
 fn table(metric: &MetricName, rows: &[&LeftOut<'_>]) -> Table {
@@ -61,11 +56,9 @@ fn caption(metric: &MetricName) -> String {
 }
 
 fn row(one: &LeftOut<'_>, notes: &mut Notes) -> Row {
-    let label = |text: &str| Label { text: text.to_owned(), marks: Vec::new() };
     let labels = one.at.iter().map(|(_, level)| *level).chain([one.change.unwrap_or(EVERYTHING)]);
-    let words = one.line.words.clone();
-    let text = |text: String| Cell { main: text, ..Cell::default() };
-    Row { labels: labels.map(label).collect(), cells: vec![ratio_cell(one, notes), text(words), text(one.effect())] }
+    let cells = vec![ratio_cell(one, notes), Cell::of(&one.line.words), Cell::of(one.effect())];
+    Row { labels: labels.map(Label::new).collect(), cells }
 }
 
 fn ratio_cell(one: &LeftOut<'_>, notes: &mut Notes) -> Cell {

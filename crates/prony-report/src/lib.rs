@@ -31,6 +31,7 @@ pub mod profiles;
 mod remarks;
 pub mod render;
 pub mod screen;
+mod variants;
 mod words;
 
 pub use assemble::{Options, build};

@@ -41,6 +41,10 @@ fn row(name: &str, value: String) -> Row {
     (name.to_owned(), value)
 }
 
+fn fact<T: ToString>(name: &str, reading: &Reading<T>) -> Row {
+    row(name, shown(reading, T::to_string))
+}
+
 /// Facts about the machine on which trials ran and what it can do, by name.
 pub(super) fn rows(head: &RunHead, trials: &[TrialRecord]) -> Vec<Row> {
     let (_, host, _) = first_session(head, trials);
@@ -48,10 +52,8 @@ pub(super) fn rows(head: &RunHead, trials: &[TrialRecord]) -> Vec<Row> {
     match &head.limits {
         // They are measured once, when the run begins.
         _ if lasting_facts(host) != lasting_facts(&head.host) => {
-            rows.push(row(
-                "limits",
-                "- (measured before the first trial, on another machine or with other settings)".to_owned(),
-            ));
+            let why = "- (measured before the first trial, on another machine or with other settings)";
+            rows.push(row("limits", why.to_owned()));
         }
         Reading::Measured(measured) => rows.extend(limits(measured)),
         Reading::Missing(why) => rows.push(row("limits", format!("- ({why})"))),
@@ -138,32 +140,27 @@ fn lasting_facts(host: &Facts) -> Vec<Row> {
 }
 
 fn facts(host: &Facts) -> Vec<Row> {
-    let text = |reading: &Reading<String>| shown(reading, Clone::clone);
-    let bytes = |reading: &Reading<Bytes>| shown(reading, ToString::to_string);
-    let number = |reading: &Reading<i64>| shown(reading, ToString::to_string);
-    let count = |reading: &Reading<u64>| shown(reading, ToString::to_string);
-    let yes = |reading: &Reading<bool>| shown(reading, ToString::to_string);
     let processor = &host.processor;
     let mut rows = vec![
-        row("host", text(&host.host)),
-        row("kernel", text(&host.kernel)),
+        fact("host", &host.host),
+        fact("kernel", &host.kernel),
         row("architecture", host.architecture.clone()),
-        row("libc", text(&host.libc)),
-        row("allocator", text(&host.allocator)),
-        row("processor.model", text(&processor.model)),
-        row("processor.logical", count(&processor.logical)),
-        row("processor.cores", count(&processor.cores)),
-        row("processor.smt", yes(&processor.smt)),
-        row("processor.governor", text(&processor.governor)),
-        row("processor.megahertz", shown(&processor.megahertz, ToString::to_string)),
-        row("memory", bytes(&host.memory)),
-        row("swap", bytes(&host.swap)),
-        row("huge_pages", text(&host.huge_pages)),
-        row("clock_source", text(&host.clock_source)),
-        row("virtualisation", text(&host.virtualisation)),
-        row("cgroups", text(&host.cgroups)),
-        row("perf_event_paranoid", number(&host.perf_event_paranoid)),
-        row("address_randomisation", number(&host.address_randomisation)),
+        fact("libc", &host.libc),
+        fact("allocator", &host.allocator),
+        fact("processor.model", &processor.model),
+        fact("processor.logical", &processor.logical),
+        fact("processor.cores", &processor.cores),
+        fact("processor.smt", &processor.smt),
+        fact("processor.governor", &processor.governor),
+        fact("processor.megahertz", &processor.megahertz),
+        fact("memory", &host.memory),
+        fact("swap", &host.swap),
+        fact("huge_pages", &host.huge_pages),
+        fact("clock_source", &host.clock_source),
+        fact("virtualisation", &host.virtualisation),
+        fact("cgroups", &host.cgroups),
+        fact("perf_event_paranoid", &host.perf_event_paranoid),
+        fact("address_randomisation", &host.address_randomisation),
     ];
     match &host.file_system {
         Reading::Measured(mount) => rows.extend([
@@ -175,14 +172,14 @@ fn facts(host: &Facts) -> Vec<Row> {
         Reading::Missing(why) => rows.push(row("file_system", format!("- ({why})"))),
     }
     for (n, disk) in host.disks.iter().enumerate() {
-        let fact = |name: &str, value| (format!("disks.{n}.{name}"), value);
-        rows.extend([
-            fact("name", disk.name.clone()),
-            fact("read_ahead", bytes(&disk.read_ahead)),
-            fact("scheduler", text(&disk.scheduler)),
-            fact("rotational", yes(&disk.rotational)),
-            fact("write_cache", text(&disk.write_cache)),
-        ]);
+        let of_disk = [
+            row("name", disk.name.clone()),
+            fact("read_ahead", &disk.read_ahead),
+            fact("scheduler", &disk.scheduler),
+            fact("rotational", &disk.rotational),
+            fact("write_cache", &disk.write_cache),
+        ];
+        rows.extend(of_disk.map(|(name, value)| (format!("disks.{n}.{name}"), value)));
     }
     rows
 }
@@ -192,7 +189,7 @@ fn limits(limits: &MachineLimits) -> Vec<Row> {
     let mut rows = vec![
         row("clock_cost", limits.clock_cost.to_string()),
         row("clock_step", limits.clock_step.to_string()),
-        row("timer_lag", shown(&limits.timer_lag, ToString::to_string)),
+        fact("timer_lag", &limits.timer_lag),
     ];
     match &limits.fsync {
         Reading::Measured(fsync) => rows.extend([

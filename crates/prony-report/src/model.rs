@@ -3,6 +3,8 @@
 
 use prony_analysis::verdicts::Verdicts;
 use prony_model::units::Unit;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Everything that a report on a run contains.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +35,13 @@ pub struct Report {
     pub machine: Vec<(String, String)>,
     /// What this report leaves out and how to see it.
     pub closing: Option<String>,
+}
+
+impl Report {
+    /// The tables that belong to the verdicts and stand before all others.
+    pub(crate) fn beside_verdicts(&self) -> impl Iterator<Item = &Table> {
+        self.effects.iter().chain(&self.floors).chain(&self.crashes)
+    }
 }
 
 /// Sentences of one kind beside the verdicts.
@@ -173,6 +182,13 @@ pub struct Label {
     pub marks: Vec<usize>,
 }
 
+impl Label {
+    /// Without footnotes.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), marks: Vec::new() }
+    }
+}
+
 /// A cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
@@ -190,20 +206,41 @@ pub struct Cell {
     pub figures: Vec<Figure>,
 }
 
-/// A value of a cell as a number.
-#[derive(Clone, Debug, Default, PartialEq)]
+impl Cell {
+    /// A cell of this text alone.
+    pub fn of(main: impl Into<String>) -> Self {
+        Self { main: main.into(), ..Self::default() }
+    }
+
+    /// A cell without a value, with footnotes that say why.
+    pub(crate) fn none(marks: impl IntoIterator<Item = usize>) -> Self {
+        Self { marks: marks.into_iter().collect(), ..Self::of("-") }
+    }
+
+    /// Its texts on one line, each escaped by the function.
+    pub(crate) fn text(&self, escape: impl Fn(&str) -> String) -> String {
+        let texts = [&self.main, &self.spread, &self.count].into_iter().filter(|text| !text.is_empty());
+        texts.map(|text| escape(text)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A value over the trials of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "FigureOut")]
 pub struct Figure {
-    /// The statistic over the trials, in `unit`, infinite values included; `None` where there is none.
+    // Numbers may be infinite here, which JSON writes as null.
+    /// The statistic that the table shows; `None` if no trial has a value, or if it is one of the `infinite` trials.
     pub value: Option<f64>,
-    /// The least trial.
+    /// The smallest value of any trial; `None` as in `value`.
     pub low: Option<f64>,
-    /// The greatest trial; infinity as in `value`.
+    /// The largest value of any trial; `None` as in `value`.
     pub high: Option<f64>,
-    /// The unit of the numbers; `None` for quotients of unlike things.
+    /// The unit of the numbers.
     pub unit: Option<Unit>,
-    /// Trials that have the value.
+    /// Trials that have this value.
     pub trials: usize,
-    /// Of these, trials whose value is larger than any that was measured.
+    /// Of these, trials whose value is larger than any that was measured: a percentile among failed operations, or an
+    /// activity that did not end. They count as infinite in the statistic.
     pub infinite: usize,
     /// Trials that ended before they had the value.
     pub ended: usize,

@@ -1,6 +1,7 @@
 //! Collects the footnotes of one table: each text once, numbered in order of first use; and numbers those of several tables.
 
 use super::model::{Note, Table};
+use super::words::place_of;
 
 /// The footnotes so far.
 #[derive(Debug, Default)]
@@ -12,20 +13,12 @@ pub(super) struct Notes {
 impl Notes {
     /// The number of a footnote.
     pub(super) fn mark(&mut self, text: impl Into<String>) -> usize {
-        let text = text.into();
-        if let Some(at) = self.marked.iter().position(|t| *t == text) {
-            return at + 1;
-        }
-        self.marked.push(text);
-        self.marked.len()
+        1 + place_of(&mut self.marked, text.into())
     }
 
     /// A note on the whole table.
     pub(super) fn general(&mut self, text: impl Into<String>) {
-        let text = text.into();
-        if !self.general.contains(&text) {
-            self.general.push(text);
-        }
+        place_of(&mut self.general, text.into());
     }
 
     /// The numbered ones, then the general ones.
@@ -40,24 +33,17 @@ impl Notes {
 pub(super) fn number_apart<'t>(tables: impl IntoIterator<Item = &'t mut Table>) {
     let mut known: Vec<String> = Vec::new();
     for table in tables {
-        let mut number = |text: &String| {
-            let at = known.iter().position(|other| other == text).unwrap_or_else(|| {
-                known.push(text.clone());
-                known.len() - 1
-            });
-            at + 1
-        };
         let marked = table.notes.iter().filter(|note| note.mark > 0);
-        let numbers: Vec<(usize, usize)> = marked.map(|note| (note.mark, number(&note.text))).collect();
+        let numbers: Vec<(usize, usize)> =
+            marked.map(|note| (note.mark, 1 + place_of(&mut known, note.text.clone()))).collect();
         let new = |mark: &mut usize| {
             *mark = numbers.iter().find(|(old, _)| old == mark).map_or(*mark, |(_, new)| *new);
         };
-        let labels = table.rows.iter_mut().flat_map(|row| &mut row.labels).map(|label| &mut label.marks);
-        labels.for_each(|marks| marks.iter_mut().for_each(new));
-        let cells = table.rows.iter_mut().flat_map(|row| &mut row.cells).map(|cell| &mut cell.marks);
-        cells
-            .chain(table.columns.iter_mut().map(|column| &mut column.marks))
-            .for_each(|marks| marks.iter_mut().for_each(new));
+        for row in &mut table.rows {
+            row.labels.iter_mut().flat_map(|label| &mut label.marks).for_each(new);
+            row.cells.iter_mut().flat_map(|cell| &mut cell.marks).for_each(new);
+        }
+        table.columns.iter_mut().flat_map(|column| &mut column.marks).for_each(new);
         table.notes.iter_mut().for_each(|note| new(&mut note.mark));
         // Those on the whole table stand last.
         table.notes.sort_by_key(|note| (note.mark == 0, note.mark));

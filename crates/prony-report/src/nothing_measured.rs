@@ -7,6 +7,7 @@ use prony_model::record::{Completion, TrialRecord};
 use prony_results::RunData;
 
 use super::model::{FindingLine, Remarks};
+use super::variants::by_variant;
 use super::words::{ended, evidence_text};
 
 /// At most so many variants are listed; the others are counted.
@@ -23,13 +24,12 @@ pub(super) fn nothing_measured(data: &RunData, commands: &[String], warned: bool
     if trials.is_empty() || trials.iter().any(has_value) {
         return None;
     }
-    let of_variant = |id: usize| -> Vec<&TrialRecord> { trials.iter().filter(|t| t.trial.variant == id).collect() };
-    let trials_of = experiment.variants().iter().map(|variant| (variant, of_variant(variant.id)));
-    let mut lines: Vec<String> = trials_of
-        .filter(|(_, own)| !own.is_empty())
+    let of_variants = by_variant(trials);
+    let of_variants = experiment.variants().iter().filter_map(|variant| Some((variant, of_variants.get(&variant.id)?)));
+    let mut lines: Vec<String> = of_variants
         .map(|(variant, own)| {
             let name = commands.get(variant.id).cloned().unwrap_or_else(|| experiment.labels(variant));
-            line(&name, &own)
+            line(&name, own)
         })
         .collect();
     let more = lines.len().saturating_sub(LISTED);

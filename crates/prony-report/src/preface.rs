@@ -8,14 +8,14 @@ use prony_analysis::guard::{Finding, Severity, findings, run};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::number::count;
 use prony_model::program::Change;
-use prony_model::record::{EffectiveProgram, Status, TrialRecord};
+use prony_model::record::{EffectiveProgram, Status};
 use prony_model::units::Nanos;
 use serde_json::Value;
 
-use super::layout::varying;
 use super::machine;
 use super::model::FindingLine;
-use super::words::{QUOTED, evidence_text, instant};
+use super::variants::trials_of;
+use super::words::{QUOTED, evidence_text, grouped, instant};
 use prony_analysis::verdicts::{self, names};
 use prony_results::{RunData, RunStatus};
 
@@ -43,14 +43,14 @@ pub(super) fn preface(data: &RunData, programs: bool) -> Vec<String> {
 fn ignored(data: &RunData) -> Vec<String> {
     let experiment = &data.experiment;
     let of_variant = |variant: &Variant| {
-        let own: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
+        let own = || trials_of(data, variant.id);
         let mut codes: BTreeMap<i32, usize> = BTreeMap::new();
-        for trial in own.iter().filter(|trial| trial.ending.outcome.is_ok()) {
+        for trial in own().filter(|trial| trial.ending.outcome.is_ok()) {
             if let Some(Status::Exited(code @ (..=-1 | 1..))) = trial.program().and_then(|program| program.status) {
                 *codes.entry(code).or_default() += 1;
             }
         }
-        let all = count(own.len(), "trial");
+        let all = count(own().count(), "trial");
         let each: Vec<String> =
             codes.iter().map(|(code, n)| format!("{n} of {all} ended with exit code {code}")).collect();
         let whose = match experiment.variants().len() {
@@ -68,8 +68,7 @@ fn revisions(data: &RunData) -> Option<String> {
     let experiment = &data.experiment;
     let of_variant = |variant: &Variant| {
         let Change::Revision { .. } = variant.spec.subject.program()?.changes.first()? else { return None };
-        let own = data.trials.iter().filter(|trial| trial.trial.variant == variant.id);
-        let said = own.filter_map(|trial| {
+        let said = trials_of(data, variant.id).filter_map(|trial| {
             let EffectiveProgram { changes, remarks, .. } = trial.program()?;
             let commit = changes.first().filter(|_| experiment.records_commands())?;
             Some(if remarks.is_empty() { commit.clone() } else { format!("{commit} ({})", remarks.join("; ")) })
@@ -159,9 +158,8 @@ fn engines(data: &RunData) -> Option<String> {
 /// Factors that are the same in every variant.
 fn constants(data: &RunData) -> Option<String> {
     let experiment = &data.experiment;
-    let all: Vec<usize> = (0..experiment.variants().len()).collect();
     let first = experiment.variants().first()?;
-    let varying = varying(experiment, &all);
+    let varying = names::varying(experiment);
     let constant = experiment.factors().iter().enumerate().filter(|(at, _)| !varying.contains(at));
     let texts: Vec<String> = constant
         .filter_map(|(at, factor)| Some(format!("{} = {}", factor.name, factor.levels.get(first.levels[at])?.label)))
@@ -171,25 +169,17 @@ fn constants(data: &RunData) -> Option<String> {
 
 /// Findings of all trials, each kind once with its trials, the gravest first.
 pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
-    let mut found: Vec<(Kind<'_>, &Finding, BTreeSet<usize>)> = Vec::new();
-    for (at, finding) in data.trials.iter().enumerate().flat_map(|(at, t)| t.findings.iter().map(move |f| (at, f))) {
-        let kind = Kind::of(finding);
-        match found.iter_mut().find(|(other, ..)| *other == kind) {
-            Some((.., trials)) => {
-                trials.insert(at);
-            }
-            None => found.push((kind, finding, BTreeSet::from([at]))),
-        }
-    }
+    let found = data.trials.iter().enumerate().flat_map(|(at, t)| t.findings.iter().map(move |f| (at, f)));
+    let found = grouped(found.map(|(at, finding)| (Kind::of(finding), (at, finding))));
     let primary = verdicts::declared(&data.experiment).into_iter().next();
     let done = data.head.status == RunStatus::Done;
     let mut of_run = findings::of_run(&data.experiment, &data.trials, primary.as_ref(), done);
     of_run.extend(crash::broken_promises(&data.experiment, &data.cuts));
     of_run.extend(machine::sessions_differ(&data.head, &data.trials));
     let mut lines: Vec<(Severity, FindingLine)> = gathered(&of_run);
-    lines.extend(found.into_iter().map(|(_, f, trials)| (f.severity, line(f, &trials, data))));
+    lines.extend(found.iter().map(|(kind, of)| (kind.severity, line(of, data))));
     // A footnote quotes the evidence of variants that failed in all trials.
-    let ok = |variant: usize| data.trials.iter().any(|t| t.trial.variant == variant && t.ending.outcome.is_ok());
+    let ok = |variant: usize| trials_of(data, variant).any(|trial| trial.ending.outcome.is_ok());
     let failed = data.trials.iter().filter(|t| !t.ending.outcome.is_ok() && ok(t.trial.variant));
     let why = evidence_text(&failed.collect::<Vec<_>>(), QUOTED);
     let why = why.map(|(_, text)| format!("; one of them: {text}")).unwrap_or_default();
@@ -226,22 +216,19 @@ impl<'f> Kind<'f> {
 
 /// One line for each guard and phase: the first finding, and how many say the like of other variants.
 fn gathered(findings: &[Finding]) -> Vec<(Severity, FindingLine)> {
-    let mut kinds: Vec<(&Finding, usize)> = Vec::new();
-    for finding in findings {
-        let kind = |f: &Finding| (f.guard.clone(), f.severity, f.phase.clone());
-        let like = |(other, _): &&mut (&Finding, usize)| kind(other) == kind(finding);
-        match kinds.iter_mut().find(like) {
-            Some((_, more)) => *more += 1,
-            None => kinds.push((finding, 0)),
-        }
-    }
-    kinds.into_iter().map(|(finding, more)| (finding.severity, of_run_line(finding, more))).collect()
+    let kinds = grouped(findings.iter().map(|f| ((&f.guard, f.severity, &f.phase), f)));
+    kinds.iter().map(|((_, severity, _), of)| (*severity, of_run_line(of[0], of.len() - 1))).collect()
 }
 
 fn of_run_line(finding: &Finding, more: usize) -> FindingLine {
-    let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
     let rest = if more > 0 { format!(" (and {} of this kind)", count(more, "more finding")) } else { String::new() };
-    let text = format!("`{}`{phase}: {}{rest}", finding.guard, finding.message);
+    finding_line(finding, &format!(": {}{rest}", finding.message))
+}
+
+/// The guard and the phase, then this text.
+fn finding_line(finding: &Finding, text: &str) -> FindingLine {
+    let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
+    let text = format!("`{}`{phase}{text}", finding.guard);
     FindingLine { severity: word(finding.severity), text, hint: finding.hint.clone() }
 }
 
@@ -254,18 +241,12 @@ const fn word(severity: Severity) -> &'static str {
 }
 
 /// `` `query_plan` in `find`, 3 of 12 trials (those of `index=none`); the first: ... ``
-fn line(finding: &Finding, trials: &BTreeSet<usize>, data: &RunData) -> FindingLine {
-    let severity = word(finding.severity);
-    let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
+fn line(findings: &[(usize, &Finding)], data: &RunData) -> FindingLine {
+    let (trials, finding): (BTreeSet<usize>, _) = (findings.iter().map(|(at, _)| *at).collect(), findings[0].1);
     let n = trials.len();
     let first = if n > 1 { "; the first: " } else { ": " };
-    let all = count(data.trials.len(), "trial");
-    let of = variants(trials, data);
-    FindingLine {
-        severity,
-        text: format!("`{}`{phase}, {n} of {all}{of}{first}{}", finding.guard, finding.message),
-        hint: finding.hint.clone(),
-    }
+    let (all, of) = (count(data.trials.len(), "trial"), variants(&trials, data));
+    finding_line(finding, &format!(", {n} of {all}{of}{first}{}", finding.message))
 }
 
 /// Of which variants some trials are: ` (all of `engine=lmdb`)`; nothing where they are of every variant.

@@ -7,12 +7,13 @@ use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::number::count;
 use prony_model::processes::{NOT_ATTRIBUTED, name};
 use prony_model::reading::Reading;
-use prony_model::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use prony_model::record::{MetricKeyText, PhaseRecord};
 
-use super::cells::{Plan, Said, Source, fill, planned, scales};
+use super::cells::{Plan, Said, Source, fill, scales};
 use super::columns::timed_phases;
 use super::model::{Align, Cell, Column, Label, Row, Table};
 use super::notes::Notes;
+use super::variants::records_of;
 use prony_results::RunData;
 
 /// What is shown of each process.
@@ -39,9 +40,8 @@ pub(super) fn tables(data: &RunData, caption: &str) -> Vec<Table> {
 }
 
 fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Option<Table> {
-    let trials: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
-    let records: Vec<&PhaseRecord> =
-        trials.iter().flat_map(|trial| &trial.phases).filter(|record| record.name == phase).collect();
+    let source = Source::of_variant(data, variant.id);
+    let records: Vec<&PhaseRecord> = records_of(source.trials.iter().copied(), phase).collect();
     let mut instances = by_cpu(&records);
     let more = instances.len().saturating_sub(ROWS);
     instances.truncate(ROWS);
@@ -49,8 +49,6 @@ fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Optio
         return None;
     }
     instances.push(NOT_ATTRIBUTED.to_owned());
-    let planned = planned(&data.experiment, variant.id);
-    let source = Source { trials, planned, exists: true, phase: None };
     let mut notes = Notes::default();
     let (mut columns, mut rows) = (Vec::new(), rows(&instances));
     for key in FIGURES {
@@ -70,11 +68,8 @@ fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Optio
                     attributed`";
                 cell.marks.push(notes.mark(why));
             }
-            row.cells.push(if instance.is_some_and(|i| i == NOT_ATTRIBUTED) && key.stat.is_some() {
-                Cell::default()
-            } else {
-                cell
-            });
+            let is_of_none = instance.is_some_and(|i| i == NOT_ATTRIBUTED) && key.stat.is_some();
+            row.cells.push(if is_of_none { Cell::default() } else { cell });
         }
         columns.push(Column::new(&key.to_string(), unit, Align::Right));
     }
@@ -115,7 +110,7 @@ fn ended(records: &[&PhaseRecord], instance: &str) -> bool {
 
 fn rows(instances: &[String]) -> Vec<Row> {
     let named = instances.iter().map(|instance| name(instance).unwrap_or(instance));
-    let label = |text: &str| Row { labels: vec![Label { text: text.to_owned(), marks: vec![] }], cells: vec![] };
+    let label = |text: &str| Row { labels: vec![Label::new(text)], cells: vec![] };
     std::iter::once("all").chain(named).map(label).collect()
 }
 
@@ -132,10 +127,8 @@ fn title(data: &RunData, variant: &Variant, phase: &str) -> String {
     let levels = data.experiment.factors().iter().zip(&variant.levels);
     let levels =
         levels.filter_map(|(factor, level)| Some(format!("{} = {}", factor.name, factor.levels.get(*level)?.label)));
-    let levels: Vec<String> = levels.collect();
-    if levels.is_empty() {
-        format!("Processes of `{phase}`")
-    } else {
-        format!("Processes of `{phase}`: {}", levels.join(", "))
+    match levels.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => format!("Processes of `{phase}`"),
+        levels => format!("Processes of `{phase}`: {levels}"),
     }
 }

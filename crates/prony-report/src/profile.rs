@@ -8,6 +8,7 @@ use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 
 use super::escape::{self, terminal};
+use super::words;
 use crate::profiles::{PhaseProfile, VariantProfile};
 
 /// Names of functions may be whole signatures.
@@ -36,9 +37,7 @@ fn about(of: &VariantProfile) -> Vec<String> {
         Reading::Measured(_) => vec![format!("{}{}: {}", profiler.name(), of.interval(), profiler.about())],
     };
     lines.extend(of.profile.measured().and_then(clock));
-    let failed = of.record.trial.as_ref().filter(|trial| !trial.ending.outcome.is_ok());
-    lines.extend(failed.map(|trial| format!("the profiled trial did not end well: {}", trial.ending.outcome)));
-    lines.extend(of.record.notes.iter().cloned());
+    lines.extend(of.notes());
     lines
 }
 
@@ -127,7 +126,5 @@ fn table(out: &mut String, shares: &[Share], top: usize, busy: Nanos, name: impl
 }
 
 fn cut(name: &str) -> String {
-    let short: String = name.chars().take(LONGEST).collect();
-    let more = if short.len() < name.len() { "..." } else { "" };
-    format!("{}{more}", terminal(&short))
+    terminal(&words::cut(name, LONGEST))
 }

@@ -3,9 +3,9 @@
 
 use super::floor;
 use super::model::Remarks;
-use crate::plot::data::{growth, knee, numeric};
+use crate::plot::data::{growth, knee};
+use prony_analysis::verdicts::Verdicts;
 use prony_analysis::verdicts::interactions::{self, Interactions};
-use prony_analysis::verdicts::{Verdicts, declared};
 use prony_model::number::count;
 use prony_results::RunData;
 
@@ -38,14 +38,10 @@ fn interplay(found: &Interactions) -> Remarks {
 
 /// Of the metrics that verdicts rest on, and of the memory that a limit holds down.
 fn growths(data: &RunData) -> Remarks {
-    let mut metrics = declared(&data.experiment);
-    metrics.extend(growth::memory(data).filter(|memory| !metrics.contains(memory)));
-    let factors = numeric::factors(&data.experiment);
-    let all = metrics.iter().flat_map(|metric| factors.iter().map(move |factor| (metric, *factor)));
-    let sentences = all.filter_map(|(metric, factor)| Some(growth::of(data, metric, factor)?.sentences(metric)));
+    let all = growth::of_run(data);
     Remarks {
         title: "Growth",
-        lines: cut(sentences.flatten().collect()),
+        lines: cut(all.iter().flat_map(|(metric, growth)| growth.sentences(metric)).collect()),
         note: "Power laws fitted to the trials that have a value, with the 95 % interval of the exponent; no verdict \
             rests on these fits"
             .to_owned(),

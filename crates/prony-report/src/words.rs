@@ -20,6 +20,26 @@ pub(super) fn once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     found
 }
 
+/// The place of one of them, which is added where it is not among them.
+pub(super) fn place_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
+    all.iter().position(|known| *known == one).unwrap_or_else(|| {
+        all.push(one);
+        all.len() - 1
+    })
+}
+
+/// What has the same key, together, in the order in which keys first occur.
+pub(super) fn grouped<K: PartialEq, T>(all: impl IntoIterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for (key, one) in all {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((key, vec![one])),
+        }
+    }
+    groups
+}
+
 /// A reading in words, or `-` with its reason.
 pub fn shown<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> String {
     match reading {
@@ -95,15 +115,14 @@ fn place(trial: &TrialRecord) -> String {
 
 /// `4 x OOM in persist, 2 x timed out in source`.
 fn counted(trials: &[&TrialRecord]) -> String {
-    let mut kinds: Vec<(String, usize)> = Vec::new();
-    for trial in trials {
-        let kind = short(trial.ending.outcome) + &place(trial);
-        match kinds.iter_mut().find(|(k, _)| *k == kind) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((kind, 1)),
-        }
-    }
-    kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect::<Vec<_>>().join(", ")
+    let kinds = grouped(trials.iter().map(|trial| (short(trial.ending.outcome) + &place(trial), trial)));
+    kinds.iter().map(|(kind, of)| format!("{} x {kind}", of.len())).collect::<Vec<_>>().join(", ")
+}
+
+/// A text cut to so many characters, with dots where it was longer.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    let short: String = text.chars().take(most).collect();
+    if short.len() < text.len() { format!("{short}...") } else { short }
 }
 
 /// Beside a figure, evidence is quoted up to so many characters, as far as its parts are whole within them.

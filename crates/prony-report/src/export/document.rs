@@ -6,7 +6,6 @@ use prony_analysis::crash;
 use prony_model::crash::{CrashSummary, CutRecord};
 use prony_model::reading::Reading;
 use prony_model::record::{Facts, MachineLimits, Session};
-use prony_model::units::Unit;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
@@ -159,29 +158,7 @@ struct CellOut<'a> {
     /// Whether the cell shows how trials ended instead of a value.
     outcome: bool,
     /// The values in the cell, in the order of the text.
-    figures: Vec<FigureOut<'a>>,
-}
-
-/// A value over the trials of a cell.
-#[derive(Serialize, JsonSchema)]
-struct FigureOut<'a> {
-    /// The statistic that the table shows; `None` if no trial has a value, or if it is one of the `infinite` trials.
-    value: Option<f64>,
-    /// The smallest value of any trial; `None` as in `value`.
-    low: Option<f64>,
-    /// The largest value of any trial; `None` as in `value`.
-    high: Option<f64>,
-    /// The unit of the numbers.
-    unit: Option<Unit>,
-    /// Trials that have this value.
-    trials: usize,
-    /// Of these, trials whose value is larger than any that was measured: a percentile among failed operations, or an
-    /// activity that did not end. They count as infinite in the statistic.
-    infinite: usize,
-    /// Trials that ended before they had the value.
-    ended: usize,
-    /// Why the value is missing or infinite.
-    missing: Option<&'a str>,
+    figures: &'a [Figure],
 }
 
 /// The JSON Schema of the document.
@@ -228,8 +205,8 @@ pub fn document(
         load: loads(data),
         profiles: profiles(profiled),
     };
-    document.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default())).map_err(failed)?;
-    writeln!(out).and_then(|()| out.flush()).map_err(super::unwritten)
+    document.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default())).map_err(super::not_json)?;
+    super::ended(out)
 }
 
 /// The cuts, each with the settings of the store only where they differ from those before.
@@ -296,10 +273,6 @@ impl Formatter for Lines {
     }
 }
 
-fn failed(error: serde_json::Error) -> Error {
-    if error.is_io() { super::unwritten(error.into()) } else { Error::Json { what: "the results", source: error } }
-}
-
 fn run(data: &RunData) -> Run<'_> {
     let head: &RunHead = &data.head;
     Run {
@@ -348,22 +321,5 @@ fn table(table: &Table) -> TableOut<'_> {
 }
 
 fn cell(cell: &Cell) -> CellOut<'_> {
-    let texts = [&cell.main, &cell.spread, &cell.count];
-    let text = texts.iter().filter(|t| !t.is_empty()).map(|t| t.as_str()).collect::<Vec<_>>().join(" ");
-    CellOut { text, outcome: cell.outcome, figures: cell.figures.iter().map(figure).collect() }
-}
-
-fn figure(figure: &Figure) -> FigureOut<'_> {
-    // JSON has no infinity.
-    let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
-    FigureOut {
-        value: finite(figure.value),
-        low: finite(figure.low),
-        high: finite(figure.high),
-        unit: figure.unit,
-        trials: figure.trials,
-        infinite: figure.infinite,
-        ended: figure.ended,
-        missing: figure.missing.as_deref(),
-    }
+    CellOut { text: cell.text(str::to_owned), outcome: cell.outcome, figures: &cell.figures }
 }

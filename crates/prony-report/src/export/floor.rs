@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::floor::{Line, lines, notes, without};
+use crate::words::place_of;
 use prony_analysis::verdicts::declared;
 use prony_analysis::verdicts::floor::Share;
 use prony_results::RunData;
@@ -59,11 +60,8 @@ pub(super) fn floor(data: &RunData) -> Option<FloorOut<'_>> {
     let mut out = FloorOut { levels, above: Vec::new(), notes: Vec::new() };
     for metric in declared(&data.experiment) {
         let lines = lines(data, &metric);
-        let said = if lines.is_empty() { Vec::new() } else { notes(data, &metric) };
-        for note in said {
-            if !out.notes.contains(&note) {
-                out.notes.push(note);
-            }
+        if !lines.is_empty() {
+            notes(data, &metric).into_iter().for_each(|note| _ = place_of(&mut out.notes, note));
         }
         out.above.extend(lines.iter().map(above));
     }

@@ -9,10 +9,10 @@ use prony_stats::{Counts, Estimate, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::plot::data::{growth, knee, numeric};
+use crate::plot::data::{growth, knee};
 use prony_analysis::verdicts::interactions::{self, Interaction};
 use prony_analysis::verdicts::left_out::{self, LeftOut};
-use prony_analysis::verdicts::{Line, Verdicts, declared, shown_interval};
+use prony_analysis::verdicts::{Line, Verdicts, shown_interval};
 use prony_results::RunData;
 use prony_stats::knee::{Knee, NoKnee, Overload};
 
@@ -207,7 +207,7 @@ pub(super) fn comparisons(verdicts: &Verdicts) -> Vec<ComparisonOut<'_>> {
 pub(super) fn left_out<'a>(data: &'a RunData, verdicts: &'a Verdicts) -> Vec<LeftOutOut<'a>> {
     let one = |one: LeftOut<'a>| {
         let c = &one.line.comparison;
-        let interval = c.interval.measured().copied();
+        let (low, high) = ends(c.interval.measured().copied());
         LeftOutOut {
             metric: one.line.pair.metric.to_string(),
             effect: one.effect(),
@@ -216,8 +216,8 @@ pub(super) fn left_out<'a>(data: &'a RunData, verdicts: &'a Verdicts) -> Vec<Lef
             change: one.change.map(str::to_owned),
             at: one.at.into_iter().map(|(factor, level)| (factor.to_owned(), level.to_owned())).collect(),
             ratio: number(&c.ratio),
-            low: interval.and_then(low),
-            high: interval.and_then(|i| i.high),
+            low,
+            high,
             verdict: &c.verdict,
             comparison: one.place,
         }
@@ -227,7 +227,7 @@ pub(super) fn left_out<'a>(data: &'a RunData, verdicts: &'a Verdicts) -> Vec<Lef
 
 fn comparison(line: &Line) -> ComparisonOut<'_> {
     let c = &line.comparison;
-    let interval = c.interval.measured().copied();
+    let (low, high) = ends(c.interval.measured().copied());
     ComparisonOut {
         metric: line.pair.metric.to_string(),
         variant: line.pair.variant,
@@ -236,8 +236,8 @@ fn comparison(line: &Line) -> ComparisonOut<'_> {
         words: line.words.clone(),
         sentence: line.sentence.clone(),
         ratio: number(&c.ratio),
-        low: interval.and_then(low),
-        high: interval.and_then(|i| i.high),
+        low,
+        high,
         p_adjusted: number(&c.p_adjusted),
         smallest_effect: number(&c.smallest_effect),
         blocks: c.blocks,
@@ -263,18 +263,19 @@ fn number(reading: &Reading<f64>) -> Option<f64> {
     reading.measured().copied().filter(|n| n.is_finite())
 }
 
-fn low(interval: RatioInterval) -> Option<f64> {
-    Some(interval.low).filter(|low| *low > 0.0)
+/// The lower and the upper end of an interval, without those that are open.
+fn ends(interval: Option<RatioInterval>) -> (Option<f64>, Option<f64>) {
+    (interval.map(|interval| interval.low).filter(|low| *low > 0.0), interval.and_then(|interval| interval.high))
 }
 
-fn estimate(of: Estimate) -> EstimateOut {
-    EstimateOut { ratio: of.ratio, low: low(of.interval), high: of.interval.high }
+fn estimate(ratio: f64, interval: Option<RatioInterval>) -> EstimateOut {
+    let (low, high) = ends(interval);
+    EstimateOut { ratio, low, high }
 }
 
 /// An estimate that rests on so many blocks, with its interval where that is shown.
 fn checked(of: &Estimate, blocks: u32) -> EstimateOut {
-    let interval = shown_interval(of, blocks);
-    EstimateOut { ratio: of.ratio, low: interval.and_then(low), high: interval.and_then(|interval| interval.high) }
+    estimate(of.ratio, shown_interval(of, blocks))
 }
 
 fn counts(of: Counts) -> CountsOut {
@@ -284,6 +285,7 @@ fn counts(of: Counts) -> CountsOut {
 /// All that matter, the strongest first.
 pub(super) fn interactions(data: &RunData, verdicts: &Verdicts) -> Vec<InteractionOut> {
     let all = interactions::of(data, verdicts);
+    let estimate = |of: Estimate| estimate(of.ratio, Some(of.interval));
     let one = |i: Interaction| InteractionOut {
         metric: i.metric.to_string(),
         sentence: i.sentence(),
@@ -340,21 +342,16 @@ pub(super) fn loads(data: &RunData) -> Vec<LoadOut> {
 
 /// The fits of the metrics that verdicts rest on and of limited memory, with each numeric factor.
 pub(super) fn growths(data: &RunData) -> Vec<GrowthOut> {
-    let mut metrics = declared(&data.experiment);
-    metrics.extend(growth::memory(data).filter(|memory| !metrics.contains(memory)));
-    let factors = numeric::factors(&data.experiment);
     let mut out = Vec::new();
-    for metric in &metrics {
-        for growth in factors.iter().filter_map(|factor| growth::of(data, metric, *factor)) {
-            for series in &growth.series {
-                out.extend(growth::Line::of(series).map(|line| GrowthOut {
-                    metric: metric.to_string(),
-                    factor: growth.factor.clone(),
-                    series: series.name.clone(),
-                    line,
-                    ran_out_at: series.ran_out.clone(),
-                }));
-            }
+    for (metric, growth) in growth::of_run(data) {
+        for series in growth.series {
+            out.extend(growth::Line::of(&series).map(|line| GrowthOut {
+                metric: metric.to_string(),
+                factor: growth.factor.clone(),
+                series: series.name,
+                line,
+                ran_out_at: series.ran_out,
+            }));
         }
     }
     out

@@ -1,7 +1,7 @@
 //! Exports a run's raw data as rows, for other programs. Each format implements [`Rows`]; each kind of row has a file
 //! here.
 
-use std::io;
+use std::io::{self, Write};
 
 use prony_model::record::TrialRecord;
 
@@ -73,4 +73,13 @@ pub(super) fn label(trial: &TrialRecord) -> &'static str {
 
 pub(super) fn unwritten(source: io::Error) -> Error {
     Error::Write { what: "the rows".to_owned(), source }
+}
+
+fn not_json(error: serde_json::Error) -> Error {
+    if error.is_io() { unwritten(error.into()) } else { Error::Json { what: "the results", source: error } }
+}
+
+/// Ends a document.
+fn ended(out: &mut dyn Write) -> Result<(), Error> {
+    writeln!(out).and_then(|()| out.flush()).map_err(unwritten)
 }

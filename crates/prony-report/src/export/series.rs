@@ -8,30 +8,36 @@ use super::{Trials, unwritten};
 use crate::error::Error;
 use prony_results::{Database, RunData};
 
-/// The columns after those of the trial. Counters are cumulative since the process began.
-const COLUMNS: [&str; 21] = [
-    "pid",
-    "role",
-    "command",
-    "phase",
-    "at_ns",
-    "cpu_user_ns",
-    "cpu_system_ns",
-    "on_cpu_ns",
-    "cpu_wait_ns",
-    "anon_bytes",
-    "file_bytes",
-    "shared_bytes",
-    "vsz_bytes",
-    "swap_bytes",
-    "threads",
-    "read_bytes",
-    "written_bytes",
-    "minor_faults",
-    "major_faults",
-    "switches_voluntary",
-    "switches_forced",
+/// What a sample says in a column.
+type Take = fn(&ProcessSample) -> Field<'static>;
+
+/// The columns after those of the trial and of the process. Counters are cumulative since the process began.
+const COLUMNS: [(&str, Take); 16] = [
+    ("cpu_user_ns", |sample| time(sample.cpu_user)),
+    ("cpu_system_ns", |sample| time(sample.cpu_system)),
+    ("on_cpu_ns", |sample| sample.on_cpu.map_or(Field::None, time)),
+    ("cpu_wait_ns", |sample| sample.cpu_wait.map_or(Field::None, time)),
+    ("anon_bytes", |sample| bytes(sample.anon)),
+    ("file_bytes", |sample| bytes(sample.file)),
+    ("shared_bytes", |sample| bytes(sample.shared)),
+    ("vsz_bytes", |sample| bytes(sample.vsz)),
+    ("swap_bytes", |sample| bytes(sample.swap)),
+    ("threads", |sample| Field::Whole(sample.threads.into())),
+    ("read_bytes", |sample| sample.read.map_or(Field::None, bytes)),
+    ("written_bytes", |sample| sample.written.map_or(Field::None, bytes)),
+    ("minor_faults", |sample| Field::Whole(sample.minor_faults)),
+    ("major_faults", |sample| Field::Whole(sample.major_faults)),
+    ("switches_voluntary", |sample| Field::Whole(sample.switches_voluntary)),
+    ("switches_forced", |sample| Field::Whole(sample.switches_forced)),
 ];
+
+const fn time(time: Nanos) -> Field<'static> {
+    Field::Whole(time.as_nanos())
+}
+
+const fn bytes(bytes: Bytes) -> Field<'static> {
+    Field::Whole(bytes.as_bytes())
+}
 
 /// Writes every sample of a run, a trial in memory at a time. `at_ns` runs from the trial's first
 /// sample or phase.
@@ -40,7 +46,8 @@ const COLUMNS: [&str; 21] = [
 /// [`Error::Write`], and those of the database.
 pub fn series(database: &Database, data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
     let trials = Trials::new(data);
-    rows.begin(&trials.columns(&COLUMNS)).map_err(unwritten)?;
+    let further = ["pid", "role", "command", "phase", "at_ns"].into_iter().chain(COLUMNS.map(|(name, _)| name));
+    rows.begin(&trials.columns(&further.collect::<Vec<_>>())).map_err(unwritten)?;
     for trial in &data.trials {
         let all = database.load_series(data.head.id, trial.trial.position)?;
         let start = start(trial, &all);
@@ -51,7 +58,8 @@ pub fn series(database: &Database, data: &RunData, rows: &mut dyn Rows) -> Resul
                 let phases = phases(trial, sample.at);
                 let mut row = head.clone();
                 row.push(if phases.is_empty() { Field::None } else { Field::Text(&phases) });
-                row.extend(fields(sample, start));
+                row.push(time(sample.at.since(start)));
+                row.extend(COLUMNS.iter().map(|(_, take)| take(sample)));
                 rows.row(&row).map_err(unwritten)?;
             }
         }
@@ -70,30 +78,6 @@ fn phases(trial: &TrialRecord, at: Nanos) -> String {
     let falls = |begin: Option<Nanos>, end: Option<Nanos>| begin.is_some_and(|b| b <= at) && end.is_none_or(|e| at < e);
     let names = trial.phases.iter().filter(|p| falls(p.begin, p.end)).map(|p| p.name.as_str());
     names.collect::<Vec<_>>().join(";")
-}
-
-fn fields(sample: &ProcessSample, start: Nanos) -> [Field<'static>; 17] {
-    let time = |t: Nanos| Field::Whole(t.as_nanos());
-    let bytes = |b: Bytes| Field::Whole(b.as_bytes());
-    [
-        time(sample.at.since(start)),
-        time(sample.cpu_user),
-        time(sample.cpu_system),
-        sample.on_cpu.map_or(Field::None, time),
-        sample.cpu_wait.map_or(Field::None, time),
-        bytes(sample.anon),
-        bytes(sample.file),
-        bytes(sample.shared),
-        bytes(sample.vsz),
-        bytes(sample.swap),
-        Field::Whole(sample.threads.into()),
-        sample.read.map_or(Field::None, bytes),
-        sample.written.map_or(Field::None, bytes),
-        Field::Whole(sample.minor_faults),
-        Field::Whole(sample.major_faults),
-        Field::Whole(sample.switches_voluntary),
-        Field::Whole(sample.switches_forced),
-    ]
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::disagreements::disagreeing;
 use crate::error::Error;
+use crate::variants::trials_of;
 
 /// The level of the intervals.
 const LEVEL: f64 = 0.95;
@@ -105,16 +106,14 @@ pub fn tracked(data: &RunData, tracker: Tracker, out: &mut dyn Write) -> Result<
     for metric in metrics.iter().filter(|metric| !tracker.takes(metric.key.metric.better())) {
         tracked.left_out.push(format!("`{metric}`: {}", not_taken(metric)));
     }
-    let mut of_variants: BTreeMap<usize, Vec<&TrialRecord>> = BTreeMap::new();
-    data.trials.iter().for_each(|trial| of_variants.entry(trial.trial.variant).or_default().push(trial));
-    let wrong = disagreeing(data, &of_variants);
+    let wrong = disagreeing(data);
     let lines = verdicts::of(data).lines;
     for phase in &wrong {
         tracked.left_out.push(format!("phase `{phase}`: its variants gave different answers (`answers_differ`)"));
         tracked.failed = true;
     }
     for variant in data.experiment.variants() {
-        let trials: Vec<&TrialRecord> = data.trials.iter().filter(|t| t.trial.variant == variant.id).collect();
+        let trials: Vec<&TrialRecord> = trials_of(data, variant.id).collect();
         let failed: Vec<Outcome> =
             trials.iter().map(|trial| trial.ending.outcome).filter(|outcome| !outcome.is_ok()).collect();
         if !failed.is_empty() || trials.is_empty() {
@@ -141,9 +140,11 @@ pub fn tracked(data: &RunData, tracker: Tracker, out: &mut dyn Write) -> Result<
     }
     tracked.written = entries.len();
     match tracker {
-        Tracker::Bencher => json(&bencher(entries), out)?,
-        Tracker::Smaller | Tracker::Bigger => json(&benches(entries), out)?,
+        Tracker::Bencher => serde_json::to_writer_pretty(&mut *out, &bencher(entries)),
+        Tracker::Smaller | Tracker::Bigger => serde_json::to_writer_pretty(&mut *out, &benches(entries)),
     }
+    .map_err(super::not_json)?;
+    super::ended(out)?;
     Ok(tracked)
 }
 
@@ -234,13 +235,4 @@ fn unit(metric: &MetricName) -> &'static str {
         Unit::PerSecond => "per second",
         Unit::Ratio => "ratio",
     }
-}
-
-fn json<T: Serialize>(value: &T, out: &mut dyn Write) -> Result<(), Error> {
-    let failed = |source: serde_json::Error| match source.is_io() {
-        true => super::unwritten(source.into()),
-        false => Error::Json { what: "the results", source },
-    };
-    serde_json::to_writer_pretty(&mut *out, value).map_err(failed)?;
-    writeln!(out).and_then(|()| out.flush()).map_err(super::unwritten)
 }

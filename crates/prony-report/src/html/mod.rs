@@ -14,27 +14,18 @@ use super::assemble::answer;
 use super::{Options, build};
 use crate::error::Error;
 use crate::plot::data::Source;
-use prony_results::{Database, RunData, RunId};
+use prony_results::{Database, RunData};
 
 /// Writes a run's page.
 ///
 /// # Errors
 /// Those of the database, [`Error::Latency`], [`Error::Json`], [`Error::Write`].
-pub fn write(database: &Database, run: RunId, out: &mut dyn Write) -> Result<(), Error> {
-    write_loaded(database, &database.load_run(run)?, &Options::default(), out)
-}
-
-/// Writes the page of a run that is loaded.
-///
-/// # Errors
-/// As [`write`].
-pub fn write_loaded(database: &Database, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+pub fn write(database: &Database, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let source = Source { database, data };
     let report = build(data, &Options { folded: true, ..options.clone() });
     let payload = payload::payload(source, &report.verdicts)?;
     let json = serde_json::to_string(&payload).map_err(|source| Error::Json { what: "the page's data", source })?;
-    let answer = answer(data);
-    let page = page::page(&page::Parts { data, report: &report, answer: &answer, json: &json });
+    let page = page::page(data, &report, &answer(data), &json);
     out.write_all(page.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|source| Error::Write { what: "the page".to_owned(), source })

@@ -11,16 +11,6 @@ const STYLE: &str = include_str!("assets/app.css");
 /// SHA-256 of the script in base64, made with it: the policy lets this script run and no other.
 const SCRIPT_HASH: &str = include_str!("assets/app.js.sha256");
 
-/// What a page is made of.
-pub(super) struct Parts<'a> {
-    pub(super) data: &'a RunData,
-    pub(super) report: &'a Report,
-    /// The tables of the report that answer the experiment's question.
-    pub(super) answer: &'a [Table],
-    /// The script's data.
-    pub(super) json: &'a str,
-}
-
 /// Sections whose charts the script draws: id and heading.
 const FIGURES: [(&str, &str); 8] = [
     ("effects", "Every trial"),
@@ -33,11 +23,11 @@ const FIGURES: [(&str, &str); 8] = [
     ("profiles", "Where the time goes"),
 ];
 
-/// The whole page.
-pub(super) fn page(parts: &Parts<'_>) -> String {
-    let title = html(&parts.report.title);
-    let data = deflated(parts.json);
-    let body = body(parts);
+/// The whole page, with the tables that answer the experiment's question and the script's data.
+pub(super) fn page(data: &RunData, report: &Report, answer: &[Table], json: &str) -> String {
+    let title = html(&report.title);
+    let body = body(data, report, answer);
+    let data = deflated(json);
     let hash = SCRIPT_HASH.trim();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -50,8 +40,7 @@ pub(super) fn page(parts: &Parts<'_>) -> String {
     )
 }
 
-fn body(parts: &Parts<'_>) -> String {
-    let report = parts.report;
+fn body(data: &RunData, report: &Report, answer: &[Table]) -> String {
     let preface: String = report.preface.iter().map(|line| format!("<p>{}</p>", sentence(line))).collect();
     let figures: String = FIGURES
         .iter()
@@ -59,13 +48,13 @@ fn body(parts: &Parts<'_>) -> String {
             format!("<section id=\"{id}\" class=\"plot\" hidden><h2>{heading}</h2><div class=\"body\"></div></section>")
         })
         .collect();
-    let all = section("tables", "Tables", &sections::tables(&report.tables, parts.data.trials.len()));
+    let all = section("tables", "Tables", &sections::tables(&report.tables, data.trials.len()));
     // All tables stand below the charts, unless there are no others than those that answer. Without trials none
     // answers.
-    let (answer, tables) = if parts.data.trials.is_empty() || parts.answer == report.tables {
+    let (answer, tables) = if data.trials.is_empty() || answer == report.tables {
         (all, String::new())
     } else {
-        (section("answer", "Results", &sections::all_tables(parts.answer)), all)
+        (section("answer", "Results", &sections::all_tables(answer)), all)
     };
     format!(
         "<a class=\"skip\" href=\"#verdicts\">Skip to the verdicts</a>\n<header><h1>{}</h1><button type=\"button\" \
@@ -87,9 +76,9 @@ fn body(parts: &Parts<'_>) -> String {
         sections::remarks(&report.remarks),
         sections::findings(&report.findings),
         sections::machine(&report.machine),
-        experiment_line(parts.data),
-        html(parts.data.experiment.source()),
-        html(&parts.data.head.version),
+        experiment_line(data),
+        html(data.experiment.source()),
+        html(&data.head.version),
     )
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::metric::MetricName;
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_model::units::Unit;
@@ -17,6 +17,7 @@ use crate::plot::data::effects::{self, Judged};
 use crate::plot::data::{
     STEPS, Source, durability, growth, latency, metrics, representatives, samples, series, throughput, timeline,
 };
+use crate::words::{grouped, place_of};
 use prony_analysis::verdicts::{Comparisons, Verdicts, names};
 
 /// Numbers that all timelines of a page may hold together.
@@ -156,14 +157,7 @@ fn variants(source: Source<'_>) -> Vec<Variant> {
 
 fn trials(trials: &[TrialRecord]) -> Trials {
     let mut outcomes: Vec<String> = Vec::new();
-    let outcome = trials.iter().map(|t| {
-        let text = t.ending.outcome.to_string();
-        outcomes.iter().position(|o| *o == text).unwrap_or_else(|| {
-            outcomes.push(text);
-            outcomes.len() - 1
-        })
-    });
-    let outcome = outcome.collect();
+    let outcome = trials.iter().map(|t| place_of(&mut outcomes, t.ending.outcome.to_string())).collect();
     Trials {
         position: trials.iter().map(|t| t.trial.position).collect(),
         block: trials.iter().map(|t| t.trial.block).collect(),
@@ -181,18 +175,14 @@ fn trials(trials: &[TrialRecord]) -> Trials {
 }
 
 fn figures(comparisons: &Comparisons<'_>, columns: &mut Columns, name: &MetricName) -> Figures {
-    let mut reasons: Vec<(&Why, Vec<usize>)> = Vec::new();
     let figures = comparisons.figures(name);
-    for (at, reading) in figures.iter().enumerate() {
-        if let Reading::Missing(why) = reading {
-            match reasons.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, trials)) => trials.push(at),
-                None => reasons.push((why, vec![at])),
-            }
-        }
-    }
+    let reasons = figures.iter().enumerate().filter_map(|(at, reading)| match reading {
+        Reading::Measured(_) => None,
+        Reading::Missing(why) => Some((why, at)),
+    });
+    // Different reasons may have one text.
     let mut missing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (why, trials) in reasons {
+    for (why, trials) in grouped(reasons) {
         missing.entry(why.to_string()).or_default().extend(trials);
     }
     let none = figures.iter().all(|figure| figure.measured().is_none());

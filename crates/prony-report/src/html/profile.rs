@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::plot::data::Source;
 use crate::profiles::{PhaseProfile, VariantProfile, load, rest};
+use crate::words::cut;
 
 /// Rows of the tables.
 const ROWS: usize = 25;
@@ -77,13 +78,11 @@ fn of_variant(of: &VariantProfile) -> ProfileOf {
         Reading::Measured(Profile { uncertainty: Nanos::ZERO, .. }) => (None, String::new()),
         Reading::Measured(profile) => (None, format!("; instants to within {}", profile.uncertainty)),
     };
-    let ending = of.record.trial.as_ref().filter(|trial| !trial.ending.outcome.is_ok());
-    let ending = ending.map(|trial| format!("the profiled trial did not end well: {}", trial.ending.outcome));
     ProfileOf {
         variant: of.record.variant,
         about: format!("{}{}: {}{accuracy}", profiler.name(), of.interval(), profiler.about()),
         missing,
-        notes: ending.into_iter().chain(of.record.notes.iter().cloned()).collect(),
+        notes: of.notes(),
         phases: of.phases.iter().filter_map(|phase| Some(of_phase(of, phase, &of.samples_of(phase)?))).collect(),
     }
 }
@@ -95,8 +94,6 @@ fn of_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>
     let share = |time: Nanos| (time.as_secs_f64() / selection.busy.as_secs_f64() * 1e6).round() / 1e6;
     let functions = times.functions.iter().take(ROWS).map(|s| (names.function(s.of), share(s.own), share(s.total)));
     let functions = functions.collect();
-    let row = |s: &Share| (s.of, share(s.own), share(s.total));
-    let mut by_package: Vec<(usize, f64, f64)> = times.packages.iter().take(ROWS).map(row).collect();
     let call = |node: &FlameNode| {
         let name = match node.what {
             What::Thread(thread) => names.thread(&selection.profile.thread_name(thread)),
@@ -106,7 +103,8 @@ fn of_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>
         (node.parent.map_or(-1, |at| at as i64), name, share(node.own), share(node.total))
     };
     let calls = flame.nodes.iter().map(call).collect();
-    by_package.iter_mut().for_each(|row| row.0 = names.package(row.0));
+    let package = |s: &Share| (names.package(s.of), share(s.own), share(s.total));
+    let by_package = times.packages.iter().take(ROWS).map(package).collect();
     PhaseOf {
         phase: phase.name.clone(),
         overhead: phase.overhead.to_string(),
@@ -165,21 +163,20 @@ impl<'p> Names<'p> {
         let of = &self.profile.functions[function];
         let package = Some(self.package(of.package));
         let line = of.line.map_or_else(String::new, |line| format!(":{line}"));
-        self.names.push(Name { text: cut(&of.name), package, place: cut(&format!("{}{line}", of.file)) });
+        self.names.push(Name {
+            text: cut(&of.name, LONGEST),
+            package,
+            place: cut(&format!("{}{line}", of.file), LONGEST),
+        });
         self.of_function.insert(function, self.names.len() - 1);
         self.names.len() - 1
     }
 
     /// A name without a package: of threads.
     fn thread(&mut self, text: &str) -> usize {
-        self.names.push(Name { text: cut(text), package: None, place: String::new() });
+        self.names.push(Name { text: cut(text, LONGEST), package: None, place: String::new() });
         self.names.len() - 1
     }
-}
-
-fn cut(text: &str) -> String {
-    let short: String = text.chars().take(LONGEST).collect();
-    if short.len() < text.len() { format!("{short}...") } else { short }
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::text::{breakable, html, sentence};
 use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Table};
-use crate::render::terminal::Terminal;
+use crate::render::markup::numbers;
+use crate::render::terminal::{Part, Terminal};
+use crate::words::grouped;
 use prony_analysis::verdicts::{Line, Verdicts};
 use prony_model::metric::Better;
 use prony_model::number::{count, percent};
@@ -25,23 +27,16 @@ pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     }
     let (open, folded) = folded(verdicts);
     let list = |lines: &[&Line]| lines.iter().map(|l| line(l)).collect::<String>();
-    let summary = if folded.is_empty() {
-        String::new()
-    } else {
+    let (mut summary, mut rest) = (String::new(), String::new());
+    if !folded.is_empty() {
         let all: Vec<&Line> = verdicts.lines.iter().collect();
-        format!("<p>{}: {}.</p>", count(all.len(), "comparison"), html(&tally(&all)))
-    };
-    let rest = if folded.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "<details class=\"more\"><summary>{}: {}</summary><ul \
-             class=\"verdicts\">{}</ul></details>",
-            count(folded.len(), "more comparison"),
-            html(&tally(&folded)),
+        summary = format!("<p>{}: {}.</p>", count(all.len(), "comparison"), html(&tally(&all)));
+        let (more, kinds) = (count(folded.len(), "more comparison"), html(&tally(&folded)));
+        rest = format!(
+            "<details class=\"more\"><summary>{more}: {kinds}</summary><ul class=\"verdicts\">{}</ul></details>",
             list(&folded)
-        )
-    };
+        );
+    }
     format!(
         "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">With probability {} none of the \
          verdicts is false; a difference whose interval lies within the margin of {} is said to be below it, without a direction. Intervals are corrected for interim analyses and for the {} \
@@ -74,18 +69,12 @@ fn folded(verdicts: &Verdicts) -> (Vec<&Line>, Vec<&Line>) {
 
 /// `5 slower, 2 can't tell`, in the order in which they first come.
 fn tally(lines: &[&Line]) -> String {
-    let mut kinds: Vec<(String, usize)> = Vec::new();
-    for line in lines {
-        let words = match &line.comparison.verdict {
-            Verdict::Refused { .. } => "not compared".to_owned(),
-            _ => line.words.clone(),
-        };
-        match kinds.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, n)) => *n += 1,
-            None => kinds.push((words, 1)),
-        }
-    }
-    kinds.iter().map(|(words, n)| format!("{n} {words}")).collect::<Vec<_>>().join("; ")
+    let words = |line: &Line| match &line.comparison.verdict {
+        Verdict::Refused { .. } => "not compared".to_owned(),
+        _ => line.words.clone(),
+    };
+    let kinds = grouped(lines.iter().map(|line| (words(line), line)));
+    kinds.iter().map(|(words, of)| format!("{} {words}", of.len())).collect::<Vec<_>>().join("; ")
 }
 
 fn line(line: &Line) -> String {
@@ -176,7 +165,7 @@ fn parts(table: &Table) -> String {
 }
 
 /// Some columns of a table, with its footnotes below the last of them.
-fn part(table: &Table, (title, columns): &(String, Vec<usize>), last: bool) -> String {
+fn part(table: &Table, (title, columns): &Part, last: bool) -> String {
     let title = if title.is_empty() { "Results" } else { title };
     let heads: String = table
         .labels
@@ -245,8 +234,10 @@ fn cell(cell: &Cell, align: Align) -> String {
 }
 
 fn marks(marks: &[usize]) -> String {
-    let marks: Vec<String> = marks.iter().filter(|m| **m > 0).map(usize::to_string).collect();
-    if marks.is_empty() { String::new() } else { format!("<sup>{}</sup>", marks.join(", ")) }
+    match numbers(marks) {
+        none if none.is_empty() => none,
+        numbers => format!("<sup>{numbers}</sup>"),
+    }
 }
 
 /// Facts about the machine.

@@ -1,6 +1,7 @@
 //! Writes names and sentences in HTML.
 
 pub(super) use crate::escape::html;
+use crate::escape::with_code;
 
 /// A name, which a line may break after the signs that join its words and nowhere else.
 pub(super) fn breakable(name: &str) -> String {
@@ -9,15 +10,7 @@ pub(super) fn breakable(name: &str) -> String {
 
 /// A sentence written by prony, with names in backticks: these become code elements.
 pub(super) fn sentence(text: &str) -> String {
-    let parts: Vec<&str> = text.split('`').collect();
-    if parts.len().is_multiple_of(2) {
-        return html(text);
-    }
-    let part = |(at, part): (usize, &&str)| match at % 2 {
-        1 => format!("<code>{}</code>", html(part)),
-        _ => html(part),
-    };
-    parts.iter().enumerate().map(part).collect()
+    with_code(text, |code| format!("<code>{}</code>", html(code)), html).unwrap_or_else(|| html(text))
 }
 
 #[cfg(test)]

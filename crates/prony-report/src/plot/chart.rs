@@ -104,6 +104,13 @@ impl Section {
         self.controls.len() - 1
     }
 
+    /// Adds charts of which a control shows the chosen one.
+    pub(crate) fn select(&mut self, control: Control, charts: impl IntoIterator<Item = Chart>) {
+        let place = self.control(control);
+        let chosen = |(at, chart)| Chart { when: vec![When(place, at, at)], ..chart };
+        self.charts.extend(charts.into_iter().enumerate().map(chosen));
+    }
+
     /// The variants that are shown at first, with what they share, where it is not all of them.
     pub(crate) fn restricted(&self) -> Option<&Choice> {
         let control = self.controls.iter().find(|control| control.does == Does::Restrict)?;

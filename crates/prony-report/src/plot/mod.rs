@@ -54,29 +54,26 @@ impl Figure {
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Effects => "effects",
-            Self::Growth => "growth",
-            Self::Durability => "durability",
-            Self::Timeline => "timeline",
-            Self::Latency => "latency",
-            Self::Samples => "samples",
-            Self::Throughput => "throughput",
-            Self::Flame => "flame",
-        }
+        self.words().0
     }
 
     /// What it shows, in a few words.
     pub const fn about(self) -> &'static str {
+        self.words().1
+    }
+
+    const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Effects => "every trial as a dot, with its variant's interval",
-            Self::Growth => "a metric against a numeric factor, on log axes, with fit and outcomes",
-            Self::Durability => "what a crash loses against the rate of writes, a dot for each variant",
-            Self::Timeline => "CPU, memory and I/O over time, variants overlaid",
-            Self::Latency => "latency percentile curves",
-            Self::Samples => "frequency curves of sampled operations, as ratio to the baseline",
-            Self::Throughput => "operations per second over time",
-            Self::Flame => "flame graph of profiled variants: function calls by the time in them and their callees",
+            Self::Effects => ("effects", "every trial as a dot, with its variant's interval"),
+            Self::Growth => ("growth", "a metric against a numeric factor, on log axes, with fit and outcomes"),
+            Self::Durability => ("durability", "what a crash loses against the rate of writes, a dot for each variant"),
+            Self::Timeline => ("timeline", "CPU, memory and I/O over time, variants overlaid"),
+            Self::Latency => ("latency", "latency percentile curves"),
+            Self::Samples => ("samples", "frequency curves of sampled operations, as ratio to the baseline"),
+            Self::Throughput => ("throughput", "operations per second over time"),
+            Self::Flame => {
+                ("flame", "flame graph of profiled variants: function calls by the time in them and their callees")
+            }
         }
     }
 }

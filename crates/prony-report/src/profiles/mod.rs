@@ -74,6 +74,13 @@ impl VariantProfile {
         text
     }
 
+    /// How the profiled trial ended, if not well, and the notes of the profiler.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let failed = self.record.trial.as_ref().filter(|trial| !trial.ending.outcome.is_ok());
+        let failed = failed.map(|trial| format!("the profiled trial did not end well: {}", trial.ending.outcome));
+        failed.into_iter().chain(self.record.notes.iter().cloned()).collect()
+    }
+
     /// The requested time for which one sample stands, in words.
     pub fn interval(&self) -> String {
         self.record.interval.measured().map_or_else(String::new, |interval| format!(" every {interval}"))

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::metric::Metric;
 use prony_model::outcome::Outcome;
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_stats::summary::median;
 
+use crate::cell_value::amount_of;
+use crate::variants::trials_of;
 use prony_results::RunData;
 
 /// Wall and CPU time of a phase of the profiled trial, divided by the medians of the trials that succeeded.
@@ -26,10 +28,9 @@ pub struct Overhead {
 
 impl Overhead {
     pub(super) fn of(data: &RunData, profiled: &TrialRecord, phase: &PhaseRecord) -> Self {
-        let of_variant = |trial: &&TrialRecord| trial.trial.variant == profiled.trial.variant;
-        let successful = || data.trials.iter().filter(of_variant).filter(|trial| trial.ending.outcome.is_ok());
+        let successful = || trials_of(data, profiled.trial.variant).filter(|trial| trial.ending.outcome.is_ok());
         let quotient = |metric| {
-            let name = MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(metric) };
+            let name = amount_of(&phase.name, metric);
             let figure = |trial: &TrialRecord| trial.figure(&name).measured().copied();
             let all: Vec<f64> = successful().filter_map(figure).collect();
             let usual = median(&all).filter(|usual| *usual > 0.0);
@@ -48,34 +49,19 @@ impl fmt::Display for Overhead {
             n => format!("the median of {n} trials without it"),
         };
         let (by, cpu_by) = (of(self.trials), of(self.cpu_trials));
+        let wall = |times: f64| format!("under the profiler the phase took {times:.2} times the wall time");
         match (self.wall, self.cpu) {
-            (Some(wall), Some(cpu)) if self.trials == self.cpu_trials => {
-                write!(
-                    f,
-                    "under the profiler the phase took {wall:.2} times the wall time and {cpu:.2} times the CPU time \
-                     of {by}"
-                )
+            (Some(times), Some(cpu)) if self.trials == self.cpu_trials => {
+                write!(f, "{} and {cpu:.2} times the CPU time of {by}", wall(times))
             }
-            (Some(wall), Some(cpu)) => {
-                write!(
-                    f,
-                    "under the profiler the phase took {wall:.2} times the wall time of {by}, and {cpu:.2} times the \
-                     CPU time of {cpu_by}"
-                )
+            (Some(times), Some(cpu)) => {
+                write!(f, "{} of {by}, and {cpu:.2} times the CPU time of {cpu_by}", wall(times))
             }
-            (Some(wall), None) => {
-                write!(
-                    f,
-                    "under the profiler the phase took {wall:.2} times the wall time of {by}; its CPU time is missing"
-                )
-            }
-            (None, Some(cpu)) => {
-                write!(
-                    f,
-                    "under the profiler the phase took {cpu:.2} times the CPU time of {cpu_by}; its wall time is \
-                     missing"
-                )
-            }
+            (Some(times), None) => write!(f, "{} of {by}; its CPU time is missing", wall(times)),
+            (None, Some(cpu)) => write!(
+                f,
+                "under the profiler the phase took {cpu:.2} times the CPU time of {cpu_by}; its wall time is missing"
+            ),
             (None, None) if self.trials + self.cpu_trials == 0 => {
                 write!(f, "the cost of profiling is not known: no other trial of this variant has times of the phase")
             }

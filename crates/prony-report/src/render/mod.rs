@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use super::model::Report;
 
 mod grid;
-pub mod markdown;
 pub mod markup;
 pub mod summary;
 pub mod terminal;

@@ -11,9 +11,10 @@ use prony_results::RunData;
 use prony_stats::Verdict;
 use prony_stats::summary::median;
 
-use super::markdown::{body, one_finding};
+use super::markup::Markup::Markdown;
 use crate::escape::{markdown, markdown_sentence};
 use crate::model::Report;
+use crate::variants::trials_of;
 use crate::words::compared;
 
 /// Writes the summary. `conditions` are the answers of `--fail-if` and the line on the exit code; the lines of one after its
@@ -41,13 +42,13 @@ pub fn summary(data: &RunData, report: &Report, conditions: &[String], out: &mut
     if !grave.is_empty() {
         writeln!(out)?;
     }
-    grave.into_iter().try_for_each(|finding| one_finding(finding, out))?;
+    grave.into_iter().try_for_each(|finding| Markdown.finding(finding, out))?;
     // Without an empty line behind the element, GitHub takes what follows for HTML.
     writeln!(
         out,
-        "\n<details>\n<summary>How the verdicts were reached, all tables, findings and the machine</summary>\n"
+        "\n<details>\n<summary>How the verdicts were reached, all tables, findings and the machine</summary>"
     )?;
-    body(report, out)?;
+    Markdown.body(report, out)?;
     writeln!(out, "\n</details>")
 }
 
@@ -99,8 +100,7 @@ fn ratio(line: &Line) -> String {
 
 /// The median over the variant's trials, with their number where some have no value.
 fn middle(data: &RunData, variant: usize, metric: &MetricName) -> String {
-    let trials: Vec<_> = data.trials.iter().filter(|trial| trial.trial.variant == variant).collect();
-    let figures: Vec<Reading<f64>> = trials.iter().map(|trial| trial.figure(metric)).collect();
+    let figures: Vec<Reading<f64>> = trials_of(data, variant).map(|trial| trial.figure(metric)).collect();
     let values: Vec<f64> = figures.iter().filter_map(Reading::ordered).collect();
     let Some(middle) = median(&values) else { return "-".to_owned() };
     let mut infinite = figures.iter().filter_map(|figure| match figure {
@@ -111,6 +111,6 @@ fn middle(data: &RunData, variant: usize, metric: &MetricName) -> String {
         return format!("{word} ({} of {})", 1 + infinite.count(), values.len());
     }
     let few =
-        if values.len() < trials.len() { format!(" ({} of {})", values.len(), trials.len()) } else { String::new() };
+        if values.len() < figures.len() { format!(" ({} of {})", values.len(), figures.len()) } else { String::new() };
     format!("{}{few}", compared(middle, metric.key.metric.unit()))
 }

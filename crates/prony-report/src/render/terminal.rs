@@ -21,6 +21,9 @@ pub struct Terminal {
 /// Between two columns.
 const GAP: &str = "   ";
 
+/// A part of a table: its title and the places of its columns.
+pub(crate) type Part = (String, Vec<usize>);
+
 /// What a table is written to.
 type Out<'a> = Screen<&'a mut dyn Write>;
 
@@ -39,12 +42,7 @@ impl Render for Terminal {
             out.line("")?;
             self.paragraph("", judged, out)?;
         }
-        report
-            .effects
-            .iter()
-            .chain(&report.floors)
-            .chain(&report.crashes)
-            .try_for_each(|table| self.table(table, out))?;
+        report.beside_verdicts().try_for_each(|table| self.table(table, out))?;
         report.remarks.iter().try_for_each(|remarks| self.remarks(remarks, out))?;
         for (at, table) in report.tables.iter().enumerate() {
             self.columns(table, out)?;
@@ -61,13 +59,19 @@ impl Render for Terminal {
 
 impl Terminal {
     /// The tables below each other in which a table fits the width: the title and the columns of each.
-    pub(crate) fn parted(self, table: &Table) -> Vec<(String, Vec<usize>)> {
+    pub(crate) fn parted(self, table: &Table) -> Vec<Part> {
+        self.laid(table).2
+    }
+
+    /// The columns of labels, those of values, and the parts as of [`Self::parted`].
+    fn laid(self, table: &Table) -> (Vec<Laid>, Vec<Laid>, Vec<Part>) {
         let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at, self.width)).collect();
         let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at, self.width)).collect();
         let shares = self.shares(table, &labels, &columns);
         let several = shares.len() > 1;
         let titled = |(at, share): (usize, Vec<usize>)| (share_title(table, &share, several, at), share);
-        shares.into_iter().enumerate().map(titled).collect()
+        let parts = shares.into_iter().enumerate().map(titled).collect();
+        (labels, columns, parts)
     }
 
     fn paragraph(&self, before: &str, text: &str, out: &mut Out<'_>) -> io::Result<()> {
@@ -113,12 +117,9 @@ impl Terminal {
     }
 
     fn columns(&self, table: &Table, out: &mut Out<'_>) -> io::Result<()> {
-        let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at, self.width)).collect();
-        let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at, self.width)).collect();
-        let shares = self.shares(table, &labels, &columns);
-        for (at, share) in shares.iter().enumerate() {
+        let (labels, columns, parts) = self.laid(table);
+        for (title, share) in parts {
             out.line("")?;
-            let title = share_title(table, share, shares.len() > 1, at);
             if !title.is_empty() {
                 styled(Style::Strong, &safe(&title), out)?;
             }

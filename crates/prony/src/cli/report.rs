@@ -15,7 +15,6 @@ use prony_report::export::{Csv, Json, Rows, Tracked, Tracker, groups, readings, 
 use prony_report::profile::markdown;
 use prony_report::profiles;
 use prony_report::render::Render;
-use prony_report::render::markdown::Markdown;
 use prony_report::render::markup::Markup;
 use prony_report::{Options, build, html};
 use prony_results::{Database, RunData, RunId};
@@ -213,13 +212,13 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
         (ReportFormat::Bencher, _) => return track(Tracker::Bencher, data, out),
         (ReportFormat::GithubActionBenchmarkSmaller, _) => return track(Tracker::Smaller, data, out),
         (ReportFormat::GithubActionBenchmarkBigger, _) => return track(Tracker::Bigger, data, out),
-        (ReportFormat::Html, _) => Ok(html::write_loaded(database, data, &options, out)?),
+        (ReportFormat::Html, _) => Ok(html::write(database, data, &options, out)?),
         (ReportFormat::Asciidoc, _) => marked_up(Markup::Asciidoc, data, &options, out),
         (ReportFormat::Orgmode, _) => marked_up(Markup::Orgmode, data, &options, out),
         (ReportFormat::Markdown, _) => {
             let profiles = profiles::load(database, data, |_| true)?;
             let profiles: String = profiles.iter().map(|of| markdown(of, ROWS)).collect();
-            Markdown
+            Markup::Markdown
                 .render(&build(data, &options), out)
                 .and_then(|()| out.write_all(profiles.as_bytes()))
                 .and_then(|()| out.flush())

@@ -9,7 +9,7 @@ use prony_model::record::{Answer, TrialRecord};
 use prony_model::spec::Durability;
 use prony_model::trial::Label;
 use prony_report::render::Render;
-use prony_report::render::markdown::Markdown;
+use prony_report::render::markup::Markup::Markdown;
 use prony_report::render::terminal::Terminal;
 use prony_report::{Options, Report, Table, build};
 use prony_results::RunData;

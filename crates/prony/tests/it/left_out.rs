@@ -4,7 +4,7 @@ use prony_experiment::design::Experiment;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::record::TrialRecord;
 use prony_report::render::Render;
-use prony_report::render::markdown::Markdown;
+use prony_report::render::markup::Markup::Markdown;
 use prony_report::render::terminal::Terminal;
 use prony_report::{Options, Report, Row, Table, build};
 use prony_results::RunData;

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use prony_experiment::design::Experiment;
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
-use prony_report::html;
+use prony_report::{Options, html};
 use prony_results::{Database, RunId};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn page(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) -> St
 /// Writes the page of a run that is stored.
 pub(crate) fn of_stored(name: &str, database: &Database, run: RunId) -> String {
     let mut out = Vec::new();
-    html::write(database, run, &mut out).unwrap();
+    html::write(database, &database.load_run(run).unwrap(), &Options::default(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     std::fs::write(folder().join(format!("{name}.html")), &text).unwrap();
     text
@@ -181,7 +181,7 @@ fn speed_of_the_page() {
     for _ in 0..3 {
         let start = std::time::Instant::now();
         let mut out = Vec::new();
-        html::write(&database, run, &mut out).unwrap();
+        html::write(&database, &database.load_run(run).unwrap(), &Options::default(), &mut out).unwrap();
         let took = start.elapsed();
         std::fs::write(folder().join("large.html"), &out).unwrap();
         println!("{samples} samples: {took:?}, {:.2} MB", out.len() as f64 / 1e6);

@@ -9,7 +9,7 @@ use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::Durability;
 use prony_model::units::Nanos;
 use prony_report::render::Render;
-use prony_report::render::markdown::Markdown;
+use prony_report::render::markup::Markup::Markdown;
 use prony_report::render::terminal::Terminal;
 use prony_report::{Options, build};
 use prony_results::RunData;

@@ -2,17 +2,19 @@
 
 use prony_analysis::crash;
 use prony_analysis::verdicts::figure;
-use prony_model::crash::{CrashSummary, CrashVerdict, CutKind};
-use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::crash::{CrashSummary, CutKind, Spread};
+use prony_model::metric::Metric;
 use prony_model::number::count;
 use prony_stats::summary::median;
 
 use super::{Source, series};
-use crate::crash::known;
+use crate::cell_value::amount_of;
+use crate::crash::{known, verdict};
 use crate::plot::chart::{
-    Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Table, When,
+    Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Table,
 };
 use crate::plot::format::Format;
+use crate::variants::trials_of;
 use crate::words::once;
 
 /// A chart for each crash phase.
@@ -27,9 +29,7 @@ pub fn section(source: Source<'_>, columns: &mut Columns) -> Section {
     // A process crash loses nothing of most modes.
     let is_power_cut = |phase: &&str| of(phase).iter().any(|summary| summary.kind == CutKind::PowerCut);
     let first = phases.iter().position(is_power_cut).unwrap_or(0);
-    let chosen = section.control(Control { label: "Crash phase", does: Does::Select, options, chosen: first });
-    let chosen = |(at, chart)| Chart { when: vec![When(chosen, at, at)], ..chart };
-    section.charts = charts.into_iter().enumerate().map(chosen).collect();
+    section.select(Control { label: "Crash phase", does: Does::Select, options, chosen: first }, charts);
     let drawn = all.iter().map(|summary| summary.variant);
     section.controls.extend(series::among(&source.data.experiment, drawn));
     section.legend = true;
@@ -38,18 +38,12 @@ pub fn section(source: Source<'_>, columns: &mut Columns) -> Section {
 
 /// The median rate of the timed phase whose writes are repeated, where each of its operations writes too.
 fn rate(source: Source<'_>, summary: &CrashSummary) -> Option<f64> {
-    if crash::changed_less(
-        &source.data.experiment,
-        summary,
-        source.trials_of(summary.variant).map(|at| &source.data.trials[at]),
-    )
-    .is_some()
-    {
+    let trials = trials_of(source.data, summary.variant);
+    if crash::changed_less(&source.data.experiment, summary, trials.clone()).is_some() {
         return None;
     }
-    let metric = MetricName { phase: summary.during.clone(), instance: None, key: MetricKey::amount(Metric::Rate) };
-    let of = |at: usize| figure(&source.data.trials[at], &metric);
-    median(&source.trials_of(summary.variant).filter_map(of).collect::<Vec<f64>>())
+    let metric = amount_of(&summary.during, Metric::Rate);
+    median(&trials.filter_map(|trial| figure(trial, &metric)).collect::<Vec<f64>>())
 }
 
 /// Of one crash phase; `None` where no variant has both a rate and a cut that counts.
@@ -135,24 +129,13 @@ fn tip(summary: &CrashSummary) -> String {
         known.unwrap_or_default(),
         summary.corrupt,
         count(summary.images, "image"),
-        finding(summary)
+        verdict(summary)
     )
-}
-
-fn finding(summary: &CrashSummary) -> String {
-    let cuts = count(summary.cuts, "cut");
-    match &summary.verdict {
-        CrashVerdict::Unbroken { .. } => format!("held in {cuts}"),
-        CrashVerdict::Broken { broken, .. } => format!("broken in {broken} of {cuts}"),
-        CrashVerdict::NothingPromised => format!("nothing is promised ({cuts})"),
-        CrashVerdict::Unsupported { .. } => "unsupported".to_owned(),
-        CrashVerdict::Unknown { .. } => "not known".to_owned(),
-    }
 }
 
 fn row(summary: &CrashSummary, rate: f64) -> Row {
     let known = known(summary, "image").map(|known| format!(" ({known})")).unwrap_or_default();
-    let most = |spread: Option<prony_model::crash::Spread>, format: Format| {
+    let most = |spread: Option<Spread>, format: Format| {
         let most = spread.map_or_else(|| "-".to_owned(), |spread| format.text(spread.most));
         format!("{most}{known}")
     };
@@ -163,7 +146,7 @@ fn row(summary: &CrashSummary, rate: f64) -> Row {
             most(summary.lost, Format::Count),
             most(summary.lost_time, Format::Nanos),
             format!("{} of {}", summary.corrupt, summary.images),
-            finding(summary),
+            verdict(summary),
         ],
     )
 }

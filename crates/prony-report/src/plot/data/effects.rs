@@ -11,10 +11,10 @@ use prony_stats::{Comparison, RatioInterval, median_interval, summary};
 use super::{Source, metric_control, not_above_zero, unfinished};
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Over, Row as TableRow, Said, Scale, Section,
-    Table, When,
+    Table,
 };
 use crate::plot::format::Format;
-use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts, shown_interval};
+use prony_analysis::verdicts::{self, Beside, Comparisons, Pair, Verdicts, shown_interval};
 
 /// If values differ by more than this factor, the axis is logarithmic.
 const FAR: f64 = 30.0;
@@ -72,10 +72,8 @@ pub fn section(of: Judged<'_>, columns: &mut Columns, metrics: &[MetricName]) ->
     let (names, charts): (Vec<&MetricName>, Vec<Chart>) = charts.unzip();
     let orders = ["by effect", "as in the experiment"].map(Choice::new).to_vec();
     let mut section = Section::default();
-    let figure = section.control(metric_control(of.source, &names));
+    section.select(metric_control(of.source, &names), charts);
     section.control(Control { label: "Order", does: Does::Order, options: orders, chosen: 0 });
-    let chosen = |(at, chart)| Chart { when: vec![When(figure, at, at)], ..chart };
-    section.charts = charts.into_iter().enumerate().map(chosen).collect();
     section
 }
 
@@ -142,36 +140,30 @@ fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Reading<f64>]) -> Opt
 
 fn judged(line: &verdicts::Line) -> Row {
     let Comparison { ratio, interval, aa, complete, .. } = &line.comparison;
-    let interval = interval.measured();
     Row {
-        variant: line.pair.variant,
-        baseline: Some(line.pair.baseline),
-        center: ratio.measured().copied(),
-        low: interval.map(|i| i.low).filter(|low| *low > 0.0),
-        high: interval.and_then(|i| i.high),
         words: Some(line.words.clone()),
-        refused: is_refused(ratio),
-        itself: false,
         aa: aa.measured().map(|found| (found.ratio, shown_interval(found, *complete))),
+        ..compared(&line.pair, ratio, interval)
     }
 }
 
 fn beside(beside: Beside) -> Row {
-    let interval = beside.interval.measured();
-    Row {
-        variant: beside.pair.variant,
-        baseline: Some(beside.pair.baseline),
-        center: beside.ratio.measured().copied().filter(|r| r.is_finite()),
-        low: interval.map(|i| i.low).filter(|low| *low > 0.0),
-        high: interval.and_then(|i| i.high),
-        refused: is_refused(&beside.ratio),
-        ..Row::default()
-    }
+    let row = compared(&beside.pair, &beside.ratio, &beside.interval);
+    Row { center: row.center.filter(|ratio| ratio.is_finite()), ..row }
 }
 
-/// The reason of a missing ratio says whether the two are compared at all.
-fn is_refused(ratio: &Reading<f64>) -> bool {
-    matches!(ratio, Reading::Missing(Why::DoesNotCount(_)))
+fn compared(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>) -> Row {
+    let interval = interval.measured();
+    Row {
+        variant: pair.variant,
+        baseline: Some(pair.baseline),
+        center: ratio.measured().copied(),
+        low: interval.map(|i| i.low).filter(|low| *low > 0.0),
+        high: interval.and_then(|i| i.high),
+        // The reason of a missing ratio says whether the two are compared at all.
+        refused: matches!(ratio, Reading::Missing(Why::DoesNotCount(_))),
+        ..Row::default()
+    }
 }
 
 fn itself(of: Beside) -> Row {

@@ -22,7 +22,8 @@ use crate::plot::chart::{
     Stroke, Style, Table, When,
 };
 use crate::plot::format::Format;
-use prony_analysis::verdicts::figure;
+use crate::words::{grouped, once};
+use prony_analysis::verdicts::{declared, figure};
 use prony_results::RunData;
 
 /// The growth of one metric with one factor.
@@ -107,6 +108,14 @@ pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> 
     xs.sort_by(f64::total_cmp);
     xs.dedup();
     (xs.len() >= 2).then(|| Growth { factor: experiment.factors()[factor].name.clone(), series: all })
+}
+
+/// The growth of the metrics that verdicts rest on and of the memory that a limit holds down, with each numeric factor.
+pub(crate) fn of_run(data: &RunData) -> Vec<(MetricName, Growth)> {
+    let metrics = once(declared(&data.experiment).into_iter().chain(memory(data)));
+    let factors = factors(&data.experiment);
+    let all = metrics.iter().flat_map(|metric| factors.iter().map(move |factor| (metric, *factor)));
+    all.filter_map(|(metric, factor)| Some((metric.clone(), of(data, metric, factor)?))).collect()
 }
 
 /// Whether `grow` chose the values.
@@ -351,17 +360,11 @@ fn fitted(columns: &mut Columns, series: &Series) -> Vec<Mark> {
 /// The limits on memory that a fit meets or that ended trials.
 fn limits(columns: &mut Columns, growth: &Growth, levels: &[Level]) -> Vec<Mark> {
     let ended = |series: &Series| levels.iter().any(|l| !l.ended.is_empty() && series.variants.contains(&l.variant));
-    let mut found: Vec<(f64, Vec<usize>)> = Vec::new();
-    for series in growth.series.iter().filter(|s| s.fit.is_some() && (s.reach.is_some() || ended(s))) {
-        let Some(limit) = series.limit else { continue };
-        match found.iter_mut().find(|(known, _)| known.to_bits() == limit.to_bits()) {
-            Some((_, variants)) => variants.extend(&series.variants),
-            None => found.push((limit, series.variants.clone())),
-        }
-    }
-    let mark = |(limit, variants): (f64, Vec<usize>)| Mark {
+    let met = growth.series.iter().filter(|s| s.fit.is_some() && (s.reach.is_some() || ended(s)));
+    let found = grouped(met.filter_map(|series| Some((series.limit?, &series.variants))));
+    let mark = |(limit, variants): (f64, Vec<&Vec<usize>>)| Mark {
         kind: Kind::Limits,
-        of: Of::Together(variants),
+        of: Of::Together(variants.into_iter().flatten().copied().collect()),
         y: columns.add([limit]),
         text: vec![format!("limit {}", Format::Bytes.text(limit))],
         ..Mark::default()

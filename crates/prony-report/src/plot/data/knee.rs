@@ -1,5 +1,7 @@
 //! The knee of goodput against connections or a rate, and where goodput falls while the work behind it rises.
 
+use std::collections::BTreeSet;
+
 use prony_analysis::guard::Finding;
 use prony_analysis::guard::requests::CONNECTIONS_IN_USE;
 use prony_experiment::design::Experiment;
@@ -12,6 +14,8 @@ use prony_results::RunData;
 use prony_stats::knee::{Knee, LEAST_BLOCKS, LEAST_LEVELS, NoKnee, Overload, Point, knee, overload};
 
 use super::numeric::{factors, number, series};
+use crate::variants::records_of;
+use crate::words::once;
 
 /// Seeds the resamples: the same run has the same interval each time.
 const SEED: u64 = 13;
@@ -39,17 +43,13 @@ pub struct Load {
 /// factors.
 pub fn of(data: &RunData) -> Vec<Load> {
     let experiment = &data.experiment;
-    let mut phases: Vec<&str> = Vec::new();
-    for phase in experiment.variants().iter().flat_map(|variant| &variant.spec.phases) {
-        if phase.action.http().is_some() && phase.timed && !phases.contains(&phase.name.as_str()) {
-            phases.push(&phase.name);
-        }
-    }
     if experiment.explores() {
         return Vec::new();
     }
+    let phases = experiment.variants().iter().flat_map(|variant| &variant.spec.phases);
+    let phases = phases.filter(|phase| phase.action.http().is_some() && phase.timed);
     let mut all = Vec::new();
-    for phase in phases {
+    for phase in once(phases.map(|phase| phase.name.as_str())) {
         for factor in factors(experiment) {
             let found = series(experiment, factor).into_iter().filter(|(_, of)| is_load(experiment, phase, factor, of));
             all.extend(found.map(|(name, variants)| one(data, phase, factor, name, variants)));
@@ -91,7 +91,7 @@ fn one(data: &RunData, phase: &str, factor: usize, name: String, variants: Vec<u
         data.trials.iter().filter(|trial| variants.contains(&trial.trial.variant)).filter_map(of).collect()
     };
     let goodput = points("", Metric::Rate);
-    let work = |instance: &String| {
+    let work = |instance: &&String| {
         let found = overload(&goodput, &points(instance, Metric::OperationsPerOk))?;
         Some((named(Some(instance.as_str()), Metric::OperationsPerOk), found))
     };
@@ -124,15 +124,10 @@ const fn is_over(record: &PhaseRecord) -> bool {
 }
 
 /// The services that count operations for each success.
-fn instances(data: &RunData, phase: &str) -> Vec<String> {
-    let records = data.trials.iter().flat_map(|trial| &trial.phases).filter(|record| record.name == phase);
-    let mut all: Vec<String> = records
-        .flat_map(|record| record.readings.keys().filter(|of| record.amount_of(of, Metric::OperationsPerOk).is_some()))
-        .cloned()
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+fn instances<'d>(data: &'d RunData, phase: &str) -> BTreeSet<&'d String> {
+    let counts = |record: &PhaseRecord, of: &str| record.amount_of(of, Metric::OperationsPerOk).is_some();
+    let of_record = |record: &'d PhaseRecord| record.readings.keys().filter(move |of| counts(record, of));
+    records_of(&data.trials, phase).flat_map(of_record).collect()
 }
 
 impl Load {

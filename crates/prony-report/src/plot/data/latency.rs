@@ -10,6 +10,7 @@ use super::{Source, counts, left_out, series};
 use crate::error::Error;
 use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Scale, Section, Stroke, Table};
 use crate::plot::format::Format;
+use crate::words::grouped;
 use prony_results::Part;
 
 /// Points a decade of `1 / (1 - q)`.
@@ -102,14 +103,8 @@ fn curve(variant: usize, phase: String, operation: String, kind: LatencyKind, re
 /// # Errors
 /// As [`curves`].
 pub fn section(source: Source<'_>, columns: &mut Columns) -> Result<Section, Error> {
-    let mut groups: Vec<(String, Vec<Curve>)> = Vec::new();
-    for curve in curves(source)?.into_iter().filter(|curve| !curve.nanos.is_empty()) {
-        let title = format!("{}: {}", curve.phase, curve.operation);
-        match groups.iter_mut().find(|(known, _)| *known == title) {
-            Some((_, of)) => of.push(curve),
-            None => groups.push((title, vec![curve])),
-        }
-    }
+    let curves = curves(source)?.into_iter().filter(|curve| !curve.nanos.is_empty());
+    let mut groups = grouped(curves.map(|curve| (format!("{}: {}", curve.phase, curve.operation), curve)));
     // A curve of one point is no line.
     groups.retain(|(_, of)| of.iter().any(|curve| curve.nanos.len() > 1));
     let variants = groups.iter().flat_map(|(_, of)| of).map(|curve| curve.variant);

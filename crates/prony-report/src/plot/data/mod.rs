@@ -24,6 +24,8 @@ use prony_model::record::TrialRecord;
 use super::chart::{Axis, Choice, Control, Does, Lasting, Said, Scale};
 use super::format::Format;
 use crate::error::Error;
+use crate::variants::{metrics_of, trials_of};
+use crate::words::grouped;
 use prony_analysis::verdicts::{declared, figure, names};
 use prony_results::{Database, Part, RunData};
 
@@ -58,6 +60,11 @@ impl<'a> Source<'a> {
         names::variant(&self.data.experiment, variant)
     }
 
+    /// What is said of each variant, while it is shown.
+    fn said(self, of: impl Fn(usize) -> Option<String>) -> Vec<Said> {
+        self.variants().into_iter().filter_map(|v| Some(Said::of(&[v], of(v)?))).collect()
+    }
+
     /// The variants that have a trial, in the experiment's order.
     pub fn variants(self) -> Vec<usize> {
         let present: BTreeSet<usize> = self.data.trials.iter().map(|t| t.trial.variant).collect();
@@ -75,28 +82,8 @@ fn counts(trial: &TrialRecord, phase: usize, metric: Metric) -> bool {
 
 /// Every metric that some trial has, in the order of phases and metrics.
 pub fn metrics(trials: &[TrialRecord]) -> Vec<MetricName> {
-    let mut phases: Vec<(&str, BTreeMap<&str, BTreeSet<MetricKey>>)> = Vec::new();
-    for phase in trials.iter().flat_map(|t| &t.phases) {
-        let place = phases.iter().position(|(name, _)| *name == phase.name).unwrap_or_else(|| {
-            phases.push((&phase.name, BTreeMap::new()));
-            phases.len() - 1
-        });
-        for (instance, readings) in &phase.readings {
-            phases[place].1.entry(instance).or_default().extend(readings.keys().map(|key| key.0));
-        }
-    }
-    let named = |phase: &str, instance: &str, key: MetricKey| MetricName {
-        phase: phase.to_owned(),
-        instance: (!instance.is_empty()).then(|| instance.to_owned()),
-        key,
-    };
-    let mut names = Vec::new();
-    for (phase, instances) in phases {
-        for (instance, keys) in instances {
-            names.extend(keys.into_iter().map(|key| named(phase, instance, key)));
-        }
-    }
-    names
+    let phases = grouped(trials.iter().flat_map(|t| &t.phases).map(|phase| (phase.name.as_str(), phase)));
+    phases.into_iter().flat_map(|(phase, records)| metrics_of(phase, records, |_, _| true)).collect()
 }
 
 /// A choice among metrics, by phase: at first the primary one, else a time, else any.
@@ -176,48 +163,42 @@ fn not_nearest(source: Source<'_>, drawn: &BTreeSet<usize>, chosen: &[usize]) ->
     let primary = primary(source);
     let has = |at: usize| primary.as_ref().is_some_and(|name| figure(&source.data.trials[at], name).is_some());
     let of = primary.as_ref().map(|metric| format!(" of {metric}")).unwrap_or_default();
-    let said = |v: usize| {
-        let (name, has) = (source.name(v), source.trials_of(v).any(has));
-        let without = format!(
-            "{name} has no value{of}, so that no trial is nearest to the median: its first sampled trial is drawn."
-        );
+    let most = number::count(chosen.len(), "trial");
+    source.said(|v| {
+        let name = source.name(v);
         match drawn.contains(&v) {
-            true => (!has).then(|| Said::of(&[v], without)),
-            false if is_chosen(v) => Some(Said::of(&[v], format!("Not drawn: {name}, whose trial has no samples."))),
-            false => {
-                let most = number::count(chosen.len(), "trial");
-                Some(Said::of(&[v], format!("Not drawn: {name}, since a page shows at most {most} over time.")))
-            }
+            true if source.trials_of(v).any(has) => None,
+            true => Some(format!(
+                "{name} has no value{of}, so that no trial is nearest to the median: its first sampled trial is drawn."
+            )),
+            false if is_chosen(v) => Some(format!("Not drawn: {name}, whose trial has no samples.")),
+            false => Some(format!("Not drawn: {name}, since a page shows at most {most} over time.")),
         }
-    };
-    source.variants().into_iter().filter_map(said).collect()
+    })
 }
 
 /// How many trials of which variants did not end well.
 fn ended(source: Source<'_>) -> Vec<Said> {
-    let said = |v: usize| {
-        let of = || source.trials_of(v).map(|at| source.data.trials[at].ending.outcome);
-        let (failed, all) = (of().filter(|outcome| !outcome.is_ok()).count(), of().count());
-        let all = number::count(all, "trial");
-        let text = format!("{failed} of {all} of {} did not end well: {}.", source.name(v), outcomes(of()));
-        (failed > 0).then(|| Said::of(&[v], text))
-    };
-    source.variants().into_iter().filter_map(said).collect()
+    source.said(|v| {
+        let of = || trials_of(source.data, v).map(|trial| trial.ending.outcome);
+        let (failed, all) = (of().filter(|outcome| !outcome.is_ok()).count(), number::count(of().count(), "trial"));
+        let text = || format!("{failed} of {all} of {} did not end well: {}.", source.name(v), outcomes(of()));
+        (failed > 0).then(text)
+    })
 }
 
 /// How many trials of which variants are left out of what is drawn of a phase, since the metric does not count in them.
 fn left_out(source: Source<'_>, phase: &str, metric: Metric) -> Vec<Said> {
-    let said = |v: usize| {
-        let trials: Vec<&TrialRecord> = source.trials_of(v).map(|at| &source.data.trials[at]).collect();
-        let of = |trial: &TrialRecord| trial.phases.iter().position(|of| of.name == phase);
-        let excluded = |trial: &&&TrialRecord| of(trial).is_some_and(|at| !counts(trial, at, metric));
-        let without: Vec<Outcome> = trials.iter().filter(excluded).map(|trial| trial.ending.outcome).collect();
+    let of = |trial: &TrialRecord| trial.phases.iter().position(|of| of.name == phase);
+    let excluded = |trial: &&TrialRecord| of(trial).is_some_and(|at| !counts(trial, at, metric));
+    source.said(|v| {
+        let trials = trials_of(source.data, v);
+        let without: Vec<Outcome> = trials.clone().filter(excluded).map(|trial| trial.ending.outcome).collect();
         let ways = Some(outcomes(without.iter().copied())).filter(|ways| !ways.is_empty());
         let ways = ways.map(|ways| format!(": {ways}")).unwrap_or_default();
-        let text = format!("{} of {} trials of {} are left out{ways}.", without.len(), trials.len(), source.name(v));
-        (!without.is_empty()).then(|| Said::of(&[v], text))
-    };
-    source.variants().into_iter().filter_map(said).collect()
+        let (n, all) = (without.len(), trials.count());
+        (n > 0).then(|| format!("{n} of {all} trials of {} are left out{ways}.", source.name(v)))
+    })
 }
 
 /// That so many values of a variant are not drawn on a logarithmic axis, and what else follows; nothing where there are none.

@@ -1,5 +1,7 @@
 //! The chart of throughput: operations per second over the time of a phase.
 
+use std::collections::BTreeSet;
+
 use prony_model::metric::Metric;
 
 use super::downsample::means;
@@ -7,6 +9,7 @@ use super::{STEPS, Source, counts, left_out, series, steps, time_axis};
 use crate::error::Error;
 use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Section, Table};
 use crate::plot::format::Format;
+use crate::words::grouped;
 
 /// Fewer steps than this show no course of time.
 const FEWEST: usize = 4;
@@ -27,13 +30,10 @@ struct Throughput {
 /// # Errors
 /// Those of the database.
 pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> Result<Section, Error> {
-    let mut phases: Vec<(String, Vec<Throughput>)> = Vec::new();
-    for of in throughput(source, trials)? {
-        match phases.iter_mut().find(|(phase, _)| *phase == of.phase) {
-            Some((_, all)) if all.iter().any(|known| known.variant == of.variant) => {}
-            Some((_, all)) => all.push(of),
-            None => phases.push((of.phase.clone(), vec![of])),
-        }
+    let mut phases = grouped(throughput(source, trials)?.into_iter().map(|of| (of.phase.clone(), of)));
+    for (_, all) in &mut phases {
+        let mut known = BTreeSet::new();
+        all.retain(|of| known.insert(of.variant));
     }
     phases.retain(|(_, all)| all.iter().flat_map(|of| &of.rates).any(|rate| *rate > 0.0));
     let variants = phases.iter().flat_map(|(_, all)| all).map(|of| of.variant);

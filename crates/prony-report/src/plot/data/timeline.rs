@@ -7,7 +7,6 @@ use prony_model::number;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Why;
 use prony_model::record::{Completion, ProcessSample, ProcessSeries, TICK, TrialRecord};
-use prony_model::units::Bytes;
 
 use super::downsample::{Point, largest, rates};
 use super::{STEPS, Source, ended, not_nearest, series, steps, time_axis};
@@ -16,6 +15,7 @@ use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Row, Said, Scale, Section, Table, When,
 };
 use crate::plot::format::Format;
+use crate::words::once;
 
 /// At most so many trials of a variant can be chosen.
 const DEEPEST: usize = 30;
@@ -65,8 +65,22 @@ pub(crate) struct Quantity {
     column: &'static str,
     title: &'static str,
     format: Format,
+    kind: Course,
+    /// How it is taken from a sample; `None` where it was not readable.
+    take: fn(&ProcessSample) -> Option<f64>,
     /// How steps are made of samples.
     how: &'static str,
+}
+
+/// What the samples of a quantity are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// CPU time, which the kernel counts once a tick: [`CPU_APART`].
+    Cpu,
+    /// A level at an instant.
+    Level,
+    /// A cumulative counter.
+    Counter,
 }
 
 /// Everything that a timeline shows.
@@ -75,6 +89,8 @@ pub(crate) const QUANTITIES: [Quantity; 5] = [
         column: "cpu [cores]",
         title: "CPU of the process tree, cores",
         format: Format::Plain,
+        kind: Course::Cpu,
+        take: |s| Some(s.on_cpu.unwrap_or(s.cpu_user + s.cpu_system).as_secs_f64()),
         how: "Mean over each step, of samples that are at least 50 ms apart where the trial is longer: the kernel counts the \
             time of a running thread once a tick of its scheduler, 1 to 10 ms.",
     },
@@ -82,12 +98,16 @@ pub(crate) const QUANTITIES: [Quantity; 5] = [
         column: "anon [bytes]",
         title: "Anonymous memory",
         format: Format::Bytes,
+        kind: Course::Level,
+        take: |s| Some(s.anon.as_bytes() as f64),
         how: "Largest sample of each step, summed over processes; peaks are sampled.",
     },
     Quantity {
         column: "file [bytes]",
         title: "Mapped and other file-backed memory",
         format: Format::Bytes,
+        kind: Course::Level,
+        take: |s| Some(s.file.as_bytes() as f64),
         how: "Largest sample of each step, summed over processes: a page that several processes map is counted for \
             each of them.",
     },
@@ -95,26 +115,19 @@ pub(crate) const QUANTITIES: [Quantity; 5] = [
         column: "read [bytes/s]",
         title: "Bytes read from the device",
         format: Format::BytesPerSecond,
+        kind: Course::Counter,
+        take: |s| s.read.map(|b| b.as_bytes() as f64),
         how: "Mean over each step, as the kernel counts it for the processes.",
     },
     Quantity {
         column: "written [bytes/s]",
         title: "Bytes of pages that became dirty",
         format: Format::BytesPerSecond,
+        kind: Course::Counter,
+        take: |s| s.written.map(|b| b.as_bytes() as f64),
         how: "Mean over each step, as the kernel counts it for the processes: when pages become dirty, not when the device \
             writes them.",
     },
-];
-
-/// How a quantity is taken from a sample; `None` where it was not readable.
-type Take = fn(&ProcessSample) -> Option<f64>;
-
-const TAKES: [Take; 5] = [
-    |s| Some(s.on_cpu.unwrap_or(s.cpu_user + s.cpu_system).as_secs_f64()),
-    |s| Some(s.anon.as_bytes() as f64),
-    |s| Some(s.file.as_bytes() as f64),
-    |s| s.read.map(|b: Bytes| b.as_bytes() as f64),
-    |s| s.written.map(|b: Bytes| b.as_bytes() as f64),
 ];
 
 /// The phases of these trials and a chart of each quantity. Of each variant one trial is shown: the first unless another is
@@ -207,12 +220,7 @@ fn rounds(all: &[Timeline]) -> Control {
 
 /// The phases at whose begin time may be zero.
 fn zeros(all: &[Timeline]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for phase in all.iter().flat_map(|of| &of.phases) {
-        if !names.contains(&phase.name) {
-            names.push(phase.name.clone());
-        }
-    }
+    let names = once(all.iter().flat_map(|of| &of.phases).map(|phase| phase.name.clone()));
     if names.len() < 2 { Vec::new() } else { names }
 }
 
@@ -263,7 +271,8 @@ fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], chose
     let variants: BTreeSet<usize> = drawn.iter().map(|drawn| drawn.of.variant).collect();
     let lane = |variant: usize| Lane { variant, ..Lane::default() };
     let (height, top) = if drawn.iter().all(|drawn| drawn.of.outcome.is_ok()) { LANE } else { LANE_OF_ENDS };
-    let bars = |(lane, drawn): (usize, &Drawn<'_>)| {
+    let bars = |drawn: &Drawn<'_>| {
+        let lane = variants.range(..drawn.of.variant).count();
         let failed = (!drawn.of.outcome.is_ok()).then(|| Mark {
             kind: Kind::Ends,
             y: columns.add([lane as f64 + ENDS]),
@@ -276,11 +285,7 @@ fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], chose
         let y = columns.add(drawn.of.phases.iter().map(|_| lane as f64 + top));
         [Mark { y, tips: said.collect(), ..drawn.phases(columns, Kind::Bars) }].into_iter().chain(failed)
     };
-    let of = |(lane, v): (usize, &usize)| {
-        let v = *v;
-        drawn.iter().filter(move |drawn| drawn.of.variant == v).map(move |drawn| (lane, drawn))
-    };
-    let marks = variants.iter().enumerate().flat_map(of).flat_map(bars).collect();
+    let marks = drawn.iter().flat_map(bars).collect();
     let row = |(drawn, phase): (&Drawn<'_>, &Span)| {
         let trial = (source.data.trials[drawn.of.trial].trial.position + 1).to_string();
         let begin = Format::Seconds.text(phase.begin);
@@ -326,7 +331,7 @@ fn at_least(partial: bool, text: String) -> String {
 }
 
 fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantity: usize) -> Chart {
-    let Quantity { column, title, format, how } = QUANTITIES[quantity];
+    let Quantity { column, title, format, how, .. } = QUANTITIES[quantity];
     let sampled: Vec<&Drawn<'_>> = drawn.iter().filter(|drawn| drawn.of.known(quantity).next().is_some()).collect();
     let mut marks: Vec<Mark> = drawn.iter().map(|drawn| drawn.phases(columns, Kind::Bands)).collect();
     let line = |drawn: &&Drawn<'_>| Mark {
@@ -377,14 +382,16 @@ fn of_series(
     let span = end.saturating_sub(origin).max(1);
     let longest = series.iter().map(|s| s.samples.len()).max().unwrap_or(0);
     let steps = steps.min(longest).max(1);
-    let points: Vec<Vec<Point>> =
-        TAKES.iter().enumerate().map(|(i, take)| total(measured, origin, *take, is_level(i))).collect();
-    let means = points.iter().enumerate().map(|(i, points)| mean(points, is_level(i))).collect();
-    let values = points.into_iter().enumerate().map(|(i, points)| match i {
-        0 => rates(&spaced(points, CPU_APART), span, steps),
-        i if is_level(i) => largest(&points, span, steps),
-        _ => rates(&points, span, steps),
-    });
+    let of_quantity = |quantity: &Quantity| {
+        let points = total(measured, origin, quantity);
+        let values = match quantity.kind {
+            Course::Cpu => rates(&spaced(&points, CPU_APART), span, steps),
+            Course::Level => largest(&points, span, steps),
+            Course::Counter => rates(&points, span, steps),
+        };
+        (values, mean(&points, quantity.kind))
+    };
+    let (values, means) = QUANTITIES.iter().map(of_quantity).unzip();
     Some(Timeline {
         trial: 0,
         nth: 0,
@@ -397,23 +404,23 @@ fn of_series(
                 .phases
                 .iter()
                 .any(|phase| matches!(phase.completion, Completion::Partial | Completion::NotReached)),
-        values: values.collect(),
+        values,
         means,
     })
 }
 
 /// The mean over time of a level that changes evenly between samples, or the rise per second of a counter. Steps show the
 /// largest sample of a level, so that their mean would be too large.
-fn mean(points: &[Point], level: bool) -> Option<f64> {
+fn mean(points: &[Point], kind: Course) -> Option<f64> {
     let (first, last) = (points.first()?, points.last()?);
     let span = (last.at - first.at) as f64;
-    match level {
-        true if span == 0.0 => Some(first.value),
-        true => {
+    match kind {
+        Course::Level if span == 0.0 => Some(first.value),
+        Course::Level => {
             let area = |w: &[Point]| (w[0].value + w[1].value) / 2.0 * (w[1].at - w[0].at) as f64;
             Some(points.windows(2).map(area).sum::<f64>() / span)
         }
-        false => (span > 0.0).then(|| (last.value - first.value) / span * 1e9),
+        Course::Cpu | Course::Counter => (span > 0.0).then(|| (last.value - first.value) / span * 1e9),
     }
 }
 
@@ -422,10 +429,10 @@ fn mean(points: &[Point], level: bool) -> Option<f64> {
 const CPU_APART: u64 = 5 * TICK.as_nanos();
 
 /// The first point, the last, and those between that are so far apart.
-fn spaced(points: Vec<Point>, apart: u64) -> Vec<Point> {
+fn spaced(points: &[Point], apart: u64) -> Vec<Point> {
     let last = points.last().copied();
     let mut chosen: Vec<Point> = Vec::new();
-    for point in points {
+    for &point in points {
         if chosen.last().is_none_or(|before| point.at - before.at >= apart) {
             chosen.push(point);
         }
@@ -436,11 +443,6 @@ fn spaced(points: Vec<Point>, apart: u64) -> Vec<Point> {
     }
     chosen.extend(last.filter(|last| chosen.last() != Some(last)));
     chosen
-}
-
-/// Memory is a level at an instant; the rest are cumulative counters.
-const fn is_level(quantity: usize) -> bool {
-    matches!(quantity, 1 | 2)
 }
 
 fn spans(record: &TrialRecord, origin: u64) -> Vec<Span> {
@@ -457,12 +459,15 @@ fn spans(record: &TrialRecord, origin: u64) -> Vec<Span> {
 
 /// The sum over the processes after each sweep of the sampler. A process that has ended has no memory, and its
 /// counters keep their last values; those of a process that appears later begin at zero.
-fn total(series: &[&ProcessSeries], origin: u64, take: Take, level: bool) -> Vec<Point> {
+fn total(series: &[&ProcessSeries], origin: u64, quantity: &Quantity) -> Vec<Point> {
     let mut events: Vec<(u64, usize, Option<f64>)> = Vec::new();
     for (process, one) in series.iter().enumerate() {
-        let read = one.samples.iter().filter_map(|s| Some((s.at.as_nanos() - origin, process, Some(take(s)?))));
+        let read =
+            one.samples.iter().filter_map(|s| Some((s.at.as_nanos() - origin, process, Some((quantity.take)(s)?))));
         events.extend(read);
-        if level && let Some(last) = one.samples.last() {
+        if quantity.kind == Course::Level
+            && let Some(last) = one.samples.last()
+        {
             // In the sweep after its last sample, which it must not hide.
             events.push((last.at.as_nanos() - origin + SWEEP, process, None));
         }
@@ -492,7 +497,7 @@ const SWEEP: u64 = 2_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_model::units::Nanos;
+    use prony_model::units::{Bytes, Nanos};
 
     fn process(pid: u32, from: u64, count: u64, anon: u64) -> ProcessSeries {
         let sample = |i: u64| ProcessSample {
@@ -507,7 +512,7 @@ mod tests {
     #[test]
     fn memory_of_processes_is_added_while_they_are_alive() {
         let series = [process(1, 0, 11, 100), process(2, 301, 3, 50)];
-        let points = total(&series.each_ref(), 0, TAKES[1], true);
+        let points = total(&series.each_ref(), 0, &QUANTITIES[1]);
         let values: Vec<f64> = points.iter().map(|p| p.value).collect();
         assert_eq!(values, [[100.0; 3].as_slice(), &[150.0; 3], &[100.0; 6]].concat());
     }
@@ -515,7 +520,7 @@ mod tests {
     #[test]
     fn timeline_includes_cpu_of_ended_processes() {
         let series = [process(1, 0, 11, 0), process(2, 0, 3, 0)];
-        let points = total(&series.each_ref(), 0, TAKES[0], false);
+        let points = total(&series.each_ref(), 0, &QUANTITIES[0]);
         assert!((points.last().unwrap().value - 0.6).abs() < 1e-9);
         assert!(points.windows(2).all(|w| w[0].value <= w[1].value));
     }
@@ -528,7 +533,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_read_has_no_points() {
-        assert!(total(&[&process(1, 0, 5, 1)], 0, TAKES[3], false).is_empty());
+        assert!(total(&[&process(1, 0, 5, 1)], 0, &QUANTITIES[3]).is_empty());
     }
 
     /// A thread that runs on one core all the time, as the kernel counts it: once a tick.
@@ -538,9 +543,9 @@ mod tests {
         let points: Vec<Point> = (1..200).step_by(2).map(counted).collect();
         let most = |points: &[Point]| rates(points, 200_000_000, 100).into_iter().flatten().fold(0.0, f64::max);
         assert!(most(&points) > 2.0, "a tick within a step");
-        let spaced = spaced(points, CPU_APART);
+        let spaced = spaced(&points, CPU_APART);
         assert_eq!(spaced.iter().map(|point| point.at / 1_000_000).collect::<Vec<_>>(), [1, 51, 101, 199]);
         assert!(most(&spaced) < 1.25, "a tick more or less in 50 ms");
-        assert_eq!(super::spaced(vec![counted(0), counted(2)], CPU_APART).len(), 2, "a short trial has its mean");
+        assert_eq!(super::spaced(&[counted(0), counted(2)], CPU_APART).len(), 2, "a short trial has its mean");
     }
 }

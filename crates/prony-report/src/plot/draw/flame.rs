@@ -12,6 +12,7 @@ use super::svg::{SOFT, shown};
 use crate::error::Error;
 use crate::plot::data::Source;
 use crate::profiles::load;
+use crate::words::place_of;
 
 /// Narrower calls are left out, in pixels.
 const NARROWEST: f64 = 1.5;
@@ -88,9 +89,7 @@ impl Palette {
             self.insert(&grey, SOFT);
         }
         for share in selection.times().packages {
-            if !self.packages.contains(&profile.packages[share.of]) {
-                self.packages.push(profile.packages[share.of].clone());
-            }
+            place_of(&mut self.packages, profile.packages[share.of].clone());
         }
         for function in &profile.functions {
             let rank = self.packages.iter().position(|package| *package == profile.packages[function.package]);

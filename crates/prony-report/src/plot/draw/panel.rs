@@ -5,6 +5,7 @@ use super::scene::{Point, Scene, Shown};
 use super::style::{colour, line};
 use super::svg::{Anchor, BAD, GRID, SOFT, Svg, TEXT, Type, fitted, wrapped};
 use crate::plot::chart::{Axis, Chart, Column, Kind, Lane, Of, Scale as Spans, Stroke};
+use crate::words::place_of;
 
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 18.0;
@@ -238,10 +239,7 @@ impl<'a> Plot<'a> {
     fn ends(&self, svg: &mut Svg, points: &[Point<'_>]) {
         let mut lines = Vec::new();
         for point in points.iter().filter(|point| self.lanes.is_empty() || self.y(point.y).is_finite()) {
-            let line = lines.iter().position(|series| *series == point.series).unwrap_or_else(|| {
-                lines.push(point.series);
-                lines.len() - 1
-            });
+            let line = place_of(&mut lines, point.series);
             let ink = point.series.filter(|_| self.lanes.is_empty()).map_or(BAD, |series| colour(series.style));
             let text = format!("\u{2715} {}", point.text);
             let (place, anchor) = if self.lanes.is_empty() {
