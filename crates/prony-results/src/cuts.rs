@@ -25,11 +25,9 @@ impl Database {
     /// [`Error::Database`].
     pub fn append_cut(&mut self, run: RunId, record: &CutRecord) -> Result<(), Error> {
         self.write("store a cut", |tx| {
-            tx.prepare_cached(
-                "INSERT OR REPLACE INTO cuts (run, variant, phase, cut, record) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![run.0, record.variant as i64, record.phase, record.cut, json_of(record)?])
-            .map(|_| ())
+            let sql = "INSERT OR REPLACE INTO cuts (run, variant, phase, cut, record) VALUES (?1, ?2, ?3, ?4, ?5)";
+            let values = params![run.0, record.variant as i64, record.phase, record.cut, json_of(record)?];
+            tx.prepare_cached(sql)?.insert(values).map(drop)
         })
     }
 
