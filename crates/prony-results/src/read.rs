@@ -75,10 +75,17 @@ impl Database {
             None => Ok(data),
         }
     }
+
+    /// The cuts of a run, by variant, phase and number.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn cuts(&self, run: RunId) -> Result<Vec<CutRecord>, Error> {
+        self.read("read cuts", |connection| cuts(connection, run))
+    }
 }
 
-/// The cuts of a run, by variant, phase and number.
-pub(crate) fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
+fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
     let mut statement = connection.prepare("SELECT record FROM cuts WHERE run = ?1 ORDER BY variant, phase, cut")?;
     statement.query_map([run.0], |row| json(row, 0))?.collect()
 }

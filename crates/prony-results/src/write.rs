@@ -1,9 +1,10 @@
-//! Writes a run: its beginning, each finished trial, its end.
+//! Writes a run: its beginning, each finished trial, the cuts of crash trials, its end.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use prony_experiment::design::{Experiment, Factor, Variant};
+use prony_model::crash::CutRecord;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Conditions, Facts, HistogramRecord, PhaseRecord, ProcessSeries, TrialRecord};
 use rusqlite::{Connection, Transaction, params};
@@ -153,6 +154,18 @@ impl Database {
         })?;
         self.names = names;
         refused.map_or_else(|| self.must_be_there(run), Err)
+    }
+
+    /// Stores a cut of a crash trial, in the place of one with its number: all of it, or on any error nothing.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn append_cut(&mut self, run: RunId, record: &CutRecord) -> Result<(), Error> {
+        self.write("store a cut", |tx| {
+            let sql = "INSERT OR REPLACE INTO cuts (run, variant, phase, cut, record) VALUES (?1, ?2, ?3, ?4, ?5)";
+            let values = params![run.0, record.variant as i64, record.phase, record.cut, json(record)?];
+            tx.prepare_cached(sql)?.insert(values).map(drop)
+        })
     }
 
     /// Deletes a run with everything in it, and frees the space.

@@ -144,13 +144,13 @@ fn judged_again(data: &RunData, arguments: &Arguments) -> Result<Value, Error> {
     let again = Again::of(data, arguments)?;
     let declared = |line: &Line| row(&line.pair, &line.comparison.ratio, &line.comparison.interval, Some(line));
     let other = |beside: &Beside| row(&beside.pair, &beside.ratio, &beside.interval, None);
-    let of = |(metric, beside): &(MetricName, Option<Vec<Beside>>)| -> Vec<Value> {
+    let mut rows: Vec<Value> = Vec::new();
+    for (metric, beside) in &again.metrics {
         match beside {
-            None => again.lines(metric).map(declared).collect(),
-            Some(beside) => beside.iter().map(other).collect(),
+            None => rows.extend(again.lines(metric).map(declared)),
+            Some(beside) => rows.extend(beside.iter().map(other)),
         }
-    };
-    let rows: Vec<Value> = again.metrics.iter().flat_map(of).collect();
+    }
     Ok(json!({ "run": data.head.id.0, "comparisons": rows, "silent": again.verdicts.silent }))
 }
 
