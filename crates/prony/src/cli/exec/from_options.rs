@@ -153,7 +153,7 @@ fn output(text: &str) -> Result<Output, Error> {
         }
         other => Err(Error::arguments(
             format!("`--output {other}` is not `null`, `pipe` or `inherit`"),
-            &format!("to write to a file of this name: `--output ./{other}`"),
+            format!("to write to a file of this name: `--output ./{other}`"),
         )),
     }
 }
