@@ -119,35 +119,29 @@ pub enum Error {
 impl Error {
     /// What the user can do about the error, if anything.
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::NoDatabase { .. } => {
-                Some("`prony run FILE` creates a database; `--database PATH` names another path".to_owned())
-            }
-            Self::NotAFile { .. } => Some("name a file: `--database PATH`".to_owned()),
-            Self::NotADatabase { .. } => {
-                Some("the file was not changed; `--database PATH` names another path".to_owned())
-            }
-            Self::Lost { .. } => Some(
+        let hint = match self {
+            Self::NoDatabase { .. } => "`prony run FILE` creates a database; `--database PATH` names another path",
+            Self::NotAFile { .. } => "name a file: `--database PATH`",
+            Self::NotADatabase { .. } => "the file was not changed; `--database PATH` names another path",
+            Self::Lost { .. } => {
                 "run it again, and leave its database, `-wal` and `-shm` alone meanwhile; `prony ls` shows runs that are in progress"
-                    .to_owned(),
-            ),
-            Self::NoRuns { .. } => Some("`prony run FILE` adds a run".to_owned()),
-            Self::OtherSchema { .. } => Some(
-                "use the version of prony that wrote the file, or name another file with `--database PATH`".to_owned(),
-            ),
-            Self::RunIsLive { source: None, .. } => {
-                Some("wait until the run ends, or interrupt it with Ctrl+C first".to_owned())
             }
+            Self::NoRuns { .. } => "`prony run FILE` adds a run",
+            Self::OtherSchema { .. } => {
+                "use the version of prony that wrote the file, or name another file with `--database PATH`"
+            }
+            Self::RunIsLive { source: None, .. } => "wait until the run ends, or interrupt it with Ctrl+C first",
             Self::RunIsLive { .. } => {
-                Some("only a user who may write to the database's directory can delete or resume a run".to_owned())
+                "only a user who may write to the database's directory can delete or resume a run"
             }
-            Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
+            Self::NoRun { .. } => "`prony ls` lists the runs",
             Self::Database { source, .. } => {
                 let limit = file_size::limit();
-                database_hint(code(source, limit.is_some())?, limit)
+                return database_hint(code(source, limit.is_some())?, limit);
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

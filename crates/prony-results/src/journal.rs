@@ -34,12 +34,9 @@ impl Database {
     /// [`Error::Database`], also where there is no such run.
     pub fn append_journal<T: Serialize>(&mut self, run: RunId, entry: &T) -> Result<(), Error> {
         self.write("write the journal", |tx| {
-            tx.prepare_cached(
-                "INSERT INTO journal (run, ord, entry)
-                 VALUES (?1, (SELECT coalesce(max(ord) + 1, 0) FROM journal WHERE run = ?1), ?2)",
-            )?
-            .execute(params![run.0, text(entry)?])
-            .map(|_| ())
+            let sql = "INSERT INTO journal (run, ord, entry)
+                       VALUES (?1, (SELECT coalesce(max(ord) + 1, 0) FROM journal WHERE run = ?1), ?2)";
+            tx.prepare_cached(sql)?.insert(params![run.0, text(entry)?]).map(drop)
         })
     }
 

@@ -4,7 +4,6 @@
 //! processes may write to one file. Every table and chart is computed from this file.
 
 mod codec;
-mod cuts;
 mod error;
 mod journal;
 mod names;

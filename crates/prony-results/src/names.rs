@@ -73,8 +73,7 @@ pub(super) fn intern(tx: &Transaction<'_>, table: &str, run: RunId, body: &str) 
         return Ok(id);
     }
     tx.prepare_cached(&format!("INSERT INTO {table} (run, hash, body) VALUES (?1, ?2, ?3)"))?
-        .execute(params![run.0, hash, body])?;
-    Ok(tx.last_insert_rowid())
+        .insert(params![run.0, hash, body])
 }
 
 /// The number of a name, which is inserted where it has none. The name is the first value.
@@ -83,8 +82,7 @@ fn number(tx: &Transaction<'_>, find: &str, insert: &str, values: &[&dyn ToSql])
     if let Some(id) = known {
         return Ok(id);
     }
-    tx.prepare_cached(insert)?.execute(values)?;
-    Ok(tx.last_insert_rowid())
+    tx.prepare_cached(insert)?.insert(values)
 }
 
 /// A value as the JSON of a column.

@@ -111,6 +111,13 @@ impl Database {
         &self.path
     }
 
+    /// Where the saved cuts of a run are, if one broke a promise: in a folder beside the database.
+    pub fn cuts_folder(&self, run: RunId) -> PathBuf {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push("-cuts");
+        self.path.with_file_name(name).join(format!("run-{run}"))
+    }
+
     /// Its path, absolute.
     pub(super) fn file(&self) -> &Path {
         &self.file

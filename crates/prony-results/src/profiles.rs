@@ -10,7 +10,7 @@ use rusqlite::{Row, params};
 
 use super::names::json as json_of;
 use super::open::Database;
-use super::read::json;
+use super::read::{json, unreadable};
 use super::run::RunId;
 use crate::Error;
 
@@ -28,12 +28,9 @@ impl Database {
     pub fn append_profile(&mut self, run: RunId, record: &ProfileRecord, files: &[ProfileFile]) -> Result<(), Error> {
         self.write("store a profile", |tx| {
             let text = json_of(record)?;
-            tx.prepare_cached("INSERT INTO profiles (run, variant, record) VALUES (?1, ?2, ?3)")?.execute(params![
-                run.0,
-                record.variant as i64,
-                compress_to_vec(text.as_bytes(), EFFORT)
-            ])?;
-            let profile = tx.last_insert_rowid();
+            let record = params![run.0, record.variant as i64, compress_to_vec(text.as_bytes(), EFFORT)];
+            let profile =
+                tx.prepare_cached("INSERT INTO profiles (run, variant, record) VALUES (?1, ?2, ?3)")?.insert(record)?;
             let mut insert = tx.prepare_cached(
                 "INSERT INTO profile_files (profile, ord, name, format, size, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?;
@@ -65,8 +62,7 @@ impl Database {
         self.read("read profiles", |connection| {
             let mut statement = connection.prepare("SELECT record FROM profiles WHERE run = ?1 ORDER BY variant")?;
             let record = |row: &Row<'_>| {
-                serde_json::from_slice(&inflated(row, 0)?)
-                    .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, Box::new(error)))
+                serde_json::from_slice(&inflated(row, 0)?).map_err(|error| unreadable(0, Type::Blob, error))
             };
             statement.query_map([run.0], record)?.collect()
         })
@@ -94,5 +90,5 @@ impl Database {
 fn inflated(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
     let blob = row.get_ref(at)?.as_blob()?;
     decompress_to_vec_with_limit(blob, LARGEST)
-        .map_err(|_| rusqlite::Error::FromSqlConversionFailure(at, Type::Blob, "a compressed column is damaged".into()))
+        .map_err(|_| unreadable(at, Type::Blob, "a compressed column is damaged"))
 }

@@ -31,11 +31,11 @@ impl Database {
     /// [`Error::Database`].
     pub fn runs(&self) -> Result<Vec<RunHead>, Error> {
         self.read("list the runs", |connection| {
-            let heads = connection
+            connection
                 .prepare(&format!("{HEAD} ORDER BY id"))?
                 .query_map([], head)?
-                .collect::<Result<Vec<_>, _>>()?;
-            heads.into_iter().map(|head| with_sessions(connection, head)).collect()
+                .map(|head| with_sessions(connection, head?))
+                .collect()
         })
     }
 
@@ -48,7 +48,7 @@ impl Database {
         found.ok_or_else(|| self.no_run(run))
     }
 
-    fn no_run(&self, run: RunId) -> Error {
+    pub(super) fn no_run(&self, run: RunId) -> Error {
         Error::NoRun { run: run.to_string(), path: self.path().to_owned() }
     }
 
@@ -75,10 +75,17 @@ impl Database {
             None => Ok(data),
         }
     }
+
+    /// The cuts of a run, by variant, phase and number.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn cuts(&self, run: RunId) -> Result<Vec<CutRecord>, Error> {
+        self.read("read cuts", |connection| cuts(connection, run))
+    }
 }
 
-/// The cuts of a run, by variant, phase and number.
-pub(crate) fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
+fn cuts(connection: &Connection, run: RunId) -> rusqlite::Result<Vec<CutRecord>> {
     let mut statement = connection.prepare("SELECT record FROM cuts WHERE run = ?1 ORDER BY variant, phase, cut")?;
     statement.query_map([run.0], |row| json(row, 0))?.collect()
 }
@@ -178,10 +185,8 @@ fn load_readings(
         let mut readings: BTreeMap<i64, Vec<(MetricKeyText, Reading<f64>)>> = BTreeMap::new();
         while let Some(measured) = row.filter(|row| row.get(0) == Ok(*id)) {
             let key = *metrics.get(measured.get(2)?).ok_or_else(|| damaged("a reading has an unknown metric"))?;
-            readings
-                .entry(measured.get(1)?)
-                .or_default()
-                .push((MetricKeyText(key), Reading::Measured(measured.get(3)?)));
+            let reading = Reading::Measured(measured.get(3)?);
+            readings.entry(measured.get(1)?).or_default().push((MetricKeyText(key), reading));
             row = rows.next()?;
         }
         if let Some(absent) = absent {
@@ -244,7 +249,7 @@ fn dictionary<T: Clone, E: StdError + Send + Sync + 'static>(
     let mut values = Vec::new();
     while let Some(row) = rows.next()? {
         let name = row.get_ref(1)?.as_str()?;
-        let value = read(name).map_err(|e| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(e)))?;
+        let value = read(name).map_err(|error| unreadable(1, Type::Text, error))?;
         let at = usize::try_from(row.get::<_, i64>(0)?).ok().filter(|at| *at < MOST_NAMES);
         let at = at.ok_or_else(|| damaged("a name has a number that is never assigned"))?;
         values.resize(at.max(values.len()), None);
@@ -270,9 +275,14 @@ pub(super) fn unsigned(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
 /// A column that holds JSON.
 pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
     let text = row.get_ref(at)?.as_str()?;
-    serde_json::from_str(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(e)))
+    serde_json::from_str(text).map_err(|error| unreadable(at, Type::Text, error))
 }
 
 pub(super) fn damaged(what: &str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, what.into())
+    unreadable(0, Type::Integer, what)
+}
+
+/// A column that does not hold what it must.
+pub(super) fn unreadable(at: usize, kind: Type, error: impl Into<Box<dyn StdError + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(at, kind, error.into())
 }

@@ -7,9 +7,9 @@ use prony_model::units::Nanos;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::codec::{Damaged, unpack, unpack_samples};
+use super::codec::{unpack, unpack_samples};
 use super::open::Database;
-use super::read::{self, json, unsigned};
+use super::read::{damaged, json, unreadable, unsigned};
 use super::run::RunId;
 use crate::Error;
 
@@ -50,7 +50,8 @@ impl Database {
     pub fn load_series(&self, run: RunId, position: u32) -> Result<Vec<ProcessSeries>, Error> {
         let sql = "SELECT pid, role, command, samples FROM series WHERE trial = ?1 ORDER BY ord";
         self.of_trial(run, position, sql, |row| {
-            let samples = unpack_samples(row.get_ref(3)?.as_blob()?).map_err(|e| damaged(3, e))?;
+            let samples =
+                unpack_samples(row.get_ref(3)?.as_blob()?).map_err(|error| unreadable(3, Type::Blob, error))?;
             Ok(ProcessSeries { pid: row.get(0)?, role: row.get(1)?, command: row.get(2)?, samples })
         })
     }
@@ -101,7 +102,7 @@ impl Database {
     pub fn complete(&self, run: RunId, trial: &mut TrialRecord) -> Result<(), Error> {
         let position = trial.trial.position;
         trial.series = self.load_series(run, position)?;
-        let no_phase = || self.failed("read a trial", read::damaged("the trial has no phase of this number"));
+        let no_phase = || self.failed("read a trial", damaged("the trial has no phase of this number"));
         for (phase, groups) in self.load_groups(run, position)? {
             trial.phases.get_mut(phase).ok_or_else(no_phase)?.groups = Some(groups);
         }
@@ -135,9 +136,5 @@ impl Database {
 }
 
 fn numbers(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u64>> {
-    unpack(row.get_ref(at)?.as_blob()?).map_err(|e| damaged(at, e))
-}
-
-fn damaged(at: usize, error: Damaged) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(at, Type::Blob, Box::new(error))
+    unpack(row.get_ref(at)?.as_blob()?).map_err(|error| unreadable(at, Type::Blob, error))
 }

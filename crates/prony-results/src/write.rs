@@ -1,14 +1,14 @@
-//! Writes a run: its beginning, each finished trial, its end.
+//! Writes a run: its beginning, each finished trial, the cuts of crash trials, its end.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
-use prony_experiment::design::{Experiment, Variant};
+use prony_experiment::design::{Experiment, Factor, Variant};
+use prony_model::crash::CutRecord;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Conditions, Facts, HistogramRecord, PhaseRecord, ProcessSeries, TrialRecord};
-use prony_model::units::Nanos;
 use rusqlite::{Connection, Transaction, params};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::codec::{pack, pack_samples};
@@ -25,15 +25,13 @@ impl Database {
     /// [`Error::Database`].
     pub fn begin_run(&mut self, start: &RunStart<'_>) -> Result<RunId, Error> {
         let path = self.path().to_owned();
+        let sql = "INSERT INTO runs (title, source, experiment, hash, seed, host, limits, version, started_unix_ms,
+                                     status, planned, scratch)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
         let (run, lock) = self.write("start a run", |tx| {
             let recorded = start.experiment.recorded();
             let experiment = json(recorded.as_ref())?;
-            tx.prepare_cached(
-                "INSERT INTO runs (title, source, experiment, hash, seed, host, limits, version, started_unix_ms,
-                                   status, planned, scratch)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-            )?
-            .execute(params![
+            let run = RunId(tx.prepare_cached(sql)?.insert(params![
                 start.experiment.title(),
                 recorded.source(),
                 experiment,
@@ -46,8 +44,7 @@ impl Database {
                 RunStatus::Unfinished.name(),
                 start.planned,
                 start.scratch.map(|path| path.to_string_lossy().into_owned()),
-            ])?;
-            let run = RunId(tx.last_insert_rowid());
+            ])?);
             recorded.variants().iter().try_for_each(|v| insert_variant(tx, run, &recorded, v))?;
             // Before other processes can find it.
             let locked = RunLock::lock(&path, run);
@@ -143,22 +140,32 @@ impl Database {
     pub fn append_trials(&mut self, run: RunId, records: &[TrialRecord]) -> Result<(), Error> {
         // If nothing is stored, the numbers of new names are not stored either.
         let mut names = std::mem::take(&mut self.names);
-        let (refused, names) = self.write("store a trial", |tx| {
-            for record in records {
-                match position_state(tx, run, record.trial.position)? {
-                    PositionState::Free => {}
-                    position_state => return Ok((Some((position_state, record.trial.position)), names)),
+        let no_run = self.no_run(run);
+        let refused = self.write("store a trial", |tx| {
+            for TrialRecord { trial, .. } in records {
+                match exist(tx, run, trial.position)? {
+                    (false, _) => return Ok(Some(no_run)),
+                    (true, true) => return Ok(Some(Error::TrialExists { run: run.0, position: trial.position })),
+                    (true, false) => {}
                 }
             }
             records.iter().try_for_each(|record| insert_record(tx, run, record, &mut names))?;
-            Ok((None, names))
+            Ok(None)
         })?;
         self.names = names;
-        match refused {
-            None => self.must_be_there(run),
-            Some((PositionState::NoRun, _)) => self.must_have_run(run, 0),
-            Some((_, position)) => Err(Error::TrialExists { run: run.0, position }),
-        }
+        refused.map_or_else(|| self.must_be_there(run), Err)
+    }
+
+    /// Stores a cut of a crash trial, in the place of one with its number: all of it, or on any error nothing.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn append_cut(&mut self, run: RunId, record: &CutRecord) -> Result<(), Error> {
+        self.write("store a cut", |tx| {
+            let sql = "INSERT OR REPLACE INTO cuts (run, variant, phase, cut, record) VALUES (?1, ?2, ?3, ?4, ?5)";
+            let values = params![run.0, record.variant as i64, record.phase, record.cut, json(record)?];
+            tx.prepare_cached(sql)?.insert(values).map(drop)
+        })
     }
 
     /// Deletes a run with everything in it, and frees the space.
@@ -174,30 +181,15 @@ impl Database {
     }
 
     pub(super) fn must_have_run(&self, run: RunId, changed: usize) -> Result<(), Error> {
-        if changed > 0 {
-            return Ok(());
-        }
-        Err(Error::NoRun { run: run.to_string(), path: self.path().to_owned() })
+        if changed > 0 { Ok(()) } else { Err(self.no_run(run)) }
     }
 }
 
-/// Whether a trial can be appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PositionState {
-    Free,
-    Taken,
-    NoRun,
-}
-
-fn position_state(tx: &Connection, run: RunId, position: u32) -> rusqlite::Result<PositionState> {
-    let there = "SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1),
-                        EXISTS (SELECT 1 FROM trials WHERE run = ?1 AND position = ?2)";
-    let there = tx.prepare_cached(there)?.query_row(params![run.0, position], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(match there {
-        (false, _) => PositionState::NoRun,
-        (true, true) => PositionState::Taken,
-        (true, false) => PositionState::Free,
-    })
+/// Whether there is such a run, and whether it has a trial at this position.
+fn exist(tx: &Connection, run: RunId, position: u32) -> rusqlite::Result<(bool, bool)> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1),
+                      EXISTS (SELECT 1 FROM trials WHERE run = ?1 AND position = ?2)";
+    tx.prepare_cached(sql)?.query_row(params![run.0, position], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Replaces the experiment of a run that grows; how many runs that changed.
@@ -220,26 +212,21 @@ pub(super) fn insert_variant(
     experiment: &Experiment,
     variant: &Variant,
 ) -> rusqlite::Result<()> {
-    let levels: serde_json::Map<String, Value> = experiment
-        .factors()
-        .iter()
-        .zip(&variant.levels)
-        .filter_map(|(factor, level)| {
-            Some((factor.name.clone(), Value::from(factor.levels.get(*level)?.label.clone())))
-        })
-        .collect();
-    tx.prepare_cached("INSERT INTO variants (run, variant, levels, stratum, baseline) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![run.0, variant.id as i64, json(&levels)?, variant.stratum as i64, variant.baseline])?;
-    Ok(())
+    let levels = experiment.factors().iter().zip(&variant.levels);
+    let label = |(factor, level): (&Factor, &usize)| {
+        Some((factor.name.clone(), factor.levels.get(*level)?.label.as_str().into()))
+    };
+    let levels: Map<String, Value> = levels.filter_map(label).collect();
+    let sql = "INSERT INTO variants (run, variant, levels, stratum, baseline) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let values = params![run.0, variant.id as i64, json(&levels)?, variant.stratum as i64, variant.baseline];
+    tx.prepare_cached(sql)?.insert(values).map(drop)
 }
 
 fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord, names: &mut Names) -> rusqlite::Result<()> {
     let effective = intern(tx, "effective", run, &json(&record.effective)?)?;
-    tx.prepare_cached(
-        "INSERT INTO trials (run, position, block, variant, outcome, effective, record)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?
-    .execute(params![
+    let sql = "INSERT INTO trials (run, position, block, variant, outcome, effective, record)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let trial = tx.prepare_cached(sql)?.insert(params![
         run.0,
         record.trial.position,
         record.trial.block,
@@ -248,7 +235,6 @@ fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord, names: 
         effective,
         json(&light(record))?,
     ])?;
-    let trial = tx.last_insert_rowid();
     for (ord, phase) in record.phases.iter().enumerate() {
         let (measured, missing) = sorted(tx, phase, names)?;
         let absent = if missing.is_empty() { None } else { Some(intern(tx, "absences", run, &json(&missing)?)?) };
@@ -296,39 +282,27 @@ fn insert_phase(
     phase: &PhaseRecord,
     absent: Option<i64>,
 ) -> rusqlite::Result<i64> {
-    tx.prepare_cached(
-        "INSERT INTO phases (trial, ord, name, throughput_interval, throughput, absent) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?
-    .execute(params![
-        trial,
-        ord as i64,
-        phase.name,
-        phase.throughput.as_ref().map(|t| nanos(t.interval)),
-        phase.throughput.as_ref().map(|t| pack(&t.operations)),
-        absent,
-    ])?;
-    let id = tx.last_insert_rowid();
+    let sql = "INSERT INTO phases (trial, ord, name, throughput_interval, throughput, absent)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let interval = phase.throughput.as_ref().map(|of| of.interval.as_nanos() as i64);
+    let throughput = phase.throughput.as_ref().map(|of| pack(&of.operations));
+    let values = params![trial, ord as i64, phase.name, interval, throughput, absent];
+    let id = tx.prepare_cached(sql)?.insert(values)?;
     phase.histograms.iter().enumerate().try_for_each(|(ord, histogram)| insert_histogram(tx, id, ord, histogram))?;
     if let Some(groups) = &phase.groups {
         tx.prepare_cached("INSERT INTO groups (phase, operations, wall, cpu) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![id, groups.operations as i64, pack(&groups.wall), pack(&groups.cpu)])?;
+            .insert(params![id, groups.operations as i64, pack(&groups.wall), pack(&groups.cpu)])?;
     }
     Ok(id)
 }
 
 fn insert_histogram(tx: &Transaction<'_>, phase: i64, ord: usize, histogram: &HistogramRecord) -> rusqlite::Result<()> {
+    let HistogramRecord { operation, kind, v2, failed } = histogram;
     tx.prepare_cached(
         "INSERT INTO histograms (phase, ord, operation, kind, failed, v2) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
-    .execute(params![
-        phase,
-        ord as i64,
-        histogram.operation,
-        json(&histogram.kind)?,
-        histogram.failed as i64,
-        histogram.v2
-    ])?;
-    Ok(())
+    .insert(params![phase, ord as i64, operation, json(kind)?, *failed as i64, v2])
+    .map(drop)
 }
 
 /// What was measured, by the numbers of instance and metric.
@@ -367,17 +341,13 @@ fn insert_readings(tx: &Transaction<'_>, phase: i64, measured: &Measured) -> rus
 
 fn insert_series(tx: &Transaction<'_>, trial: i64, ord: usize, series: &ProcessSeries) -> rusqlite::Result<()> {
     tx.prepare_cached("INSERT INTO series (trial, ord, pid, role, command, samples) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-        .execute(params![trial, ord as i64, series.pid, series.role, series.command, pack_samples(&series.samples)])?;
-    Ok(())
+        .insert(params![trial, ord as i64, series.pid, series.role, series.command, pack_samples(&series.samples)])
+        .map(drop)
 }
 
 /// The digest by which a run and an experiment are known to be the same (`RunHead::hash`).
 fn hash(experiment: &str) -> String {
     format!("{:032x}", xxh3_128(experiment.as_bytes()))
-}
-
-fn nanos(time: Nanos) -> i64 {
-    time.as_nanos() as i64
 }
 
 #[cfg(test)]

@@ -11,34 +11,24 @@ use prony_workload::Records;
 use serde_json::{Map, Value};
 
 /// How a record is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
-    /// A JSON object a line.
+    /// One JSON object per line: the document, or key and value
     Ndjson,
-    /// Comma-separated values after RFC 4180, with a line of names.
+    /// Comma-separated values with a header line
+    // After RFC 4180.
     Csv,
 }
 
-/// What stands in a column: text as it is, other bytes in hexadecimal.
-#[derive(Clone, Copy)]
-enum Column {
-    Text(&'static str),
-    Hex(&'static str),
+/// A column's name, and how bytes are shown in it.
+type Column = (&'static str, fn(&[u8]) -> String);
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
-impl Column {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Text(name) | Self::Hex(name) => name,
-        }
-    }
-
-    fn show(self, bytes: &[u8]) -> String {
-        match self {
-            Self::Text(_) => String::from_utf8_lossy(bytes).into_owned(),
-            Self::Hex(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-        }
-    }
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes the first `count` records of a collection, and returns how many bytes that were. Records with documents are their
@@ -64,29 +54,20 @@ pub fn write(
             write_documents(spec, documents, (form, label), &mut out)?;
         }
         ValueSpec::Bytes(value) => {
-            let columns = [key_column(&data.key), value_column(value)];
-            let (mut key, mut bytes) = (Vec::new(), Vec::new());
-            let rows = (0..count).map(|number| {
+            let ((key_name, show_key), (value_name, show_value)) = (key_column(&data.key), value_column(value));
+            let (names, mut key, mut bytes) = ([key_name, value_name], Vec::new(), Vec::new());
+            let mut rows = (0..count).map(|number| {
                 records.key(number, &mut key);
                 records.value(number, 0, &mut bytes);
-                [columns[0].show(&key), columns[1].show(&bytes)]
+                [show_key(&key), show_value(&bytes)]
             });
-            write_rows(columns, rows, (form, label), &mut out)?;
+            match form {
+                Form::Ndjson => rows.try_for_each(|row| out.write_all(json(names, row, label).as_bytes()))?,
+                Form::Csv => write_csv(names, rows, &mut out)?,
+            }
         }
     }
     Ok(Bytes::from_bytes(out.bytes))
-}
-
-fn write_rows(
-    columns: [Column; 2],
-    mut rows: impl Iterator<Item = [String; 2]>,
-    (form, label): (Form, Option<&str>),
-    out: &mut Counted<'_>,
-) -> io::Result<()> {
-    match form {
-        Form::Ndjson => rows.try_for_each(|row| out.write_all(json(columns, row, label).as_bytes())),
-        Form::Csv => write_csv(columns.map(Column::name), rows, out),
-    }
 }
 
 /// A document with the name of its collection.
@@ -195,22 +176,22 @@ impl Write for Counted<'_> {
 
 fn key_column(key: &KeySpec) -> Column {
     match key {
-        KeySpec::Template { .. } | KeySpec::Hashed { hex: true, .. } => Column::Text("key"),
-        KeySpec::Integer { .. } | KeySpec::Hashed { hex: false, .. } => Column::Hex("key_hex"),
+        KeySpec::Template { .. } | KeySpec::Hashed { hex: true, .. } => ("key", text),
+        KeySpec::Integer { .. } | KeySpec::Hashed { hex: false, .. } => ("key_hex", hexadecimal),
     }
 }
 
 /// Values without a length of their own are their prefix: text.
 fn value_column(value: &BytesSpec) -> Column {
     match value.bytes {
-        Size::Fixed(bytes) if bytes == Bytes::default() => Column::Text("value"),
-        _ => Column::Hex("value_hex"),
+        Size::Fixed(bytes) if bytes == Bytes::default() => ("value", text),
+        _ => ("value_hex", hexadecimal),
     }
 }
 
-fn json(columns: [Column; 2], shown: [String; 2], label: Option<&str>) -> String {
+fn json(names: [&str; 2], shown: [String; 2], label: Option<&str>) -> String {
     let label = label.map(|collection| ("collection", collection.to_owned()));
-    let entries = label.into_iter().chain(columns.iter().map(|column| column.name()).zip(shown));
+    let entries = label.into_iter().chain(names.into_iter().zip(shown));
     let entries = entries.map(|(name, text)| (name.to_owned(), Value::String(text)));
     format!("{}\n", Value::Object(Map::from_iter(entries)))
 }

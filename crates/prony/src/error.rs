@@ -1,10 +1,9 @@
 //! Errors of the command line. Each variant says what could not be done and keeps the underlying error.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prony_model::error::message;
-use prony_model::metric::MetricError;
 use prony_results::RunId;
 
 /// An error of this crate.
@@ -53,17 +52,6 @@ pub enum Error {
         /// The cause.
         source: serde_json::Error,
     },
-    /// A metric's name on the command line is wrong.
-    #[error(transparent)]
-    Metric(#[from] MetricError),
-    /// An experiment file cannot be read.
-    #[error("cannot read `{}`", .path.display())]
-    ReadFile {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
     /// What a trial needs could not be made: a socket, a thread, a signal handler.
     #[error("cannot {doing}")]
     Setup {
@@ -97,16 +85,42 @@ pub enum Error {
 }
 
 impl Error {
+    /// Arguments that do not go together, and what to do.
+    pub(crate) fn arguments(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Arguments { message: message.into(), hint: hint.into() }
+    }
+
+    /// Takes what the system says about a file that could not be written.
+    pub(crate) fn write_file(path: &Path) -> impl Fn(io::Error) -> Self {
+        |source| Self::Write { what: format!("`{}`", path.display()), source }
+    }
+
+    /// Takes what the system says about output that could not be written.
+    pub(crate) fn write(what: impl Into<String>) -> impl Fn(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Write { what: what.clone(), source }
+    }
+
+    /// Takes what the system says about a file that could not be read.
+    pub(crate) fn read_file(path: &Path) -> impl Fn(io::Error) -> Self {
+        |source| Self::Read { what: format!("`{}`", path.display()), source }
+    }
+
+    /// Takes what the system says about something that could not be made.
+    pub(crate) fn setup(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Setup { doing, source }
+    }
+
     /// What a file names by `{env.NAME}` must be as it was when a run began that is resumed.
     ///
     /// # Errors
     /// Where one of these variables has another value.
     pub(crate) fn if_changed(variables: &[&str], run: RunId, what: &str) -> Result<(), Self> {
         let Some(first) = variables.first() else { return Ok(()) };
-        let message =
-            format!("the environment variable `{first}`, which the file uses, has changed since run {run} began");
-        let hint = format!("set it to the value that it had, or start a new {what} without --resume");
-        Err(Self::Arguments { message, hint })
+        Err(Self::arguments(
+            format!("the environment variable `{first}`, which the file uses, has changed since run {run} began"),
+            format!("set it to the value that it had, or start a new {what} without --resume"),
+        ))
     }
 
     /// What to do about it, where there is something to do.

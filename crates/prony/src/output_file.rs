@@ -54,7 +54,7 @@ impl OutputFiles {
             && about.is_file()
             && about.len() > 0
         {
-            return refused(format!("`{}` exists already", path.display()), hint);
+            return Err(Error::arguments(format!("`{}` exists already", path.display()), hint));
         }
         let mut options = OpenOptions::new();
         options.create(true).truncate(false);
@@ -64,9 +64,9 @@ impl OutputFiles {
             Some(folder) if source.kind() == io::ErrorKind::NotFound => {
                 let folder = folder.display().to_string();
                 let message = format!("cannot write `{}`: there is no folder `{folder}`", path.display());
-                Error::Arguments { message, hint: format!("make it: `mkdir -p {}`", shell_words::quote(&folder)) }
+                Error::arguments(message, format!("make it: `mkdir -p {}`", shell_words::quote(&folder)))
             }
-            _ => Error::Write { what: format!("`{}`", path.display()), source },
+            _ => Error::write_file(path)(source),
         })?;
         Ok(OutputFile { path: path.to_owned(), file, continued })
     }
@@ -87,11 +87,13 @@ impl OutputFiles {
                     self.claim(path)?;
                 }
                 if outputs[..nth].iter().any(|other| is_same_file(other, path)) && !is_device(path) {
-                    let message = format!(
-                        "cannot write `{}`: several processes of a trial would overwrite each other's output there",
-                        path.display()
-                    );
-                    return refused(message, "give each service a file of its own, or remove `output`");
+                    return Err(Error::arguments(
+                        format!(
+                            "cannot write `{}`: several processes of a trial would overwrite each other's output there",
+                            path.display()
+                        ),
+                        "give each service a file of its own, or remove `output`",
+                    ));
                 }
             }
         }
@@ -133,11 +135,8 @@ fn missing_folder(path: &Path) -> Option<&Path> {
 }
 
 fn allowed(path: &Path, refusal: Option<&str>) -> Result<(), Error> {
-    refusal.map_or(Ok(()), |why| refused(format!("cannot write `{}`: {why}", path.display()), NAME_ANOTHER))
-}
-
-fn refused<T>(message: String, hint: &str) -> Result<T, Error> {
-    Err(Error::Arguments { message, hint: hint.to_owned() })
+    let refused = |why| Error::arguments(format!("cannot write `{}`: {why}", path.display()), NAME_ANOTHER);
+    refusal.map_or(Ok(()), |why| Err(refused(why)))
 }
 
 /// A file that is open for writing.
@@ -159,7 +158,7 @@ impl OutputFile {
     /// # Errors
     /// [`Error::Write`].
     pub(crate) fn begin(&self) -> Result<(), Error> {
-        self.empty().map_err(|source| self.unwritten(source))
+        self.empty().map_err(Error::write_file(&self.path))
     }
 
     fn empty(&self) -> io::Result<()> {
@@ -174,7 +173,7 @@ impl OutputFile {
     pub(crate) fn write(&self, content: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
         let mut out = BufWriter::new(Replacing { file: self, begun: false });
         content(&mut out)?;
-        let written = out.into_inner().map_err(|stopped| self.unwritten(stopped.into_error()))?;
+        let written = out.into_inner().map_err(|stopped| Error::write_file(&self.path)(stopped.into_error()))?;
         if written.begun { Ok(()) } else { self.begin() }
     }
 
@@ -192,11 +191,7 @@ impl OutputFile {
     /// # Errors
     /// [`Error::Write`].
     pub(crate) fn append(&self, bytes: &[u8]) -> Result<(), Error> {
-        (&self.file).write_all(bytes).map_err(|source| self.unwritten(source))
-    }
-
-    fn unwritten(&self, source: io::Error) -> Error {
-        Error::Write { what: format!("`{}`", self.path.display()), source }
+        (&self.file).write_all(bytes).map_err(Error::write_file(&self.path))
     }
 }
 
@@ -301,7 +296,7 @@ mod tests {
         file.write(|out| out.write_all(b"er").map_err(|_| unreachable!())).unwrap();
         assert_eq!(read(), "newer");
         let file = OutputFiles::default().open(&path, Present::Replaced).unwrap();
-        file.write(|_| refused("no content".to_owned(), "")).unwrap_err();
+        file.write(|_| Err(Error::arguments("no content", ""))).unwrap_err();
         assert_eq!(read(), "newer", "refused before the first byte");
         file.write(|_| Ok(())).unwrap();
         assert_eq!(read(), "", "no byte is content too");

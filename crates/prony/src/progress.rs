@@ -2,7 +2,7 @@
 //! trial, or one line now and then. Failed trials and notices get a line of their own; trials that fail alike share it then.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{Stderr, Write};
 use std::time::{Duration, Instant};
 
 use prony_analysis::verdicts::names::COMMAND;
@@ -14,7 +14,7 @@ use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use prony_report::screen::{Screen, one_line};
+use prony_report::screen::{self, Screen, one_line};
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,14 @@ const REWRITE: Duration = Duration::from_millis(100);
 
 /// Columns of the `^C` that a terminal shows behind the line where the user interrupts.
 const ECHO: usize = 2;
+
+impl Terminal<Stderr> {
+    /// Prints to the standard error stream, every trial with a line of its own where that is no terminal.
+    pub(crate) fn on_messages(quiet: bool) -> Self {
+        let manner = Manner { live: screen::shows_messages(), quiet, width: screen::columns(), every: Duration::ZERO };
+        Self::new(Screen::messages(), manner)
+    }
+}
 
 impl<W: Write> Drop for Terminal<W> {
     /// Clears the line that is rewritten: an error that ends the run is printed next.

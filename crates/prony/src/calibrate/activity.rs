@@ -6,7 +6,6 @@ use std::path::Path;
 
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::MetricKeyText;
 use prony_model::spec::{SettleSpec, Sign};
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_os::cache;
@@ -17,7 +16,7 @@ use prony_os::sample::{Readings, phase_readings};
 use prony_os::settle::SettleResult;
 
 use super::Ran;
-use super::bench::{Bench, Watched};
+use super::bench::{Bench, Watched, reading};
 use super::check_line::{Line, Unit};
 use crate::error::Error;
 
@@ -42,11 +41,11 @@ const LATER: Nanos = Nanos::from_millis(1_500);
 pub(super) fn burst_then_idle(bench: &Bench) -> Result<Ran, Error> {
     let scratch = Scratch::create(&bench.near)?;
     let store = Scratch::create(&bench.near)?;
-    let setup = |source| Error::Setup { doing: "leave dirty pages", source };
+    let setup = Error::setup("leave dirty pages");
     let pages = store.path().join("pages");
-    fs::write(&pages, vec![7; DIRTY.as_bytes() as usize]).map_err(setup)?;
+    fs::write(&pages, vec![7; DIRTY.as_bytes() as usize]).map_err(&setup)?;
     // What prony has open for writing is no part of a store.
-    let file = File::open(&pages).map_err(setup)?;
+    let file = File::open(&pages).map_err(&setup)?;
     let mut observed = bench.observe(1, &scratch)?;
     let begin = observed.snapshot();
     let directory = store.path().to_path_buf();
@@ -70,13 +69,12 @@ fn written_later(file: &File, directory: &Path) -> Reading<Nanos> {
     match file.sync_all() {
         Ok(()) if dirty => Reading::Measured(monotonic()),
         Ok(()) => Reading::Missing(Why::NotSupported("the kernel wrote the pages before prony did".into())),
-        Err(error) => Reading::Missing(Why::Failed(error.to_string().into())),
+        Err(error) => Reading::failed(error.to_string()),
     }
 }
 
 fn dirty_line(watched: &Watched, written: Reading<Nanos>) -> Line {
     let found = watched.result.signs[&Sign::Dirty].clone();
-    let nanos = |time: Nanos| time.as_nanos() as f64;
     let truth = written.clone().map(|at| nanos(at.since(watched.began)));
     let reading = truth.clone().and(found, |_, found| nanos(found));
     let truth = truth.measured().copied().unwrap_or_default();
@@ -95,7 +93,6 @@ fn spec() -> SettleSpec {
 
 fn burst_lines(watched: &Watched, phase: &Readings) -> Vec<Line> {
     let SettleResult { time, cpu, step, .. } = watched.result.clone();
-    let nanos = |time: Nanos| time.as_nanos() as f64;
     let (ended, used) = (nanos(watched.truth.at.since(watched.began)), watched.truth.amount as f64);
     vec![
         Line::figure("end of the burst", Unit::Nanos, ended, time.map(nanos), nanos(LATE.max(step))),
@@ -107,8 +104,11 @@ fn burst_lines(watched: &Watched, phase: &Readings) -> Vec<Line> {
 }
 
 fn amount(readings: &Readings, metric: Metric) -> Reading<f64> {
-    let none = || Reading::Missing(Why::Failed("the phase has no such reading".into()));
-    readings.get(&MetricKeyText(MetricKey::amount(metric))).cloned().unwrap_or_else(none)
+    reading(readings, MetricKey::amount(metric))
+}
+
+fn nanos(time: Nanos) -> f64 {
+    time.as_nanos() as f64
 }
 
 const THREADS: u32 = 2;
@@ -148,6 +148,8 @@ fn sync_lines(made: u64, phase: &Readings) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use prony_model::record::MetricKeyText;
 
     use super::super::check_line::Judgement;
     use super::*;

@@ -9,17 +9,25 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_boundaries::settling::Settling;
-use prony_model::record::ProcessSeries;
+use prony_experiment::plan;
+use prony_model::catalog::{Anywhere, Overrides};
+use prony_model::event::Log;
+use prony_model::metric::MetricKey;
+use prony_model::reading::Reading;
+use prony_model::record::{MetricKeyText, ProcessSeries, TrialRecord};
 use prony_model::spec::{Limits, SettleSpec};
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::fixture::{Done, Said, Step};
+use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Input, Launch, LaunchSpec, Launcher, Output, Process, Scratch};
 use prony_os::limits::Group;
-use prony_os::sample::{Root, Sampler, Settings, Snapshot, Tracepoints};
+use prony_os::sample::{Readings, Root, Sampler, Settings, Snapshot, Tracepoints};
 use prony_os::settle::{Probe, SettleResult, TreeProbe};
 
 use crate::error::Error;
+use prony_runner::run_context::RunContext;
+use prony_runner::{load, trial};
 
 /// The role of every process of a fixture.
 const ROLE: &str = "fixture";
@@ -62,7 +70,7 @@ impl Bench {
             _ => None,
         };
         let settings = Settings { group: counting, ..Settings::default() };
-        let sampler = Sampler::start(Vec::new(), settings).map_err(setup("start the sampler"))?;
+        let sampler = Sampler::start(Vec::new(), settings).map_err(Error::setup("start the sampler"))?;
         let mut observed = Observed { sampler, children: Vec::new() };
         for group in groups {
             let child = self.child(&observed.sampler, scratch.path(), group)?;
@@ -74,10 +82,22 @@ impl Bench {
         Ok(observed)
     }
 
+    /// Runs the one trial of an experiment, of which `text` is the file; `None` where it has no trial.
+    ///
+    /// # Errors
+    /// Where the machine refuses what every trial needs.
+    pub(super) fn trial(&self, name: &str, text: String) -> Result<Option<TrialRecord>, Error> {
+        let experiment = load::text(text, name, &Overrides::default(), &Anywhere)?;
+        let mut log = Log::default();
+        let context = RunContext::new(&experiment, &self.near, &[], Interrupt::default(), &mut log)?;
+        let plan = plan::plan(&experiment);
+        Ok(plan.first().map(|planned| trial::run(&context, planned, &mut log)).transpose()?)
+    }
+
     fn child(&self, sampler: &Sampler, dir: &Path, group: Group) -> Result<Child, Error> {
-        let (ours, theirs) = UnixStream::pair().map_err(setup("make a socket"))?;
-        ours.set_read_timeout(Some(SILENCE)).map_err(setup("make a socket"))?;
-        let mut process = self.launcher.start(spec(theirs, dir, group).map_err(setup("make a socket"))?)?;
+        let (ours, theirs) = UnixStream::pair().map_err(Error::setup("make a socket"))?;
+        ours.set_read_timeout(Some(SILENCE)).map_err(Error::setup("make a socket"))?;
+        let mut process = self.launcher.start(spec(theirs, dir, group).map_err(Error::setup("make a socket"))?)?;
         if let Some(pid) = process.suspended() {
             sampler.watch(Root::subject(pid, ROLE));
             sampler.count_syncs(ROLE, self.tracepoints.follow(pid));
@@ -86,6 +106,16 @@ impl Bench {
         process.started(&[])?;
         Ok(Child { process, said: BufReader::new(ours) })
     }
+}
+
+/// What was read of a phase under this key.
+pub(super) fn reading(readings: &Readings, key: MetricKey) -> Reading<f64> {
+    readings.get(&MetricKeyText(key)).cloned().unwrap_or_else(no_reading)
+}
+
+/// A phase has no reading where it was to have one.
+pub(super) fn no_reading() -> Reading<f64> {
+    Reading::failed("the phase has no such reading")
 }
 
 fn spec(socket: UnixStream, dir: &Path, group: Group) -> io::Result<LaunchSpec> {
@@ -116,7 +146,7 @@ impl Child {
 
     fn send(&mut self, step: &Step) -> Result<(), Error> {
         let line = serde_json::to_string(step).map_err(|source| Error::Json { what: "a step", source })?;
-        writeln!(self.said.get_mut(), "{line}").map_err(setup("send a step to a fixture"))
+        writeln!(self.said.get_mut(), "{line}").map_err(Error::setup("send a step to a fixture"))
     }
 
     fn done(&mut self) -> Result<Done, Error> {
@@ -132,16 +162,12 @@ impl Child {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the fixture ended")),
             _ => Ok(serde_json::from_str(&line)?),
         });
-        read.map_err(setup("read the result of a fixture"))
+        read.map_err(Error::setup("read the result of a fixture"))
     }
 }
 
 fn out_of_turn(said: &Said) -> Error {
-    Error::Setup { doing: "run a fixture", source: io::Error::other(format!("unexpected message {said:?}")) }
-}
-
-fn setup(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
-    move |source| Error::Setup { doing, source }
+    Error::setup("run a fixture")(io::Error::other(format!("unexpected message {said:?}")))
 }
 
 /// Fixtures under observation. Killed when dropped.
@@ -185,7 +211,7 @@ impl Observed {
     pub fn settle(&mut self, step: &Step, store: &Path, spec: &SettleSpec) -> Result<Watched, Error> {
         let Self { sampler, children } = self;
         let [child] = &mut children[..] else {
-            return Err(setup("watch fixtures")(io::Error::other("only one fixture can be watched at a time")));
+            return Err(Error::setup("watch fixtures")(io::Error::other("only one fixture can be watched at a time")));
         };
         let mut tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
         let mut settling = Settling::default();
@@ -196,7 +222,8 @@ impl Observed {
             settling.due(false, &mut tree);
         }
         let settled = settling.over.remove(&0);
-        let settled = settled.ok_or_else(|| setup("watch fixtures")(io::Error::other("the watch found nothing")))?;
+        let settled =
+            settled.ok_or_else(|| Error::setup("watch fixtures")(io::Error::other("the watch found nothing")))?;
         Ok(Watched { began: settled.began, result: settled.result, truth: child.done()? })
     }
 

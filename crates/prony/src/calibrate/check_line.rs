@@ -146,18 +146,16 @@ impl Line {
 
     /// Whether prony's reading agrees with the true value.
     pub fn judge(&self) -> Judgement {
-        let judge = |right| if right { Judgement::Pass } else { Judgement::Fail };
-        match &self.check {
-            // A comparison that is false for what is no number.
-            Check::Figure { truth, reading: Reading::Measured(reading), allowed, .. } => {
-                judge((reading - truth).abs() <= *allowed)
-            }
-            Check::Finding { truth, reading: Reading::Measured(reading) } => judge(reading == truth),
-            Check::Share { truth, reading: Reading::Measured(rate) } => judge(truth.is_met(*rate)),
-            Check::Figure { reading: Reading::Missing(why), .. }
-            | Check::Finding { reading: Reading::Missing(why), .. }
-            | Check::Share { reading: Reading::Missing(why), .. } => without(why),
+        if let Some(why) = self.missing() {
+            return without(why);
         }
+        let is_right = match &self.check {
+            // A comparison that is false for what is no number.
+            Check::Figure { allowed, .. } => self.error().is_some_and(|error| error.abs() <= *allowed),
+            Check::Finding { truth, reading } => reading.measured() == Some(truth),
+            Check::Share { truth, reading } => reading.measured().is_some_and(|rate| truth.is_met(*rate)),
+        };
+        if is_right { Judgement::Pass } else { Judgement::Fail }
     }
 
     /// Reading minus truth, where both are amounts.
@@ -176,20 +174,17 @@ impl Line {
             Judgement::NotRun(why) => Some(why.clone()),
             _ => self.missing().map(ToString::to_string),
         };
-        let (unit, truth, reading, allowed) = match &self.check {
+        let (unit, truth, reading, allowed, rate) = match &self.check {
             Check::Figure { unit, truth, reading, allowed } => {
-                (json!(unit.name()), json!(truth), json!(reading.measured()), json!(allowed))
+                (json!(unit.name()), json!(truth), json!(reading.measured()), json!(allowed), None)
             }
-            Check::Finding { truth, reading } => (Value::Null, json!(truth), json!(reading.measured()), Value::Null),
+            Check::Finding { truth, reading } => {
+                (Value::Null, json!(truth), json!(reading.measured()), Value::Null, None)
+            }
             Check::Share { truth, reading } => {
-                let (words, share) = truth.words();
-                let of = |rate: &Rate| rate.share();
-                (json!("share"), json!(share), json!(reading.measured().map(of)), json!(words))
+                let ((words, share), rate) = (truth.words(), reading.measured().copied());
+                (json!("share"), json!(share), json!(rate.map(|rate| rate.share())), json!(words), rate)
             }
-        };
-        let rate = match &self.check {
-            Check::Share { reading, .. } => reading.measured().copied(),
-            _ => None,
         };
         json!({
             "what": self.what,

@@ -5,22 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use prony_engines::catalog::Catalog;
-use prony_experiment::plan;
-use prony_experiment::{check, parse};
-use prony_model::catalog::Overrides;
-use prony_model::event::Log;
 use prony_model::metric::{Metric, MetricKey, Stat};
-use prony_model::reading::{Reading, Why};
-use prony_os::interrupt::Interrupt;
+use prony_model::reading::Reading;
 use prony_os::launch::Scratch;
 
 use super::Ran;
-use super::bench::Bench;
+use super::bench::{Bench, no_reading};
 use super::check_line::{Line, Unit};
 use crate::error::Error;
-use prony_runner::run_context::RunContext;
-use prony_runner::trial;
 
 const FILE: &str = "weak_cache.toml";
 const CACHE: [(&str, &str); 2] =
@@ -47,7 +39,7 @@ pub(super) fn weak_cache(bench: &Bench) -> Result<Ran, Error> {
     let scratch = Scratch::create(&bench.near)?;
     for (name, text) in CACHE {
         let path = scratch.path().join(name);
-        fs::write(&path, text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
+        fs::write(&path, text).map_err(Error::write_file(&path))?;
     }
     let mut lines = Vec::new();
     for (what, then) in [("the program ends", "then = \"stop\""), ("the program goes on", "")] {
@@ -78,15 +70,7 @@ fn used(bench: &Bench, directory: &Path, kind: &str, then: &str) -> Result<Readi
          directory = {directory}\ncopy = \"none\"\n[[phase]]\nname = \"fill\"\ncall = \"cache.js#fill\"\n\
          at_end = {{ collect = true }}\n{then}\n"
     );
-    let experiment = parse(&text, FILE).and_then(|raw| check(&raw, &Catalog, &Overrides::default()));
-    let experiment =
-        experiment.map_err(|problems| prony_runner::Error::Experiment { file: FILE.to_owned(), text, problems })?;
-    let mut log = Log::default();
-    let context = RunContext::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
-    let plan = plan::plan(&experiment);
-    let missing = |why: &str| Reading::Missing(Why::Failed(why.into()));
-    let Some(planned) = plan.first() else { return Ok(missing("the plan is empty")) };
-    let record = trial::run(&context, planned, &mut log)?;
+    let Some(record) = bench.trial(FILE, text)? else { return Ok(Reading::failed("the plan is empty")) };
     let reading = record.phases.first().and_then(|phase| phase.reading(MetricKey::gauge(Metric::HeapUsed, Stat::End)));
-    Ok(reading.cloned().unwrap_or_else(|| missing("the phase has no such reading")))
+    Ok(reading.cloned().unwrap_or_else(no_reading))
 }

@@ -1,24 +1,16 @@
 //! A fixture that runs out of memory in phase 2 of 3: a complete trial, run by the runner itself.
 
-use prony_engines::catalog::Catalog;
-use prony_experiment::plan;
-use prony_experiment::{check, parse};
-use prony_model::catalog::Overrides;
-use prony_model::event::Log;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{OutOfMemory, Outcome};
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
-use prony_os::interrupt::Interrupt;
 use prony_os::limits::{Limit, State};
 
 use super::Ran;
 use super::bench::Bench;
 use super::check_line::{Line, Unit};
 use crate::error::Error;
-use prony_runner::run_context::RunContext;
-use prony_runner::trial;
 
 const FILE: &str = "out_of_memory.toml";
 const TEXT: &str = include_str!("out_of_memory.toml");
@@ -34,17 +26,10 @@ pub(super) fn out_of_memory(bench: &Bench) -> Result<Ran, Error> {
     if let State::No(why) = Limit::Memory.ability() {
         return Ok(Ran::NotRun(why));
     }
-    let experiment = parse(TEXT, FILE).and_then(|raw| check(&raw, &Catalog, &Overrides::default()));
-    let experiment = experiment.map_err(|problems| prony_runner::Error::Experiment {
-        file: FILE.to_owned(),
-        text: TEXT.to_owned(),
-        problems,
-    })?;
-    let mut log = Log::default();
-    let context = RunContext::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
-    let plan = plan::plan(&experiment);
-    let Some(planned) = plan.first() else { return Ok(Ran::NotRun("the plan is empty".to_owned())) };
-    Ok(Ran::Lines(lines(&trial::run(&context, planned, &mut log)?)))
+    Ok(match bench.trial(FILE, TEXT.to_owned())? {
+        Some(record) => Ran::Lines(lines(&record)),
+        None => Ran::NotRun("the plan is empty".to_owned()),
+    })
 }
 
 fn lines(record: &TrialRecord) -> Vec<Line> {
@@ -86,13 +71,16 @@ fn completion(phase: Option<&PhaseRecord>) -> String {
 
 /// Most memory that was charged to the tree.
 fn peak(record: &TrialRecord) -> Reading<f64> {
-    let none = || Reading::Missing(Why::Failed("the record has no memory peak".into()));
+    let none = || Reading::failed("the record has no memory peak");
     let memory = record.conditions.memory.as_ref();
     memory.map_or_else(none, |memory| memory.peak.clone().map(|bytes| bytes.as_bytes() as f64))
 }
 
 #[cfg(test)]
 mod tests {
+    use prony_engines::catalog::Catalog;
+    use prony_experiment::{check, parse};
+    use prony_model::catalog::Overrides;
     use prony_model::outcome::Ending;
     use prony_model::record::{Conditions, MemoryEvidence, MetricKeyText};
     use prony_model::trial::{Label, PlannedTrial};

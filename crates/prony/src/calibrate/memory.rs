@@ -5,8 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use prony_model::metric::{Metric, MetricKey, Stat};
-use prony_model::reading::{Reading, Why};
-use prony_model::record::MetricKeyText;
+use prony_model::reading::Reading;
 use prony_model::record::Mount;
 use prony_model::units::Bytes;
 use prony_os::fixture::{Allocation, Step};
@@ -15,7 +14,7 @@ use prony_os::mount;
 use prony_os::sample::{Readings, phase_readings};
 
 use super::Ran;
-use super::bench::Bench;
+use super::bench::{Bench, reading};
 use super::check_line::{Line, Unit};
 use crate::error::Error;
 
@@ -49,14 +48,9 @@ impl Phases {
 
     /// What the step added to a gauge.
     fn added(&self, metric: Metric) -> Reading<f64> {
-        let end = |readings| gauge(readings, metric, Stat::End);
+        let end = |readings| reading(readings, MetricKey::gauge(metric, Stat::End));
         end(&self.step).and(end(&self.before), |after, before| after - before)
     }
-}
-
-fn gauge(readings: &Readings, metric: Metric, stat: Stat) -> Reading<f64> {
-    let none = || Reading::Missing(Why::Failed("the phase has no such reading".into()));
-    readings.get(&MetricKeyText(MetricKey::gauge(metric, stat))).cloned().unwrap_or_else(none)
 }
 
 fn size(bytes: Bytes) -> f64 {
@@ -97,7 +91,7 @@ fn allocation_lines(child: &str, allocated: Bytes, read: &Readings, base: &Readi
     let gauges = [(Metric::Rss, Stat::Peak), (Metric::Anon, Stat::Max)];
     gauges.map(|(metric, stat)| {
         let key = MetricKey::gauge(metric, stat);
-        let above = gauge(read, metric, stat).and(gauge(base, metric, stat), |read, base| read - base);
+        let above = reading(read, key).and(reading(base, key), |read, base| read - base);
         Line::figure(format!("{child}: `{key}`"), Unit::Bytes, size(allocated), above, allowed)
     })
 }
@@ -131,7 +125,7 @@ fn write(scratch: &Scratch, name: &str, length: Bytes) -> Result<PathBuf, Error>
     let path = scratch.path().join(name);
     let file = fs::File::create(&path);
     let written = file.and_then(|mut file| io::copy(&mut io::Read::take(io::repeat(7), length.as_bytes()), &mut file));
-    written.map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
+    written.map_err(Error::write_file(&path))?;
     Ok(path)
 }
 
@@ -152,6 +146,8 @@ fn mapped_lines(who: &str, readers: f64, read: &Phases) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::record::MetricKeyText;
+
     use super::super::check_line::Judgement;
     use super::*;
 

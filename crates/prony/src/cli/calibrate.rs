@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum as _;
 use comfy_table::{CellAlignment, Table};
 use prony_os::launch::Scratch;
 use serde_json::{Value, json};
@@ -38,13 +39,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     if !arguments.scratch.exists() {
         let folder = arguments.scratch.display().to_string();
-        return Err(Error::Arguments {
-            message: format!("there is no folder `{folder}`, which `--scratch` names"),
-            hint: format!(
+        return Err(Error::arguments(
+            format!("there is no folder `{folder}`, which `--scratch` names"),
+            format!(
                 "make it: `mkdir -p {}`; or leave `--scratch` out: the files are in this folder then, while it runs",
                 shell_words::quote(&folder)
             ),
-        });
+        ));
     }
     // What is wrong with the folder is no fault of the instrument.
     Scratch::create(&arguments.scratch)?.remove()?;
@@ -54,11 +55,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         announce(fixture);
         fixture.run(&bench)
     };
-    let done: Vec<Calibration> = Fixture::ALL.into_iter().filter(asked).map(run).collect();
+    let done: Vec<Calibration> = Fixture::value_variants().iter().copied().filter(asked).map(run).collect();
     if arguments.json {
-        let text = serde_json::to_string_pretty(&machine(&done));
-        let text = text.map_err(|source| Error::Json { what: "the calibration", source })?;
-        output.print_data(&format!("{text}\n"))?;
+        output.print_json("the calibration", &machine(&done))?;
     } else {
         output.print(&text(&done, output.width))?;
     }
@@ -107,10 +106,10 @@ fn lines(done: &[Calibration], width: Option<usize>) -> Table {
     }
     for calibration in done {
         for (number, line) in calibration.lines().iter().enumerate() {
-            let name = if number == 0 { calibration.fixture.name() } else { "" };
+            let name = if number == 0 { calibration.fixture.name() } else { String::new() };
             let [truth, reading, error, allowed] = line.cells();
             let (what, judged) = (line.what.clone(), line.judge().name().to_owned());
-            table.add_row([name.to_owned(), what, truth, reading, error, allowed, judged]);
+            table.add_row([name, what, truth, reading, error, allowed, judged]);
         }
     }
     table

@@ -17,7 +17,7 @@ use crate::error::Error;
 use prony_analysis::guard::variants::disagreements;
 use prony_analysis::guard::{self, findings};
 use prony_analysis::verdicts::names;
-use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair, ratio_texts};
+use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair, Verdicts, ratio_texts};
 use prony_report::screen::one_line;
 use prony_report::{FindingLine, Options, compared, facts_lines};
 use prony_results::{Database, RunData};
@@ -56,43 +56,63 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let database = Database::open(&arguments.database.database)?;
     let data = database.load_run(arguments.run.find(&database)?)?;
-    let other =
-        arguments.other.as_ref().map(|other| Ok::<_, Error>(database.load_run(other.find(&database)?)?)).transpose()?;
+    let other = match arguments.other {
+        Some(other) => Some(database.load_run(other.find(&database)?)?),
+        None => None,
+    };
     for run in [Some(&data), other.as_ref()].into_iter().flatten() {
         arguments.metric.iter().try_for_each(|metric| known_metric(metric, run))?;
     }
     arguments.metric.iter().try_for_each(|metric| measured_metric(metric, &data, other.as_ref()))?;
-    let text = match other {
-        Some(other) if arguments.json => pretty(&both(&data, &other, &arguments.metric)),
-        Some(other) => side_by_side(&data, &other, &arguments.metric, output.width),
-        None if arguments.json => pretty(&judged_again(&data, arguments)?),
-        None => again(&data, arguments)?,
-    };
-    if arguments.json {
-        output.print_data(&text)?
-    } else {
-        output.print(&text)?
+    match other {
+        Some(other) if arguments.json => output.print_json("the runs", &both(&data, &other, &arguments.metric))?,
+        Some(other) => output.print(&side_by_side(&data, &other, &arguments.metric, output.width))?,
+        None if arguments.json => output.print_json("the verdicts", &judged_again(&data, arguments)?)?,
+        None => output.print(&again(&data, arguments)?)?,
     }
     Ok(Answer::Yes)
 }
 
-/// Verdicts as declared; of anything else the ratio and its interval, and no verdict (METHOD 4.11).
+/// What is said of each metric again: the verdicts as declared, which are among all of them, or of anything else its ratios
+/// without a verdict (METHOD 4.11).
+struct Again {
+    verdicts: Verdicts,
+    /// `None` where the verdicts are those that were declared.
+    metrics: Vec<(MetricName, Option<Vec<Beside>>)>,
+}
+
+impl Again {
+    fn of(data: &RunData, arguments: &Arguments) -> Result<Self, Error> {
+        let declared = verdicts::declared(&data.experiment);
+        let baseline = arguments.baseline.iter().map(|text| level(data, text)).collect::<Result<Vec<_>, Error>>()?;
+        let same: BTreeMap<String, String> = baseline.iter().cloned().collect();
+        let as_declared = baseline.is_empty() || same == data.experiment.compare().baseline;
+        let comparisons = Comparisons::new(data);
+        let of = |metric: MetricName| {
+            let beside = match as_declared {
+                true if declared.contains(&metric) => None,
+                true => Some(comparisons.beside(&metric)),
+                false => Some(comparisons.beside_of(&metric, &baseline)),
+            };
+            (metric, beside)
+        };
+        let metrics = metrics_of(data, &arguments.metric).into_iter().map(of).collect();
+        Ok(Self { verdicts: verdicts::of(data), metrics })
+    }
+
+    fn lines(&self, metric: &MetricName) -> impl Iterator<Item = &Line> {
+        self.verdicts.lines.iter().filter(move |line| line.pair.metric == *metric)
+    }
+}
+
 fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
-    let declared = verdicts::declared(&data.experiment);
-    let metrics = if arguments.metric.is_empty() { declared.clone() } else { arguments.metric.clone() };
-    let baseline = levels(data, &arguments.baseline)?;
-    let same: BTreeMap<String, String> = baseline.iter().cloned().collect();
-    let as_declared = baseline.is_empty() || same == data.experiment.compare().baseline;
-    let judged = verdicts::of(data);
-    let comparisons = Comparisons::new(data);
+    let again = Again::of(data, arguments)?;
     let mut text = String::new();
-    for metric in &metrics {
-        if as_declared && declared.contains(metric) {
-            let ours = judged.lines.iter().filter(|line| line.pair.metric == *metric);
-            ours.for_each(|line| text += &format!("{}\n", one_line(&line.sentence)));
+    for (metric, beside) in &again.metrics {
+        let Some(beside) = beside else {
+            again.lines(metric).for_each(|line| text += &format!("{}\n", one_line(&line.sentence)));
             continue;
-        }
-        let beside = if as_declared { comparisons.beside(metric) } else { comparisons.beside_of(metric, &baseline) };
+        };
         if beside.is_empty() {
             text += &format!("`{metric}`: no variant has a baseline to be compared with\n");
             text += "hint: name one: `prony compare --baseline FACTOR=LEVEL`\n";
@@ -103,7 +123,7 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
             "no verdict: the experiment did not declare this comparison, and its blocks were planned for other ones; ";
         text += "each interval is at 95 %, not corrected for multiple comparisons\n";
     }
-    if let (true, Some(why)) = (text.is_empty(), judged.silent) {
+    if let (true, Some(why)) = (text.is_empty(), again.verdicts.silent) {
         text = format!("{why}\n");
     }
     Ok(warnings(data, &arguments.metric) + &text)
@@ -121,27 +141,17 @@ fn warnings(data: &RunData, metrics: &[MetricName]) -> String {
 
 /// The same as a document: what was declared with its verdict, the rest with `verdict` null.
 fn judged_again(data: &RunData, arguments: &Arguments) -> Result<Value, Error> {
-    let declared = verdicts::declared(&data.experiment);
-    let metrics = if arguments.metric.is_empty() { &declared } else { &arguments.metric };
-    let baseline = levels(data, &arguments.baseline)?;
-    let same: BTreeMap<String, String> = baseline.iter().cloned().collect();
-    let as_declared = baseline.is_empty() || same == data.experiment.compare().baseline;
-    let judged = verdicts::of(data);
-    let comparisons = Comparisons::new(data);
-    let mut rows = Vec::new();
-    for metric in metrics {
-        if as_declared && declared.contains(metric) {
-            let ours = judged.lines.iter().filter(|line| line.pair.metric == *metric);
-            rows.extend(
-                ours.map(|line| row(&line.pair, &line.comparison.ratio, &line.comparison.interval, Some(line))),
-            );
-        } else {
-            let beside =
-                if as_declared { comparisons.beside(metric) } else { comparisons.beside_of(metric, &baseline) };
-            rows.extend(beside.iter().map(|beside| row(&beside.pair, &beside.ratio, &beside.interval, None)));
+    let again = Again::of(data, arguments)?;
+    let declared = |line: &Line| row(&line.pair, &line.comparison.ratio, &line.comparison.interval, Some(line));
+    let other = |beside: &Beside| row(&beside.pair, &beside.ratio, &beside.interval, None);
+    let mut rows: Vec<Value> = Vec::new();
+    for (metric, beside) in &again.metrics {
+        match beside {
+            None => rows.extend(again.lines(metric).map(declared)),
+            Some(beside) => rows.extend(beside.iter().map(other)),
         }
     }
-    Ok(json!({ "run": data.head.id.0, "comparisons": rows, "silent": judged.silent }))
+    Ok(json!({ "run": data.head.id.0, "comparisons": rows, "silent": again.verdicts.silent }))
 }
 
 fn row(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>, line: Option<&Line>) -> Value {
@@ -262,18 +272,9 @@ fn answers_differ<'a>(
     found.into_iter().map(|(phase, a, b)| (phase, [a, b])).collect()
 }
 
-fn pretty(document: &Value) -> String {
-    format!("{document:#}\n")
-}
-
-fn levels(data: &RunData, texts: &[String]) -> Result<Vec<(String, String)>, Error> {
-    texts.iter().map(|text| level(data, text)).collect()
-}
-
 fn level(data: &RunData, text: &str) -> Result<(String, String), Error> {
     let factors = data.experiment.factors();
-    let wrong =
-        |message: String, known: Vec<&str>| Error::Arguments { message, hint: format!("known: {}", known.join(", ")) };
+    let wrong = |message: String, known: Vec<&str>| Error::arguments(message, format!("known: {}", known.join(", ")));
     let (name, label) = text.split_once('=').unwrap_or((text, ""));
     let Some(factor) = factors.iter().find(|factor| factor.name == name) else {
         return Err(wrong(
@@ -385,11 +386,10 @@ fn outcomes(data: &RunData, variant: usize) -> BTreeMap<String, usize> {
 fn differences(a: &RunData, b: &RunData) -> String {
     let (ours, theirs) = (facts(a), facts(b));
     let mut text = String::new();
-    for line in ours.iter().filter(|line| !theirs.contains(line)) {
-        text += &format!("only in run {}: {}\n", a.head.id, one_line(line));
-    }
-    for line in theirs.iter().filter(|line| !ours.contains(line)) {
-        text += &format!("only in run {}: {}\n", b.head.id, one_line(line));
+    for (run, own, other) in [(a, &ours, &theirs), (b, &theirs, &ours)] {
+        for line in own.iter().filter(|line| !other.contains(line)) {
+            text += &format!("only in run {}: {}\n", run.head.id, one_line(line));
+        }
     }
     if a.experiment.source() != b.experiment.source() {
         text += "the text of the experiment file differs\n";

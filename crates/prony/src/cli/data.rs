@@ -1,6 +1,6 @@
 //! `prony data`: writes the records that an experiment generates to a file.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use prony_experiment::design::Experiment;
@@ -28,7 +28,7 @@ pub struct Arguments {
     file: PathBuf,
     /// The file's format
     #[arg(long, value_enum, default_value = "ndjson")]
-    to: Format,
+    to: Form,
     /// Number of records to write, of each collection; default: all
     #[arg(long, value_name = "N", value_parser = count)]
     records: Option<u64>,
@@ -40,15 +40,6 @@ pub struct Arguments {
     /// File to write; default: standard output
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-}
-
-/// The formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// One JSON object per line: the document, or key and value
-    Ndjson,
-    /// Comma-separated values with a header line
-    Csv,
 }
 
 fn count(text: &str) -> Result<u64, String> {
@@ -79,46 +70,35 @@ impl Arguments {
         let chosen: Vec<&CollectionSpec> = data.iter().filter(wanted).collect();
         let names: Vec<String> = data.iter().filter_map(|collection| collection.name.clone()).collect();
         let known = names.join("`, `");
-        match &self.collection {
-            Some(name) if names.is_empty() => refuse(
-                &format!("there is no collection `{name}`: the records have no name"),
+        Err(match &self.collection {
+            Some(name) if names.is_empty() => Error::arguments(
+                format!("there is no collection `{name}`: the records have no name"),
                 "leave `--collection` out",
             ),
             Some(name) if chosen.is_empty() => {
-                refuse(&format!("unknown collection `{name}`"), &format!("known: `{known}`"))
+                Error::arguments(format!("unknown collection `{name}`"), format!("known: `{known}`"))
             }
-            None if chosen.len() > 1 && self.to == Format::Csv => refuse(
-                &format!("the records of {} collections have different columns", chosen.len()),
-                &format!("choose one with `--collection`: `{known}`"),
+            None if chosen.len() > 1 && self.to == Form::Csv => Error::arguments(
+                format!("the records of {} collections have different columns", chosen.len()),
+                format!("choose one with `--collection`: `{known}`"),
             ),
-            _ => Ok(chosen),
-        }
+            _ => return Ok(chosen),
+        })
     }
 
     fn write(&self, chosen: &[&CollectionSpec], seed: u64, out: &mut dyn Write) -> Result<(), Error> {
-        let form = match self.to {
-            Format::Ndjson => Form::Ndjson,
-            Format::Csv => Form::Csv,
-        };
         let (mut bytes, mut all) = (0u64, 0u64);
         for collection in chosen {
             let label = collection.name.as_deref().filter(|_| chosen.len() > 1);
             let count = self.records.unwrap_or(collection.records);
-            let written = data::write(collection, seed, count, (form, label), out).map_err(|e| self.failed(e))?;
+            let written = data::write(collection, seed, count, (self.to, label), out);
+            let what = || self.output.as_ref().map_or("the output".to_owned(), |path| format!("`{}`", path.display()));
+            let written = written.map_err(|source| Error::Write { what: what(), source })?;
             (bytes, all) = (written.as_bytes().saturating_add(bytes), count.saturating_add(all));
         }
         say(&format!("{}: {}\n", Bytes::from_bytes(bytes), number::count(all, "record")));
         Ok(())
     }
-
-    fn failed(&self, source: io::Error) -> Error {
-        let what = self.output.as_ref().map_or("the output".to_owned(), |path| format!("`{}`", path.display()));
-        Error::Write { what, source }
-    }
-}
-
-fn refuse<T>(message: &str, hint: &str) -> Result<T, Error> {
-    Err(Error::Arguments { message: message.to_owned(), hint: hint.to_owned() })
 }
 
 /// The collections that all variants share, and the seed of the first block.
@@ -131,15 +111,15 @@ fn only_data(experiment: &Experiment) -> Result<(&[CollectionSpec], u64), Error>
         }
     }
     let seed = plan(experiment).first().map(|trial| trial.seed);
-    match (different[..].first(), different.len(), seed) {
-        (Some(data), 1, Some(seed)) => Ok((data, seed)),
-        (None, ..) | (.., None) => refuse(
+    match (different.as_slice(), seed) {
+        ([data], Some(seed)) => Ok((data, seed)),
+        ([], _) | (_, None) => Err(Error::arguments(
             "the experiment has no `[data]`",
             "`prony data` writes only records that prony generates from `[data]`",
-        ),
-        (_, n, _) => {
-            let message = format!("the variants have {n} different sets of records");
-            refuse(&message, "choose one set with `--only factor=level`")
-        }
+        )),
+        (several, Some(_)) => Err(Error::arguments(
+            format!("the variants have {} different sets of records", several.len()),
+            "choose one set with `--only factor=level`",
+        )),
     }
 }

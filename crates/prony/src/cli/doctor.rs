@@ -76,9 +76,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         stale_mounts: stale_mounts(arguments.repair)?,
     };
     if arguments.json {
-        let text = serde_json::to_string_pretty(&findings);
-        let text = text.map_err(|source| Error::Json { what: "what the doctor found", source })?;
-        output.print_data(&format!("{text}\n"))?;
+        output.print_json("what the doctor found", &findings)?;
     } else {
         output.print(&text(&findings, output.width))?;
     }
@@ -201,22 +199,21 @@ fn facts_table(facts: &Facts, width: Option<usize>) -> Table {
 }
 
 fn limits_table(limits: &MachineLimits, width: Option<usize>) -> Table {
+    let reads = |rate: &PerSecond| format!("{:.0} per second, by {}", rate.get(), limits.random_read_by);
+    let rows = [
+        ("reading the clock", limits.clock_cost.to_string()),
+        ("resolution of the clock", limits.clock_step.to_string()),
+        ("a sleep of 1 ms ends late by", shown(&limits.timer_lag, ToString::to_string)),
+        ("write of 4 KiB and fdatasync", shown(&limits.fsync, spread)),
+        ("sequential write, final fsync included", shown(&limits.sequential_write, bytes_a_second)),
+        ("random reads of 4 KiB, one at a time", shown(&limits.random_read, reads)),
+        ("copying memory", shown(&limits.memory_copy, bytes_a_second)),
+        ("reading memory", shown(&limits.memory_read, bytes_a_second)),
+        ("first touch of a page of 4 KiB", limits.first_touch.to_string()),
+    ];
     let mut table = table(width);
     table.set_header(["", "measured"]);
-    table.add_row(["reading the clock".to_owned(), limits.clock_cost.to_string()]);
-    table.add_row(["resolution of the clock".to_owned(), limits.clock_step.to_string()]);
-    table.add_row(["a sleep of 1 ms ends late by".to_owned(), shown(&limits.timer_lag, ToString::to_string)]);
-    table.add_row(["write of 4 KiB and fdatasync".to_owned(), shown(&limits.fsync, spread)]);
-    table.add_row([
-        "sequential write, final fsync included".to_owned(),
-        shown(&limits.sequential_write, bytes_a_second),
-    ]);
-    let reads =
-        shown(&limits.random_read, |rate| format!("{:.0} per second, by {}", rate.get(), limits.random_read_by));
-    table.add_row(["random reads of 4 KiB, one at a time".to_owned(), reads]);
-    table.add_row(["copying memory".to_owned(), shown(&limits.memory_copy, bytes_a_second)]);
-    table.add_row(["reading memory".to_owned(), shown(&limits.memory_read, bytes_a_second)]);
-    table.add_row(["first touch of a page of 4 KiB".to_owned(), limits.first_touch.to_string()]);
+    table.add_rows(rows.map(|(what, value)| [what.to_owned(), value]));
     table
 }
 

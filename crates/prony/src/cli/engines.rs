@@ -33,9 +33,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         }
     }
     if arguments.json {
-        let text = serde_json::to_string_pretty(&engines);
-        let text = text.map_err(|source| Error::Json { what: "the engines", source })?;
-        output.print_data(&format!("{text}\n"))?;
+        output.print_json("the engines", &engines)?;
         return Ok(Answer::Yes);
     }
     let text = if arguments.engine.is_some() {
@@ -53,7 +51,7 @@ fn unknown(name: &str) -> Error {
         Some(feature) => format!("to include this engine, build prony with `--features {feature}`"),
         None => "`prony engines` lists the engines of this build".to_owned(),
     };
-    Error::Arguments { message: format!("no engine `{name}` in this build"), hint }
+    Error::arguments(format!("no engine `{name}` in this build"), hint)
 }
 
 fn overview(engines: &[Description], width: Option<usize>) -> String {

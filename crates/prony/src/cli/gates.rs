@@ -117,16 +117,18 @@ impl GateArguments {
     pub(crate) fn can_be_judged(&self, experiment: &Experiment, written: Written) -> Result<(), Error> {
         let declared = verdicts::declared(experiment);
         if let Some(gate) = self.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
-            return Err(Error::Arguments {
-                message: format!("`--fail-if`: there is no verdict on `{}`; nothing was run", gate.metric),
-                hint: to_compare(written, &declared, &gate.metric),
-            });
+            return Err(Error::arguments(
+                format!("`--fail-if`: there is no verdict on `{}`; nothing was run", gate.metric),
+                to_compare(written, &declared, &gate.metric),
+            ));
         }
         let single = matches!(written, Written::AsOptions) && experiment.variants().len() < 2;
         for gate in &self.fail_if {
-            verdicts::to_be_judged(experiment, &gate.metric).map_err(|(why, hint)| Error::Arguments {
-                message: format!("`--fail-if` cannot judge `{}`: {why}; nothing was run", gate.metric),
-                hint: if single { "a condition needs a second command: `A --vs B`".to_owned() } else { hint },
+            verdicts::to_be_judged(experiment, &gate.metric).map_err(|(why, hint)| {
+                Error::arguments(
+                    format!("`--fail-if` cannot judge `{}`: {why}; nothing was run", gate.metric),
+                    if single { "a condition needs a second command: `A --vs B`".to_owned() } else { hint },
+                )
             })?;
         }
         Ok(())
@@ -140,8 +142,7 @@ impl Judged {
     /// Where the file cannot be written.
     pub(crate) fn append(&self, data: &RunData, report: &Report, file: &OutputFile) -> Result<(), Error> {
         let mut text = Vec::new();
-        let unwritten = |source| Error::Write { what: "the report".to_owned(), source };
-        summary(data, report, &self.texts, &mut text).map_err(unwritten)?;
+        summary(data, report, &self.texts, &mut text).map_err(Error::write("the report"))?;
         file.write_bytes(&text)
     }
 }

@@ -11,7 +11,6 @@ use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
 use crate::search::found::GrowWanted;
 use crate::search::grow;
-use crate::search::journal::Asked;
 
 /// Examples of `prony grow --help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -62,7 +61,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     ];
     let options = [&own[..], &arguments.overrides.given()].concat();
     let given = (arguments.file.as_ref(), &options[..]);
-    let found = arguments.search.open(("grow", of_kind), given, || asked(arguments), grow::run)?;
+    let found = arguments.search.open(given, || asked(arguments), grow::run)?;
     output.print(&found.said)?;
     let database = arguments.search.database.option();
     output.print(&format!("every trial: `prony show {}{database}`\n", found.run))?;
@@ -70,21 +69,16 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     after_cleanup(if yes { Answer::Yes } else { Answer::No }, found.summary.cleaned())
 }
 
-fn of_kind(asked: Asked) -> Option<GrowWanted> {
-    if let Asked::Grow(wanted) = asked { Some(wanted) } else { None }
-}
-
 fn asked(arguments: &Arguments) -> Result<GrowWanted, Error> {
     let file = named(arguments.file.as_ref())?;
     let Some(range) = &arguments.raise else {
-        let hint = "write `--raise FACTOR=FROM..`".to_owned();
-        return Err(Error::Arguments { message: "no factor to raise is given".to_owned(), hint });
+        return Err(Error::arguments("no factor to raise is given", "write `--raise FACTOR=FROM..`"));
     };
     if range.low <= 0.0 {
-        return Err(Error::Arguments {
-            message: format!("`{range}` must start above 0, since each step doubles the value"),
-            hint: format!("write `--raise {}=1..`", range.name),
-        });
+        return Err(Error::arguments(
+            format!("`{range}` must start above 0, since each step doubles the value"),
+            format!("write `--raise {}=1..`", range.name),
+        ));
     }
     let settings = GrowSettings {
         range: range.clone(),

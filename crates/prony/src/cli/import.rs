@@ -27,10 +27,12 @@ pub struct Arguments {
 /// Where the file cannot be read, or is no such file.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let path = &arguments.file;
-    let bytes = std::fs::read(path).map_err(|source| Error::ReadFile { path: path.clone(), source })?;
-    let wrong = |why: String| Error::Arguments {
-        message: format!("`{}` is not a JSON file of hyperfine: {why}", path.display()),
-        hint: "write it with `hyperfine --export-json FILE`".to_owned(),
+    let bytes = std::fs::read(path).map_err(Error::read_file(path))?;
+    let wrong = |why: String| {
+        Error::arguments(
+            format!("`{}` is not a JSON file of hyperfine: {why}", path.display()),
+            "write it with `hyperfine --export-json FILE`",
+        )
     };
     let document: Document = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
     let rows: Option<Vec<(&Benchmark, Summary)>> =

@@ -19,13 +19,13 @@ use prony_model::units::{
 };
 use prony_os::clock::monotonic;
 use prony_os::interrupt::Interrupt;
-use prony_report::screen::{self, Screen};
+use prony_report::screen::Screen;
 
 use self::find_max::Wanted;
 use self::slo::Slo;
-use super::{Answer, Output};
+use super::{Answer, Output, listen};
 use crate::error::Error;
-use crate::progress::{Manner, Terminal};
+use crate::progress::Terminal;
 
 mod find_max;
 mod slo;
@@ -223,22 +223,19 @@ fn retry_on(text: &str) -> Result<RetryOn, String> {
 /// Faults in the arguments, a server that cannot be reached or is on another machine, and output that cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     none_without_effect(arguments)?;
-    let listen = || Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source });
     if let Some(slo) = arguments.slo.as_ref().filter(|_| arguments.find_max) {
         return find_max::run(&wanted(arguments, slo)?, output, &listen()?);
     }
     if let Some(Rates::Range(from, None)) = arguments.rate {
         let message = format!("the range of rates `{}..` has no end", from.get());
-        return Err(Error::Arguments { message, hint: "write it as 100..2000, or add --find-max".to_owned() });
+        return Err(Error::arguments(message, "write it as 100..2000, or add --find-max"));
     }
     let load = Load::check(asked(arguments)).map_err(faults)?;
     let destination = Destination::find(&load)?;
     let interrupt = listen()?;
     let report = observed(&load, destination, &interrupt, arguments.quiet, None)?;
     if arguments.json {
-        let text = serde_json::to_string_pretty(&report);
-        let text = text.map_err(|source| Error::Json { what: "the figures of the load", source })?;
-        output.print_data(&format!("{text}\n"))?;
+        output.print_json("the figures of the load", &report)?;
     } else {
         table::print(&report, load.asked(), output)?;
     }
@@ -253,20 +250,19 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 fn none_without_effect(arguments: &Arguments) -> Result<(), Error> {
     let is_open = arguments.rate.is_some() || arguments.find_max;
     let is_poisson = arguments.arrivals == ArrivalKind::Poisson;
-    let (message, hint) = if is_poisson && !is_open {
-        (
+    if is_poisson && !is_open {
+        return Err(Error::arguments(
             "`--arrivals` has no effect without --rate: each request starts when the previous answer has arrived",
             "add --rate, or use --think",
-        )
-    } else if arguments.seed.is_some() && !is_poisson && arguments.think.is_none() {
-        (
+        ));
+    }
+    if arguments.seed.is_some() && !is_poisson && arguments.think.is_none() {
+        return Err(Error::arguments(
             "`--seed` has no effect: nothing of this load is random",
             "add `--arrivals poisson` or --think, or leave --seed out",
-        )
-    } else {
-        return Ok(());
-    };
-    Err(Error::Arguments { message: message.to_owned(), hint: hint.to_owned() })
+        ));
+    }
+    Ok(())
 }
 
 /// All faults as one text.
@@ -281,19 +277,17 @@ fn wanted(arguments: &Arguments, slo: &Slo) -> Result<Wanted, Error> {
         None => (LOWEST_RATE, None),
         Some(Rates::Range(from, to)) => (from.get(), to.map(PerSecond::get)),
         Some(Rates::One(_) | Rates::Steps(_)) => {
-            let message = "with --find-max, `--rate` is a range of rates".to_owned();
-            return Err(Error::Arguments { message, hint: "write it as 100.. or 100..5000".to_owned() });
+            let message = "with --find-max, `--rate` is a range of rates";
+            return Err(Error::arguments(message, "write it as 100.. or 100..5000"));
         }
     };
     if high.is_some_and(|high| high <= low) {
-        let message = "the range of rates is empty: the first must be below the second".to_owned();
-        return Err(Error::Arguments { message, hint: "write it as 100..5000".to_owned() });
+        let message = "the range of rates is empty: the first must be below the second";
+        return Err(Error::arguments(message, "write it as 100..5000"));
     }
     let whole = low.fract() == 0.0 && high.is_none_or(|high| high.fract() == 0.0);
     let range = Range { name: "rate".to_owned(), low, high, unit: "/s".to_owned(), whole, scale: Scale::Log };
     let (resolution, confirm) = (arguments.resolution.get(), arguments.confirm);
-    let defaults = asked(arguments);
-    let usual = OPEN_CONNECTIONS.max(arguments.threads);
     Ok(Wanted {
         step: arguments.duration.unwrap_or(STEP),
         poisson: arguments.arrivals == ArrivalKind::Poisson,
@@ -301,18 +295,15 @@ fn wanted(arguments: &Arguments, slo: &Slo) -> Result<Wanted, Error> {
         settings: GrowSettings { range, resolution, confirm },
         quiet: arguments.quiet,
         json: arguments.json,
-        asked: Asked {
-            connections: arguments.connections.unwrap_or(usual),
-            // What a server does first at a rate is not what it does at that rate.
-            warm_up: arguments.warmup.unwrap_or(WARM_UP),
-            ..defaults
-        },
+        asked: asked(arguments),
     })
 }
 
 fn asked(arguments: &Arguments) -> Asked {
-    let usual = if arguments.rate.is_none() { CONNECTIONS } else { OPEN_CONNECTIONS };
-    let usual = usual.max(arguments.threads);
+    let is_closed = arguments.rate.is_none() && !arguments.find_max;
+    let connections = if is_closed { CONNECTIONS } else { OPEN_CONNECTIONS };
+    // What a server does first at a rate is not what it does at that rate.
+    let warm_up = if arguments.find_max { WARM_UP } else { Nanos::ZERO };
     let defaults = Asked::of(&arguments.url);
     let bound = match (arguments.requests, arguments.duration) {
         (Some(requests), _) => Bound::Requests(requests),
@@ -339,12 +330,12 @@ fn asked(arguments: &Arguments) -> Asked {
         method: arguments.method.clone(),
         headers: arguments.headers.clone(),
         body: arguments.body.as_deref().map(body),
-        connections: arguments.connections.unwrap_or(usual),
+        connections: arguments.connections.unwrap_or(connections.max(arguments.threads)),
         threads: arguments.threads,
         pace,
         think: arguments.think.unwrap_or(defaults.think),
         bound,
-        warm_up: arguments.warmup.unwrap_or(Nanos::ZERO),
+        warm_up: arguments.warmup.unwrap_or(warm_up),
         timeout: arguments.timeout,
         retry: retry(arguments),
         expect: ExpectedStatuses(arguments.expect.clone()),
@@ -386,9 +377,7 @@ fn observed(
     within: Option<Nanos>,
 ) -> Result<Report, Error> {
     let control = Control::new(load.asked().threads);
-    let live = screen::shows_messages();
-    let manner = Manner { live, quiet, width: screen::columns(), every: Duration::ZERO };
-    let mut terminal = Terminal::new(Screen::messages(), manner);
+    let mut terminal = Terminal::on_messages(quiet);
     let begin = monotonic();
     let (send, receive) = mpsc::channel();
     let report = thread::scope(|scope| {

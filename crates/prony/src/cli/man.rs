@@ -35,8 +35,8 @@ Exit status:
 /// Where the folder cannot be made or a page cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let folder = arguments.folder.display();
-    let unwritten = |source| Error::Write { what: format!("the manual pages in `{folder}`"), source };
-    fs::create_dir_all(&arguments.folder).map_err(unwritten)?;
+    let unwritten = Error::write(format!("the manual pages in `{folder}`"));
+    fs::create_dir_all(&arguments.folder).map_err(&unwritten)?;
     let mut command = super::definitions();
     command.build();
     pages(&command, &arguments.folder).map_err(unwritten)?;

@@ -48,5 +48,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     };
     let text = line(&arguments.name, boundary, at, std::process::id());
     let written = OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|source| Error::Write { what: format!("a mark to `{}`", path.display()), source })
+    written.map_err(Error::write(format!("a mark to `{}`", path.display())))
 }

@@ -11,6 +11,7 @@ use crate::error::Error;
 pub use output::Output;
 use output::UntilClosed;
 use prony_model::metric::MetricError;
+use prony_os::interrupt::Interrupt;
 use prony_report::screen::{self, Screen};
 
 pub mod calibrate;
@@ -166,6 +167,11 @@ fn after_cleanup(answer: Answer, cleaned: Result<(), impl Into<Error>>) -> Resul
     Ok(answer)
 }
 
+/// Notices from now on when the user asks to stop.
+fn listen() -> Result<Interrupt, Error> {
+    Interrupt::listen().map_err(Error::setup("listen for signals"))
+}
+
 /// The commands and options, as they are documented.
 pub fn definitions() -> clap::Command {
     Arguments::command()
@@ -215,43 +221,49 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
             Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
-                say(&Error::Write { what: "the output".to_owned(), source }.text());
+                say(&Error::write("the output")(source).text());
                 ExitCode::from(2)
             }
             _ => ExitCode::SUCCESS,
         };
     }
-    let known = unknown_option(error).or_else(|| unknown_command(error)).or_else(|| no_command(error));
-    let known = known.or_else(|| no_number(error));
-    let known = known.or_else(|| no_metric(error)).or_else(|| out_of_range(error)).or_else(|| no_such_value(error));
+    let known = [unknown_option, unknown_command, no_command, no_number, no_metric, out_of_range, no_such_value];
+    let known = known.into_iter().find_map(|known| known(error));
     say(&known.map_or_else(|| error.render().to_string(), |error| error.text()));
     ExitCode::from(2)
 }
 
+/// What the parser says of an error, the first of several texts; `None` where it is empty.
+fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    let text = match error.get(kind)? {
+        ContextValue::Strings(texts) => texts.first()?.clone(),
+        value => value.to_string(),
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// That an option does not take a value.
+fn invalid_value(error: &clap::Error) -> String {
+    let [value, option] =
+        [ContextKind::InvalidValue, ContextKind::InvalidArg].map(|kind| context(error, kind).unwrap_or_default());
+    format!("invalid value `{value}` for `{option}`")
+}
+
 /// An option that does not exist; the parser would propose to pass it as a value first.
 fn unknown_option(error: &clap::Error) -> Option<Error> {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text),
-        _ => None,
-    };
-    let option = context(ContextKind::InvalidArg)?;
+    let option = context(error, ContextKind::InvalidArg)?;
     if error.kind() != ErrorKind::UnknownArgument || !option.starts_with('-') {
         return None;
     }
-    let near = context(ContextKind::SuggestedArg).map(|near| format!("did you mean `{near}`? "));
+    let near = context(error, ContextKind::SuggestedArg).map(|near| format!("did you mean `{near}`? "));
     let hint = format!("{}`--help` lists the options", near.unwrap_or_default());
-    Some(Error::Arguments { message: format!("unknown option `{option}`"), hint })
+    Some(Error::arguments(format!("unknown option `{option}`"), hint))
 }
 
 /// A command that does not exist.
 fn unknown_command(error: &clap::Error) -> Option<Error> {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
-        _ => None,
-    };
-    let command = context(ContextKind::InvalidSubcommand)?;
-    let near = context(ContextKind::SuggestedSubcommand).map(|near| format!("did you mean `prony {near}`? "));
+    let command = context(error, ContextKind::InvalidSubcommand)?;
+    let near = context(error, ContextKind::SuggestedSubcommand).map(|near| format!("did you mean `prony {near}`? "));
     let typed = || shell_words::quote(&command).into_owned();
     // A file, or a command to measure, where a command of prony belongs.
     let meant = || match command.rsplit_once('.') {
@@ -259,7 +271,7 @@ fn unknown_command(error: &clap::Error) -> Option<Error> {
         _ => format!("to measure a command of your own: `prony exec {}`; ", typed()),
     };
     let hint = format!("{}`prony --help` lists the commands", near.unwrap_or_else(meant));
-    Some(Error::Arguments { message: format!("unknown command `{command}`"), hint })
+    Some(Error::arguments(format!("unknown command `{command}`"), hint))
 }
 
 /// `prony exec` without a command: the parser only names what is missing.
@@ -273,8 +285,7 @@ fn no_command(error: &clap::Error) -> Option<Error> {
                  `-P VAR MIN MAX`";
     // More than `prony exec` was typed.
     let taken = if std::env::args_os().len() > 2 { taken } else { "" };
-    is_command
-        .then(|| Error::Arguments { message: "no command to measure".to_owned(), hint: format!("{example}{taken}") })
+    is_command.then(|| Error::arguments("no command to measure", format!("{example}{taken}")))
 }
 
 /// A value that is no number: the parser gives the words of Rust's own error.
@@ -286,50 +297,38 @@ fn no_number(error: &clap::Error) -> Option<Error> {
         None if source.is::<ParseFloatError>() => "write a number, such as 0.5",
         None => return None,
     };
-    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
-    let (value, option) = (context(ContextKind::InvalidValue), context(ContextKind::InvalidArg));
-    Some(Error::Arguments { message: format!("invalid value `{value}` for `{option}`"), hint: hint.to_owned() })
+    Some(Error::arguments(invalid_value(error), hint))
 }
 
 /// A value that an option does not take, such as a number outside of its range: the parser has words of its own for it.
 fn out_of_range(error: &clap::Error) -> Option<Error> {
     let source = std::error::Error::source(error).filter(|_| error.kind() == ErrorKind::ValueValidation)?.to_string();
-    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
-    let message =
-        format!("invalid value `{}` for `{}`", context(ContextKind::InvalidValue), context(ContextKind::InvalidArg));
+    let message = invalid_value(error);
     let range = source.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
     Some(match (range, source.split_once("; ")) {
-        (Some((least, most)), _) => {
-            Error::Arguments { message, hint: format!("write a whole number from {least} to {most}") }
-        }
-        (None, Some((what, hint))) => Error::Arguments { message: format!("{message}: {what}"), hint: hint.to_owned() },
-        (None, None) => Error::Arguments {
-            message: format!("{message}: {source}"),
-            hint: "`--help` describes the values of the option".to_owned(),
-        },
+        (Some((least, most)), _) => Error::arguments(message, format!("write a whole number from {least} to {most}")),
+        (None, Some((what, hint))) => Error::arguments(format!("{message}: {what}"), hint),
+        (None, None) => Error::arguments(format!("{message}: {source}"), "`--help` describes the values of the option"),
     })
 }
 
 /// A value that is not one of an option's.
 fn no_such_value(error: &clap::Error) -> Option<Error> {
     let Some(ContextValue::Strings(all)) = error.get(ContextKind::ValidValue) else { return None };
-    let context = |kind| error.get(kind).map(ToString::to_string).filter(|text| !text.is_empty());
-    let (value, option) = (context(ContextKind::InvalidValue)?, context(ContextKind::InvalidArg)?);
-    let near = context(ContextKind::SuggestedValue).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-    Some(Error::Arguments {
-        message: format!("invalid value `{value}` for `{option}`"),
-        hint: format!("{near}possible values: {}", all.join(", ")),
-    })
+    context(error, ContextKind::InvalidValue)?;
+    let near =
+        context(error, ContextKind::SuggestedValue).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    Some(Error::arguments(invalid_value(error), format!("{near}possible values: {}", all.join(", "))))
 }
 
 /// A value that names no metric; its own words say what to write behind a semicolon.
 fn no_metric(error: &clap::Error) -> Option<Error> {
     let source = std::error::Error::source(error)?.downcast_ref::<MetricError>()?;
-    let option = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    let option = context(error, ContextKind::InvalidArg).unwrap_or_default();
     let text = source.to_string();
     let (what, hint) =
         text.split_once("; ").unwrap_or((&text, "`prony show --all-metrics` shows the metrics of a run"));
-    Some(Error::Arguments { message: format!("`{option}`: {what}"), hint: hint.to_owned() })
+    Some(Error::arguments(format!("`{option}`: {what}"), hint))
 }
 
 /// Says something on standard error. Where nobody can read it there is nothing to do about that.

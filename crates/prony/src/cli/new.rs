@@ -107,7 +107,7 @@ fn make_folder(file: &Path) -> Result<(), Error> {
     let folder = folder_of(file);
     match std::fs::create_dir(folder) {
         Err(error) if !matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
-            Err(Error::Write { what: format!("`{}`", folder.display()), source: error })
+            Err(Error::write_file(folder)(error))
         }
         _ => Ok(()),
     }
@@ -128,25 +128,26 @@ fn branches(up: usize) -> String {
 /// The file of the commands in `line`.
 fn from(line: &str, files: &mut OutputFiles) -> Result<String, Error> {
     if let Some(syntax) = shell_syntax(line) {
-        return Err(wrong(
+        return Err(Error::arguments(
             format!("the command of `--from` does not run in a shell: {syntax}"),
             "quote the command and name its shell: `--from \"-S sh 'sort a | uniq'\"`",
         ));
     }
-    let words = shell_words::split(line).map_err(|error| wrong(format!("`--from`: {error}"), "close each quote"))?;
+    let words =
+        shell_words::split(line).map_err(|error| Error::arguments(format!("`--from`: {error}"), "close each quote"))?;
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
     let fault = |error: clap::Error| {
         let text = error.to_string();
         let message: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
         let message = message.join(" ");
-        wrong(
+        Error::arguments(
             format!("`--from`: {}", message.trim_start_matches("error: ")),
             "`--from` takes the options of `prony exec`; `prony exec --help` lists them",
         )
     };
     let matches = Line::command().try_get_matches_from(&words).map_err(fault)?;
     if let Some(option) = of_results(&matches) {
-        return Err(wrong(
+        return Err(Error::arguments(
             format!("`--from`: `{option}` has no effect on an experiment file"),
             "leave the option out; after `prony run FILE`, `prony report --format json` writes the results",
         ));
@@ -167,8 +168,4 @@ fn of_results(matches: &ArgMatches) -> Option<String> {
     let command = Line::command();
     let mut typed = command.get_arguments().filter(|argument| is_typed(argument.get_id().as_str()));
     Some(format!("--{}", typed.find(|argument| is_of_results(argument))?.get_long()?))
-}
-
-fn wrong(message: String, hint: &str) -> Error {
-    Error::Arguments { message, hint: hint.to_owned() }
 }

@@ -7,6 +7,7 @@ use prony_report::Report;
 use prony_report::render::Render;
 use prony_report::render::terminal::{Terminal, plain_table};
 use prony_report::screen::{Data, Screen};
+use serde::Serialize;
 
 /// What a command prints to, and how.
 pub struct Output<'a> {
@@ -42,7 +43,7 @@ fn unless_closed<T>(written: io::Result<T>, dropped: T) -> io::Result<T> {
 }
 
 fn unwritten(source: io::Error) -> Error {
-    Error::Write { what: "the output".to_owned(), source }
+    Error::write("the output")(source)
 }
 
 impl<'a> Output<'a> {
@@ -100,6 +101,15 @@ impl<'a> Output<'a> {
     /// As [`Output::print`].
     pub(crate) fn print_data(&mut self, text: &str) -> Result<(), Error> {
         self.data().write_all(text.as_bytes()).map_err(unwritten)
+    }
+
+    /// Writes a value as JSON; `what` names it in errors.
+    ///
+    /// # Errors
+    /// As [`Output::print`].
+    pub(crate) fn print_json(&mut self, what: &'static str, value: &impl Serialize) -> Result<(), Error> {
+        let json = serde_json::to_string_pretty(value).map_err(|source| Error::Json { what, source })?;
+        self.print_data(&format!("{json}\n"))
     }
 
     /// Brings what was printed to where it goes.

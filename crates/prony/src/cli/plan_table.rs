@@ -27,15 +27,10 @@ pub(super) fn report(experiment: &Experiment, outline: &Outline) -> Report {
 /// A column of one text for each variant.
 struct Texts {
     heading: &'static str,
-    align: Align,
     texts: Vec<String>,
 }
 
 impl Texts {
-    fn of(heading: &'static str, outline: &Outline, text: impl Fn(&VariantOutline) -> String) -> Self {
-        Self { heading, align: Align::Right, texts: outline.variants.iter().map(text).collect() }
-    }
-
     /// Whether it has no text beside those of a factor.
     fn repeats<'a>(&self, levels: impl Iterator<Item = &'a String>) -> bool {
         self.texts.iter().zip(levels).all(|(text, level)| text == level || text == NONE)
@@ -46,10 +41,6 @@ impl Texts {
         let first = self.texts.first()?;
         self.texts.iter().all(|text| text == first).then_some(first)
     }
-
-    fn column(&self) -> Column {
-        Column::new(self.heading, "", self.align)
-    }
 }
 
 fn table(experiment: &Experiment, outline: &Outline) -> Table {
@@ -58,12 +49,12 @@ fn table(experiment: &Experiment, outline: &Outline) -> Table {
     let labels: Vec<Vec<String>> = outline.variants.iter().map(levels).collect();
     let amounts = amounts(experiment, outline);
     let is_repeated = |column: &&Texts| (0..varying.len()).any(|at| column.repeats(labels.iter().map(|row| &row[at])));
-    let shown: Vec<&Texts> = amounts.iter().filter(|column| column.constant().is_none()).collect();
-    let shown: Vec<&Texts> = shown.into_iter().filter(|column| !is_repeated(column)).collect();
+    let is_shown = |column: &&Texts| column.constant().is_none() && !is_repeated(column);
+    let shown: Vec<&Texts> = amounts.iter().filter(is_shown).collect();
     let usual = usual_phases(experiment, outline);
     let (roles, notes) = roles(experiment, outline, &usual);
     let is_noted = roles.iter().any(|role| *role != Cell::default());
-    let note = Texts { heading: "note", align: Align::Left, texts: Vec::new() };
+    let note = is_noted.then(|| Column::new("note", "", Align::Left));
     let row = |(at, labels): (usize, Vec<String>)| {
         let cells = shown.iter().map(|column| Cell { main: column.texts[at].clone(), ..Cell::default() });
         let labels = labels.into_iter().map(|text| Label { text, marks: Vec::new() });
@@ -73,7 +64,7 @@ fn table(experiment: &Experiment, outline: &Outline) -> Table {
     let caption = same(outline, &varying, &amounts, &usual);
     Table {
         labels: factors.collect(),
-        columns: shown.iter().copied().chain(is_noted.then_some(&note)).map(Texts::column).collect(),
+        columns: shown.iter().map(|column| Column::new(column.heading, "", Align::Right)).chain(note).collect(),
         rows: labels.into_iter().enumerate().map(row).collect(),
         caption,
         notes,
@@ -83,7 +74,10 @@ fn table(experiment: &Experiment, outline: &Outline) -> Table {
 
 /// Trials and data of each variant.
 fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 4] {
-    let texts = |heading, text: &dyn Fn(&VariantOutline) -> String| Texts::of(heading, outline, text);
+    let texts = |heading, text: &dyn Fn(&VariantOutline) -> String| Texts {
+        heading,
+        texts: outline.variants.iter().map(text).collect(),
+    };
     let is_range = outline.trials_min < outline.trials_max;
     // Programs have no records of ours: nothing to count is not zero.
     let of_ours = |variant: &VariantOutline, text: String| if variant.records > 0 { text } else { NONE.to_owned() };

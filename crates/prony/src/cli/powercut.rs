@@ -6,14 +6,13 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use prony_model::number::count;
 use prony_model::units::{Bytes, Fraction, Nanos, parse_bytes, parse_fraction, parse_span, parse_time};
-use prony_os::interrupt::Interrupt;
 use prony_os::launch::Scratch;
 use prony_powercut::{
     Cut, CutReport, CutSettings, End, Limits, MetadataOrder, Mounted, Pending, Policy, Settings, Unit,
 };
 use serde::de::DeserializeOwned;
 
-use super::{Answer, Output};
+use super::{Answer, Output, listen};
 use crate::error::Error;
 
 /// How often `mount` checks whether it is to end.
@@ -204,8 +203,7 @@ fn words(Pending { operations, metadata, bytes }: &Pending) -> String {
 impl MountArguments {
     /// Mounts, and waits until it is ended.
     fn serve(&self, output: &mut Output<'_>) -> Result<(), Error> {
-        let setup = |doing| move |source| Error::Setup { doing, source };
-        let interrupt = Interrupt::listen().map_err(setup("listen for signals"))?;
+        let interrupt = listen()?;
         // One that cannot be read is no empty directory either: the mount fails and says why.
         let hidden = std::fs::read_dir(&self.point).map_or(0, Iterator::count);
         // Also where the file was replaced meanwhile.
@@ -269,23 +267,20 @@ impl ReplayArguments {
         output.flush()?;
         let ended = std::process::Command::new(&shell).current_dir(&image.path).status();
         scratch.remove()?;
-        ended.map(drop).map_err(|source| Error::Setup { doing: "start the shell that `SHELL` names", source })
+        ended.map(drop).map_err(Error::setup("start the shell that `SHELL` names"))
     }
 }
 
 impl ImageOptions {
     fn settings(&self, into: &Path) -> Result<CutSettings, Error> {
-        let into = std::path::absolute(into)
-            .map_err(|source| Error::Read { what: format!("`{}`", into.display()), source })?;
+        let into = std::path::absolute(into).map_err(Error::read_file(into))?;
         let chances = (self.keep, self.unit);
         Ok(CutSettings::check(&into, self.images, &self.policy, chances, self.seed)?)
     }
 
     fn print(&self, report: &CutReport, output: &mut Output<'_>) -> Result<(), Error> {
         if self.json {
-            let text = serde_json::to_string_pretty(report);
-            let text = text.map_err(|source| Error::Json { what: "the cut", source })?;
-            return output.print_data(&format!("{text}\n"));
+            return output.print_json("the cut", report);
         }
         output.print(&format!("pending at the cut: {}\n", words(&report.status.pending)))?;
         output.print(&remarks(&report.status.limits))?;

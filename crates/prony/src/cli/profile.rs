@@ -64,11 +64,10 @@ pub enum ProfileFormat {
 /// Those of the database, [`Error::Arguments`] where nothing fits, [`Error::Write`].
 pub fn profile(args: &ProfileArgs, output: &mut Output<'_>) -> Result<(), Error> {
     if args.format == ProfileFormat::Raw && !args.phase.is_empty() {
-        return Err(Error::Arguments {
-            message: "`--phase` cannot be used with `--format raw`, which writes the profilers' files unchanged"
-                .to_owned(),
-            hint: "leave --phase out, or use another format".to_owned(),
-        });
+        return Err(Error::arguments(
+            "`--phase` cannot be used with `--format raw`, which writes the profilers' files unchanged",
+            "leave --phase out, or use another format",
+        ));
     }
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
@@ -91,23 +90,22 @@ fn chosen(args: &ProfileArgs, database: &Database, data: &RunData) -> Result<Vec
         let known = load(database, data, |_| true)?;
         let names: Vec<&str> = known.iter().map(|profile| profile.name.as_str()).collect();
         return Err(match (names.as_slice(), wanted) {
-            ([_, ..], Some(text)) => Error::Arguments {
-                message: format!("run {} has no profile of a variant `{text}`", data.head.id),
-                hint: format!("the profiles of this run: `{}`", names.join("`, `")),
-            },
-            _ => Error::Arguments {
-                message: format!("run {} has no profiles", data.head.id),
-                hint: "to record profiles: `[observe] profile = \"cpu\"` in the experiment, or `prony exec --profile`"
-                    .to_owned(),
-            },
+            ([_, ..], Some(text)) => Error::arguments(
+                format!("run {} has no profile of a variant `{text}`", data.head.id),
+                format!("the profiles of this run: `{}`", names.join("`, `")),
+            ),
+            _ => Error::arguments(
+                format!("run {} has no profiles", data.head.id),
+                "to record profiles: `[observe] profile = \"cpu\"` in the experiment, or `prony exec --profile`",
+            ),
         });
     }
     let has = |name: &String| profiles.iter().any(|of| of.phases.iter().any(|phase| phase.name == *name));
     match args.phase.iter().find(|name| !has(name)) {
-        Some(name) => Err(Error::Arguments {
-            message: format!("no profile has a phase `{name}`"),
-            hint: format!("the profiles have these phases: `{}`", phases(&profiles).join("`, `")),
-        }),
+        Some(name) => Err(Error::arguments(
+            format!("no profile has a phase `{name}`"),
+            format!("the profiles have these phases: `{}`", phases(&profiles).join("`, `")),
+        )),
         None => Ok(profiles),
     }
 }
@@ -158,10 +156,10 @@ fn one_file(args: &ProfileArgs, data: &RunData, profiles: &[VariantProfile]) -> 
             return Err(nothing(profiles));
         }
         let names: Vec<&str> = with_profile.iter().map(|of| of.name.as_str()).collect();
-        return Err(Error::Arguments {
-            message: "a file for speedscope holds the profile of one variant".to_owned(),
-            hint: format!("choose one: `--variant '{}'`", names.join("'`, `--variant '")),
-        });
+        return Err(Error::arguments(
+            "a file for speedscope holds the profile of one variant",
+            format!("choose one: `--variant '{}'`", names.join("'`, `--variant '")),
+        ));
     };
     let chosen: Vec<(String, Selection<'_>)> = selections(args, profiles)
         .into_iter()
@@ -178,10 +176,10 @@ fn nothing(profiles: &[VariantProfile]) -> Error {
         prony_model::reading::Reading::Missing(why) => Some(why.to_string()),
         prony_model::reading::Reading::Measured(_) => None,
     });
-    Error::Arguments {
-        message: "the profiles have no sample to write".to_owned(),
-        hint: why.unwrap_or_else(|| "the phases were too short, or nothing ran in them".to_owned()),
-    }
+    Error::arguments(
+        "the profiles have no sample to write",
+        why.unwrap_or_else(|| "the phases were too short, or nothing ran in them".to_owned()),
+    )
 }
 
 fn raw(
@@ -203,21 +201,20 @@ fn raw(
             write(database, output.as_deref(), &file.body, out)
         }
         (several, Some(folder)) => {
-            let failed = |source| Error::Write { what: format!("`{}`", folder.display()), source };
-            std::fs::create_dir_all(folder).map_err(failed)?;
+            std::fs::create_dir_all(folder).map_err(Error::write_file(folder))?;
             several.iter().try_for_each(|(name, file)| write(database, Some(&folder.join(name)), &file.body, out))
         }
-        (several, None) => Err(Error::Arguments {
-            message: format!("cannot write {} profile files to standard output", several.len()),
-            hint: "name a folder for the files: `-o FOLDER`".to_owned(),
-        }),
+        (several, None) => Err(Error::arguments(
+            format!("cannot write {} profile files to standard output", several.len()),
+            "name a folder for the files: `-o FOLDER`",
+        )),
     }
 }
 
 fn write(database: &Database, path: Option<&Path>, bytes: &[u8], out: &mut dyn Write) -> Result<(), Error> {
     let Some(path) = path else {
         let written = out.write_all(bytes).and_then(|()| out.flush());
-        return written.map_err(|source| Error::Write { what: "the profile".to_owned(), source });
+        return written.map_err(Error::write("the profile"));
     };
     OutputFiles::of(Some(database.path()), []).open(path, Present::Replaced)?.write_bytes(bytes)
 }

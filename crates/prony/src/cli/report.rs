@@ -129,23 +129,23 @@ pub enum What {
 pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<Answer, Error> {
     let is_data = matches!(args.format(), ReportFormat::Csv | ReportFormat::Json);
     if !is_data && args.what != What::Results {
-        let message = "`--what samples`, `series` and `everything` need a data format".to_owned();
-        return Err(Error::Arguments { message, hint: "add `--format csv` or `--format json`".to_owned() });
+        let message = "`--what samples`, `series` and `everything` need a data format";
+        return Err(Error::arguments(message, "add `--format csv` or `--format json`"));
     }
     if args.format() == ReportFormat::Csv && args.what == What::Everything {
-        let message = "`--what everything` cannot be written as rows of CSV".to_owned();
-        let hint = "add `--format json`, or choose other data with `--what`".to_owned();
-        return Err(Error::Arguments { message, hint });
+        let message = "`--what everything` cannot be written as rows of CSV";
+        return Err(Error::arguments(message, "add `--format json`, or choose other data with `--what`"));
     }
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
     let beside = || page_beside(database.path(), data.head.id);
     let path = args.output.clone().or_else(|| args.open.then(beside));
-    let Some(path) = path else { return write(args, &database, &data, out) };
+    let (format, options) = ((args.format(), args.what), Options { processes: args.processes, ..Options::default() });
+    let Some(path) = path else { return write(format, &options, (&database, &data), out) };
     let file = OutputFiles::of(Some(database.path()), []).open(&path, Present::Replaced)?;
     let mut answer = Answer::Yes;
     file.write(|out| {
-        answer = write(args, &database, &data, out)?;
+        answer = write(format, &options, (&database, &data), out)?;
         Ok(())
     })?;
     if !args.open {
@@ -153,7 +153,7 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<Answer, Error> {
         return Ok(answer);
     }
     let said = writeln!(out, "wrote `{}`", path.display()).and_then(|()| out.flush());
-    said.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
+    said.map_err(Error::write("the output"))?;
     open(&path)?;
     Ok(answer)
 }
@@ -195,49 +195,57 @@ fn track(tracker: Tracker, data: &RunData, out: &mut dyn Write) -> Result<Answer
     let mut text = Vec::new();
     let Tracked { written, left_out, failed } = tracked(data, tracker, &mut text)?;
     if written == 0 {
-        let message = format!("run {} has no value for this format: {}", data.head.id, left_out.join("; "));
-        let hint =
-            "the metrics of `[compare]` are written: name others there, or choose another format or run".to_owned();
-        return Err(Error::Arguments { message, hint });
+        return Err(Error::arguments(
+            format!("run {} has no value for this format: {}", data.head.id, left_out.join("; ")),
+            "the metrics of `[compare]` are written: name others there, or choose another format or run",
+        ));
     }
     left_out.iter().for_each(|what| say(&format!("warning: left out: {what}\n")));
     let written = out.write_all(&text).and_then(|()| out.flush());
-    written.map_err(|source| Error::Write { what: "the results".to_owned(), source })?;
+    written.map_err(Error::write("the results"))?;
     Ok(if failed { Answer::No } else { Answer::Yes })
 }
 
-fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<Answer, Error> {
-    let options = Options { processes: args.processes, ..Options::default() };
-    let written = match (args.format(), args.what) {
+/// Writes a run as asked. The answer is no if the format cannot show that trials failed.
+///
+/// # Errors
+/// Those of the database, [`Error::Arguments`] where the format has nothing to show, [`Error::Write`].
+pub(crate) fn write(
+    (format, what): (ReportFormat, What),
+    options: &Options,
+    (database, data): (&Database, &RunData),
+    out: &mut dyn Write,
+) -> Result<Answer, Error> {
+    let written = match (format, what) {
         (ReportFormat::Bencher, _) => return track(Tracker::Bencher, data, out),
         (ReportFormat::GithubActionBenchmarkSmaller, _) => return track(Tracker::Smaller, data, out),
         (ReportFormat::GithubActionBenchmarkBigger, _) => return track(Tracker::Bigger, data, out),
-        (ReportFormat::Html, _) => Ok(html::write(database, data, &options, out)?),
-        (ReportFormat::Asciidoc, _) => marked_up(Markup::Asciidoc, data, &options, out),
-        (ReportFormat::Orgmode, _) => marked_up(Markup::Orgmode, data, &options, out),
+        (ReportFormat::Html, _) => Ok(html::write(database, data, options, out)?),
+        (ReportFormat::Asciidoc, _) => marked_up(Markup::Asciidoc, data, options, out),
+        (ReportFormat::Orgmode, _) => marked_up(Markup::Orgmode, data, options, out),
         (ReportFormat::Markdown, _) => {
             let profiles = profiles::load(database, data, |_| true)?;
             let profiles: String = profiles.iter().map(|of| markdown(of, ROWS)).collect();
             Markup::Markdown
-                .render(&build(data, &options), out)
+                .render(&build(data, options), out)
                 .and_then(|()| out.write_all(profiles.as_bytes()))
                 .and_then(|()| out.flush())
-                .map_err(|source| Error::Write { what: "the report".to_owned(), source })
+                .map_err(Error::write("the report"))
         }
         (ReportFormat::Json, What::Results | What::Everything) => {
             let profiles = profiles::load(database, data, |_| true)?;
-            let whole = (args.what == What::Everything).then_some(database);
-            Ok(document(data, &build(data, &options), &profiles, whole, out)?)
+            let whole = (what == What::Everything).then_some(database);
+            Ok(document(data, &build(data, options), &profiles, whole, out)?)
         }
-        (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
-        (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),
+        (ReportFormat::Json, _) => rows(what, database, data, &mut Json::new(out)),
+        (ReportFormat::Csv, _) => rows(what, database, data, &mut Csv::new(out)),
     };
     written.map(|()| Answer::Yes)
 }
 
 fn marked_up(markup: Markup, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let written = markup.render(&build(data, options), out).and_then(|()| out.flush());
-    written.map_err(|source| Error::Write { what: "the report".to_owned(), source })
+    written.map_err(Error::write("the report"))
 }
 
 fn rows(what: What, database: &Database, data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {

@@ -59,20 +59,18 @@ pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<imp
 
 fn agreed(heads: &[RunHead], answers: Option<&mut dyn BufRead>, ask: &mut Screen<impl Write>) -> Result<bool, Error> {
     let Some(answers) = answers else {
-        let message =
-            "`prony rm` asks before it deletes, and standard input is not a terminal; nothing was deleted".to_owned();
-        return Err(Error::Arguments { message, hint: "to delete without being asked, add `--yes`".to_owned() });
+        return Err(Error::arguments(
+            "`prony rm` asks before it deletes, and standard input is not a terminal; nothing was deleted",
+            "to delete without being asked, add `--yes`",
+        ));
     };
+    let unwritten = Error::write("the question");
     for head in heads {
         let (id, began, title) = (head.id, when(head.started_unix_ms), one_line(&head.title));
-        ask.line(&format!("run {id} of {began}: {title}, {}", count(head.finished, "trial"))).map_err(unwritten)?;
+        ask.line(&format!("run {id} of {began}: {title}, {}", count(head.finished, "trial"))).map_err(&unwritten)?;
     }
     ask.text("delete? [y/N] ").and_then(|()| ask.flush()).map_err(unwritten)?;
     let mut answer = String::new();
     answers.read_line(&mut answer).map_err(|source| Error::Read { what: "the answer".to_owned(), source })?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-fn unwritten(source: std::io::Error) -> Error {
-    Error::Write { what: "the question".to_owned(), source }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use prony_experiment::design::Experiment;
 use prony_model::catalog::{Anywhere, Overrides};
@@ -15,18 +14,18 @@ use prony_os::interrupt::Interrupt;
 use super::gates::{Ended, GateArguments};
 use super::run_selection::{DatabaseArg, RunChoice, SharedArg};
 use super::show;
-use super::{Answer, Output, after_cleanup};
+use super::{Answer, Output, after_cleanup, listen};
 use crate::error::Error;
 use crate::json_lines::JsonLines;
 use crate::output_file::OutputFiles;
-use crate::progress::{Manner, Terminal};
+use crate::progress::Terminal;
 use crate::search::journal::{self, Asked};
 use prony_analysis::crash;
 use prony_analysis::guard::findings;
 use prony_place::output_targets::Protected;
 use prony_place::startable::Written;
 use prony_report::Options;
-use prony_report::screen::{self, Data, Screen};
+use prony_report::screen::Data;
 use prony_results::{Database, RunData, RunHead, RunId, RunStatus};
 use prony_runner::preflight::Here;
 use prony_runner::run::{self, Summary};
@@ -141,20 +140,17 @@ pub(crate) fn none_given(kind: &str, with: &str, options: &[(&'static str, bool)
     if given.is_empty() {
         return Ok(());
     }
-    Err(Error::Arguments {
-        message: format!("a {kind} is resumed {with}, without {}", given.join(", ")),
-        hint: format!("leave these options out, or start a new {kind} without --resume"),
-    })
+    Err(Error::arguments(
+        format!("a {kind} is resumed {with}, without {}", given.join(", ")),
+        format!("leave these options out, or start a new {kind} without --resume"),
+    ))
 }
 
 /// The environment variables that `{env.NAME}` can name, with their current values.
 pub fn variables() -> BTreeMap<String, String> {
-    std::env::vars_os().filter_map(text_pair).collect()
-}
-
-/// A variable whose name and value are UTF-8: no other can stand in a file.
-fn text_pair((name, value): (OsString, OsString)) -> Option<(String, String)> {
-    Some((name.into_string().ok()?, value.into_string().ok()?))
+    // Those whose name and value are UTF-8: no other can stand in a file.
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
 }
 
 fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
@@ -162,10 +158,9 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
         Some((factor, levels)) if !factor.trim().is_empty() => {
             Ok((factor.trim().to_owned(), levels.split(',').map(|level| level.trim().to_owned()).collect()))
         }
-        _ => Err(Error::Arguments {
-            message: format!("`{option} {text}` names no factor"),
-            hint: format!("write `{option} factor=a,b`"),
-        }),
+        _ => {
+            Err(Error::arguments(format!("`{option} {text}` names no factor"), format!("write `{option} factor=a,b`")))
+        }
     }
 }
 
@@ -174,10 +169,10 @@ fn once(option: &str, all: &[(String, Vec<String>)]) -> Result<(), Error> {
     for (at, (name, levels)) in all.iter().enumerate() {
         if let Some((_, before)) = all[..at].iter().find(|(other, _)| other == name) {
             let joined: Vec<&str> = before.iter().chain(levels).map(String::as_str).collect();
-            return Err(Error::Arguments {
-                message: format!("`{option} {name}` is given twice"),
-                hint: format!("write all levels in one: `{option} {name}={}`", joined.join(",")),
-            });
+            return Err(Error::arguments(
+                format!("`{option} {name}` is given twice"),
+                format!("write all levels in one: `{option} {name}={}`", joined.join(",")),
+            ));
         }
     }
     Ok(())
@@ -189,7 +184,7 @@ fn once(option: &str, all: &[(String, Vec<String>)]) -> Result<(), Error> {
 /// Where the file has problems or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     arguments.shared.apply();
-    let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
+    let interrupt = listen()?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.file);
     let summary = arguments.gates.open_summary(&mut files)?;
     let mut observer: Box<dyn Observer> =
@@ -199,22 +194,14 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         None => fresh(arguments, &mut files, interrupt, &mut *observer)?,
     };
     if !arguments.json {
-        let shown = show::ShowArgs::of_run(run, arguments.database.clone());
-        show::show(&shown, output)?;
+        show::show(&show::ShowArgs::of_run(run, arguments.database.clone()), output)?;
     }
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
-    // A resumed run's trials of earlier sessions count as those of this one.
-    let head = Database::open(&arguments.database.database)?.run(run)?;
     let cleaned = ended.cleaned();
-    let judged = arguments.gates.judge(
-        &data,
-        Ended {
-            interrupted: ended.interrupted,
-            wrong: wrong(&data),
-            failed: head.finished.saturating_sub(head.ok),
-            cleaned: cleaned.is_ok(),
-        },
-    );
+    // A resumed run's trials of earlier sessions count as those of this one.
+    let failed = data.head.finished.saturating_sub(data.head.ok);
+    let (interrupted, wrong, cleaned_up) = (ended.interrupted, wrong(&data), cleaned.is_ok());
+    let judged = arguments.gates.judge(&data, Ended { interrupted, wrong, failed, cleaned: cleaned_up });
     if !arguments.json {
         judged.texts.iter().try_for_each(|text| output.print(text))?;
     }
@@ -234,10 +221,7 @@ fn wrong(data: &RunData) -> Option<&'static str> {
 
 /// Reports to people, on the standard error stream.
 pub fn observer(quiet: bool) -> Box<dyn Observer> {
-    Box::new(Terminal::new(
-        Screen::messages(),
-        Manner { live: screen::shows_messages(), quiet, width: screen::columns(), every: Duration::ZERO },
-    ))
+    Box::new(Terminal::on_messages(quiet))
 }
 
 fn fresh(
@@ -247,10 +231,7 @@ fn fresh(
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let Some(file) = &arguments.file else {
-        return Err(Error::Arguments {
-            message: "no experiment file is given".to_owned(),
-            hint: "name the file: `prony run FILE`".to_owned(),
-        });
+        return Err(Error::arguments("no experiment file is given", "name the file: `prony run FILE`"));
     };
     let path = &arguments.database.database;
     let near = scratch::folder(arguments.scratch.as_deref(), path);
@@ -293,10 +274,10 @@ fn resume(
         Some(file) => same_experiment(file, arguments, &recorded, &head)?,
         None if !recorded.lacks_commands() => recorded,
         None => {
-            return Err(Error::Arguments {
-                message: format!("run {} recorded no command lines", head.id),
-                hint: format!("name the experiment file: `prony run FILE --resume {}`", head.id),
-            });
+            return Err(Error::arguments(
+                format!("run {} recorded no command lines", head.id),
+                format!("name the experiment file: `prony run FILE --resume {}`", head.id),
+            ));
         }
     };
     files.claim_of_programs(experiment.variants())?;
@@ -317,28 +298,29 @@ fn resumable(database: &Database, which: RunChoice) -> Result<RunHead, Error> {
         let search = if asked { journal::asked(database, head.id)? } else { None };
         if asked && let Some(of) = journal::search_of(database, head.id)? {
             if let Some(which) = which {
-                return Err(Error::Arguments {
-                    message: format!("run {which} is a part of search {of}"),
-                    hint: format!("to resume this search: `prony tune --resume {of}`"),
-                });
+                return Err(Error::arguments(
+                    format!("run {which} is a part of search {of}"),
+                    format!("to resume this search: `prony tune --resume {of}`"),
+                ));
             }
             continue;
         }
         match (search.as_ref().map(Asked::command), which) {
             (Some(kind), Some(which)) => {
-                return Err(Error::Arguments {
-                    message: format!("run {which} is a search"),
-                    hint: format!("to resume this search: `prony {kind} --resume {which}`"),
-                });
+                return Err(Error::arguments(
+                    format!("run {which} is a search"),
+                    format!("to resume this search: `prony {kind} --resume {which}`"),
+                ));
             }
             (None, _) if asked => found = Some(head),
             _ => {}
         }
     }
-    found.ok_or_else(|| Error::Arguments {
-        message: format!("no interrupted run in `{}`", database.path().display()),
-        hint: "to start a new run: `prony run FILE`; `prony grow --resume` and `prony tune --resume` resume searches"
-            .to_owned(),
+    found.ok_or_else(|| {
+        Error::arguments(
+            format!("no interrupted run in `{}`", database.path().display()),
+            "to start a new run: `prony run FILE`; `prony grow --resume` and `prony tune --resume` resume searches",
+        )
     })
 }
 
@@ -361,8 +343,5 @@ fn same_experiment(
         "a run without recorded command lines can be resumed only with the file and the options that it was started \
          with; the fresh blocks of `prony tune` cannot be resumed then: start a new run or search without --resume"
     };
-    Err(Error::Arguments {
-        message: format!("`{}` is not the experiment of run {}", file.display(), head.id),
-        hint: hint.to_owned(),
-    })
+    Err(Error::arguments(format!("`{}` is not the experiment of run {}", file.display(), head.id), hint))
 }

@@ -134,10 +134,10 @@ pub(crate) fn known_metric(metric: &MetricName, data: &RunData) -> Result<(), Er
     if services.filter_map(|service| service.counters.as_ref()).any(|all| all.has(counter, metric.key.stat.is_none())) {
         return Ok(());
     }
-    Err(Error::Arguments {
-        message: format!("`{metric}`: `{counter}` is neither a metric nor a counter of a service"),
-        hint: format!("`prony show {} --all-metrics` shows all metrics of the run", data.head.id),
-    })
+    Err(Error::arguments(
+        format!("`{metric}`: `{counter}` is neither a metric nor a counter of a service"),
+        format!("`prony show {} --all-metrics` shows all metrics of the run", data.head.id),
+    ))
 }
 
 /// Refuses a metric that no run declares and of which no trial has a reading, not even why there is none.
@@ -154,10 +154,10 @@ pub(crate) fn measured_metric(metric: &MetricName, data: &RunData, other: Option
     if has || readings.is_empty() || runs().any(|data| declared(&data.experiment).contains(metric)) {
         return Ok(());
     }
-    Err(Error::Arguments {
-        message: format!("no trial has a value of `{metric}`"),
-        hint: format!("`prony show {} --all-metrics` shows all metrics of the run", data.head.id),
-    })
+    Err(Error::arguments(
+        format!("no trial has a value of `{metric}`"),
+        format!("`prony show {} --all-metrics` shows all metrics of the run", data.head.id),
+    ))
 }
 
 /// Whether a run has a phase: a typing error would show a table of nothing.
@@ -177,11 +177,11 @@ pub(crate) fn known_phase(phase: &str, data: &RunData) -> Result<(), Error> {
     let run = data.head.id;
     let mut crashes = data.experiment.variants().iter().flat_map(|variant| &variant.spec.crashes);
     Err(match crashes.any(|crash| crash.name == phase) {
-        true => Error::Arguments {
-            message: format!("phase `{phase}` of run {run} has crash trials, which have no metrics"),
-            hint: format!("`prony show {run}` shows what they lost, in the table *Crash trials*; {phases}"),
-        },
-        false => Error::Arguments { message: format!("run {run} has no phase `{phase}`"), hint: phases },
+        true => Error::arguments(
+            format!("phase `{phase}` of run {run} has crash trials, which have no metrics"),
+            format!("`prony show {run}` shows what they lost, in the table *Crash trials*; {phases}"),
+        ),
+        false => Error::arguments(format!("run {run} has no phase `{phase}`"), phases),
     })
 }
 

@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::listen;
 use super::run::{none_given, observer, variables};
 use super::run_selection::{DatabaseArg, RunChoice, SharedArg};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::search::Means;
-use crate::search::found::Wanted;
-use crate::search::journal::{self, Asked};
-use prony_os::interrupt::Interrupt;
+use crate::search::journal::{self, Wanted};
 use prony_results::{Database, RunId, RunStatus};
 use prony_runner::{load, scratch};
 
@@ -37,25 +36,23 @@ pub(crate) struct SearchArguments {
 }
 
 impl SearchArguments {
-    /// Starts the search that `asked` describes, or resumes the interrupted search that `--resume` names. `kind` is the
-    /// command; `of_kind` takes the arguments of such a search out of its journal. Beside `--resume` none of the `options`
-    /// may be given, and `file` only if it is the file of that search.
+    /// Starts the search that `asked` describes, or resumes the interrupted search that `--resume` names. Beside `--resume`
+    /// none of the `options` may be given, and `file` only if it is the file of that search.
     ///
     /// # Errors
     /// Where there is none to go on with, what was asked is at fault, or the search fails.
     pub(crate) fn open<T: Wanted, F>(
         &self,
-        (kind, of_kind): (&str, fn(Asked) -> Option<T>),
         (file, options): (Option<&PathBuf>, &[(&'static str, bool)]),
         asked: impl FnOnce() -> Result<T, Error>,
         search: impl FnOnce(T, Option<RunId>, Means<'_>) -> Result<F, Error>,
     ) -> Result<F, Error> {
         self.shared.apply();
-        let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
-        let (wanted, resumed) = match self.resume {
+        let interrupt = listen()?;
+        let (mut wanted, resumed) = match self.resume {
             Some(which) => {
                 none_given("search", "as it was started", options)?;
-                interrupted(&self.database, which, file, kind, of_kind)?
+                interrupted(&self.database, which, file)?
             }
             None => (asked()?, None),
         };
@@ -63,7 +60,7 @@ impl SearchArguments {
         let database = &self.database.database;
         let near = scratch::folder(self.scratch.as_deref(), database);
         let over = if self.is_journal_of(resumed)? { Present::Replaced } else { Present::Refused("name another file") };
-        let mut files = OutputFiles::of(Some(database), [wanted.file()]);
+        let mut files = OutputFiles::of(Some(database), [wanted.subject().0]);
         let journal = self.journal.as_ref().map(|path| files.open(path, over)).transpose()?;
         let (journal, files, observer) = (journal.as_ref(), &mut files, &mut *observer);
         search(
@@ -89,10 +86,7 @@ impl SearchArguments {
 /// # Errors
 /// Where none is named.
 pub(crate) fn named(file: Option<&PathBuf>) -> Result<PathBuf, Error> {
-    let none = || Error::Arguments {
-        message: "no experiment file is given".to_owned(),
-        hint: "write the name of the file after the command".to_owned(),
-    };
+    let none = || Error::arguments("no experiment file is given", "write the name of the file after the command");
     file.cloned().ok_or_else(none)
 }
 
@@ -102,22 +96,22 @@ fn interrupted<T: Wanted>(
     database: &DatabaseArg,
     which: RunChoice,
     file: Option<&PathBuf>,
-    kind: &str,
-    of_kind: fn(Asked) -> Option<T>,
 ) -> Result<(T, Option<RunId>), Error> {
     let database = Database::open(&database.database)?;
-    let mut wanted = None;
+    let (mut wanted, kind) = (None, T::COMMAND);
     let which = which.to_resume(&database)?;
     for head in database.runs()? {
         let asked = which.map_or(head.status != RunStatus::Done, |which| head.id == which);
-        let found = if asked { journal::asked(&database, head.id)?.and_then(of_kind) } else { None };
+        let found = if asked { journal::asked(&database, head.id)?.and_then(T::of) } else { None };
         if let Some(found) = found {
             wanted = Some((head.id, head.status, found));
         }
     }
-    let none = || Error::Arguments {
-        message: format!("no interrupted search by `prony {kind}` in `{}`", database.path().display()),
-        hint: format!("to start a new search: `prony {kind} FILE ...`; to list the runs: `prony ls`"),
+    let none = || {
+        Error::arguments(
+            format!("no interrupted search by `prony {kind}` in `{}`", database.path().display()),
+            format!("to start a new search: `prony {kind} FILE ...`; to list the runs: `prony ls`"),
+        )
     };
     let (run, status, mut wanted) = wanted.ok_or_else(none)?;
     if status == RunStatus::Done {
@@ -126,13 +120,12 @@ fn interrupted<T: Wanted>(
     if let Some(file) = file {
         let (text, _) = load::read(file)?;
         if !database.load_run(run)?.experiment.is_of(&text) {
-            return Err(Error::Arguments {
-                message: format!("`{}` is not the experiment of run {run}", file.display()),
-                hint: "leave the file out to resume the search with its own, or start a new search without --resume"
-                    .to_owned(),
-            });
+            return Err(Error::arguments(
+                format!("`{}` is not the experiment of run {run}", file.display()),
+                "leave the file out to resume the search with its own, or start a new search without --resume",
+            ));
         }
     }
-    wanted.overrides().variables = variables();
+    wanted.subject().1.variables = variables();
     Ok((wanted, Some(run)))
 }

@@ -69,7 +69,8 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
     args.metric.iter().try_for_each(|metric| known_metric(metric, &data))?;
-    let concluded = concluded(&database, data.head.id)?;
+    // What a search said at its end; nothing for other runs.
+    let concluded = journal::concluded(&database, data.head.id)?.map(|said| format!("\n{said}"));
     if let Some(phase) = &args.phase {
         known_phase(phase, &data)?;
     }
@@ -93,11 +94,6 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
         _ => format!("\nwhere the time goes: `prony profile {}{}`\n", data.head.id, args.database.option()),
     };
     print_report::print(&database, &data, &options, args.width, output)?;
-    output.print(&concluded)?;
+    output.print(&concluded.unwrap_or_default())?;
     output.print(&profiles)
-}
-
-/// What a search said at its end, below its tables; nothing for other runs.
-fn concluded(database: &Database, run: RunId) -> Result<String, Error> {
-    Ok(journal::concluded(database, run)?.map(|said| format!("\n{said}")).unwrap_or_default())
 }

@@ -77,7 +77,7 @@ fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Option<Co
     let cut = |process: &ProcessSeries| process.samples.partition_point(|sample| sample.at <= begin);
     let mut instants: BTreeMap<Nanos, f64> = BTreeMap::new();
     for sample in series.iter().flat_map(|process| &process.samples[cut(process)..]) {
-        *instants.entry(sample.at).or_default() += bytes(sample.anon);
+        *instants.entry(sample.at).or_default() += sample.anon.as_bytes() as f64;
     }
     if instants.len() < FEWEST {
         return None;
@@ -93,8 +93,11 @@ fn of(series: &[ProcessSeries], begin: Nanos, width: usize) -> Option<(Option<Co
         *slot = Some(slot.unwrap_or(0.0).max(*anon));
     }
     // Where no sample fell into a slice, memory is what it was.
-    let mut before = 0.0;
-    let memory: Vec<f64> = memory.into_iter().map(|slot| *before_or(slot, &mut before)).collect();
+    let or_before = |before: &mut f64, slot: Option<f64>| {
+        *before = slot.unwrap_or(*before);
+        Some(*before)
+    };
+    let memory: Vec<f64> = memory.into_iter().scan(0.0, or_before).collect();
     Some((of_cpu.map(|slices| of_cores(series, begin, &instants, &slices)), course(&memory)))
 }
 
@@ -114,15 +117,6 @@ fn of_cores(series: &[ProcessSeries], begin: Nanos, instants: &BTreeMap<Nanos, f
         since.windows(2).for_each(|pair| slices.spread(&pair[0], &pair[1], &mut cpu));
     }
     course(&cpu)
-}
-
-fn before_or(slot: Option<f64>, before: &mut f64) -> &f64 {
-    *before = slot.unwrap_or(*before);
-    before
-}
-
-fn bytes(amount: Bytes) -> f64 {
-    amount.as_bytes() as f64
 }
 
 struct Slices {

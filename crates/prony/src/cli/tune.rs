@@ -14,7 +14,6 @@ use super::searching::{SearchArguments, named};
 use super::{Answer, Output, after_cleanup};
 use crate::error::Error;
 use crate::search::found::TuneWanted;
-use crate::search::journal::Asked;
 use crate::search::tune;
 
 /// Examples of `prony tune --help`.
@@ -98,13 +97,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     ];
     let options = [&own[..], &arguments.overrides.given()].concat();
     let given = (arguments.file.as_ref(), &options[..]);
-    let tuned = arguments.search.open(("tune", of_kind), given, || asked(arguments), tune::run)?;
+    let tuned = arguments.search.open(given, || asked(arguments), tune::run)?;
     output.print(&tuned.said)?;
     after_cleanup(if tuned.is_good() { Answer::Yes } else { Answer::No }, tuned.cleaned())
-}
-
-fn of_kind(asked: Asked) -> Option<TuneWanted> {
-    if let Asked::Tune(wanted) = asked { Some(wanted) } else { None }
 }
 
 fn asked(arguments: &Arguments) -> Result<TuneWanted, Error> {
@@ -132,10 +127,10 @@ fn objective(arguments: &Arguments) -> Result<(MetricName, bool), Error> {
         (Some(name), _) => (name, false),
         (None, Some(name)) => (name, true),
         (None, None) => {
-            return Err(Error::Arguments {
-                message: "no metric to minimize or maximize is given".to_owned(),
-                hint: "write `--minimize PHASE.METRIC`, as `--minimize source.time`, or `--maximize`".to_owned(),
-            });
+            return Err(Error::arguments(
+                "no metric to minimize or maximize is given",
+                "write `--minimize PHASE.METRIC`, as `--minimize source.time`, or `--maximize`",
+            ));
         }
     };
     let (other, word) = if maximize { ("--minimize", "lower") } else { ("--maximize", "higher") };
@@ -147,18 +142,12 @@ fn objective(arguments: &Arguments) -> Result<(MetricName, bool), Error> {
     if fits {
         return Ok((name.clone(), maximize));
     }
-    Err(Error::Arguments {
-        message: format!("for `{name}`, a {word} value is better"),
-        hint: format!("write `{other} {name}`"),
-    })
+    Err(Error::arguments(format!("for `{name}`, a {word} value is better"), format!("write `{other} {name}`")))
 }
 
 fn default(text: &str) -> Result<(String, String), Error> {
     let pair = text.split_once('=').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    pair.ok_or_else(|| Error::Arguments {
-        message: format!("`--default {text}` gives no value"),
-        hint: "write `--default factor=value`".to_owned(),
-    })
+    pair.ok_or_else(|| Error::arguments(format!("`--default {text}` gives no value"), "write `--default factor=value`"))
 }
 
 /// `12`, or `6..30` for as many as it takes.

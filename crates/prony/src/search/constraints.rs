@@ -149,7 +149,7 @@ pub(super) fn known_value(constraint: &Constraint, trial: &TrialRecord) -> Readi
 }
 
 /// Why a guard refuses the measurements of a trial.
-fn refusal(trial: &TrialRecord) -> Option<String> {
+pub(super) fn refusal(trial: &TrialRecord) -> Option<String> {
     let found = trial.findings.iter().find(|finding| finding.severity == Severity::Refusal);
     found.map(|finding| finding.message.clone())
 }

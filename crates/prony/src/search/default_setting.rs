@@ -53,7 +53,7 @@ impl Base {
         source.free(ranges.iter().map(|range| range.name.as_str()));
         if let Some((name, _)) = defaults.iter().find(|(name, _)| !ranges.iter().any(|range| range.name == *name)) {
             let message = format!("`--default {name}` names a factor that no `--over` varies");
-            return Err(Error::Arguments { message, hint: format!("add `--over {name}=FROM..TO`") });
+            return Err(Error::arguments(message, format!("add `--over {name}=FROM..TO`")));
         }
         Ok(Self { ranges, default })
     }
@@ -63,9 +63,7 @@ impl Base {
     /// # Errors
     /// Where a value is at fault, or `[design]` leaves it out.
     pub(super) fn at(&self, source: &Source, point: &[f64]) -> Result<Experiment, Error> {
-        let values: Vec<(String, String)> =
-            self.ranges.iter().zip(point).map(|(range, value)| (range.name.clone(), range.text(*value))).collect();
-        source.at(&values)
+        source.at(&self.values(point).collect::<Vec<_>>())
     }
 
     /// Whether the file takes the ends of all ranges: known before anything runs.
@@ -80,14 +78,17 @@ impl Base {
 
     /// A point as `chunk=50, pause=3 ms`.
     pub(super) fn text(&self, point: &[f64]) -> String {
-        let one = |(range, value): (&Range, &f64)| format!("{}={}", range.name, range.text(*value));
-        self.ranges.iter().zip(point).map(one).collect::<Vec<_>>().join(", ")
+        self.values(point).map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
     }
 
     /// A point as JSON.
     pub(super) fn setting(&self, point: &[f64]) -> ByFactor {
-        let one = |(range, value): (&Range, &f64)| (range.name.clone(), range.text(*value));
-        self.ranges.iter().zip(point).map(one).collect()
+        self.values(point).collect()
+    }
+
+    /// The values at a point by the names of what is varied.
+    fn values(&self, point: &[f64]) -> impl Iterator<Item = (String, String)> {
+        self.ranges.iter().zip(point).map(|(range, value)| (range.name.clone(), range.text(*value)))
     }
 
     /// The factors that are varied, each once.
@@ -107,11 +108,11 @@ fn closed(ranges: &[Range]) -> Result<(), Error> {
     for (at, range) in ranges.iter().enumerate() {
         if range.high.is_none() {
             let message = format!("the range `{range}` has no end");
-            return Err(Error::Arguments { message, hint: format!("write `--over {}=FROM..TO`", range.name) });
+            return Err(Error::arguments(message, format!("write `--over {}=FROM..TO`", range.name)));
         }
         if ranges[..at].iter().any(|other| other.name == range.name) {
             let message = format!("`--over` varies `{}` twice", range.name);
-            return Err(Error::Arguments { message, hint: "give each factor one range".to_owned() });
+            return Err(Error::arguments(message, "give each factor one range"));
         }
     }
     Ok(())
@@ -140,10 +141,10 @@ fn running<'e>(experiment: &Experiment, factor: &'e Factor) -> Vec<&'e Level> {
 
 fn several(factor: &Factor, levels: &[&Level], or: &str) -> Error {
     let first = levels.first().map_or("", |level| level.label.as_str());
-    Error::Arguments {
-        message: format!("factor `{}` has {} levels, but a search needs one level", factor.name, levels.len()),
-        hint: format!("choose the level: `--only {}={first}`{or}", factor.name),
-    }
+    Error::arguments(
+        format!("factor `{}` has {} levels, but a search needs one level", factor.name, levels.len()),
+        format!("choose the level: `--only {}={first}`{or}", factor.name),
+    )
 }
 
 /// Checks that a factor of which one setting is raised runs at one level: the search could not distinguish several
@@ -168,11 +169,8 @@ fn own(experiment: &Experiment, name: &str) -> Result<Option<String>, Error> {
 }
 
 fn not_in_unit(range: &Range, text: &str) -> Error {
-    Error::Arguments {
-        message: format!("the default value of `{}` is `{text}`, which is not in the unit of `{range}`", range.name),
-        hint: format!(
-            "write the range in the value's unit, or give a value in the range's: `--default {}=...`",
-            range.name
-        ),
-    }
+    Error::arguments(
+        format!("the default value of `{}` is `{text}`, which is not in the unit of `{range}`", range.name),
+        format!("write the range in the value's unit, or give a value in the range's: `--default {}=...`", range.name),
+    )
 }

@@ -33,14 +33,6 @@ pub struct Grown {
     pub refused: Option<String>,
 }
 
-/// The arguments of a search.
-pub(crate) trait Wanted {
-    /// The experiment's file, as typed.
-    fn file(&self) -> &PathBuf;
-    /// What the command line changes in it.
-    fn overrides(&mut self) -> &mut Overrides;
-}
-
 /// The arguments of `grow`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GrowWanted {
@@ -50,16 +42,6 @@ pub struct GrowWanted {
     pub overrides: Overrides,
     /// What is raised, and how finely.
     pub settings: GrowSettings,
-}
-
-impl Wanted for GrowWanted {
-    fn file(&self) -> &PathBuf {
-        &self.file
-    }
-
-    fn overrides(&mut self) -> &mut Overrides {
-        &mut self.overrides
-    }
 }
 
 /// The arguments of `tune`.
@@ -89,16 +71,6 @@ pub struct TuneWanted {
     pub max_trials: Option<u32>,
     /// Blocks of the confirmation; `None` for the file's, or 6 to 30 where those allow no verdict.
     pub confirm: Option<Blocks>,
-}
-
-impl Wanted for TuneWanted {
-    fn file(&self) -> &PathBuf {
-        &self.file
-    }
-
-    fn overrides(&mut self) -> &mut Overrides {
-        &mut self.overrides
-    }
 }
 
 /// A setting that was tried.

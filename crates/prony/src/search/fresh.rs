@@ -80,10 +80,10 @@ impl Fresh<'_> {
         // The number of blocks is that of the plan, whatever time is left now.
         let experiment = self.experiment(recorded.compare().blocks);
         if *experiment.recorded() != recorded {
-            return Err(Error::Arguments {
-                message: format!("run {begun} does not compare the settings that search {} chooses now", self.run),
-                hint: "start the search again, without --resume".to_owned(),
-            });
+            return Err(Error::arguments(
+                format!("run {begun} does not compare the settings that search {} chooses now", self.run),
+                "start the search again, without --resume",
+            ));
         }
         let done: Vec<PlannedTrial> = trials.iter().map(|trial| trial.trial).collect();
         // Where it was, unless the command line says otherwise.

@@ -93,15 +93,15 @@ fn bounded(experiment: &Experiment, settings: &GrowSettings) -> Result<(), Error
         return Ok(());
     }
     let range = &settings.range;
-    Err(Error::Arguments {
-        message: format!("the range `{range}` has no end, and the experiment has no limit of memory or time"),
-        hint: format!(
+    Err(Error::arguments(
+        format!("the range `{range}` has no end, and the experiment has no limit of memory or time"),
+        format!(
             "add `[limits] memory = \"1 GiB\"` to the file, or write an end: `{}={}..{}`",
             range.name,
             range.text(range.low),
             range.text(range.low * 1000.0)
         ),
-    })
+    ))
 }
 
 /// The experiment at each value, checked once.
@@ -193,8 +193,10 @@ fn one(
 /// The variant with the same other factors: a `when` or `skip` may take it out at some values.
 fn same(experiment: &Experiment, wanted: &[(String, String)], name: &str) -> Result<usize, Error> {
     let found = experiment.variants().iter().position(|variant| other_levels(experiment, variant, name) == wanted);
-    found.ok_or_else(|| Error::Arguments {
-        message: format!("`[design]` excludes {} at a value of `{name}`", grow_text::levels(wanted)),
-        hint: "a search needs every value: remove the restriction, or choose other levels with `--only`".to_owned(),
+    found.ok_or_else(|| {
+        Error::arguments(
+            format!("`[design]` excludes {} at a value of `{name}`", grow_text::levels(wanted)),
+            "a search needs every value: remove the restriction, or choose other levels with `--only`",
+        )
     })
 }

@@ -2,8 +2,10 @@
 //! database stores the journal, `--journal FILE` writes it as lines of JSON, `--resume` and `prony show` read it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use prony_analysis::search::{Growth, TrialEnd, tune};
+use prony_model::catalog::Overrides;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::Reading;
 use prony_results::{Database, RunId, RunStatus};
@@ -30,9 +32,45 @@ impl Asked {
     /// The command that does such a search.
     pub const fn command(&self) -> &'static str {
         match self {
-            Self::Grow(_) => "grow",
-            Self::Tune(_) => "tune",
+            Self::Grow(_) => GrowWanted::COMMAND,
+            Self::Tune(_) => TuneWanted::COMMAND,
         }
+    }
+}
+
+/// The arguments of one kind of search.
+pub(crate) trait Wanted: Sized {
+    /// The command that does such a search.
+    const COMMAND: &'static str;
+
+    /// The arguments of a search, if it is of this kind.
+    fn of(asked: Asked) -> Option<Self>;
+
+    /// The experiment's file, as typed, and what the command line changes in it.
+    fn subject(&mut self) -> (&PathBuf, &mut Overrides);
+}
+
+impl Wanted for GrowWanted {
+    const COMMAND: &'static str = "grow";
+
+    fn of(asked: Asked) -> Option<Self> {
+        if let Asked::Grow(wanted) = asked { Some(wanted) } else { None }
+    }
+
+    fn subject(&mut self) -> (&PathBuf, &mut Overrides) {
+        (&self.file, &mut self.overrides)
+    }
+}
+
+impl Wanted for TuneWanted {
+    const COMMAND: &'static str = "tune";
+
+    fn of(asked: Asked) -> Option<Self> {
+        if let Asked::Tune(wanted) = asked { Some(wanted) } else { None }
+    }
+
+    fn subject(&mut self) -> (&PathBuf, &mut Overrides) {
+        (&self.file, &mut self.overrides)
     }
 }
 

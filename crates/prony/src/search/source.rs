@@ -90,7 +90,7 @@ impl Source {
             return Ok(());
         }
         let message = format!("`{}` is `{own}` in the file, which is not in the unit of `{range}`", range.name);
-        Err(Error::Arguments { message, hint: "write the range in the unit of the file's value".to_owned() })
+        Err(Error::arguments(message, "write the range in the unit of the file's value"))
     }
 }
 
@@ -121,10 +121,7 @@ pub(super) fn unknown(experiment: &Experiment, name: &str) -> Error {
             )
         }
     };
-    Error::Arguments {
-        message: format!("`{name}` is not a factor of the file with numbers or quantities as levels"),
-        hint: known,
-    }
+    Error::arguments(format!("`{name}` is not a factor of the file with numbers or quantities as levels"), known)
 }
 
 /// Every factor but one of a variant, as `(name, label)`.

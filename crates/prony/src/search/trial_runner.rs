@@ -63,9 +63,11 @@ pub(super) fn no_result(what: &str, Finding { guard, message, hint, .. }: &Findi
     format!("no {what}: `{guard}`: {}\nhint: {hint}\n", one_line(message))
 }
 
-/// Files of prony's own.
-fn own<'a>(database: &'a Path, journal: Option<&'a OutputFile>) -> Vec<&'a Path> {
-    [Some(database), journal.map(OutputFile::path)].into_iter().flatten().collect()
+/// What the trials of an experiment share, with scratch at this place.
+fn context<'a>(experiment: &'a Experiment, near: &Path, means: &mut Means<'_>) -> Result<RunContext<'a>, Error> {
+    let own = [Some(means.database), means.journal.map(OutputFile::path)];
+    let own: Vec<&Path> = own.into_iter().flatten().collect();
+    Ok(RunContext::new(experiment, near, &own, means.interrupt.clone(), means.observer)?)
 }
 
 /// A search's run.
@@ -81,10 +83,7 @@ pub struct TrialRunner<'a> {
     known: usize,
     written: usize,
     position: u32,
-    file: Option<&'a OutputFile>,
-    files: &'a mut OutputFiles,
-    observer: &'a mut dyn Observer,
-    interrupt: Interrupt,
+    means: Means<'a>,
     summary: Summary,
     new_warnings: NewWarnings,
     session: u32,
@@ -101,16 +100,10 @@ impl<'a> TrialRunner<'a> {
     ///
     /// # Errors
     /// Where the machine refuses what every trial needs, or the database what it is given.
-    pub fn begin(experiments: &'a Experiments, experiment: Experiment, means: Means<'a>) -> Result<Self, Error> {
+    pub fn begin(experiments: &'a Experiments, experiment: Experiment, mut means: Means<'a>) -> Result<Self, Error> {
         let mut database = Database::create(means.database)?;
         let stored = experiments.put(experiment.clone());
-        let context = RunContext::new(
-            stored,
-            means.near,
-            &own(means.database, means.journal),
-            means.interrupt.clone(),
-            means.observer,
-        )?;
+        let context = context(stored, means.near, &mut means)?;
         let asked = elsewhere(means.near, means.database);
         let run = database.begin_run(&RunStart {
             experiment: stored,
@@ -135,38 +128,31 @@ impl<'a> TrialRunner<'a> {
         run: RunId,
         experiment: Experiment,
         file: &Path,
-        means: Means<'a>,
+        mut means: Means<'a>,
     ) -> Result<Self, Error> {
         let mut database = Database::open(means.database)?;
         database.take_run(run)?;
         let data = database.load_run(run)?;
         if !data.experiment.is_of(experiment.source()) {
-            return Err(Error::Arguments {
-                message: format!("`{}` has changed since run {run} began", file.display()),
-                hint: "restore the file, or start a new search without --resume".to_owned(),
-            });
+            return Err(Error::arguments(
+                format!("`{}` has changed since run {run} began", file.display()),
+                "restore the file, or start a new search without --resume",
+            ));
         }
         Error::if_changed(&experiment.changed_variables(&data.experiment), run, "search")?;
         if !experiment.agrees_with(&data.experiment) {
-            return Err(Error::Arguments {
-                message: format!("what `{}` names is not what it was when run {run} began", file.display()),
-                hint: "resume the search in the folder where it was started, with the same files of documents, or start a new \
-                       search without --resume"
-                    .to_owned(),
-            });
+            return Err(Error::arguments(
+                format!("what `{}` names is not what it was when run {run} began", file.display()),
+                "resume the search in the folder where it was started, with the same files of documents, or start a new \
+                       search without --resume",
+            ));
         }
         database.reopen_run(run, data.head.finished)?;
         let stored = experiments.put(experiment.clone());
         // Where it was, unless the command line says otherwise.
         let elsewhere_asked = elsewhere(means.near, means.database).is_some();
         let near = data.head.scratch.as_deref().filter(|_| !elsewhere_asked).unwrap_or(means.near);
-        let context = RunContext::new(
-            stored,
-            near,
-            &own(means.database, means.journal),
-            means.interrupt.clone(),
-            means.observer,
-        )?;
+        let context = context(stored, near, &mut means)?;
         let experiment = experiment.continuing(&data.experiment);
         let host = context.host.clone();
         let context = context.with(experiments.put(experiment.clone()))?;
@@ -201,10 +187,7 @@ impl<'a> TrialRunner<'a> {
             known: 0,
             written: 0,
             position: 0,
-            file: means.journal,
-            files: means.files,
-            observer: means.observer,
-            interrupt: means.interrupt,
+            means,
             summary: Summary::default(),
             new_warnings: NewWarnings::default(),
             session: 0,
@@ -237,7 +220,7 @@ impl<'a> TrialRunner<'a> {
         let before = self.experiment.clone();
         let id = self.experiment.admit(other, variant);
         if id == before.variants().len() {
-            self.files.claim_of_programs(&self.experiment.variants()[id..])?;
+            self.means.files.claim_of_programs(&self.experiment.variants()[id..])?;
             self.database.extend_run(self.run, &self.experiment, self.position)?;
         }
         if self.experiment != before {
@@ -265,15 +248,15 @@ impl<'a> TrialRunner<'a> {
             let record = self.again(stored, variant, block)?;
             return Ok(self.of_same_sources(record));
         }
-        let Some(context) = self.context.as_ref().filter(|_| !self.interrupt.asked()) else {
+        let Some(context) = self.context.as_ref().filter(|_| !self.means.interrupt.asked()) else {
             self.summary.interrupted = true;
             return Ok(None);
         };
         let (seed, _) = lone_block(self.experiment.seed(), block, 0);
         let planned = PlannedTrial { block, sub_block: 0, position, variant, label: Label::A, seed };
         let text = self.experiment.levels_text(&self.experiment.variants()[variant]);
-        self.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
-        let mut record = trial::run(context, &planned, self.observer)?;
+        self.means.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
+        let mut record = trial::run(context, &planned, self.means.observer)?;
         record.conditions.session = self.session;
         let now = monotonic();
         record.conditions.spent = Some(Spent { time: now.since(self.last), once: Nanos::ZERO });
@@ -288,7 +271,7 @@ impl<'a> TrialRunner<'a> {
             Outcome::Ok => self.summary.ok += 1,
             _ => self.summary.failed += 1,
         }
-        self.observer.event(&Event::TrialEnded {
+        self.means.observer.event(&Event::TrialEnded {
             trial: planned,
             variant: text,
             took: record.took,
@@ -299,7 +282,7 @@ impl<'a> TrialRunner<'a> {
             left: None,
         });
         let warnings = self.new_warnings.of_trial(&record);
-        warnings.iter().for_each(|warning| self.observer.event(warning));
+        warnings.iter().for_each(|warning| self.means.observer.event(warning));
         Ok(self.of_same_sources(record))
     }
 
@@ -339,10 +322,10 @@ impl<'a> TrialRunner<'a> {
             self.position += 1;
             return Ok(stored);
         }
-        Err(Error::Arguments {
-            message: format!("run {} cannot be resumed: this version of prony searches by other rules", self.run),
-            hint: "start the search again, without --resume".to_owned(),
-        })
+        Err(Error::arguments(
+            format!("run {} cannot be resumed: this version of prony searches by other rules", self.run),
+            "start the search again, without --resume",
+        ))
     }
 
     /// Writes into the journal, unless an earlier session already has.
@@ -354,7 +337,7 @@ impl<'a> TrialRunner<'a> {
         if self.written > self.known {
             self.database.append_journal(self.run, entry)?;
         }
-        journal::copy(self.file, entry)
+        journal::copy(self.means.journal, entry)
     }
 
     /// Ends the run as one that was interrupted, since an error ends the search: programs leave the same behind, and nothing that
@@ -363,17 +346,20 @@ impl<'a> TrialRunner<'a> {
         if self.position > 0 {
             let text = format!("{} saved", count(self.position, "finished trial"));
             let hint = Some(format!("once the cause is removed, to resume: `{resume}`"));
-            self.observer.event(&Event::Notice { text, hint });
+            self.means.observer.event(&Event::Notice { text, hint });
         }
-        let cleaned = self.context.as_ref().map_or(Ok(()), |context| trial::clean_up(context, self.observer));
-        if let Err(unclean) = cleaned {
-            self.observer.event(&Event::Notice { text: unclean.to_string(), hint: None });
+        if let Err(unclean) = self.clean_up() {
+            self.means.observer.event(&Event::Notice { text: unclean.to_string(), hint: None });
         }
         // The error that ended the search is returned.
         let _ = self.database.sync_every(Duration::ZERO);
         let _ = self.database.extend_run(self.run, &self.experiment, self.position);
         let _ = self.database.end_run(self.run, RunStatus::Interrupted, unix_ms());
         error
+    }
+
+    fn clean_up(&mut self) -> Result<(), prony_runner::Error> {
+        self.context.as_ref().map_or(Ok(()), |context| trial::clean_up(context, self.means.observer))
     }
 
     /// Ends the run; what went wrong in a `cleanup` is in the summary.
@@ -393,12 +379,11 @@ impl<'a> TrialRunner<'a> {
     /// # Errors
     /// Where the database refuses.
     pub fn end_trials(mut self) -> Result<(Summary, Database), Error> {
-        let cleaned = self.context.as_ref().map_or(Ok(()), |context| trial::clean_up(context, self.observer));
-        self.summary.unclean = cleaned.err().map(|error| error.to_string());
+        self.summary.unclean = self.clean_up().err().map(|error| error.to_string());
         self.database.sync_every(Duration::ZERO)?;
         self.database.extend_run(self.run, &self.experiment, self.position)?;
         let Summary { ok, failed, interrupted, .. } = self.summary;
-        self.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });
+        self.means.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });
         Ok((self.summary, self.database))
     }
 }

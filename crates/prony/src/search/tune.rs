@@ -7,11 +7,10 @@ use prony_analysis::search::tune::{Block, Found, Settings, Step, TrialResult};
 use prony_analysis::search::{Constraint, TrialEnd, Tune};
 use prony_experiment::design::{CellPart, Column, Experiment, Expr, Statistic, TableSpec};
 use prony_experiment::expr;
-use prony_model::finding::Severity;
 use prony_model::reading::Reading;
 use prony_model::record::{Spent, TrialRecord};
 
-use super::constraints::known_value;
+use super::constraints::{known_value, refusal};
 use super::default_setting::Base;
 use super::experiments::Experiments;
 use super::found::{Conclusion, Confirmed, LeftOut, Setting, TuneWanted};
@@ -179,15 +178,15 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
     let name = &wanted.objective;
     let mut own = all().filter(|phase| phase.name == name.phase);
     if let Some((message, instead)) = own.find_map(|phase| phase.is_no_speed(name)) {
-        return Err(Error::Arguments { message, hint: format!("use {instead}") });
+        return Err(Error::arguments(message, format!("use {instead}")));
     }
     let figures = std::iter::once(&wanted.objective).chain(wanted.constraints.iter().flat_map(Constraint::metrics));
     for figure in figures {
         if !phases.contains(&figure.phase.as_str()) {
-            return Err(Error::Arguments {
-                message: format!("`{figure}`: the experiment has no phase `{}`", figure.phase),
-                hint: format!("the phases of the experiment: `{}`", phases.join("`, `")),
-            });
+            return Err(Error::arguments(
+                format!("`{figure}`: the experiment has no phase `{}`", figure.phase),
+                format!("the phases of the experiment: `{}`", phases.join("`, `")),
+            ));
         }
     }
     Ok(())
@@ -236,15 +235,10 @@ impl<'a> Search<'a> {
                 }
                 Step::Run(block) => {
                     // What sessions before left incomplete remains in the journal, and the block runs again whole.
-                    for ran in self.runner.interrupted(block.number, block.order.len()) {
-                        for candidate in &block.order[..ran] {
-                            if !self.one(&block, *candidate, false)? {
-                                return Ok(None);
-                            }
-                        }
-                    }
-                    for candidate in &block.order {
-                        if !self.one(&block, *candidate, true)? {
+                    let before = self.runner.interrupted(block.number, block.order.len()).into_iter();
+                    let again = before.flat_map(|ran| &block.order[..ran]).map(|candidate| (candidate, false));
+                    for (candidate, paired) in again.chain(block.order.iter().map(|candidate| (candidate, true))) {
+                        if !self.one(&block, *candidate, paired)? {
                             return Ok(None);
                         }
                     }
@@ -341,8 +335,7 @@ impl<'a> Search<'a> {
                 Reading::Missing(why) => unread = unread.or(Some(format!("`{constraint}`: {why}"))),
             }
         }
-        let refusal = record.findings.iter().find(|finding| finding.severity == Severity::Refusal);
-        unread = unread.or(refusal.map(|finding| finding.message.clone()));
+        unread = unread.or(refusal(record));
         let result = match objective {
             Reading::Measured(value) if unread.is_none() && broke => TrialResult::Broke(value),
             Reading::Measured(value) if unread.is_none() => TrialResult::Good(value),

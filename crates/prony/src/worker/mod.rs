@@ -95,12 +95,7 @@ fn crashing(line: &mut Socket, plan: &CrashPlan, step: CrashStep) -> Option<From
         let message = format!("calls of `sync` by the engine cannot be noticed here: {error}");
         return Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message });
     }
-    let stepping = || {
-        let ended = registry::crash(&store.engine, line, &ThisMachine, plan, step);
-        ended.err().map(|error| error.to_message())
-    };
-    let ended = catch_unwind(AssertUnwindSafe(stepping));
-    ended.unwrap_or_else(|panic| Some(failed(None, format!("panicked: {}", panic_text(panic.as_ref())))))
+    caught(|| None, || registry::crash(&store.engine, line, &ThisMachine, plan, step).err().map(|e| e.to_message()))
 }
 
 /// Runs the trial; returns the message for the runner if the trial failed.
@@ -116,9 +111,13 @@ fn hosted(line: &mut Socket, plan: &Plan, progress: &Progress) -> Option<FromWor
         }
         Subject::Program(_) => Some(failed(None, "a program needs no worker".to_owned())),
     };
-    // A panic ends the trial, and is reported to the runner like any other failure.
-    let ended = catch_unwind(AssertUnwindSafe(hosted));
-    ended.unwrap_or_else(|panic| Some(failed(progress.phase(), format!("panicked: {}", panic_text(panic.as_ref())))))
+    caught(|| progress.phase(), hosted)
+}
+
+/// Does work that returns a message if it failed. A panic ends the trial, and is reported to the runner like any other failure.
+fn caught(phase: impl Fn() -> Option<usize>, work: impl FnOnce() -> Option<FromWorker>) -> Option<FromWorker> {
+    let ended = catch_unwind(AssertUnwindSafe(work));
+    ended.unwrap_or_else(|panic| Some(failed(phase(), format!("panicked: {}", panic_text(panic.as_ref())))))
 }
 
 struct ThisMachine;

@@ -30,10 +30,10 @@ pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Err
         match words {
             [] => return Err(between()),
             words if words.iter().any(|word| word == "--") && words[0].contains(char::is_whitespace) => {
-                return Err(Error::Arguments {
-                    message: "`--` stands between two commands".to_owned(),
-                    hint: "leave it out, or write `--` before the first command and `--vs` between commands".to_owned(),
-                });
+                return Err(Error::arguments(
+                    "`--` stands between two commands",
+                    "leave it out, or write `--` before the first command and `--vs` between commands",
+                ));
             }
             [first, ..] if first.contains(char::is_whitespace) => {
                 commands.extend(words.iter().map(|w| vec![w.clone()]))
@@ -44,13 +44,13 @@ pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Err
     let options = Options::known();
     match words.iter().find(|word| !literal && options.has(word)) {
         None => Ok(commands),
-        Some(option) => Err(Error::Arguments {
-            message: format!("`{option}` comes after a command; options of prony come before the first one"),
-            hint: format!(
+        Some(option) => Err(Error::arguments(
+            format!("`{option}` comes after a command; options of prony come before the first one"),
+            format!(
                 "write `prony exec {option} ...`, with the commands at the end; if `{option}` is an option of a command, write \
                  `prony exec ... -- COMMAND {option} ...`: after `--` only `--vs` has a meaning for prony"
             ),
-        }),
+        )),
     }
 }
 
@@ -71,9 +71,7 @@ pub(crate) fn apart(words: &[String], names_one: impl Fn(&String) -> bool) -> Ve
 
 /// `--vs` without a command before or behind it.
 pub fn between() -> Error {
-    let message = "`--vs` needs a command before it and one after it".to_owned();
-    let hint = "write `prony exec -- A --vs B`".to_owned();
-    Error::Arguments { message, hint }
+    Error::arguments("`--vs` needs a command before it and one after it", "write `prony exec -- A --vs B`")
 }
 
 /// The options of prony, from their definitions.

@@ -233,10 +233,10 @@ impl Typed {
             }
             _ => (self.by_shell(&command.words[0]), None),
         };
-        let step = |text: &Option<String>| match self.shell.as_slice() {
-            [] => text.as_deref().map(|text| varied(text).into()),
-            [shell] if shell == "sh" => text.as_deref().map(|text| varied(text).into()),
-            _ => text.as_deref().map(|text| self.by_shell(text)),
+        // A step runs in `sh` unless the file says otherwise.
+        let is_sh = self.shell.is_empty() || self.shell == ["sh"];
+        let step = |text: &Option<String>| {
+            text.as_deref().map(|text| if is_sh { varied(text).into() } else { self.by_shell(text) })
         };
         let env: Table = self.env.iter().map(|(name, value)| (name.clone(), varied(value).into())).collect();
         let success = self.success.as_ref().map(|codes| match codes.as_slice() {

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::arguments::ExportArguments;
 use super::hyperfine;
 use crate::cli::Output;
-use crate::cli::report::{ReportArgs, ReportFormat, What, report};
-use crate::cli::run_selection::{DatabaseArg, RunChoice};
+use crate::cli::report::{self, ReportFormat, What};
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles, Present};
-use prony_results::RunData;
+use prony_report::Options;
+use prony_results::{Database, RunData};
 
 /// A place for results.
 pub struct Export {
@@ -53,7 +53,7 @@ impl Export {
     ///
     /// # Errors
     /// Where they cannot be read or written.
-    pub(crate) fn write(self, database: &DatabaseArg, data: &RunData, output: &mut Output<'_>) -> Result<(), Error> {
+    pub(crate) fn write(self, database: &Database, data: &RunData, output: &mut Output<'_>) -> Result<(), Error> {
         match &self.file {
             None => self.format.write(database, data, &mut output.data()),
             Some(file) => file.write(|out| self.format.write(database, data, out)),
@@ -62,19 +62,16 @@ impl Export {
 }
 
 impl Format {
-    fn write(self, database: &DatabaseArg, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
+    fn write(self, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
         match self {
             Self::Report(format) => {
-                let (what, run, database) = (What::Results, RunChoice::Number(data.head.id.0), database.clone());
-                let (output, processes, html, open) = (None, false, false, false);
-                let format = Some(format);
-                report(&ReportArgs { run, database, format, what, output, processes, html, open }, out).map(drop)
+                report::write((format, What::Results), &Options::default(), (database, data), out).map(drop)
             }
             Self::Hyperfine => {
                 let what = "times for hyperfine";
                 let written = serde_json::to_string_pretty(&hyperfine::document(data));
                 let text = written.map_err(|source| Error::Json { what, source })?;
-                writeln!(out, "{text}").map_err(|source| Error::Write { what: what.to_owned(), source })
+                writeln!(out, "{text}").map_err(Error::write(what))
             }
         }
     }

@@ -33,7 +33,7 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
         // Joined, words with blanks or signs of the shell would be another command than was typed.
         let message =
             format!("`{}` is several words, but `-S` takes each command as one text", command.words.join(" "));
-        return Err(wrong(message, "quote each command: `prony exec -S sh 'sleep 1'`"));
+        return Err(Error::arguments(message, "quote each command: `prony exec -S sh 'sleep 1'`"));
     }
     commands.iter().try_for_each(|command| is_command(command, shell.is_empty()))?;
     let (env, inherit) = variables(arguments)?;
@@ -67,11 +67,11 @@ pub fn typed(arguments: &Arguments, literal: bool) -> Result<Typed, Error> {
 fn is_command(command: &Command, is_cut: bool) -> Result<(), Error> {
     let [first, ..] = command.words.as_slice() else { return Ok(()) };
     if first.trim().is_empty() {
-        return Err(wrong("a command is empty".to_owned(), "name a program: `prony exec 'sleep 0.1'`"));
+        return Err(Error::arguments("a command is empty", "name a program: `prony exec 'sleep 0.1'`"));
     }
     if is_cut && command.is_text() && shell_words::split(first).is_err() {
         let hint = "close the quote, or write each argument as a word of its own: `prony exec -- echo \"it's\"`";
-        return Err(wrong(format!("the command `{first}` ends inside a quote"), hint));
+        return Err(Error::arguments(format!("the command `{first}` ends inside a quote"), hint));
     }
     Ok(())
 }
@@ -86,7 +86,7 @@ fn commands(arguments: &Arguments, literal: bool) -> Result<Vec<Command>, Error>
     if arguments.name.len() > count {
         let (names, of) = (number::count(arguments.name.len(), "name"), number::count(count, "command"));
         let message = format!("{names} for {of}");
-        return Err(wrong(
+        return Err(Error::arguments(
             message,
             "give at most one `--name` for each command; `--reference-name` names the reference",
         ));
@@ -129,7 +129,10 @@ fn each(option: &str, given: &[String], count: usize) -> Result<Vec<Option<Strin
         given => {
             let (times, of) = (number::count(given.len(), "time"), number::count(count, "command"));
             let message = format!("`{option}` is given {times} for {of}");
-            Err(wrong(message, "give the option once for all commands, or once for each, including the reference"))
+            Err(Error::arguments(
+                message,
+                "give the option once for all commands, or once for each, including the reference",
+            ))
         }
     }
 }
@@ -144,12 +147,13 @@ fn output(text: &str) -> Result<Output, Error> {
             let path = Path::new(path);
             let (folder, name) = (path.parent().unwrap_or(Path::new("/")), path.file_name());
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            let name = name.ok_or_else(|| wrong(format!("`{}` names no file", path.display()), "name a file"))?;
+            let name =
+                name.ok_or_else(|| Error::arguments(format!("`{}` names no file", path.display()), "name a file"))?;
             Ok(Output::File(utf8(&PathBuf::from(absolute(folder)?).join(name))?.to_owned()))
         }
-        other => Err(wrong(
+        other => Err(Error::arguments(
             format!("`--output {other}` is not `null`, `pipe` or `inherit`"),
-            &format!("to write to a file of this name: `--output ./{other}`"),
+            format!("to write to a file of this name: `--output ./{other}`"),
         )),
     }
 }
@@ -162,7 +166,7 @@ fn runs(arguments: &Arguments, compared: bool) -> Result<Option<(u32, u32)>, Err
     }
     let (min, max) = (arguments.min_runs, arguments.max_runs);
     if min.zip(max).is_some_and(|(min, max)| min > max) {
-        return Err(wrong("`--min-runs` is above `--max-runs`".to_owned(), "set `--min-runs` to at most `--max-runs`"));
+        return Err(Error::arguments("`--min-runs` is above `--max-runs`", "set `--min-runs` to at most `--max-runs`"));
     }
     Ok(match (min, max) {
         (None, None) => None,
@@ -186,7 +190,7 @@ fn shell(text: &str) -> Result<Vec<String>, Error> {
     };
     match words.first() {
         Some(first) if !first.is_empty() => Ok(words),
-        _ => Err(wrong(format!("`--shell {text}` names no shell"), "write `-S sh`, or `-S 'bash --norc'`")),
+        _ => Err(Error::arguments(format!("`--shell {text}` names no shell"), "write `-S sh`, or `-S 'bash --norc'`")),
     }
 }
 
@@ -198,7 +202,10 @@ pub(super) fn success(text: &str) -> Result<Vec<u8>, Error> {
     let codes: Result<Vec<u8>, _> = text.split(',').map(|code| code.trim().parse()).collect();
     let mut codes = codes.map_err(|_| {
         let message = format!("`--ignore-failure={text}` names no exit codes");
-        wrong(message, "write the exit codes that are not failures as `-i=1,2`, from 0 to 255, or `-i` for all codes")
+        Error::arguments(
+            message,
+            "write the exit codes that are not failures as `-i=1,2`, from 0 to 255, or `-i` for all codes",
+        )
     })?;
     codes.push(0);
     codes.sort_unstable();
@@ -215,7 +222,7 @@ fn variables(arguments: &Arguments) -> Result<Variables, Error> {
     let env: Vec<(String, String)> = set.into_iter().filter_map(pair).collect();
     let mut names = BTreeSet::new();
     if let Some((name, _)) = env.iter().find(|(name, _)| !names.insert(name)) {
-        return Err(wrong(format!("`--env` sets `{name}` twice"), "set each variable once"));
+        return Err(Error::arguments(format!("`--env` sets `{name}` twice"), "set each variable once"));
     }
     let mut inherit: BTreeSet<String> = taken.into_iter().cloned().collect();
     if arguments.env_all {
@@ -230,12 +237,8 @@ fn variables(arguments: &Arguments) -> Result<Variables, Error> {
 
 /// Whatever folder the saved file lies in, it means this place.
 fn absolute(path: &Path) -> Result<String, Error> {
-    let found = std::fs::canonicalize(path).map_err(|source| Error::ReadFile { path: path.to_owned(), source })?;
+    let found = std::fs::canonicalize(path).map_err(Error::read_file(path))?;
     Ok(utf8(&found)?.to_owned())
-}
-
-fn wrong(message: String, hint: &str) -> Error {
-    Error::Arguments { message, hint: hint.to_owned() }
 }
 
 #[cfg(test)]

@@ -20,10 +20,9 @@ use prony_model::event::{Event, Observer};
 use prony_model::outcome::Outcome;
 use prony_model::program::BASE_ENV;
 use prony_model::record::TrialRecord;
-use prony_os::interrupt::Interrupt;
 
 use super::gates::Ended;
-use super::{Answer, Output, after_cleanup, print_report};
+use super::{Answer, Output, after_cleanup, listen, print_report};
 use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::progress::{Manner, Terminal};
@@ -64,7 +63,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let exports = exports::open(&arguments.exports, &mut files)?;
     let verdicts = arguments.gates.open_summary(&mut files)?;
     saved.map_or(Ok(()), |saved| saved.write_bytes(experiment.source().as_bytes()))?;
-    let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
+    let interrupt = listen()?;
     let mut observer = observer(arguments, &typed);
     let note = if literal { None } else { one_command(&arguments.command, &experiment) };
     let chosen = arguments.env_all || !arguments.env.is_empty() || is_quiet(arguments);
@@ -92,7 +91,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         output.print(&said(&database, &data, arguments)?)?;
         print_report::print(&database, &data, &options, None, output)?;
     }
-    exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
+    exports.into_iter().try_for_each(|export| export.write(&database, &data, output))?;
     if arguments.style != Style::None {
         judged.texts.iter().try_for_each(|text| output.print(text))?;
     }
@@ -119,10 +118,10 @@ fn codes_apart(arguments: &Arguments, error: prony_place::Error) -> Error {
     let all = arguments.ignore_failure.as_deref() == Some("all-non-zero");
     let codes = arguments.command.first().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     match codes.filter(|word| all && from_options::success(word).is_ok()) {
-        Some(codes) => Error::Arguments {
-            message: error.to_string(),
-            hint: format!("write exit codes to ignore behind `=`, without a blank: `-i={codes}`"),
-        },
+        Some(codes) => Error::arguments(
+            error.to_string(),
+            format!("write exit codes to ignore behind `=`, without a blank: `-i={codes}`"),
+        ),
         None => error.into(),
     }
 }

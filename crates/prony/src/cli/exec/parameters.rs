@@ -43,11 +43,17 @@ pub fn lists(words: &[String]) -> Result<Vec<Parameter>, Error> {
     for pair in words.chunks_exact(2) {
         let (name, texts) = (named(&pair[0])?, tokens(&pair[1]));
         if parameters.iter().any(|known| known.name == name) {
-            return Err(wrong(format!("the parameter `{name}` is given twice"), "give each parameter one list"));
+            return Err(Error::arguments(
+                format!("the parameter `{name}` is given twice"),
+                "give each parameter one list",
+            ));
         }
         if let Some((_, twice)) = texts.iter().enumerate().find(|(at, text)| texts[..*at].contains(text)) {
             let message = format!("the parameter `{name}` has the value `{twice}` twice");
-            return Err(wrong(message, "list each value once: each value is a variant with the same number of trials"));
+            return Err(Error::arguments(
+                message,
+                "list each value once: each value is a variant with the same number of trials",
+            ));
         }
         let numbers: Option<Vec<Value>> = texts.iter().map(|text| number(text)).collect();
         let values = numbers.unwrap_or_else(|| texts.into_iter().map(Value::from).collect());
@@ -66,7 +72,7 @@ pub fn scan(words: &[String], step: Option<&str>) -> Result<Vec<Parameter>, Erro
         [name, from, to] => (name, from, to),
         _ => {
             let hint = "write each as `--parameter-list VAR 1,2,3`: every combination runs";
-            return Err(wrong("`--parameter-scan` is given more than once".to_owned(), hint));
+            return Err(Error::arguments("`--parameter-scan` is given more than once", hint));
         }
     };
     let name = named(name)?;
@@ -76,7 +82,7 @@ pub fn scan(words: &[String], step: Option<&str>) -> Result<Vec<Parameter>, Erro
         None if ends.iter().all(|(_, digits)| *digits == 0) => (1, 0),
         None => {
             let hint = "give the step with `--parameter-step-size`, such as `-D 0.1`";
-            return Err(wrong(format!("no step is given for the values from {from} to {to}"), hint));
+            return Err(Error::arguments(format!("no step is given for the values from {from} to {to}"), hint));
         }
     };
     let digits = ends[0].1.max(ends[1].1).max(step.1);
@@ -84,11 +90,14 @@ pub fn scan(words: &[String], step: Option<&str>) -> Result<Vec<Parameter>, Erro
     let (from_scaled, to_scaled, step) = (scaled(ends[0]), scaled(ends[1]), scaled(step));
     if step <= 0 || from_scaled > to_scaled {
         let message = format!("from {from} to {to}, there is no value");
-        return Err(wrong(message, "MIN must be at most MAX, and the step greater than 0"));
+        return Err(Error::arguments(message, "MIN must be at most MAX, and the step greater than 0"));
     }
     let more = (to_scaled - from_scaled) / step;
     if more >= MOST {
-        return Err(wrong(format!("the parameter `{name}` has more than {MOST} values"), "take a larger step"));
+        return Err(Error::arguments(
+            format!("the parameter `{name}` has more than {MOST} values"),
+            "take a larger step",
+        ));
     }
     let value = |at: i128| {
         let number = from_scaled + at * step;
@@ -128,11 +137,12 @@ fn named(name: &str) -> Result<String, Error> {
     match name {
         _ if name == "command" || NAMESPACES.contains(&name) => {
             let message = format!("a parameter cannot be named `{name}`: other placeholders begin with this name");
-            Err(wrong(message, "choose another name"))
+            Err(Error::arguments(message, "choose another name"))
         }
-        name if name.is_empty() || !name.chars().all(plain) => {
-            Err(wrong(format!("`{name}` is not a valid name of a parameter"), "use letters, digits, `-` and `_`"))
-        }
+        name if name.is_empty() || !name.chars().all(plain) => Err(Error::arguments(
+            format!("`{name}` is not a valid name of a parameter"),
+            "use letters, digits, `-` and `_`",
+        )),
         name => Ok(name.to_owned()),
     }
 }
@@ -168,12 +178,8 @@ fn decimal(text: &str) -> Result<(i128, u32), Error> {
     let digits = part.chars().all(|c| c.is_ascii_digit()) && part.len() <= 9 && whole.len() <= 18;
     match format!("{whole}{part}").parse() {
         Ok(number) if digits => Ok((number, part.len() as u32)),
-        _ => Err(wrong(format!("`{text}` is not a number"), "write a number such as `3` or `0.25`")),
+        _ => Err(Error::arguments(format!("`{text}` is not a number"), "write a number such as `3` or `0.25`")),
     }
-}
-
-fn wrong(message: String, hint: &str) -> Error {
-    Error::Arguments { message, hint: hint.to_owned() }
 }
 
 #[cfg(test)]

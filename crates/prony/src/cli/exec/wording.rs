@@ -76,8 +76,8 @@ fn option(key: &str) -> String {
 
 /// The command of a program's table.
 fn label(typed: &Typed, name: &str) -> String {
-    let labels = typed.labels().into_iter().enumerate();
-    labels.into_iter().find(|(at, _)| program(*at) == name).map_or_else(|| name.to_owned(), |(_, label)| label)
+    let label = typed.labels().into_iter().enumerate().find(|(at, _)| program(*at) == name);
+    label.map_or_else(|| name.to_owned(), |(_, label)| label)
 }
 
 /// The keys that lead to what stands at an offset of a file.

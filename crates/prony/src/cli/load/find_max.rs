@@ -136,8 +136,7 @@ pub(super) fn run(wanted: &Wanted, output: &mut Output<'_>, interrupt: &Interrup
             "the bounds need {requests} in a step, which at {} a second takes {least}",
             text(wanted.settings.range.low)
         );
-        let hint = "begin with a higher rate: `--rate 100..`".to_owned();
-        return Err(Error::Arguments { message, hint });
+        return Err(Error::arguments(message, "begin with a higher rate: `--rate 100..`"));
     }
     let mut grow = wanted.search();
     let mut steps: Vec<Step> = Vec::new();
@@ -277,7 +276,7 @@ impl Wanted {
     fn load_at(&self, rate: f64, trial: u64) -> Result<Asked, Error> {
         let Some(per_second) = PerSecond::new(rate) else {
             let message = format!("{rate} requests a second are no rate");
-            return Err(Error::Arguments { message, hint: "begin above 0: `--rate 100..`".to_owned() });
+            return Err(Error::arguments(message, "begin above 0: `--rate 100..`"));
         };
         Ok(Asked {
             pace: Loop::Open(RequestRate::Constant(Arrivals { rate: per_second, poisson: self.poisson })),
@@ -326,9 +325,7 @@ impl Wanted {
                 met_above: &growth.succeeds_above,
                 steps,
             };
-            let json = serde_json::to_string_pretty(&found);
-            let json = json.map_err(|source| Error::Json { what: "the result of the search", source })?;
-            output.print_data(&format!("{json}\n"))?;
+            output.print_json("the result of the search", &found)?;
         } else {
             output.print(&self.said(growth, early, waited.is_some()))?;
             notes.iter().try_for_each(|note| output.print(&format!("note: {note}\n")))?;

@@ -15,9 +15,10 @@ use crate::error::Error;
 pub(super) fn print(report: &Report, asked: &Asked, output: &mut Output<'_>) -> Result<(), Error> {
     output.print(&format!("{}\n", head(report)))?;
     // Headings without text are an empty line.
-    output.table(&["", ""], &[times_of(report, asked), counts(report)].concat())?;
+    output.table(&["", ""], &counts(report, asked))?;
     output.print("\n")?;
-    output.table(&["", "p50", "p90", "p99", "p99.9", "max", "samples"], &times(report))?;
+    let times: Vec<Vec<String>> = rows(report).into_iter().map(|(name, times)| time_row(name, times)).collect();
+    output.table(&["", "p50", "p90", "p99", "p99.9", "max", "samples"], &times)?;
     if !report.steps.is_empty() {
         output.print("\n")?;
         let heads = ["step", "asked", "answered", "p50", "p99", "requests", "errors", ""];
@@ -47,15 +48,6 @@ fn head(report: &Report) -> String {
     format!("{method} {url}: {how}, {window}")
 }
 
-/// How long the load took, and how long a request may take.
-fn times_of(report: &Report, asked: &Asked) -> Vec<Vec<String>> {
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    vec![
-        row("time", time_of(report.window, asked, report.took)),
-        row("timeout of a request", asked.timeout.to_string()),
-    ]
-}
-
 /// How long the measured time was, and the whole load.
 fn time_of(window: Nanos, asked: &Asked, whole: Nanos) -> String {
     let mut with = Vec::new();
@@ -74,10 +66,13 @@ fn by_kind(errors: Errors) -> impl Iterator<Item = (String, u64)> {
     counted.filter(|(_, count)| *count > 0)
 }
 
-fn counts(report: &Report) -> Vec<Vec<String>> {
+/// How long the load took, how long a request may take, and what came of the requests.
+fn counts(report: &Report, asked: &Asked) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let share = |n: u64| percent_up_to(n as f64 / report.requests.max(1) as f64, 2);
     let mut rows = vec![
+        row("time", time_of(report.window, asked, report.took)),
+        row("timeout of a request", asked.timeout.to_string()),
         row("requests", report.requests.to_string()),
         row("ok", report.ok.to_string()),
         row("errors", format!("{} ({})", report.errors.total(), share(report.errors.total()))),
@@ -160,10 +155,6 @@ fn time(reading: &Reading<f64>) -> String {
         Reading::Measured(nanos) => quantity(*nanos, Unit::Nanos),
         Reading::Missing(_) => "-".to_owned(),
     }
-}
-
-fn times(report: &Report) -> Vec<Vec<String>> {
-    rows(report).into_iter().map(|(name, times)| time_row(name, times)).collect()
 }
 
 fn rows(report: &Report) -> Vec<(&'static str, &Latency)> {
