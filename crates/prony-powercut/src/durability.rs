@@ -337,8 +337,4 @@ impl Disk {
 }
 
 #[cfg(test)]
-mod flushes;
-#[cfg(test)]
-mod moves;
-#[cfg(test)]
 mod tests;
