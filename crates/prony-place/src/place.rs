@@ -251,11 +251,10 @@ impl Place {
         let scratch = Scratch::create(means.near)?;
         let folder = scratch.path().to_path_buf();
         let top = folder.join(COPY);
-        let source = Some(Source { directory: original.clone(), state: None });
-        let mut place = Self { copy: Some(scratch), source, ..Self::default() };
+        let mut place = Self { copy: Some(scratch), ..Self::default() };
         let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
         let mut progress = progress(means, program, observer);
-        let copy = if let Some(of) = revision::of(program) {
+        let (copy, state) = if let Some(of) = revision::of(program) {
             let clone = folder.join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
             let mut plan = sources.plan(&clone, program, Some(out.top.clone()))?;
@@ -278,20 +277,20 @@ impl Place {
                 place.findings.push(guard::copies::uncommitted_left_out(uncommitted.tracked));
             }
             place.submodules = out.submodules;
-            top.join(out.inside)
+            (top.join(out.inside), None)
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
-            let state = Some(Manifest::of(&plan).digest());
+            let state = Manifest::of(&plan).digest();
             place.findings.extend(sources.beside_revisions(&original));
             copy_plan(&original, &plan, &top, &mut progress)?;
-            place.source = Some(Source { directory: original, state });
-            top.clone()
+            (top.clone(), Some(state))
         };
         let run = |words: &[String]| tool(means, program, &folder, &copy, words);
         let (made, found) = change::apply(program, &top, &copy, &run, &mut progress)?;
         place.changed.extend(made);
         place.findings.extend(found);
         place.directory = Some(copy);
+        place.source = Some(Source { directory: original, state });
         Ok(place)
     }
 
