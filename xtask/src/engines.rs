@@ -11,50 +11,32 @@ struct Engine {
     needs: &'static [Need],
 }
 
-/// What an engine wants from the system.
+/// A library that an engine wants from the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
-    /// libclang, which writes the bindings of C libraries.
-    Libclang,
-    /// RocksDB's library.
-    RocksDb,
+struct Need {
+    /// The start of its file name.
+    library: &'static str,
+    /// The variable that names its directory to the build.
+    variable: &'static str,
+    /// What to install.
+    package: &'static str,
 }
 
+/// It writes the bindings of C libraries.
+const LIBCLANG: Need = Need { library: "libclang", variable: "LIBCLANG_PATH", package: "libclang-dev" };
+const ROCKSDB: Need = Need { library: "librocksdb.so", variable: "ROCKSDB_LIB_DIR", package: "librocksdb-dev (7.8)" };
+
 const ENGINES: [Engine; 3] = [
-    Engine { feature: "libmdbx", needs: &[Need::Libclang] },
+    Engine { feature: "libmdbx", needs: &[LIBCLANG] },
     Engine { feature: "sled", needs: &[] },
-    Engine { feature: "rocksdb", needs: &[Need::Libclang, Need::RocksDb] },
+    Engine { feature: "rocksdb", needs: &[LIBCLANG, ROCKSDB] },
 ];
 
 impl Need {
     /// Where the library is, if it is anywhere.
     fn found(self, dirs: &[PathBuf]) -> Option<PathBuf> {
-        let asked = env::var_os(self.variable()).map(PathBuf::from);
-        asked.into_iter().chain(dirs.iter().cloned()).find(|dir| contains(dir, self.library()))
-    }
-
-    /// The start of the library's file name.
-    fn library(self) -> &'static str {
-        match self {
-            Self::Libclang => "libclang",
-            Self::RocksDb => "librocksdb.so",
-        }
-    }
-
-    /// The variable that names its directory to the build.
-    fn variable(self) -> &'static str {
-        match self {
-            Self::Libclang => "LIBCLANG_PATH",
-            Self::RocksDb => "ROCKSDB_LIB_DIR",
-        }
-    }
-
-    /// What to install.
-    fn package(self) -> &'static str {
-        match self {
-            Self::Libclang => "libclang-dev",
-            Self::RocksDb => "librocksdb-dev (7.8)",
-        }
+        let asked = env::var_os(self.variable).map(PathBuf::from);
+        asked.into_iter().chain(dirs.iter().cloned()).find(|dir| contains(dir, self.library))
     }
 }
 
@@ -89,7 +71,7 @@ enum Ending {
 fn test(root: &Path, engine: &Engine) -> Result<Ending, String> {
     let dirs = library_dirs();
     let lacking: Vec<_> =
-        engine.needs.iter().filter(|need| need.found(&dirs).is_none()).map(|need| need.package()).collect();
+        engine.needs.iter().filter(|need| need.found(&dirs).is_none()).map(|need| need.package).collect();
     if !lacking.is_empty() {
         return Ok(Ending::Lacks(lacking));
     }
@@ -97,8 +79,8 @@ fn test(root: &Path, engine: &Engine) -> Result<Ending, String> {
     let mut command = Command::new(cargo);
     command.current_dir(root).args(["test", "--package", "prony-engines", "--no-default-features"]);
     command.args(["--features", engine.feature]);
-    if let Some(dir) = engine.needs.iter().find(|need| **need == Need::RocksDb).and_then(|need| need.found(&dirs)) {
-        command.env(Need::RocksDb.variable(), dir);
+    if let Some(dir) = engine.needs.iter().find(|need| **need == ROCKSDB).and_then(|need| need.found(&dirs)) {
+        command.env(ROCKSDB.variable, dir);
     }
     let status = command.status().map_err(|error| format!("cannot run `cargo`: {error}"))?;
     Ok(if status.success() { Ending::Passed } else { Ending::Failed })

@@ -76,7 +76,7 @@ impl Extract {
 }
 
 /// One answer while it is read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Answer {
     place: Place,
     wanted: Wanted,
@@ -92,13 +92,14 @@ pub(crate) struct Answer {
     interim: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum Place {
     Head,
     /// Bytes of the body that are still to come.
     Length(u64),
     Chunks(Chunked),
     UntilClose,
+    #[default]
     Done,
 }
 
@@ -111,11 +112,6 @@ struct Head {
 }
 
 impl Answer {
-    pub(crate) fn new() -> Self {
-        let (place, wanted, extract, head) = (Place::Done, Wanted::default(), Extract::default(), Vec::new());
-        Self { place, wanted, extract, body: 0, head, status: 0, is_to_head: false, reusable: false, interim: false }
-    }
-
     /// Begins the next answer. Answers to HEAD have no body, whatever they say.
     pub(crate) fn begin(&mut self, is_to_head: bool, wanted: Wanted) {
         self.head.clear();
@@ -331,7 +327,7 @@ mod tests {
 
     /// What an answer in these portions is, the connection closed behind it.
     fn read<'a>(portions: impl IntoIterator<Item = &'a [u8]>, is_to_head: bool) -> End {
-        let mut answer = Answer::new();
+        let mut answer = Answer::default();
         answer.begin(is_to_head, Wanted { head: true, body: true });
         for portion in portions {
             if answer.take(portion).is_err() {
@@ -374,7 +370,7 @@ mod tests {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         let text = format!("{hint}{head}4;a=b\r\nabcd\r\n3\r\nefg\r\n0\r\nX: 1\r\n\r\n");
         for size in 1..text.len() {
-            let mut answer = Answer::new();
+            let mut answer = Answer::default();
             for wanted in [Wanted { head: true, body: true }, Wanted::default()] {
                 answer.begin(false, wanted);
                 text.as_bytes().chunks(size).for_each(|portion| answer.take(portion).unwrap());
@@ -393,7 +389,7 @@ mod tests {
     #[test]
     fn answer_begins_after_those_with_status_1xx() {
         let hint = b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n";
-        let mut answer = Answer::new();
+        let mut answer = Answer::default();
         answer.begin(false, Wanted::default());
         let mut after = |portion: &[u8]| {
             answer.take(portion).unwrap();
@@ -408,7 +404,7 @@ mod tests {
 
     #[test]
     fn long_body_is_stored_up_to_a_bound() {
-        let mut answer = Answer::new();
+        let mut answer = Answer::default();
         answer.begin(false, Wanted { head: false, body: true });
         answer.take(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
         let portion = vec![b'x'; 1 << 20];

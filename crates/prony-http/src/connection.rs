@@ -13,7 +13,7 @@ use crate::clock::monotonic;
 use crate::outgoing::Outgoing;
 use crate::pace::Request;
 use crate::session::Session;
-use crate::socket::{Broken, NotBegun, Received, Socket};
+use crate::socket::{Broken, Received, Socket};
 use crate::source::Source;
 use crate::tally::Failure;
 use crate::tls::Tls;
@@ -59,9 +59,10 @@ impl End {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// No request.
+    #[default]
     Idle,
     /// The connection is being opened for a request.
     Opening { connected: bool },
@@ -70,7 +71,7 @@ enum State {
 }
 
 /// One connection, open or not.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connection {
     state: State,
     socket: Option<Socket>,
@@ -103,30 +104,6 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new() -> Self {
-        Self {
-            state: State::Idle,
-            socket: None,
-            generation: 0,
-            waits_to_send: false,
-            request: Request::default(),
-            session: Session::default(),
-            attempts: 0,
-            since: Nanos::ZERO,
-            was_sent: false,
-            outgoing: Outgoing::default(),
-            broken: None,
-            answer: Answer::new(),
-            malformed: None,
-            received: 0,
-            first_byte: None,
-            opening_since: Nanos::ZERO,
-            opened_in: None,
-            idle_since: Nanos::ZERO,
-            unasked: false,
-        }
-    }
-
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
@@ -204,13 +181,9 @@ impl Connection {
         self.outgoing.reading = None;
         let is_whole = self.answer.is_done() && self.malformed.is_none() && self.broken.is_none();
         let is_last = self.outgoing.about.closes || !self.answer.is_reusable();
-        if !(keep && is_whole && !is_last && self.is_sent()) {
+        if !keep || !is_whole || is_last || self.waits_to_send {
             self.close();
         }
-    }
-
-    fn is_sent(&self) -> bool {
-        !self.waits_to_send
     }
 
     fn close(&mut self) {
@@ -225,9 +198,7 @@ impl Connection {
         self.state = State::Opening { connected: false };
         let socket = match Socket::connect(wire.address, wire.tls) {
             Ok(socket) => socket,
-            Err(NotBegun::NoSocket(error)) => return Some(End::Failed(Failure::NoSocket, error.to_string())),
-            Err(NotBegun::Refused(error)) => return Some(End::io(Failure::Refused, &error)),
-            Err(NotBegun::Tls(error)) => return Some(End::Failed(Failure::Tls, error.to_string())),
+            Err((failure, cause)) => return Some(End::Failed(failure, cause)),
         };
         let added = epoll::add(wire.epoll, &socket, self.data(slot), TO_RECEIVE | EventFlags::OUT);
         self.waits_to_send = true;

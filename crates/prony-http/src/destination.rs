@@ -27,9 +27,8 @@ impl Destination {
         let addresses = (target.host.as_str(), target.port).to_socket_addrs();
         let addresses: Vec<SocketAddr> =
             addresses.map_err(|source| Error::Lookup { host: target.host.clone(), source })?.collect();
-        if let Some(address) =
-            addresses.iter().find(|address| !load.permits_other_machines() && !is_local(address.ip()))
-        {
+        let mut remote = addresses.iter().filter(|address| !is_local(address.ip()));
+        if let Some(address) = remote.next().filter(|_| !load.asked().other_machines) {
             return Err(Error::OtherMachine { host: host(), address: *address });
         }
         let mut refused = None;

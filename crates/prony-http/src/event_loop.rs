@@ -119,7 +119,7 @@ impl<'a> EventLoop<'a> {
         Ok(Self {
             counts: job.control.of_thread(job.index),
             epoll,
-            connections: (0..job.connections).map(|_| Connection::new()).collect(),
+            connections: (0..job.connections).map(|_| Connection::default()).collect(),
             free: (0..job.connections).rev().collect(),
             waiting: Waiting::default(),
             thinking: Thinking::new(job.load.asked().think, job.load.asked().seed, job.index),
@@ -415,7 +415,8 @@ impl<'a> EventLoop<'a> {
         if self.deadline(since) <= now {
             ended = self.late(since, now);
         }
-        if let Some(retry) = self.job.load.retry().filter(|retry| retry::repeats(retry, &ended, attempts))
+        if let Some(retry) =
+            self.job.load.asked().retry.as_ref().filter(|retry| retry::repeats(retry, &ended, attempts))
             && self.stopped.is_none()
         {
             self.waiting.add(now + retry.wait, slot, Ended { exchange, end: ended });

@@ -1,99 +1,36 @@
 //! The text of a value in a JSON text. Parsed and written again, numbers become others: `12345678901234567890123` is then
 //! `1.2345678901234568e22`, and `1.50` is `1.5`.
 
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+
 /// The text of the value at a JSON pointer (RFC 6901), without blanks between its parts; `None` where there is none. `json` is
 /// JSON.
 pub(crate) fn text_at(json: &[u8], pointer: &str) -> Option<String> {
-    let mut at = after_blanks(json, 0);
+    let mut at: &RawValue = serde_json::from_slice(json).ok()?;
     for token in pointer.split('/').skip(1) {
         let token = token.replace("~1", "/").replace("~0", "~");
-        at = match json.get(at)? {
-            b'{' => member(json, at, &token)?,
-            b'[' => item(json, at, token.parse().ok()?)?,
+        at = match at.get().as_bytes().first()? {
+            // Of several members of one name this has the last one, as every parser.
+            b'{' => serde_json::from_str::<HashMap<String, &RawValue>>(at.get()).ok()?.remove(&token)?,
+            b'[' => serde_json::from_str::<Vec<&RawValue>>(at.get()).ok()?.into_iter().nth(token.parse().ok()?)?,
             _ => return None,
         };
     }
-    String::from_utf8(compact(json.get(at..end(json, at))?)).ok()
-}
-
-/// Where the value of a name begins in an object; the last one where there are several, as a parser has it.
-fn member(json: &[u8], object: usize, name: &str) -> Option<usize> {
-    let (mut at, mut found) = (after_blanks(json, object + 1), None);
-    while json.get(at) == Some(&b'"') {
-        let key_end = end(json, at);
-        let value = after_blanks(json, after_blanks(json, key_end) + 1);
-        if serde_json::from_slice::<String>(&json[at..key_end]).is_ok_and(|key| key == name) {
-            found = Some(value);
-        }
-        at = next(json, value);
-    }
-    found
-}
-
-/// Where an item of an array begins.
-fn item(json: &[u8], array: usize, index: usize) -> Option<usize> {
-    let mut at = after_blanks(json, array + 1);
-    for _ in 0..index {
-        at = next(json, at);
-    }
-    json.get(at).filter(|byte| **byte != b']').map(|_| at)
-}
-
-/// Where the next member or item begins after the value at a place, or the end of all.
-fn next(json: &[u8], value: usize) -> usize {
-    let after = after_blanks(json, end(json, value));
-    if json.get(after) == Some(&b',') { after_blanks(json, after + 1) } else { after }
-}
-
-fn after_blanks(json: &[u8], at: usize) -> usize {
-    let blanks = json.iter().skip(at).take_while(|byte| byte.is_ascii_whitespace());
-    at + blanks.count()
-}
-
-/// The end of the value that begins at a place.
-fn end(json: &[u8], begin: usize) -> usize {
-    let mut depth = 0u32;
-    let mut at = begin;
-    while let Some(byte) = json.get(at) {
-        match byte {
-            b'"' => at = end_of_string(json, at),
-            b'{' | b'[' => (depth, at) = (depth + 1, at + 1),
-            b'}' | b']' | b',' if depth == 0 => return at,
-            b'}' | b']' => (depth, at) = (depth - 1, at + 1),
-            byte if depth == 0 && byte.is_ascii_whitespace() => return at,
-            _ => {
-                at += 1;
-                continue;
-            }
-        }
-        if depth == 0 {
-            return at;
-        }
-    }
-    at
-}
-
-fn end_of_string(json: &[u8], begin: usize) -> usize {
-    let mut is_escaped = false;
-    let ends = |byte: &u8| {
-        let is_end = *byte == b'"' && !is_escaped;
-        is_escaped = *byte == b'\\' && !is_escaped;
-        is_end
-    };
-    json.iter().skip(begin + 1).position(ends).map_or(json.len(), |length| begin + length + 2)
+    Some(compact(at.get()))
 }
 
 /// The text without blanks between its parts.
-fn compact(value: &[u8]) -> Vec<u8> {
-    let (mut out, mut at) = (Vec::with_capacity(value.len()), 0);
-    while let Some(byte) = value.get(at) {
-        let end = if *byte == b'"' { end_of_string(value, at) } else { at + 1 };
-        if !byte.is_ascii_whitespace() {
-            out.extend_from_slice(&value[at..end]);
-        }
-        at = end;
-    }
-    out
+fn compact(json: &str) -> String {
+    let (mut is_in_string, mut is_escaped) = (false, false);
+    let is_part = |c: &char| {
+        let is_part = is_in_string || !c.is_ascii_whitespace();
+        is_in_string ^= *c == '"' && !is_escaped;
+        is_escaped = *c == '\\' && !is_escaped;
+        is_part
+    };
+    json.chars().filter(is_part).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_model::http::{AnswerSpec, RequestRate, RetrySpec};
+use prony_model::http::{AnswerSpec, RequestRate};
 use prony_model::spec::RateStep;
 use prony_model::units::Nanos;
 use prony_workload::Share;
@@ -125,15 +125,6 @@ impl Load {
 
     pub(crate) fn timeout(&self) -> Nanos {
         self.asked.timeout
-    }
-
-    /// Which attempts are repeated.
-    pub(crate) fn retry(&self) -> Option<&RetrySpec> {
-        self.asked.retry.as_ref()
-    }
-
-    pub(crate) fn permits_other_machines(&self) -> bool {
-        self.asked.other_machines
     }
 
     /// Whether an answer with this status to a request is no error.

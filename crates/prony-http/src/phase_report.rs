@@ -6,6 +6,7 @@ use prony_model::http::{kind_instance, step_instance};
 use prony_model::latency::LatencyError;
 use prony_model::number::percent_with;
 use prony_model::protocol::{PhaseReport, RequestsPart, RequestsReport};
+use prony_model::reading::Reading;
 use prony_model::record::LatencyKind;
 use prony_model::throughput::Series;
 use prony_model::units::Nanos;
@@ -17,13 +18,10 @@ use crate::kinds::Kind;
 use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
-use crate::report::{Errors, Report, StepReport, rate};
+use crate::report::{Errors, REQUEST, Report, StepReport, histograms, rate};
 use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
 use crate::variety::Variety;
-
-/// The operation in histograms.
-const REQUEST: &str = "request";
 
 /// What a load measured, as the report of its phase.
 ///
@@ -35,8 +33,6 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
     let skipped = report.errors.not_started;
     let open = tally.open.as_ref();
     let kind = if open.is_some() { LatencyKind::Intended } else { LatencyKind::Service };
-    let latency = tally.latency.to_record(REQUEST, kind)?;
-    let actual = open.map(|open| open.actual.to_record(REQUEST, LatencyKind::Actual)).transpose()?;
     let parts = [steps(&report, tally)?, kinds(load, ran, kind)?].concat();
     // Other requests are measured where a time bounds the load, or begins the figures, and others are answered where some fail.
     let bound = matches!(load.asked().bound, Bound::Requests(_)) && load.asked().warm_up == Nanos::ZERO;
@@ -60,7 +56,7 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
         skipped,
         lag: open.map(|open| open.worst),
         saturated: ran.is_saturated(),
-        histograms: [latency].into_iter().chain(actual).collect(),
+        histograms: histograms(tally, kind)?,
         throughput: tally.series.clone().map(Series::into_throughput),
         distinct: Some(tally.places.as_ref().map_or(report.sent.distinct_paths, Distinct::count)),
         rows: answer.as_ref().and_then(|answer| answer.rows),
@@ -94,37 +90,34 @@ pub(crate) fn of(load: &Load, ran: &Ran) -> Result<PhaseReport, LatencyError> {
 /// The steps of the schedule as parts of the requests.
 fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyError> {
     let counted = tally.steps.iter().flat_map(|steps| &steps.all);
-    let part = |(number, (step, of)): (usize, (&StepReport, &Part))| {
-        Ok(RequestsPart {
-            name: step_instance(number),
-            ok: step.ok,
-            errors: step.errors - step.not_started,
-            skipped: step.not_started,
-            rows: None,
-            rate: step.rate.clone(),
-            latency: of.latency.to_record(REQUEST, LatencyKind::Intended)?,
-        })
+    let one = |((number, step), of): ((usize, &StepReport), &Part)| {
+        part(step_instance(number), of, None, step.rate.clone(), LatencyKind::Intended)
     };
-    (1..).zip(report.steps.iter().zip(counted)).map(part).collect()
+    (1..).zip(&report.steps).zip(counted).map(one).collect()
 }
 
 /// The kinds of a mix or a session as parts of the requests.
 fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPart>, LatencyError> {
     let kinds = &load.content().kinds;
     let counts_rows = |kind: &Kind| kind.answer_check.as_ref().is_some_and(AnswerCheck::counts_rows);
-    let part = |((name, kind), of): ((&str, &Kind), &Part)| {
-        Ok(RequestsPart {
-            name: kind_instance(name),
-            ok: of.ok,
-            errors: of.failed - of.not_started,
-            skipped: of.not_started,
-            rows: counts_rows(kind).then_some(of.rows),
-            // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
-            rate: rate(ran, of.answers),
-            latency: of.latency.to_record(REQUEST, latency)?,
-        })
+    let one = |((name, kind), of): ((&str, &Kind), &Part)| {
+        let rows = counts_rows(kind).then_some(of.rows);
+        // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
+        part(kind_instance(name), of, rows, rate(ran, of.answers), latency)
     };
-    kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(part).collect()
+    kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(one).collect()
+}
+
+fn part(
+    name: String,
+    of: &Part,
+    rows: Option<u64>,
+    rate: Reading<f64>,
+    latency: LatencyKind,
+) -> Result<RequestsPart, LatencyError> {
+    let (errors, skipped) = (of.failed - of.not_started, of.not_started);
+    let latency = of.latency.to_record(REQUEST, latency)?;
+    Ok(RequestsPart { name, ok: of.ok, errors, skipped, rows, rate, latency })
 }
 
 /// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; a load generator that

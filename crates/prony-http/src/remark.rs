@@ -128,24 +128,23 @@ impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::GeneratorBusy { used, waited, step } => {
-                let percent = |share| percent_up_to(share, 0);
+                let [used, waited] = [used, waited].map(|share| percent_up_to(*share, 0));
                 if let Some(step) = step {
                     write!(f, "in step {step} ")?;
                 }
                 write!(
                     f,
-                    "the load generator, not the server, may be the limit: its threads used {} of their ",
-                    percent(*used)
-                )?;
-                write!(f, "processors and waited for one for {} of the time", percent(*waited))
+                    "the load generator, not the server, may be the limit: its threads used {used} of their processors \
+                     and waited for one for {waited} of the time"
+                )
             }
             Self::Making { share } => {
                 let share = percent_up_to(*share, 0);
                 write!(
                     f,
-                    "the load generator's threads made requests or read the bodies of answers for {share} of their time: "
-                )?;
-                f.write_str("other answers were received later, which is part of their latency, and a closed loop sent fewer requests")
+                    "the load generator's threads made requests or read the bodies of answers for {share} of their time: \
+                     other answers were received later, which is part of their latency, and a closed loop sent fewer requests"
+                )
             }
             Self::Stalled { longest, total } => {
                 write!(f, "a thread of the load generator did not run for at least {total}")?;
@@ -153,9 +152,9 @@ impl fmt::Display for Remark {
                     write!(f, " in all, the longest time at least {longest},")?;
                 }
                 f.write_str(
-                    " although it had something to do (it was stopped, had no processor, or waited for a disk): ",
-                )?;
-                f.write_str("latencies are up to that much too long, and rates are too low")
+                    " although it had something to do (it was stopped, had no processor, or waited for a disk): \
+                     latencies are up to that much too long, and rates are too low",
+                )
             }
             Self::SameBody { requests, bodies } => {
                 let requests = count(*requests, "request");
@@ -172,8 +171,10 @@ impl fmt::Display for Remark {
             Self::Saturated { asked, reached, steps } => {
                 f.write_str("saturated: requests were due faster than they were answered: ")?;
                 saturated(f, (*asked, *reached), steps)?;
-                f.write_str("; the wait for earlier requests is part of the latency from the intended start, ")?;
-                f.write_str("and the longer the load the longer that wait")
+                f.write_str(
+                    "; the wait for earlier requests is part of the latency from the intended start, and the longer \
+                     the load the longer that wait",
+                )
             }
             Self::Interrupted => f.write_str("interrupted: the figures are those of the requests up to then"),
             Self::NothingMeasured => f.write_str("no request began after the warm-up: nothing was measured"),

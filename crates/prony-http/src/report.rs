@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::http::RequestRate;
-use prony_model::latency::Recorder;
+use prony_model::latency::{LatencyError, Recorder};
 use prony_model::metric::Metric;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
@@ -21,6 +21,9 @@ use crate::step_tally::Part;
 use crate::tally::{Failure, Tally};
 use crate::usage::Usage;
 use crate::variety::Variety;
+
+/// The operation in histograms.
+pub(crate) const REQUEST: &str = "request";
 
 /// A shorter load says nothing about how busy its generator is: much of it is the begin.
 const SHORTEST: Nanos = Nanos::from_millis(100);
@@ -310,7 +313,7 @@ impl Report {
             requests,
             ok: tally.ok,
             errors,
-            retried: load.retry().map(|_| Errors::of(&tally.repeated)),
+            retried: asked.retry.as_ref().map(|_| Errors::of(&tally.repeated)),
             causes: causes(tally),
             statuses: statuses(tally),
             rate,
@@ -321,11 +324,17 @@ impl Report {
             first_byte: Latency::of(&tally.first_byte, None),
             connect: Latency::of(&tally.connect, None),
             steps: StepReport::all(load, ran),
-            sent: sent(tally),
+            sent: Sent {
+                bytes: Bytes::from_bytes(tally.sent_bytes),
+                requests: tally.sent_requests,
+                distinct_paths: tally.paths.count(),
+                distinct_bodies: tally.bodies.as_ref().map(Variety::count),
+            },
             received: Bytes::from_bytes(tally.received_bytes),
             generator: generator(&ran.usage, asked.threads, ran.processors),
             remarks: Vec::new(),
-            histograms: histograms(tally, kind),
+            // Encoding fails only beyond counts that no load reaches.
+            histograms: histograms(tally, kind).unwrap_or_default(),
         };
         report.remarks = report.find_remarks(ran);
         report
@@ -335,7 +344,7 @@ impl Report {
         let tally = &ran.tally;
         let whole = ran.usage.wall.as_secs_f64() * f64::from(self.generator.threads);
         let making = if whole > 0.0 { tally.making.as_secs_f64() / whole } else { 0.0 };
-        let requests = self.sent.requests;
+        let (requests, stalls) = (self.sent.requests, ran.stalls);
         let fewer = |bodies: &&Variety| {
             // An estimate is below the truth in half of all cases.
             let most = bodies.count() as f64 * (1.0 + 4.0 * bodies.relative_error());
@@ -355,9 +364,7 @@ impl Report {
             }),
             busy(&ran.usage, &ran.usage_of_steps, (self.generator.threads, ran.processors)),
             Remark::making(making).filter(|_| self.window >= SHORTEST),
-            ran.stalls
-                .matter(self.window)
-                .then_some(Remark::Stalled { longest: ran.stalls.longest, total: ran.stalls.total }),
+            stalls.matter(self.window).then_some(Remark::Stalled { longest: stalls.longest, total: stalls.total }),
             repeated.map(|bodies| Remark::SameBody { requests, bodies }),
             (tally.surplus > 0).then_some(Remark::Surplus { connections: tally.surplus }),
         ]
@@ -402,15 +409,6 @@ fn causes(tally: &Tally) -> BTreeMap<String, u64> {
     causes
 }
 
-fn sent(tally: &Tally) -> Sent {
-    Sent {
-        bytes: Bytes::from_bytes(tally.sent_bytes),
-        requests: tally.sent_requests,
-        distinct_paths: tally.paths.count(),
-        distinct_bodies: tally.bodies.as_ref().map(Variety::count),
-    }
-}
-
 /// What its threads used between the end of the warm-up and the start of the last request. Where as many requests as there are
 /// connections start at once, that is less than a millisecond, all of which is CPU time: no share of the load's time.
 fn generator(usage: &Usage, threads: u32, processors: usize) -> Generator {
@@ -439,11 +437,14 @@ fn busy(all: &Usage, steps: &[Usage], (threads, processors): (u32, usize)) -> Op
     of(all, None).or_else(|| (1..).zip(steps).find_map(|(number, usage)| of(usage, Some(number))))
 }
 
-/// Encoding fails only beyond counts that no load reaches.
-fn histograms(tally: &Tally, kind: LatencyKind) -> Vec<HistogramRecord> {
+/// The latencies of requests, from their start or intended start, and in an open loop from their real start too.
+///
+/// # Errors
+/// Where one cannot be encoded.
+pub(crate) fn histograms(tally: &Tally, kind: LatencyKind) -> Result<Vec<HistogramRecord>, LatencyError> {
     let actual = tally.open.as_ref().map(|open| (&open.actual, LatencyKind::Actual));
     let recorders = [(&tally.latency, kind)].into_iter().chain(actual);
-    recorders.filter_map(|(recorder, kind)| recorder.to_record("request", kind).ok()).collect()
+    recorders.map(|(recorder, kind)| recorder.to_record(REQUEST, kind)).collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustls::ClientConnection;
 
+use crate::tally::Failure;
 use crate::tls::Tls;
 
 /// A socket.
@@ -43,31 +44,26 @@ pub(crate) enum Received {
     Cut,
 }
 
-/// Why no connection was begun.
-pub(crate) enum NotBegun {
-    /// This machine has no socket or no port for it.
-    NoSocket(io::Error),
-    /// The server refused it at once.
-    Refused(io::Error),
-    Tls(rustls::Error),
-}
-
 impl Socket {
     /// Begins to connect.
-    pub(crate) fn connect(address: SocketAddr, tls: Option<&Tls>) -> Result<Self, NotBegun> {
+    ///
+    /// # Errors
+    /// What the request ends in, with the cause in words: this machine has no socket or no port for it, the server refused it at
+    /// once, or TLS cannot be begun.
+    pub(crate) fn connect(address: SocketAddr, tls: Option<&Tls>) -> Result<Self, (Failure, String)> {
+        let no_socket = |error: io::Error| (Failure::NoSocket, error.to_string());
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(|e| NotBegun::NoSocket(e.into()))?;
+        let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(|errno| no_socket(errno.into()))?;
         match connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(errno @ (Errno::ADDRNOTAVAIL | Errno::AGAIN | Errno::NOBUFS)) => {
-                return Err(NotBegun::NoSocket(errno.into()));
-            }
-            Err(errno) => return Err(NotBegun::Refused(errno.into())),
+            Err(errno @ (Errno::ADDRNOTAVAIL | Errno::AGAIN | Errno::NOBUFS)) => return Err(no_socket(errno.into())),
+            Err(errno) => return Err((Failure::Refused, errno.kind().to_string())),
         }
         let stream = TcpStream::from(socket);
-        stream.set_nodelay(true).map_err(NotBegun::NoSocket)?;
-        let tls = tls.map(Tls::connection).transpose().map_err(NotBegun::Tls)?.map(Box::new);
+        stream.set_nodelay(true).map_err(no_socket)?;
+        let tls = tls.map(Tls::connection).transpose();
+        let tls = tls.map_err(|error| (Failure::Tls, error.to_string()))?.map(Box::new);
         Ok(Self { stream, tls })
     }
 

@@ -40,12 +40,6 @@ impl Steps {
         (!all.is_empty()).then_some(Self { begin, ends, all })
     }
 
-    /// An expected answer to a measured request came.
-    #[inline]
-    pub(crate) fn ok(&mut self, request: &Request, now: Nanos) {
-        self.of(request).ok(request, now);
-    }
-
     /// An expected answer came, to a request of the warm-up or not.
     #[inline]
     pub(crate) fn answered(&mut self, now: Nanos) {
@@ -123,7 +117,8 @@ mod tests {
             ..Request::default()
         };
         for (tally, due, step, came) in [(&mut all, 900, 0, 1_100), (&mut other, 1_000, 1, 3_001)] {
-            tally.ok(&request(due, step), at(came));
+            let request = request(due, step);
+            tally.of(&request).ok(&request, at(came));
             tally.answered(at(came));
         }
         other.of(&request(950, 0)).failed(1, false);

@@ -137,6 +137,15 @@ impl OfOpen {
     fn waits(&self, request: &Request, is_full: bool) -> bool {
         is_full || self.full_until.is_some_and(|until| request.intended <= until)
     }
+
+    /// Adds the account of another thread.
+    fn merge(&mut self, other: &Self) {
+        self.actual.merge(&other.actual);
+        self.lag.merge(&other.lag);
+        self.worst = self.worst.max(other.worst);
+        self.waited += other.waited;
+        self.backlog.merge(&other.backlog);
+    }
 }
 
 /// Requests of the warm-up.
@@ -166,7 +175,7 @@ pub(crate) struct Shape {
 }
 
 /// The account of a thread, or of all.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) ok: u64,
     /// Expected answers, to requests of the warm-up too: in a closed loop each by the share of its time that lies in the
@@ -228,36 +237,16 @@ impl Tally {
         let variety = |variation| Variety::new(variation, !shape.has_places);
         let of_open = || OfOpen { backlog: Backlog::new(&shape.sections, since), ..OfOpen::default() };
         Self {
-            ok: 0,
-            answers: 0.0,
-            failures: BTreeMap::new(),
             statuses: vec![0; STATUSES],
-            unexpected: BTreeMap::new(),
-            repeated: BTreeMap::new(),
-            repeated_statuses: BTreeMap::new(),
-            causes: BTreeMap::new(),
-            latency: Recorder::new(),
             open: shape.is_open.then(of_open),
             steps: Steps::new(&shape.steps, since),
             kinds: vec![Part::default(); shape.kinds],
-            first_byte: Recorder::new(),
-            connect: Recorder::new(),
-            sent_requests: 0,
-            sent_bytes: 0,
-            received_bytes: 0,
-            body_bytes: 0,
             paths: variety(shape.paths),
             bodies: shape.bodies.map(variety),
             places: shape.has_places.then(Distinct::new),
             series: shape.throughput.map(Series::new),
-            connections: 0,
-            surplus: 0,
-            making: Nanos::ZERO,
-            read: Read::default(),
             since,
-            warm_up: WarmUp::default(),
-            last_end: None,
-            longest: Nanos::ZERO,
+            ..Self::default()
         }
     }
 
@@ -330,12 +319,7 @@ impl Tally {
             series.add(at, at, 1);
         }
         self.latency.record(now.since(request.intended));
-        if let Some(steps) = &mut self.steps {
-            steps.ok(request, now);
-        }
-        if let Some(kind) = self.kinds.get_mut(request.kind as usize) {
-            kind.ok(request, now);
-        }
+        self.parts(request).for_each(|part| part.ok(request, now));
         if let Some(open) = &mut self.open {
             open.actual.record(now.since(request.started));
         }
@@ -398,7 +382,7 @@ impl Tally {
         }
         *self.failures.entry(Failure::NotStarted).or_default() += count;
         self.latency.record_many_failed(count);
-        self.part_failed(request, count, false);
+        self.parts(request).for_each(|part| part.failed(count, false));
         if let Some(open) = &mut self.open {
             // It has no real start, so that no latency from there counts it.
             open.lag.record_many_failed(count);
@@ -448,7 +432,7 @@ impl Tally {
 
     /// Counts a failure of a request that started; its latency is infinite.
     fn count(&mut self, request: &Request, failure: Failure) {
-        self.part_failed(request, 1, true);
+        self.parts(request).for_each(|part| part.failed(1, true));
         *self.failures.entry(failure).or_default() += 1;
         self.latency.record_failed();
         self.first_byte.record_failed();
@@ -457,11 +441,11 @@ impl Tally {
         }
     }
 
-    fn part_failed(&mut self, request: &Request, count: u64, is_started: bool) {
+    /// The step of a request and its kind, where there are some.
+    #[inline]
+    fn parts(&mut self, request: &Request) -> impl Iterator<Item = &mut Part> {
         let step = self.steps.as_mut().map(|steps| steps.of(request));
-        step.into_iter()
-            .chain(self.kinds.get_mut(request.kind as usize))
-            .for_each(|part| part.failed(count, is_started));
+        step.into_iter().chain(self.kinds.get_mut(request.kind as usize))
     }
 
     fn cause(&mut self, failure: Failure, mut cause: String, count: u64) {
@@ -480,41 +464,26 @@ impl Tally {
     pub(crate) fn merge(&mut self, other: Self) {
         self.ok += other.ok;
         self.answers += other.answers;
-        other.failures.into_iter().for_each(|(failure, count)| *self.failures.entry(failure).or_default() += count);
+        add(&mut self.failures, other.failures);
         self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
-        other.unexpected.into_iter().for_each(|(status, count)| *self.unexpected.entry(status).or_default() += count);
-        other.repeated.into_iter().for_each(|(failure, count)| *self.repeated.entry(failure).or_default() += count);
-        let mine = &mut self.repeated_statuses;
-        other.repeated_statuses.into_iter().for_each(|(status, count)| *mine.entry(status).or_default() += count);
+        add(&mut self.unexpected, other.unexpected);
+        add(&mut self.repeated, other.repeated);
+        add(&mut self.repeated_statuses, other.repeated_statuses);
         other.causes.into_iter().for_each(|((failure, cause), count)| self.cause(failure, cause, count));
         self.latency.merge(&other.latency);
         self.first_byte.merge(&other.first_byte);
         self.connect.merge(&other.connect);
-        if let (Some(mine), Some(theirs)) = (&mut self.open, &other.open) {
-            mine.actual.merge(&theirs.actual);
-            mine.lag.merge(&theirs.lag);
-            mine.worst = mine.worst.max(theirs.worst);
-            mine.waited += theirs.waited;
-            mine.backlog.merge(&theirs.backlog);
-        }
-        if let (Some(mine), Some(theirs)) = (&mut self.steps, &other.steps) {
-            mine.merge(theirs);
-        }
+        self.open.iter_mut().zip(&other.open).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.steps.iter_mut().zip(&other.steps).for_each(|(mine, theirs)| mine.merge(theirs));
         self.kinds.iter_mut().zip(&other.kinds).for_each(|(mine, theirs)| mine.merge(theirs));
         self.sent_requests += other.sent_requests;
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
         self.body_bytes += other.body_bytes;
         self.paths.merge(&other.paths);
-        if let (Some(mine), Some(theirs)) = (&mut self.bodies, &other.bodies) {
-            mine.merge(theirs);
-        }
-        if let (Some(mine), Some(theirs)) = (&mut self.places, &other.places) {
-            mine.merge(theirs);
-        }
-        if let (Some(mine), Some(theirs)) = (&mut self.series, other.series) {
-            mine.merge(theirs);
-        }
+        self.bodies.iter_mut().zip(&other.bodies).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.places.iter_mut().zip(&other.places).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.series.iter_mut().zip(other.series).for_each(|(mine, theirs)| mine.merge(theirs));
         self.connections += other.connections;
         self.surplus += other.surplus;
         self.making += other.making;
@@ -529,6 +498,11 @@ impl Tally {
     pub(crate) fn failed_requests(&self) -> u64 {
         self.failures.values().sum()
     }
+}
+
+/// Adds counts to others.
+fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, more: BTreeMap<K, u64>) {
+    more.into_iter().for_each(|(key, count)| *counts.entry(key).or_default() += count);
 }
 
 /// The share of a request's time that lies in the window. A count of the answers that come within it would leave out what

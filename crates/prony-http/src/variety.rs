@@ -24,6 +24,12 @@ pub(crate) enum Variety {
     Many(Distinct),
 }
 
+impl Default for Variety {
+    fn default() -> Self {
+        Self::Same(false)
+    }
+}
+
 impl Variety {
     /// None yet. Each number comes once if `numbers_are_unique`.
     pub(crate) fn new(variation: Variation, numbers_are_unique: bool) -> Self {

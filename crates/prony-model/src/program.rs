@@ -1,6 +1,7 @@
 //! The specification of a program, and how its phases are observed.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,6 +196,13 @@ pub enum InputSpec {
     File(String),
     /// This text.
     Text(String),
+}
+
+impl InputSpec {
+    /// The file, where it is one.
+    pub fn file(&self) -> Option<&Path> {
+        if let Self::File(path) = self { Some(Path::new(path)) } else { None }
+    }
 }
 
 /// How a program's output is handled.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use prony_experiment::Problem;
 use prony_experiment::design::Experiment;
-use prony_model::program::{Change, ProgramSpec, Trigger};
+use prony_model::program::{ProgramSpec, Trigger};
 use prony_model::spec::{Action, PhaseSpec};
 use prony_runtime::Runtime;
 
 use crate::error::Error;
+use crate::revision;
 
 /// The functions of a phase.
 fn calls(phase: &PhaseSpec) -> impl Iterator<Item = &str> {
@@ -66,8 +67,9 @@ pub fn problems(experiment: &Experiment) -> Vec<Problem> {
     let mut examined = Vec::new();
     for variant in experiment.variants() {
         let Some(program) = variant.spec.subject.program() else { continue };
-        let of_a_revision = matches!(program.changes.first(), Some(Change::Revision { .. }));
-        let Some(directory) = program.directory.as_deref().filter(|_| !of_a_revision) else { continue };
+        let Some(directory) = program.directory.as_deref().filter(|_| revision::of(program).is_none()) else {
+            continue;
+        };
         let calls: Vec<String> = variant.spec.phases.iter().flat_map(calls).map(str::to_owned).collect();
         let key = (directory.to_owned(), calls);
         if examined.contains(&key) {

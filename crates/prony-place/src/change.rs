@@ -249,12 +249,11 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
 
 /// Why no package manager would work in the copy. Of a revision, the directory may have other files.
 fn uninstallable(program: &ProgramSpec, directory: &Path, manager: Option<Manager>) -> Option<String> {
-    let is_revised = matches!(program.changes.first(), Some(Change::Revision { .. }));
     match installer(directory, manager) {
         Ok(command) => {
             startable::missing(program, command, Written::InFile).map(|(message, hint)| format!("{message}: {hint}"))
         }
-        Err(why) => (!is_revised).then_some(why),
+        Err(why) => revision::of(program).is_none().then_some(why),
     }
 }
 

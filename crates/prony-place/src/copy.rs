@@ -31,12 +31,8 @@ pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
 pub fn copy_tree(original: &Path, copy: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
     let original = &fs::canonicalize(original).map_err(Error::copying(original))?;
     // Listed before anything is written, as the copy may lie below the original.
-    copy_plan(
-        original,
-        &Plan::of(original, &Rules { outward: OutwardLinks::Keep, ..Rules::default() })?,
-        copy,
-        progress,
-    )
+    let plan = Plan::of(original, &Rules { outward: OutwardLinks::Keep, ..Rules::default() })?;
+    copy_plan(original, &plan, copy, progress)
 }
 
 /// Makes a planned copy: files with their modes, times of modification and extended attributes, holes as holes, sharing their
@@ -177,14 +173,13 @@ pub(crate) fn close(top: &Path, program: &ProgramSpec, step: &str, progress: &mu
     if program.links == OutwardLinks::Keep || plan(OutwardLinks::Refuse)?.outward.is_empty() {
         return Ok(());
     }
-    let plan = plan(program.links)?;
-    // By its path in the copy, which is removed before this is read.
-    if let Some((link, to)) = plan.outward.first() {
-        let of = Some(format!("the copy into which {step} of program `{}` wrote", program.name));
-        let link = link.strip_prefix(&here).unwrap_or(link).to_path_buf();
-        let (to, more) = (to.clone(), plan.outward.len() - 1);
-        return Err(Error::LinkOut { link, directory: here, of, to, more });
+    let mut plan = plan(program.links)?;
+    // By their paths in the copy, which is removed before this is read.
+    for (link, _) in &mut plan.outward {
+        *link = link.strip_prefix(&here).unwrap_or(link).to_path_buf();
     }
+    let of = format!("the copy into which {step} of program `{}` wrote", program.name);
+    let plan = plan.allowed(&here, Some(of))?;
     let closed = here.with_extension("closed");
     copy_plan(&here, &plan, &closed, progress)?;
     remove_tree(&here)?;

@@ -73,17 +73,14 @@ impl DataSources {
     fn plan(&self, directory: &Path) -> Result<Plan, Error> {
         let plan = Plan::of(directory, &Rules { own: self.own.clone(), ..Rules::default() })?;
         if let Some((link, to)) = plan.outward.first() {
-            return Err(Error::Refused {
-                message: format!("symbolic link `{}` leads out of the data, to `{}`", link.display(), to.display()),
-                hint: "replace the link by what it leads to: a write through it would change files outside of the copy"
-                    .to_owned(),
-            });
+            return Err(Error::refused(
+                format!("symbolic link `{}` leads out of the data, to `{}`", link.display(), to.display()),
+                "replace the link by what it leads to: a write through it would change files outside of the copy",
+            ));
         }
         if let Some(special) = plan.special.first() {
-            return Err(Error::Refused {
-                message: format!("cannot copy `{}`: it is a socket, a FIFO or a device", special.display()),
-                hint: "remove it: data are copied from a server that has ended".to_owned(),
-            });
+            let message = format!("cannot copy `{}`: it is a socket, a FIFO or a device", special.display());
+            return Err(Error::refused(message, "remove it: data are copied from a server that has ended"));
         }
         Ok(plan)
     }
@@ -118,16 +115,14 @@ impl DataSources {
             return Ok(());
         }
         let names = paths.iter().map(|path| format!("`{}`", path.display())).collect();
-        Err(Error::Refused {
-            message: format!(
-                "`{}`, of which the data of service `{}` is a copy, has changed since the run began: {}; finished trials \
-                 are saved",
-                directory.display(),
-                service.name(),
-                first_few(names, NAMED, (", ", " and "), "other file")
-            ),
-            hint: "let nothing write there during a run, and start a new run".to_owned(),
-        })
+        let message = format!(
+            "`{}`, of which the data of service `{}` is a copy, has changed since the run began: {}; finished trials \
+             are saved",
+            directory.display(),
+            service.name(),
+            first_few(names, NAMED, (", ", " and "), "other file")
+        );
+        Err(Error::refused(message, "let nothing write there during a run, and start a new run"))
     }
 }
 

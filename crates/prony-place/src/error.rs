@@ -112,37 +112,42 @@ pub enum Error {
 impl Error {
     /// What to do about this error, if anything.
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Os(error) => error.hint(),
-            Self::LinkOut { directory, to, .. } if directory.starts_with(to) => Some(
+        let hint = match self {
+            Self::Os(error) => return error.hint(),
+            Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => hint,
+            Self::LinkOut { directory, to, .. } if directory.starts_with(to) => {
                 "the link leads to a folder that contains the directory itself and cannot be copied into it: remove \
                  the link"
-                    .to_owned(),
-            ),
-            Self::LinkOut { of: None, .. } => Some(
+            }
+            Self::LinkOut { of: None, .. } => {
                 "`links = \"copy\"` in the program's table copies the targets of such links, `links = \"keep\"` \
                  keeps the links; or replace the link"
-                    .to_owned(),
-            ),
-            Self::LinkOut { of: Some(_), .. } => Some(
-                "`links = \"copy\"` in the program's table copies the targets of such links; or replace the \
-                      link"
-                    .to_owned(),
-            ),
-            Self::ShutOut { .. } => {
-                Some("run prony in a directory that other users may enter, such as one below `/var/tmp`".to_owned())
             }
-            Self::Copy { source, .. } if source.kind() == io::ErrorKind::StorageFull => Some(
-                "free space on the file system of scratch, or put scratch elsewhere with `--scratch DIR`".to_owned(),
-            ),
-            Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
-            _ => None,
-        }
+            Self::LinkOut { of: Some(_), .. } => {
+                "`links = \"copy\"` in the program's table copies the targets of such links; or replace the link"
+            }
+            Self::ShutOut { .. } => "run prony in a directory that other users may enter, such as one below `/var/tmp`",
+            Self::Copy { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "free space on the file system of scratch, or put scratch elsewhere with `--scratch DIR`"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 
     /// The whole message: cause chain, hint; ends with a newline.
     pub fn text(&self) -> String {
         message(self, self.hint())
+    }
+
+    /// A run that is refused: what cannot be done, and what to do.
+    pub fn refused(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Refused { message: message.into(), hint: hint.into() }
+    }
+
+    /// What could not be made for a launch, for `map_err`.
+    pub(crate) fn setup<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::Setup { doing, source: error.into() }
     }
 
     /// A file or directory that cannot be copied, for `map_err`.

@@ -3,24 +3,16 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::redacted;
-use prony_model::program::InputSpec;
-use prony_model::record::effective::BY_TIME;
-use prony_model::units::Bytes;
-use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::digest::content;
+use crate::digest::of_file;
 use crate::launch_setting::Setting;
 use crate::place::Place;
 use crate::startable::find;
-
-/// Of a larger file only the first and the last half of this size are read: its time of change stands for the rest.
-const LARGE: Bytes = Bytes::from_mib(64);
 
 /// Device, inode, size, and nanoseconds of the last changes of content and inode: what is the same was not written to.
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
@@ -39,10 +31,7 @@ impl Files {
         let program = setting.program;
         let command = program.command.words().into_iter().next().unwrap_or_default();
         let executable = find(program, Some(&setting.directory), &setting.filled(&command));
-        let input = match &program.input {
-            InputSpec::File(path) => Some((path.clone(), PathBuf::from(path))),
-            InputSpec::Null | InputSpec::Text(_) => None,
-        };
+        let input = program.input.file().map(|path| (path.to_string_lossy().into_owned(), path.to_path_buf()));
         let outside = |path: &Path| !path.starts_with(setting.scratch) && !place.made(path);
         let files = executable.map(|path| (command, path)).into_iter().chain(input).filter(|(_, path)| outside(path));
         let states = files.filter_map(|(name, path)| Some((name, self.state(&path)?)));
@@ -59,33 +48,17 @@ impl Files {
         if let Some((_, state)) = read.get(path).filter(|(known, _)| *known == stamp) {
             return Some(state.clone());
         }
-        let state = digest(path, &about).ok()?;
+        let state = of_file(path, &about).ok()?;
         read.insert(path.to_path_buf(), (stamp, state.clone()));
         Some(state)
     }
 }
 
-/// Of its content and size.
-fn digest(path: &Path, about: &Metadata) -> io::Result<String> {
-    let (mut hash, size) = (Xxh3Default::new(), about.size());
-    hash.update(&size.to_le_bytes());
-    let mut file = File::open(path)?;
-    if size <= LARGE.as_bytes() {
-        content(&mut file, &mut hash)?;
-    } else {
-        [about.mtime(), about.mtime_nsec()].iter().for_each(|part| hash.update(&part.to_le_bytes()));
-        let half = LARGE.as_bytes() / 2;
-        content(&mut (&file).take(half), &mut hash)?;
-        file.seek(SeekFrom::Start(size - half))?;
-        content(&mut file.take(half), &mut hash)?;
-    }
-    let how = if size <= LARGE.as_bytes() { "" } else { BY_TIME };
-    Ok(format!("{:032x}{how}", hash.digest128()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::LARGE;
+    use std::fs::File;
     use std::os::unix::fs::FileExt;
     use std::time::{Duration, SystemTime};
 

@@ -65,10 +65,6 @@ impl Ends {
     }
 }
 
-fn setup(doing: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
-    move |errno| Error::Setup { doing, source: errno.into() }
-}
-
 /// A file to write into, emptied. A FIFO that nobody reads is an error instead of a wait.
 fn written_to(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -175,7 +171,7 @@ impl<'a> Setting<'a> {
         let mut env: Vec<(OsString, OsString)> = self.inherits().filter_map(of_ours).collect();
         env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.filled(value))));
         self.add_packages(&mut env);
-        file_modes::directory(&self.tmp).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
+        file_modes::directory(&self.tmp).map_err(Error::setup("make a TMPDIR"))?;
         env.push(("TMPDIR".into(), self.tmp.clone().into()));
         env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
         Ok(env)
@@ -242,7 +238,7 @@ impl<'a> Setting<'a> {
             InputSpec::File(path) => PathBuf::from(path),
             InputSpec::Text(text) => {
                 let path = self.scratch.join("input");
-                fs::write(&path, text).map_err(|source| Error::Setup { doing: "write the input", source })?;
+                fs::write(&path, text).map_err(Error::setup("write the input"))?;
                 path
             }
         };
@@ -257,11 +253,11 @@ impl<'a> Setting<'a> {
         let path = self.scratch.join(MARKS);
         let doing = "make the FIFO for marks";
         if !path.exists() {
-            file_modes::fifo(&path, Access::Write).map_err(|source| Error::Setup { doing, source })?;
+            file_modes::fifo(&path, Access::Write).map_err(Error::setup(doing))?;
         }
         // Opened for both, so that it never ends when a writer closes it.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(open(&path, flags, Mode::empty()).map_err(setup(doing))?.into())
+        Ok(open(&path, flags, Mode::empty()).map_err(Error::setup(doing))?.into())
     }
 }
 
@@ -296,15 +292,15 @@ pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
 #[expect(clippy::disallowed_methods, reason = "nothing is written to them here")]
 fn streams_of_ours() -> Result<(Output, Output), Error> {
     let copied = |stream: BorrowedFd<'_>| -> Result<Output, Error> {
-        let failed = |source| Error::Setup { doing: "pass prony's own output to the program", source };
-        Ok(Output::File(stream.try_clone_to_owned().map_err(failed)?.into()))
+        let copy = stream.try_clone_to_owned().map_err(Error::setup("pass prony's own output to the program"))?;
+        Ok(Output::File(copy.into()))
     };
     Ok((copied(std::io::stdout().as_fd())?, copied(std::io::stderr().as_fd())?))
 }
 
 /// Read and write end.
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
-    let failed = setup("make a pipe");
+    let failed = Error::setup("make a pipe");
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(&failed)?;
     rustix::io::ioctl_fionbio(&read, true).map_err(&failed)?;
     Ok((read, write))
@@ -312,7 +308,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
 
 /// Our side of a terminal and the program's; bytes pass as they are.
 fn terminal() -> Result<(OwnedFd, OwnedFd), Error> {
-    let failed = setup("make a terminal");
+    let failed = Error::setup("make a terminal");
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).map_err(&failed)?;
     grantpt(&ours).and_then(|()| unlockpt(&ours)).map_err(&failed)?;
     let name = ptsname(&ours, Vec::new()).map_err(&failed)?;

@@ -48,7 +48,7 @@ pub(crate) struct Entry {
 }
 
 /// Everything below a directory, parents first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// In the order of their paths.
     pub(crate) entries: Vec<Entry>,
@@ -64,32 +64,28 @@ impl Plan {
     /// # Errors
     /// [`Error::Copy`] with the path at fault.
     pub(crate) fn of(top: &Path, rules: &Rules) -> Result<Self, Error> {
+        let tops = [top].into_iter().chain(rules.alias.as_deref());
         let mut lister = Lister {
             rules,
             written: OwnFiles::now(),
-            roots: vec![(top.to_path_buf(), PathBuf::new())],
-            entries: Vec::new(),
-            special: Vec::new(),
+            roots: tops.map(|top| (top.to_owned(), PathBuf::new())).collect(),
+            open: VecDeque::from([(top.to_path_buf(), PathBuf::new(), 0)]),
+            links: VecDeque::new(),
+            plan: Self::default(),
         };
-        lister.roots.extend(rules.alias.iter().map(|alias| (alias.clone(), PathBuf::new())));
-        let (mut open, mut links) = (VecDeque::from([(top.to_path_buf(), PathBuf::new(), 0)]), VecDeque::new());
-        let mut outward = Vec::new();
         loop {
-            if let Some((directory, to, root)) = open.pop_front() {
-                lister.list(&directory, &to, root, &mut open, &mut links)?;
-            } else if let Some((from, to, root, about)) = links.pop_front() {
-                match lister.link(&from, &to, root, about).map_err(Error::copying(&from))? {
-                    Linked::Settled => {}
-                    Linked::Directory(next) => open.push_back(next),
-                    Linked::Outward(target) => outward.push((from, target)),
-                }
+            if let Some((directory, to, root)) = lister.open.pop_front() {
+                lister.list(&directory, &to, root)?;
+            } else if let Some((from, to, root, about)) = lister.links.pop_front() {
+                lister.link(&from, &to, root, about).map_err(Error::copying(&from))?;
             } else {
                 break;
             }
         }
-        lister.entries.sort_by(|a, b| a.to.cmp(&b.to));
-        outward.sort();
-        Ok(Self { entries: lister.entries, outward, special: lister.special })
+        let mut plan = lister.plan;
+        plan.entries.sort_by(|a, b| a.to.cmp(&b.to));
+        plan.outward.sort();
+        Ok(plan)
     }
 
     /// Bytes of the files.
@@ -113,35 +109,21 @@ impl Plan {
     }
 }
 
-/// A directory to be listed: its path, its path in the copy, and the number of its root.
-type Open = (PathBuf, PathBuf, usize);
-
-enum Linked {
-    Settled,
-    /// What it leads to is copied in its place.
-    Directory(Open),
-    Outward(PathBuf),
-}
-
 struct Lister<'a> {
     rules: &'a Rules,
     /// What this process writes, which is not copied by any name: to read it would remove the locks of SQLite on it.
     written: OwnFiles,
     /// Trees that are copied, and their paths in the copy.
     roots: Vec<(PathBuf, PathBuf)>,
-    entries: Vec<Entry>,
-    special: Vec<PathBuf>,
+    /// Directories to be listed: the path of each, its path in the copy, and the number of its root.
+    open: VecDeque<(PathBuf, PathBuf, usize)>,
+    /// Links to be followed when all directories are listed: the same of each, and its kind.
+    links: VecDeque<(PathBuf, PathBuf, usize, Metadata)>,
+    plan: Plan,
 }
 
 impl Lister<'_> {
-    fn list(
-        &mut self,
-        directory: &Path,
-        to: &Path,
-        root: usize,
-        open: &mut VecDeque<Open>,
-        links: &mut VecDeque<(PathBuf, PathBuf, usize, Metadata)>,
-    ) -> Result<(), Error> {
+    fn list(&mut self, directory: &Path, to: &Path, root: usize) -> Result<(), Error> {
         let entries = fs::read_dir(directory).map_err(Error::copying(directory))?;
         let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<OsString>>>();
         names.iter_mut().for_each(|names| names.sort());
@@ -162,16 +144,16 @@ impl Lister<'_> {
                 continue;
             }
             if about.is_symlink() {
-                links.push_back((from, to, root, about));
+                self.links.push_back((from, to, root, about));
                 continue;
             }
             if about.is_dir() {
-                open.push_back((from.clone(), to.clone(), root));
+                self.open.push_back((from.clone(), to.clone(), root));
             }
             if is_copied(about.file_type()) {
-                self.entries.push(Entry { from, to, about, target: None });
+                self.plan.entries.push(Entry { from, to, about, target: None });
             } else {
-                self.special.push(from);
+                self.plan.special.push(from);
             }
         }
         Ok(())
@@ -183,7 +165,7 @@ impl Lister<'_> {
         inside.max_by_key(|(root, ..)| root.as_os_str().len()).map(|(_, to, rest)| to.join(rest))
     }
 
-    fn link(&mut self, from: &Path, to: &Path, root: usize, about: Metadata) -> io::Result<Linked> {
+    fn link(&mut self, from: &Path, to: &Path, root: usize, about: Metadata) -> io::Result<()> {
         let way = follow(from, &self.roots[root].0)?;
         let inside = self.place_of(&way.end).filter(|_| !way.endless);
         let target = match (inside, self.rules.outward) {
@@ -192,10 +174,14 @@ impl Lister<'_> {
             (None, OutwardLinks::Keep) if way.endless => fs::read_link(from)?,
             (None, OutwardLinks::Keep) => way.end,
             (None, OutwardLinks::Copy) if !self.contains_the_tree(&way.end) => return self.instead(way, to),
-            (None, OutwardLinks::Copy | OutwardLinks::Refuse) => return Ok(Linked::Outward(way.end)),
+            (None, OutwardLinks::Copy | OutwardLinks::Refuse) => {
+                self.plan.outward.push((from.to_path_buf(), way.end));
+                return Ok(());
+            }
         };
-        self.entries.push(Entry { from: from.to_path_buf(), to: to.to_path_buf(), about, target: Some(target) });
-        Ok(Linked::Settled)
+        let (from, to) = (from.to_path_buf(), to.to_path_buf());
+        self.plan.entries.push(Entry { from, to, about, target: Some(target) });
+        Ok(())
     }
 
     fn contains_the_tree(&self, path: &Path) -> bool {
@@ -204,20 +190,22 @@ impl Lister<'_> {
 
     /// Copies what a link leads to in its place. What is not there, or is no file and no directory, is left out, and so is a
     /// link that leads in a circle, of which `way.end` is wherever it was given up: to follow it from there never ends.
-    fn instead(&mut self, way: Way, to: &Path) -> io::Result<Linked> {
+    fn instead(&mut self, way: Way, to: &Path) -> io::Result<()> {
         if way.missing || way.endless {
-            return Ok(Linked::Settled);
+            return Ok(());
         }
         let about = match fs::metadata(&way.end) {
             Ok(about) if is_copied(about.file_type()) && !self.written.contains(&about) => about,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
-            _ => return Ok(Linked::Settled),
+            _ => return Ok(()),
         };
-        let is_dir = about.is_dir();
-        self.roots.push((way.end.clone(), to.to_path_buf()));
-        self.entries.push(Entry { from: way.end.clone(), to: to.to_path_buf(), about, target: None });
-        let open = (way.end, to.to_path_buf(), self.roots.len() - 1);
-        Ok(if is_dir { Linked::Directory(open) } else { Linked::Settled })
+        let to = to.to_path_buf();
+        if about.is_dir() {
+            self.open.push_back((way.end.clone(), to.clone(), self.roots.len()));
+        }
+        self.roots.push((way.end.clone(), to.clone()));
+        self.plan.entries.push(Entry { from: way.end, to, about, target: None });
+        Ok(())
     }
 }
 

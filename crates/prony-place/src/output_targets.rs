@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use prony_model::http::BodySpec;
-use prony_model::program::{Change, CopyOf, InputSpec, ProgramSpec};
+use prony_model::program::{Change, CopyOf, ProgramSpec};
 use prony_model::spec::{Action, CollectionSpec, TrialSpec};
 use prony_results::is_file_of;
 
@@ -84,7 +84,7 @@ impl Protected {
     /// What a program reads: its input, patches, the file that it executes, and files that its command names.
     fn add_read_by_program(&mut self, program: &ProgramSpec) {
         let directory = program.directory.as_deref().map(Path::new);
-        for path in program.changes.iter().filter_map(patch).chain(input(program)) {
+        for path in program.changes.iter().filter_map(patch).chain(program.input.file()) {
             self.add(path, "a program's `input` or `change` reads that file");
         }
         let replicas = program.replicas.as_ref().and_then(|replicas| replicas.command.as_ref());
@@ -133,10 +133,6 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
 
 fn patch(change: &Change) -> Option<&Path> {
     if let Change::Patch { file } = change { Some(Path::new(file)) } else { None }
-}
-
-fn input(program: &ProgramSpec) -> Option<&Path> {
-    if let InputSpec::File(path) = &program.input { Some(Path::new(path)) } else { None }
 }
 
 /// Whatever database a command uses, others have results too.

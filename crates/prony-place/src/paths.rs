@@ -16,9 +16,9 @@ pub const FROM_FILE: &str = "relative paths begin at the folder of the experimen
 /// # Errors
 /// Where it is none.
 pub fn utf8(path: &Path) -> Result<&str, Error> {
-    path.to_str().ok_or_else(|| Error::Refused {
-        message: format!("cannot use `{}`: the path is not valid UTF-8, and records are text", path.display()),
-        hint: "rename the file or folder, or work in another folder".to_owned(),
+    path.to_str().ok_or_else(|| {
+        let message = format!("cannot use `{}`: the path is not valid UTF-8, and records are text", path.display());
+        Error::refused(message, "rename the file or folder, or work in another folder")
     })
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use prony_analysis::guard::{self, Finding};
 use prony_experiment::design::Experiment;
 use prony_model::event::{Event, Observer};
-use prony_model::program::{Care, Change, CommandLine, CopyOf, InputSpec, ProgramSpec};
+use prony_model::program::{Care, CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::trial::{Label, PlannedTrial};
@@ -249,13 +249,13 @@ impl Place {
             return Ok(in_place(Some(original)));
         }
         let scratch = Scratch::create(means.near)?;
-        let top = scratch.path().join(COPY);
+        let folder = scratch.path().to_path_buf();
+        let top = folder.join(COPY);
+        let mut place = Self { copy: Some(scratch), ..Self::default() };
         let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
         let mut progress = progress(means, program, observer);
-        let (copy, mut changed, mut remarks, mut findings) = (top.clone(), Vec::new(), Vec::new(), Vec::new());
-        let (mut submodules, mut source) = (Vec::new(), Source { directory: original.clone(), state: None });
-        let copy = if let Some(Change::Revision { of }) = program.changes.first() {
-            let clone = scratch.path().join("clone");
+        let (copy, state) = if let Some(of) = revision::of(program) {
+            let clone = folder.join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
             let mut plan = sources.plan(&clone, program, Some(out.top.clone()))?;
             // Where the link is in the clone and where it leads from there means nothing to the user, who knows it as
@@ -267,30 +267,31 @@ impl Place {
             let plan = plan.allowed(&out.top, Some(format!("revision `{of}` of `{}`", out.top.display())))?;
             copy_plan(&clone, &plan, &top, &mut progress)?;
             remove_tree(&clone)?;
-            changed.push(out.said);
+            place.changed.push(out.said);
             // The copy is the whole repository, whatever the program's directory in it.
             let uncommitted = sources.uncommitted(&out.top).map_err(|message| failed("change", message))?;
-            remarks
-                .extend(uncommitted.counts().map(|counts| format!("not part of it: uncommitted changes of {counts}")));
+            let left_out =
+                uncommitted.counts().map(|counts| format!("not part of it: uncommitted changes of {counts}"));
+            place.remarks.extend(left_out);
             if uncommitted.tracked > 0 && uncommitted.head == out.commit {
-                findings.push(guard::copies::uncommitted_left_out(uncommitted.tracked));
+                place.findings.push(guard::copies::uncommitted_left_out(uncommitted.tracked));
             }
-            submodules = out.submodules;
-            copy.join(out.inside)
+            place.submodules = out.submodules;
+            (top.join(out.inside), None)
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
-            source.state = Some(Manifest::of(&plan).digest());
-            findings.extend(sources.beside_revisions(&original));
+            let state = Manifest::of(&plan).digest();
+            place.findings.extend(sources.beside_revisions(&original));
             copy_plan(&original, &plan, &top, &mut progress)?;
-            copy
+            (top.clone(), Some(state))
         };
-        let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
+        let run = |words: &[String]| tool(means, program, &folder, &copy, words);
         let (made, found) = change::apply(program, &top, &copy, &run, &mut progress)?;
-        drop(progress);
-        changed.extend(made);
-        findings.extend(found);
-        let (copy, directory, source) = (Some(scratch), Some(copy), Some(source));
-        Ok(Self { warmed: Cell::default(), copy, directory, changed, remarks, findings, submodules, source })
+        place.changed.extend(made);
+        place.findings.extend(found);
+        place.directory = Some(copy);
+        place.source = Some(Source { directory: original, state });
+        Ok(place)
     }
 
     /// The top of the copy, and the program's directory from there.
@@ -383,14 +384,14 @@ impl Place {
         match (&self.directory, self.top()) {
             (Some(_), Some((top, inside))) if program.copy == CopyOf::Trial => {
                 copy_tree(&top, &own, progress)?;
-                return Ok(own.join(inside));
+                Ok(own.join(inside))
             }
-            (Some(directory), _) => return Ok(directory.clone()),
+            (Some(directory), _) => Ok(directory.clone()),
             (None, _) => {
-                std::fs::create_dir(&own).map_err(|source| Error::Setup { doing: "make a directory", source })?;
+                std::fs::create_dir(&own).map_err(Error::setup("make a directory"))?;
+                Ok(own)
             }
         }
-        Ok(own)
     }
 
     /// Runs the program's `prepare`, as before each trial with these limits.
@@ -415,15 +416,9 @@ impl Place {
         let program = setting.program;
         let own = self.directory.is_none() || (program.copy == CopyOf::Trial && self.copy.is_some());
         let copy = if own { Some(own_copy(setting.scratch)) } else { self.top().map(|(top, _)| top) };
-        let input = match &program.input {
-            InputSpec::File(path) => Some(PathBuf::from(path)).filter(|path| path.is_file()),
-            InputSpec::Null | InputSpec::Text(_) => None,
-        };
-        let doing = "evict the files of a program from the page cache";
-        copy.into_iter()
-            .chain(input)
-            .try_for_each(|path| on_disk(&path))
-            .map_err(|source| Error::Setup { doing, source })
+        let input = program.input.file().filter(|path| path.is_file());
+        let done = copy.as_deref().into_iter().chain(input).try_for_each(on_disk);
+        done.map_err(Error::setup("evict the files of a program from the page cache"))
     }
 
     /// Links that lead out of the copy are handled twice: before `prepare`, those that the previous trial may have made; after
@@ -454,10 +449,12 @@ impl Place {
     /// # Errors
     /// Where it fails or the user interrupts it.
     fn run_build(&self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
-        let built = self.beside(means, program, |setting| step(means, setting, "build", line));
-        match (built, program.changes.first()) {
+        let build =
+            |setting: &Setting<'_>| step_until(means, setting, ("build", line), &mut || means.interrupt.asked());
+        let built = self.beside(means, program, build);
+        match (built, revision::of(program)) {
             // Of two revisions one may build and the other not.
-            (Err(Error::Step { program, step, message }), Some(Change::Revision { of })) => {
+            (Err(Error::Step { program, step, message }), Some(of)) => {
                 Err(Error::Step { program, step, message: format!("revision `{of}`, {message}") })
             }
             (built, _) => built,
@@ -556,19 +553,11 @@ fn tool(
     }
 }
 
-/// Does something beside the trials; what it printed is in the error where it fails.
-///
-/// # Errors
-/// Where it fails, cannot be started, or the user interrupts it.
-fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
-    step_until(means, setting, (what, line), &mut || means.interrupt.asked())
-}
-
 /// Does something after trials, also where the user asked to stop: then it is said what is waited for, and asking again ends
 /// that too.
 ///
 /// # Errors
-/// As [`step`].
+/// As [`step_until`].
 pub fn finally(
     means: Means<'_>,
     setting: &Setting<'_>,
@@ -582,7 +571,8 @@ pub fn finally(
     means.interrupt.nevertheless(wait, |stop| step_until(means, setting, (what, line), stop))
 }
 
-/// Does something beside the trials until `stop` says otherwise, which is asked about ten times a second.
+/// Does something beside the trials until `stop` says otherwise, which is asked about ten times a second. What it printed is in
+/// the error where it fails.
 ///
 /// # Errors
 /// Where it fails, cannot be started, or was stopped.

@@ -4,12 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use prony_model::program::{Change, ProgramSpec};
+
 /// Variables that would make git use another repository than the given one.
 const STRAYING: [&str; 5] =
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"];
 
 /// Begin of an error that git itself reports.
 const GIT_REPORTS: &str = "git reports: ";
+
+/// The revision of which a program has a copy; `None` where it has another copy, or none.
+pub(crate) fn of(program: &ProgramSpec) -> Option<&str> {
+    if let Some(Change::Revision { of }) = program.changes.first() { Some(of) } else { None }
+}
 
 /// The clone that git made.
 #[derive(Debug)]

@@ -7,20 +7,15 @@
 //! command names must be what the build of its own variant left.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::design::{Experiment, Variant};
-use prony_model::program::{CopyOf, InputSpec, ProgramSpec};
-use xxhash_rust::xxh3::Xxh3Default;
+use prony_model::program::{CopyOf, ProgramSpec};
 
 use crate::build_cache::shell_words;
 use crate::digest;
 use crate::error::Error;
-
-/// Of larger files the size and the time stand for the content.
-const READ_WHOLE: u64 = 64 << 20;
 
 /// The programs that are built in a directory which variants share, with their variants.
 pub(crate) fn all(experiment: &Experiment) -> impl Iterator<Item = (&Variant, &ProgramSpec)> {
@@ -62,15 +57,12 @@ pub(crate) fn differ_in_more(experiment: &Experiment) -> Result<(), Error> {
 fn refused(message: String) -> Error {
     let hint = "let `prepare` (`--prepare`) do this before each trial, or give each variant a copy (`copy = \"variant\"` in a file); or let each \
         build write a program of its own, such as `--setup 'cc -o prog-{n} ...'` for `./prog-{n}`";
-    Error::Refused { message, hint: hint.to_owned() }
+    Error::refused(message, hint)
 }
-
-/// A file as a build left it.
-type State = u64;
 
 /// Builds that were run, with the files that the commands of their programs name.
 #[derive(Debug, Default)]
-pub(crate) struct SharedBuilds<'e>(Vec<(&'e ProgramSpec, String, BTreeMap<PathBuf, State>)>);
+pub(crate) struct SharedBuilds<'e>(Vec<(&'e ProgramSpec, String, BTreeMap<PathBuf, String>)>);
 
 impl<'e> SharedBuilds<'e> {
     /// Adds the build of a variant's program that has just been run.
@@ -81,7 +73,7 @@ impl<'e> SharedBuilds<'e> {
         // One line for all is meant for all.
         let differing = self.0.iter().filter(|(other, ..)| other.build != program.build);
         for (_, other, files) in differing {
-            if let Some((path, _)) = files.iter().find(|(path, before)| state(path) != Some(**before)) {
+            if let Some((path, _)) = files.iter().find(|(path, before)| state(path).as_ref() != Some(before)) {
                 return Err(refused(format!(
                     "the build (`--setup`) of `{variant}` changed `{}`, which the command of `{other}` names: all builds run before the \
                      first trial, in one directory, so that the last one holds for both",
@@ -101,13 +93,9 @@ fn named(program: &ProgramSpec) -> Vec<PathBuf> {
     let directory = Path::new(program.directory.as_deref().unwrap_or_default());
     let lines = program.command.words();
     let parts = lines.iter().flat_map(|line| without_outputs(line).flat_map(shell_words).chain([line.as_str()]));
-    let input = match &program.input {
-        InputSpec::File(path) => Some(path.as_str()),
-        InputSpec::Null | InputSpec::Text(_) => None,
-    };
     // A placeholder that is filled in a trial only has a zero byte.
-    let paths = parts.chain(input).filter(|word| !word.is_empty() && !word.contains('\0'));
-    paths.map(|word| directory.join(word)).collect()
+    let paths = parts.filter(|word| !word.is_empty() && !word.contains('\0')).map(Path::new);
+    paths.chain(program.input.file()).map(|path| directory.join(path)).collect()
 }
 
 /// The parts of a text for a shell around the files into which it redirects output: what they contain before does not matter to
@@ -121,17 +109,10 @@ fn without_outputs(text: &str) -> impl Iterator<Item = &str> {
     parts.next().into_iter().chain(parts.map(behind_file))
 }
 
-/// `None` where there is no such file.
-fn state(path: &Path) -> Option<State> {
+/// A file as a build left it; `None` where there is no such file.
+fn state(path: &Path) -> Option<String> {
     let about = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let mut hash = Xxh3Default::new();
-    hash.update(&about.len().to_le_bytes());
-    if about.len() > READ_WHOLE {
-        hash.update(format!("{} {}", about.mtime(), about.mtime_nsec()).as_bytes());
-    } else {
-        File::open(path).and_then(|mut file| digest::content(&mut file, &mut hash)).ok()?;
-    }
-    Some(hash.digest())
+    digest::of_file(path, &about).ok()
 }
 
 #[cfg(test)]

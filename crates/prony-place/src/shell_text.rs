@@ -30,7 +30,7 @@ pub fn takes_values<'v>(
             let message = format!("`{{{name}}}` stands in a text for a shell, which may misread {c:?} in `{value}`");
             let hint = "write the command as a list of words, or move the folder to a path of letters, digits and \
                 `_./:@%+=,-`";
-            return Err(Error::Refused { message, hint: hint.to_owned() });
+            return Err(Error::refused(message, hint));
         }
     }
     Ok(())

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use prony_analysis::guard::{Finding, copies as guard};
 use prony_experiment::redacted::LEFT_OUT;
 use prony_model::event::{Event, Observer};
-use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
+use prony_model::program::{Care, CopyOf, OutwardLinks, ProgramSpec};
 use prony_model::units::Bytes;
 
 use crate::error::Error;
 use crate::links::{Manifest, Plan, Rules};
+use crate::revision;
 use crate::uncommitted::Uncommitted;
 
 /// With light care, checking a directory again takes at most one part in so many of a run's time.
@@ -78,7 +79,7 @@ impl Sources {
     /// Where it cannot be read, or a link leads out of it.
     pub fn survey(&self, program: &ProgramSpec) -> Result<(), Error> {
         let Some(key) = key(program)? else {
-            if let (Some(directory), true) = (&program.directory, is_revised(program)) {
+            if let Some(directory) = program.directory.as_ref().filter(|_| revision::of(program).is_some()) {
                 self.revised.borrow_mut().insert(canonical(directory)?);
             }
             return Ok(());
@@ -139,13 +140,9 @@ fn shown(directory: &Path, commands: bool) -> &Path {
 
 /// The directory of a program that is copied as it is.
 fn key(program: &ProgramSpec) -> Result<Option<(PathBuf, OutwardLinks)>, Error> {
-    let directory = program.directory.as_ref().filter(|_| program.copy != CopyOf::None && !is_revised(program));
+    let directory =
+        program.directory.as_ref().filter(|_| program.copy != CopyOf::None && revision::of(program).is_none());
     directory.map(|directory| Ok((canonical(directory)?, program.links))).transpose()
-}
-
-/// Whether another revision of the directory is copied.
-fn is_revised(program: &ProgramSpec) -> bool {
-    matches!(program.changes.first(), Some(Change::Revision { .. }))
 }
 
 /// Reports a copy that takes long.

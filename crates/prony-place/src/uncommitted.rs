@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use prony_model::number::count;
 use prony_os::launch::Scratch;
 use prony_os::own_files::OwnFiles;
 use prony_results::{is_file_of, is_results};
@@ -53,13 +54,8 @@ impl Uncommitted {
 
     /// How many files of each kind: `1 tracked file, 2 untracked files`; `None` where there are none.
     pub(crate) fn counts(&self) -> Option<String> {
-        let of = |n: usize, kind: &str| match n {
-            0 => None,
-            1 => Some(format!("1 {kind} file")),
-            n => Some(format!("{n} {kind} files")),
-        };
-        let each: Vec<String> =
-            [of(self.tracked, "tracked"), of(self.untracked, "untracked")].into_iter().flatten().collect();
+        let kinds = [(self.tracked, "tracked file"), (self.untracked, "untracked file")];
+        let each: Vec<String> = kinds.into_iter().filter(|(n, _)| *n > 0).map(|(n, kind)| count(n, kind)).collect();
         (!each.is_empty()).then(|| each.join(", "))
     }
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -64,9 +65,7 @@ impl User {
     /// Where the system refuses it.
     pub fn own(&self, directory: &Path) -> Result<(), Error> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
-        let failed =
-            |errno: rustix::io::Errno| Error::Setup { doing: "give a directory to a user", source: errno.into() };
-        chown(directory, Some(uid), Some(gid)).map_err(failed)
+        chown(directory, Some(uid), Some(gid)).map_err(Error::setup("give a directory to a user"))
     }
 
     /// Gives the user a directory of prony's own with everything in it; of a link the link itself, not what it leads to.
@@ -74,15 +73,15 @@ impl User {
     /// # Errors
     /// Where the system refuses it.
     pub fn own_tree(&self, directory: &Path) -> Result<(), Error> {
-        let failed = |source| Error::Setup { doing: "give the copy of a service's data to a user", source };
+        let failed = Error::setup::<io::Error>("give the copy of a service's data to a user");
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         let mut open = vec![directory.to_path_buf()];
         while let Some(directory) = open.pop() {
-            for entry in fs::read_dir(&directory).map_err(failed)? {
-                let entry = entry.map_err(failed)?;
+            for entry in fs::read_dir(&directory).map_err(&failed)? {
+                let entry = entry.map_err(&failed)?;
                 chownat(CWD, entry.path(), Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
                     .map_err(|errno| failed(errno.into()))?;
-                if entry.file_type().map_err(failed)?.is_dir() {
+                if entry.file_type().map_err(&failed)?.is_dir() {
                     open.push(entry.path());
                 }
             }
@@ -97,17 +96,17 @@ impl User {
     /// # Errors
     /// Where a directory above cannot be entered.
     pub fn let_in(&self, directory: &Path) -> Result<(), Error> {
-        let failed = |source| Error::Setup { doing: "let a user enter a directory", source };
-        let about = fs::metadata(directory).map_err(failed)?;
+        let failed = Error::setup::<io::Error>("let a user enter a directory");
+        let about = fs::metadata(directory).map_err(&failed)?;
         let (mode, gid) = (about.mode(), Gid::from_raw(self.gid));
         if mode & (ENTERED_BY_ALL | ENTERED_BY_GROUP) == 0 {
             chown(directory, None, Some(gid)).map_err(|errno| failed(errno.into()))?;
-            fs::set_permissions(directory, Permissions::from_mode(mode | ENTERED_BY_GROUP)).map_err(failed)?;
+            fs::set_permissions(directory, Permissions::from_mode(mode | ENTERED_BY_GROUP)).map_err(&failed)?;
         } else if mode & ENTERED_BY_ALL == 0 && about.gid() != self.gid {
-            fs::set_permissions(directory, Permissions::from_mode(mode | ENTERED_BY_ALL)).map_err(failed)?;
+            fs::set_permissions(directory, Permissions::from_mode(mode | ENTERED_BY_ALL)).map_err(&failed)?;
         }
         for above in directory.ancestors().skip(1) {
-            let about = fs::metadata(above).map_err(failed)?;
+            let about = fs::metadata(above).map_err(&failed)?;
             let by_group = about.mode() & ENTERED_BY_GROUP != 0 && about.gid() == self.gid;
             let enters = about.mode() & ENTERED_BY_ALL != 0 || by_group || about.uid() == self.uid;
             if !enters {

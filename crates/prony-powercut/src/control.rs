@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::disk::{Disk, lock};
 use crate::error::Error;
@@ -35,12 +37,11 @@ enum Request {
     Status,
 }
 
+/// The answer to a request that gives a `T`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Answer {
-    Saved,
-    Pending(Pending),
-    Status(Status),
+enum Answer<T> {
+    Done(T),
     Refused { message: String, hint: Option<String> },
 }
 
@@ -101,18 +102,18 @@ fn serve(stream: &UnixStream, disk: &Mutex<Disk>) {
     let _ = send(stream, &answer);
 }
 
-fn answer(request: Request, disk: &Mutex<Disk>) -> Answer {
+fn answer(request: Request, disk: &Mutex<Disk>) -> Answer<Value> {
     let mut disk = lock(disk);
     let done = match request {
-        Request::Save(into) => disk.write_back_and_save(&into).map(|()| Answer::Saved),
-        Request::Sync => disk.sync_and_count().map(Answer::Pending),
-        Request::Status => Ok(Answer::Status(disk.status())),
+        Request::Save(into) => disk.write_back_and_save(&into).map(|()| json!(())),
+        Request::Sync => disk.sync_and_count().map(|pending| json!(pending)),
+        Request::Status => Ok(json!(disk.status())),
     };
-    done.unwrap_or_else(|error| Answer::Refused { message: error.whole(), hint: error.hint() })
+    done.map_or_else(|error| Answer::Refused { message: error.whole(), hint: error.hint() }, Answer::Done)
 }
 
 /// Sends a request to the process that serves a file system.
-fn ask(point: &Point, request: &Request) -> Result<Answer, Error> {
+fn ask<T: DeserializeOwned>(point: &Point, request: &Request) -> Result<T, Error> {
     // The socket outlives its process; a connection to it then is refused.
     let stream = connect(&point.state).map_err(|source| match point.is_mounted() {
         true => Error::Stale { point: point.path.clone(), source },
@@ -123,8 +124,8 @@ fn ask(point: &Point, request: &Request) -> Result<Answer, Error> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).map_err(control)?;
     match serde_json::from_str(&line).map_err(|error| control(error.into()))? {
+        Answer::Done(answer) => Ok(answer),
         Answer::Refused { message, hint } => Err(Error::Refused { message, hint }),
-        answer => Ok(answer),
     }
 }
 
@@ -136,10 +137,10 @@ fn outside(point: &Point, into: &Path) -> Result<PathBuf, Error> {
     };
     let device = fs::metadata(above).map_err(Error::file("create", into))?.dev();
     if (rustix::fs::major(device), rustix::fs::minor(device)) == point.device {
-        return Err(Error::Setting {
-            message: format!("the images would lie in the file system that is cut: `{}`", into.display()),
-            hint: format!("choose a directory outside of `{}`", point.path.display()),
-        });
+        return Err(Error::setting(
+            format!("the images would lie in the file system that is cut: `{}`", into.display()),
+            format!("choose a directory outside of `{}`", point.path.display()),
+        ));
     }
     Ok(above.canonicalize().map_err(Error::file("find", above))?.join(name))
 }
@@ -153,10 +154,8 @@ fn send_maps(point: &Point) -> Result<(), Error> {
 pub(crate) fn save_at(point: &Point, into: &Path) -> Result<Cut, Error> {
     let into = outside(point, &checked(into)?)?;
     send_maps(point)?;
-    match ask(point, &Request::Save(into.clone()))? {
-        Answer::Saved => Cut::open(&into),
-        _ => Err(unexpected(point)),
-    }
+    ask::<()>(point, &Request::Save(into.clone()))?;
+    Cut::open(&into)
 }
 
 pub(crate) fn cut_at(point: &Point, settings: &CutSettings) -> Result<CutReport, Error> {
@@ -170,21 +169,11 @@ pub(crate) fn cut_at(point: &Point, settings: &CutSettings) -> Result<CutReport,
 
 pub(crate) fn sync_at(point: &Point) -> Result<Pending, Error> {
     send_maps(point)?;
-    match ask(point, &Request::Sync)? {
-        Answer::Pending(pending) => Ok(pending),
-        _ => Err(unexpected(point)),
-    }
+    ask(point, &Request::Sync)
 }
 
 pub(crate) fn status_at(point: &Point) -> Result<Status, Error> {
-    match ask(point, &Request::Status)? {
-        Answer::Status(status) => Ok(status),
-        _ => Err(unexpected(point)),
-    }
-}
-
-fn unexpected(point: &Point) -> Error {
-    Error::Control { point: point.path.clone(), source: io::ErrorKind::InvalidData.into() }
+    ask(point, &Request::Status)
 }
 
 /// Cuts the power of the file system that another process has mounted on `point`.

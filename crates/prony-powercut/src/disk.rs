@@ -15,10 +15,9 @@ use std::time::SystemTime;
 use rustix::io::Errno;
 
 use crate::contents::{Contents, Nameless};
-use crate::entries::Entries;
+use crate::entries::{Entries, entry_weight};
 use crate::inode::{DirectoryImages, FileImages, Inode, Kind, New};
 use crate::log::{Attributes, Change, EntryChange, Ino, Log, OVERHEAD, Seq};
-use crate::memory::{Room, entry_weight};
 use crate::payload::Payloads;
 use crate::ranges::Ranges;
 use crate::report::{Counts, Limits, Pending, Status};
@@ -30,6 +29,16 @@ pub(crate) const ROOT: Ino = 1;
 
 /// What the cache writes as a whole.
 pub(crate) const PAGE: u64 = Unit::Page.bytes();
+
+/// What is counted of the server's memory beside pending operations and their data.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) limit: u64,
+    /// Files, directories and entries, in bytes.
+    pub(crate) tables: u64,
+    /// Data of operations up to this one were moved to the file where they were in memory.
+    pub(crate) spilled: Seq,
+}
 
 /// The whole disk.
 #[derive(Debug)]
@@ -78,7 +87,7 @@ impl Disk {
         let images = DirectoryImages { parent: ROOT, current: Entries::default(), durable: HashMap::new() };
         let mut root = Inode::new(Kind::Directory(images), Attributes { mode: 0o755, uid, gid });
         (root.links, root.durable_links) = (1, 1);
-        let room = Room::new(settings.memory, root.weight());
+        let room = Room { limit: settings.memory.as_bytes(), tables: root.weight(), spilled: 0 };
         Self {
             inodes: HashMap::from([(ROOT, root)]),
             next: ROOT + 1,
@@ -347,14 +356,18 @@ impl Disk {
         self.change_entries(vec![(dir, name, Some(ino))]).map(drop)
     }
 
-    pub(crate) fn remove(&mut self, dir: Ino, name: &OsStr, is_directory: bool) -> Done {
-        let inode = self.inode(self.lookup(dir, name)?)?;
-        match (&inode.kind, is_directory) {
-            (Kind::Directory(_), false) => return Err(Errno::ISDIR),
-            (Kind::Directory(images), true) if !images.current.is_empty() => return Err(Errno::NOTEMPTY),
-            (Kind::Directory(_), true) | (_, false) => {}
-            (_, true) => return Err(Errno::NOTDIR),
+    /// Whether an inode may lose its name to the removal or the rename of a directory, or of something else.
+    fn check_removable(&self, ino: Ino, by_directory: bool) -> Done {
+        match (&self.inode(ino)?.kind, by_directory) {
+            (Kind::Directory(images), true) if !images.current.is_empty() => Err(Errno::NOTEMPTY),
+            (Kind::Directory(_), false) => Err(Errno::ISDIR),
+            (Kind::Directory(_), true) | (_, false) => Ok(()),
+            (_, true) => Err(Errno::NOTDIR),
         }
+    }
+
+    pub(crate) fn remove(&mut self, dir: Ino, name: &OsStr, is_directory: bool) -> Done {
+        self.check_removable(self.lookup(dir, name)?, is_directory)?;
         self.make_room(OVERHEAD + entry_weight(name))?;
         self.change_entries(vec![(dir, name, None)]).map(drop)
     }
@@ -369,12 +382,7 @@ impl Disk {
             if target == ino {
                 return Ok(());
             }
-            match (&self.inode(target)?.kind, self.inode(ino)?.is_directory()) {
-                (Kind::Directory(images), true) if !images.current.is_empty() => return Err(Errno::NOTEMPTY),
-                (Kind::Directory(_), false) => return Err(Errno::ISDIR),
-                (Kind::Directory(_), true) | (_, false) => {}
-                (_, true) => return Err(Errno::NOTDIR),
-            }
+            self.check_removable(target, self.inode(ino)?.is_directory())?;
         }
         self.make_room_for_name(entry_weight(name), new)?;
         let seq = self.change_entries(vec![(dir, name, None), (to, new, Some(ino))])?;

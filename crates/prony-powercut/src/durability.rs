@@ -14,10 +14,10 @@ use rustix::io::Errno;
 
 use crate::contents::Contents;
 use crate::disk::{Disk, Done, PAGE, errno};
+use crate::entries::entry_weight;
 use crate::error::Error;
 use crate::inode::{Inode, Kind, Written};
 use crate::log::{Change, EntryChange, Ino, Key, Seq};
-use crate::memory::entry_weight;
 use crate::progress;
 use crate::report::Pending;
 
@@ -336,9 +336,5 @@ impl Disk {
     }
 }
 
-#[cfg(test)]
-mod flushes;
-#[cfg(test)]
-mod moves;
 #[cfg(test)]
 mod tests;

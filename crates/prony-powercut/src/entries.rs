@@ -5,6 +5,11 @@ use std::ffi::{OsStr, OsString};
 
 use crate::log::Ino;
 
+/// Memory of a name in the current or durable map of a directory, in bytes: it is in three tables.
+pub(crate) fn entry_weight(name: &OsStr) -> u64 {
+    400 + 3 * name.len() as u64
+}
+
 /// Entries by name and by position.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {

@@ -117,6 +117,11 @@ impl Error {
         prony_model::error::chain(self)
     }
 
+    /// A setting that cannot be obeyed: what is wrong, and what to do.
+    pub(crate) fn setting(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Setting { message: message.into(), hint: hint.into() }
+    }
+
     /// An error of a file, for `map_err`.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();

@@ -21,13 +21,11 @@ type Names = HashMap<OsString, Ino>;
 impl Disk {
     /// Refuses images of what could not be written.
     pub(crate) fn check_whole(&self) -> Result<(), Error> {
-        if let Some(error) = self.failure {
-            return Err(Error::Setting {
-                message: format!("a file in `{}` could not be written: {error}", self.files.directory().display()),
-                hint: "images would be wrong: mount again, with a state directory that has more space".to_owned(),
-            });
-        }
-        Ok(())
+        let Some(error) = self.failure else { return Ok(()) };
+        Err(Error::setting(
+            format!("a file in `{}` could not be written: {error}", self.files.directory().display()),
+            "images would be wrong: mount again, with a state directory that has more space",
+        ))
     }
 
     /// Makes all images of a cut in a directory that exists.
@@ -62,11 +60,9 @@ struct Builder<'d> {
 impl<'d> Builder<'d> {
     fn new(disk: &'d Disk, survivors: &'d Survivors) -> Self {
         let mut changed: HashMap<Ino, Names> = HashMap::new();
-        let surviving = disk.log.metadata().filter(|(seq, _)| survivors.has(*seq));
-        for change in surviving
-            .filter_map(|(_, change)| if let Change::Entries { changes, .. } = change { Some(changes) } else { None })
-        {
-            for entry in change {
+        for (_, change) in disk.log.metadata().filter(|(seq, _)| survivors.has(*seq)) {
+            let Change::Entries { changes, .. } = change else { continue };
+            for entry in changes {
                 let durable = || disk.directory(entry.dir).map(|images| images.durable.clone()).unwrap_or_default();
                 let names = changed.entry(entry.dir).or_insert_with(durable);
                 match entry.target {

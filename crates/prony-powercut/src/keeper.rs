@@ -10,7 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Error;
 use crate::points::{Point, find};
-use crate::process::{Arguments, SERVE, Started, protect, read_line, readable, send, send_to_parent, start};
+use crate::process::{
+    Arguments, SERVE, Started, ends_within, protect, read_line, readable, send, send_to_parent, start,
+};
 use crate::report::End;
 use crate::settings::Settings;
 
@@ -73,30 +75,18 @@ fn run(arguments: &Arguments) -> io::Result<()> {
 
 /// Whether the server, whose output has ended, reports that the mount was removed.
 fn ended_by_itself(server: &mut Child) -> bool {
-    let until = Instant::now() + GRACE;
-    loop {
-        match server.try_wait() {
-            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
-            status => return matches!(status, Ok(Some(status)) if status.success()),
-        }
-    }
+    ends_within(server, GRACE);
+    matches!(server.try_wait(), Ok(Some(status)) if status.success())
 }
 
 /// Removes the mount first, so that nothing waits, and ends the server then.
 fn remove(point: Option<&Point>, server: &mut Child, input: ChildStdin) {
     let _: Option<Result<(), Error>> = point.map(Point::end);
     drop(input);
-    let until = Instant::now() + GRACE;
-    while matches!(server.try_wait(), Ok(None)) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    if matches!(server.try_wait(), Ok(None)) {
+    if !ends_within(server, GRACE) {
         let _ = kill_process(Pid::from_child(server), Signal::KILL);
         // A process that waits for a disk ends later: its connection is aborted all the same.
-        let until = Instant::now() + GRACE;
-        while matches!(server.try_wait(), Ok(None)) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        ends_within(server, GRACE);
     }
 }
 

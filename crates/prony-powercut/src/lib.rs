@@ -22,7 +22,6 @@ mod inode;
 mod keeper;
 mod log;
 mod maps;
-mod memory;
 mod mount;
 mod payload;
 mod points;

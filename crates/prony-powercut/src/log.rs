@@ -121,13 +121,6 @@ impl Change {
         }
     }
 
-    const fn left_mut(&mut self) -> Option<&mut Ranges> {
-        match self {
-            Self::Write { left, .. } | Self::Zero { left, .. } => Some(left),
-            _ => None,
-        }
-    }
-
     const fn is_metadata(&self) -> bool {
         self.left().is_none()
     }
@@ -300,7 +293,7 @@ impl Log {
     pub(crate) fn clip(&mut self, seq: Seq, (begin, end): (u64, u64)) -> bool {
         let Some(logged) = self.operations.get_mut(&seq) else { return false };
         let before = logged.change.data();
-        let Some(left) = logged.change.left_mut() else { return true };
+        let (Change::Write { left, .. } | Change::Zero { left, .. }) = &mut logged.change else { return true };
         left.remove(begin, end);
         let is_left = !left.is_empty();
         self.bytes -= before - logged.change.data();

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::control;
 use crate::error::Error;
 use crate::points::{Point, find};
-use crate::process::{KEEP, Started, read_line, send, start};
+use crate::process::{KEEP, Started, ends_within, read_line, send, start};
 use crate::report::{CutReport, End, Pending, Status};
 use crate::saved::Cut;
 use crate::settings::{CutSettings, Settings};
@@ -57,15 +57,11 @@ impl Mounted {
         // From here on, an error removes the mount, if there is one.
         let point = Point { path, state, device: (0, 0) };
         let mut mounted = Self { point, keeper, input: Some(input), output, server: 0, ended: None };
-        let failed = Error::file("start", program);
         let started = mounted.input.as_ref().map_or(Ok(None), |input| {
             send(input, settings).and_then(|()| read_line(&mounted.output, patience + MARGIN))
         });
-        let started = match started {
-            Ok(line) => line.and_then(|line| serde_json::from_slice(&line).ok()),
-            Err(error) => return Err(failed(error)),
-        };
-        match started {
+        let line = started.map_err(Error::file("start", program))?;
+        match line.and_then(|line| serde_json::from_slice(&line).ok()) {
             Some(Started::Mounted { server }) => {
                 mounted.server = server;
                 mounted.point = find(&mounted.point.path)?;
@@ -73,7 +69,7 @@ impl Mounted {
             }
             Some(Started::NoMount { why, hint }) => Err(Error::Mount { point: mounted.point.path.clone(), why, hint }),
             Some(Started::Refused { message, hint }) => Err(Error::Refused { message, hint }),
-            None => Err(failed(std::io::ErrorKind::UnexpectedEof.into())),
+            None => Err(Error::file("start", program)(std::io::ErrorKind::UnexpectedEof.into())),
         }
     }
 
@@ -148,10 +144,7 @@ impl Mounted {
     fn end(&mut self) -> Result<(), Error> {
         if self.input.take().is_some() {
             let _ = self.reason();
-            let until = Instant::now() + MARGIN;
-            while matches!(self.keeper.try_wait(), Ok(None)) && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            ends_within(&mut self.keeper, MARGIN);
             let _ = self.keeper.kill();
             let _ = self.keeper.wait();
         }
@@ -181,10 +174,10 @@ fn directories(point: &Path, state: &Path) -> Result<(PathBuf, PathBuf), Error> 
     fs::create_dir_all(state).map_err(Error::file("create", state))?;
     let state = state.canonicalize().map_err(Error::file("find", state))?;
     if state.starts_with(&point) {
-        return Err(Error::Setting {
-            message: format!("the state directory `{}` is in the mount point", state.display()),
-            hint: format!("choose a directory outside of `{}`", point.display()),
-        });
+        return Err(Error::setting(
+            format!("the state directory `{}` is in the mount point", state.display()),
+            format!("choose a directory outside of `{}`", point.display()),
+        ));
     }
     Ok((point, state))
 }

@@ -22,7 +22,8 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Rlimit, configure_io_flusher_behavior, getppid, getrlimit, setrlimit};
@@ -71,6 +72,18 @@ pub(crate) fn start(program: &Path, word: &str, point: &Path, state: &Path) -> i
         .spawn()
 }
 
+/// Waits until a process ends, for some time at most; whether it has ended.
+pub(crate) fn ends_within(process: &mut Child, time: Duration) -> bool {
+    let until = Instant::now() + time;
+    while matches!(process.try_wait(), Ok(None)) {
+        if Instant::now() >= until {
+            return false;
+        }
+        sleep(Duration::from_millis(2));
+    }
+    true
+}
+
 /// The first line that a process of a mount writes.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -117,10 +130,10 @@ pub(crate) fn readable<const N: usize>(inputs: [&dyn std::os::fd::AsFd; N], time
 
 /// Reads a line that must come within some time; None where it does not or the input ends before.
 pub(crate) fn read_line(input: &(impl std::os::fd::AsFd + ?Sized), time: Duration) -> io::Result<Option<Vec<u8>>> {
-    let until = std::time::Instant::now() + time;
+    let until = Instant::now() + time;
     let mut line = Vec::new();
     loop {
-        let left = until.saturating_duration_since(std::time::Instant::now());
+        let left = until.saturating_duration_since(Instant::now());
         let mut byte = [0];
         let [is_ready] = readable([&input.as_fd()], left)?;
         if is_ready {

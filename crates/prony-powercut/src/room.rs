@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use rustix::io::Errno;
 
 use crate::disk::{Disk, Done};
+use crate::entries::entry_weight;
 use crate::log::OVERHEAD;
-use crate::memory::entry_weight;
 
 impl Disk {
     fn used(&self) -> u64 {

@@ -100,9 +100,7 @@ impl Disk {
         let at = monotonic();
         self.check_whole()?;
         fs::create_dir(into).map_err(Error::file("create", into))?;
-        self.save_in(into, at).inspect_err(|_| {
-            let _ = fs::remove_dir_all(into);
-        })
+        self.save_in(into, at).inspect_err(|_| drop(fs::remove_dir_all(into)))
     }
 
     fn save_in(&self, into: &Path, at: Nanos) -> Result<(), Error> {
@@ -164,19 +162,18 @@ impl Cut {
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let path = directory.join(INDEX);
         let file = File::open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::Setting {
-                message: format!("`{}` is no saved cut: it has no file `{INDEX}`", directory.display()),
-                hint: "save one: `prony powercut cut DIR --into DIR`".to_owned(),
-            },
+            io::ErrorKind::NotFound => Error::setting(
+                format!("`{}` is no saved cut: it has no file `{INDEX}`", directory.display()),
+                "save one: `prony powercut cut DIR --into DIR`",
+            ),
             _ => Error::file("read", &path)(error),
         })?;
         let index: Index = serde_json::from_reader(BufReader::with_capacity(1 << 16, file))
             .map_err(|error| Error::file("read", &path)(error.into()))?;
         if index.format != FORMAT {
-            return Err(Error::Setting {
-                message: format!("`{}` has format {}, and this program reads {FORMAT}", path.display(), index.format),
-                hint: "use the version of prony that saved it".to_owned(),
-            });
+            let format = index.format;
+            let message = format!("`{}` has format {format}, and this program reads {FORMAT}", path.display());
+            return Err(Error::setting(message, "use the version of prony that saved it"));
         }
         let path = directory.join(DATA);
         let data = File::open(&path).map_err(Error::file("read", &path))?;

@@ -98,11 +98,9 @@ impl Served {
                 };
             }
         }
-        if let Ok(point) = find(&arguments.point) {
-            // It may be another one's meanwhile.
-            if point.state == arguments.state {
-                let _ = point.end();
-            }
+        // It may be another one's meanwhile.
+        if let Some(point) = find(&arguments.point).ok().filter(|point| point.state == arguments.state) {
+            let _ = point.end();
         }
         // Dropped, the session would unmount whatever is mounted there.
         std::mem::forget(self.session);
@@ -113,10 +111,10 @@ impl Served {
 /// No two file systems use a state directory at once.
 fn lock_state(state: &Path) -> Result<Lock, Error> {
     Lock::exclusive(state).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => Error::Setting {
-            message: format!("the state directory `{}` is in use", state.display()),
-            hint: "choose another one for each mount".to_owned(),
-        },
+        io::ErrorKind::WouldBlock => Error::setting(
+            format!("the state directory `{}` is in use", state.display()),
+            "choose another one for each mount",
+        ),
         _ => Error::file("lock", state)(error),
     })
 }

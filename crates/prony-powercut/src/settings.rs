@@ -154,13 +154,11 @@ impl CutSettings {
         (keep, unit): (Fraction, Unit),
         seed: u64,
     ) -> Result<Self, Error> {
-        let refuse =
-            |message: &str, hint: &str| Err(Error::Setting { message: message.to_owned(), hint: hint.to_owned() });
         if images == 0 {
-            return refuse("a cut makes no image", "ask for one image at least");
+            return Err(Error::setting("a cut makes no image", "ask for one image at least"));
         }
         if policies.is_empty() {
-            return refuse("a cut has no policy", "choose from none, prefix, subset and torn");
+            return Err(Error::setting("a cut has no policy", "choose from none, prefix, subset and torn"));
         }
         Ok(Self { into: checked(into)?, images, policies: policies.to_vec(), keep, unit, seed })
     }
@@ -202,17 +200,14 @@ impl CutSettings {
 
 /// A path that can be in a report: these are text, and read by processes with other working directories.
 pub(crate) fn checked(into: &Path) -> Result<PathBuf, Error> {
-    let refuse = |message: String, hint: &str| Err(Error::Setting { message, hint: hint.to_owned() });
     if !into.is_absolute() {
-        return refuse("the directory for images is a relative path".to_owned(), "give the whole path");
+        return Err(Error::setting("the directory for images is a relative path", "give the whole path"));
     }
-    match into.to_str() {
-        Some(_) => Ok(into.to_path_buf()),
-        None => refuse(
-            format!("the name of the directory for images is not UTF-8: `{}`", into.display()),
-            "choose another directory",
-        ),
+    if into.to_str().is_none() {
+        let message = format!("the name of the directory for images is not UTF-8: `{}`", into.display());
+        return Err(Error::setting(message, "choose another directory"));
     }
+    Ok(into.to_path_buf())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tests of how places are prepared and which of them a trial uses.
 
 use prony_model::event::Log;
+use prony_model::program::InputSpec;
 use prony_model::units::Bytes;
 use prony_os::cache::resident;
 use prony_os::launch::Launcher;

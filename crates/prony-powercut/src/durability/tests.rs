@@ -1,6 +1,9 @@
 //! Random operations and cuts, checked against a specification that shares no code and no idea with the disk: a list of
 //! what happened, from which it enumerates what a file and a directory may look like after a cut.
 
+mod flushes;
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;

@@ -7,7 +7,7 @@ use std::path::Path;
 use prony_model::random::Stream;
 use prony_model::units::Fraction;
 
-use super::*;
+use super::super::*;
 use crate::disk::ROOT;
 use crate::inode::New;
 use crate::log::Attributes;
