@@ -338,8 +338,8 @@ pub struct Description {
     pub idiom: String,
 }
 
-/// What an engine can do. The planner refuses what it cannot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What an engine can do, by default nothing. The planner refuses what it cannot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Several operations in one atomic transaction.
     pub batches: bool,
@@ -355,7 +355,8 @@ pub struct Capabilities {
     pub persistent: bool,
     /// All records are in memory, whatever is on the disk too.
     pub in_memory: bool,
-    /// Several processes can have one store open.
+    /// Several processes can have one store open. Of no server: the metrics of a phase are the server's, not those of its workers, so
+    /// that threads are its clients.
     pub processes: bool,
     /// Several threads make write transactions at the same time.
     pub concurrent_writers: bool,

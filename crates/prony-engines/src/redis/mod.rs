@@ -75,25 +75,13 @@ impl Driver for Redis {
             library: format!("prony-resp {}", env!("CARGO_PKG_VERSION")),
             capabilities: Capabilities {
                 batches: true,
-                reads_own_writes: false,
-                // The server carries out nothing before the end.
-                open_transactions: false,
-                snapshots: false,
-                ordered: false,
                 persistent: true,
                 in_memory: true,
-                // The metrics of a phase are the server's, not those of its workers: threads are its clients.
-                processes: false,
                 concurrent_writers: true,
-                commits_wait_for_readers: false,
                 collects_writes: true,
-                reports_removals: false,
-                own_documents: false,
-                stores_values: false,
-                skips_equal: false,
-                compresses: false,
                 server: true,
                 max_key: Some(LONGEST),
+                ..Capabilities::default()
             },
             promises: settings::promises(),
             options: settings::option_specs(),
