@@ -168,11 +168,14 @@ pub trait Store: Sync + Sized {
         Ok(())
     }
 
-    /// Closes the store; what the engine does in its destructor happens before this returns.
+    /// Closes the store, by default by dropping it; what the engine does in its destructor happens before this returns.
     ///
     /// # Errors
     /// Whatever the engine says.
-    fn close(self) -> Result<(), EngineError>;
+    fn close(self) -> Result<(), EngineError> {
+        drop(self);
+        Ok(())
+    }
 }
 
 /// One client's session.
@@ -266,11 +269,14 @@ pub trait Read: Sized {
         Err(EngineError::Unsupported { engine: "the engine", what: "queries".to_owned() })
     }
 
-    /// Ends a read transaction; discards a write transaction.
+    /// Ends a read transaction; discards a write transaction. By default it is dropped.
     ///
     /// # Errors
     /// Whatever the engine says.
-    fn finish(self) -> Result<(), EngineError>;
+    fn finish(self) -> Result<(), EngineError> {
+        drop(self);
+        Ok(())
+    }
 }
 
 /// What can be written.

@@ -252,10 +252,7 @@ impl Store for FjallStore {
 
     /// Writes the rest of the journal's buffer to the system and ends fjall's threads.
     fn close(self) -> Result<(), EngineError> {
-        self.db.persist(PersistMode::Buffer).map_err(while_writing(&self.dir, "writing the journal"))?;
-        drop(self.keyspace);
-        drop(self.db);
-        Ok(())
+        self.db.persist(PersistMode::Buffer).map_err(while_writing(&self.dir, "writing the journal"))
     }
 }
 
@@ -323,10 +320,6 @@ impl Read for FjallRead<'_> {
         let snapshot = self.snapshot.get_or_insert_with(|| self.store.db.read_tx());
         scan_in(snapshot, &self.store.keyspace, from, row)
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Read for FjallWrite<'_> {
@@ -336,11 +329,6 @@ impl Read for FjallWrite<'_> {
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         scan_in(&self.txn, &self.store.keyspace, from, row)
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        self.txn.rollback();
-        Ok(())
     }
 }
 

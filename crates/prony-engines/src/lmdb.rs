@@ -336,11 +336,6 @@ impl Read for LmdbRead<'_> {
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         scan_in(self.db, &self.txn, from, row).map_err(while_("scanning"))
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        drop(self.txn);
-        Ok(())
-    }
 }
 
 impl Read for LmdbWrite<'_> {
@@ -350,11 +345,6 @@ impl Read for LmdbWrite<'_> {
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         scan_in(self.store.db, &self.txn, from, row).map_err(while_("scanning"))
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        self.txn.abort();
-        Ok(())
     }
 }
 

@@ -48,6 +48,7 @@ pub struct Mdbx;
 
 /// An MDBX environment.
 pub struct MdbxStore {
+    /// Its end syncs what the class left unsynced.
     db: Database<NoWriteMap>,
     writer: Mutex<()>,
     append: bool,
@@ -245,12 +246,6 @@ impl Store for MdbxStore {
         ];
         counters.into_iter().map(|(name, n)| (name.to_owned(), n as f64)).collect()
     }
-
-    /// Closing syncs what the class left unsynced.
-    fn close(self) -> Result<(), EngineError> {
-        drop(self.db);
-        Ok(())
-    }
 }
 
 impl Session for MdbxSession<'_> {
@@ -310,10 +305,6 @@ impl Read for MdbxRead<'_> {
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         self.0.with_dependent(|txn, table| scan_in(txn, table, from, row)).map_err(while_("scanning"))
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Read for MdbxWrite<'_> {
@@ -323,10 +314,6 @@ impl Read for MdbxWrite<'_> {
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         self.open.with_dependent(|txn, table| scan_in(txn, table, from, row)).map_err(while_("scanning"))
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

@@ -135,11 +135,6 @@ impl Store for MemoryStore {
     fn counters(&self) -> BTreeMap<String, f64> {
         BTreeMap::from([("entries".to_owned(), self.shared().len() as f64)])
     }
-
-    fn close(self) -> Result<(), EngineError> {
-        drop(self.map);
-        Ok(())
-    }
 }
 
 impl<'s> Session for MemorySession<'s> {
@@ -175,10 +170,6 @@ impl Read for MemoryRead<'_> {
         let _ = self.map.range::<[u8], _>(from_on(from)).try_for_each(|(key, value)| row(key, value));
         Ok(())
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Read for MemoryWrite<'_> {
@@ -212,10 +203,6 @@ impl Read for MemoryWrite<'_> {
                 break;
             }
         }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
         Ok(())
     }
 }

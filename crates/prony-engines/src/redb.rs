@@ -199,11 +199,6 @@ impl Store for RedbStore {
         let intact = self.db.check_integrity().map_err(while_("checking the integrity"))?;
         Ok(Some(if intact { Vec::new() } else { vec!["check_integrity had to repair the database".to_owned()] }))
     }
-
-    fn close(self) -> Result<(), EngineError> {
-        drop(self.db);
-        Ok(())
-    }
 }
 
 impl Session for RedbSession<'_> {
@@ -259,10 +254,6 @@ impl Read for RedbRead {
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         scan_in(&self.table, from, row).map_err(while_("scanning"))
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

@@ -61,8 +61,8 @@ pub struct RocksDbStore {
     db: OptimisticTransactionDB,
     dir: PathBuf,
     config: Config,
-    // Outlives the database, whose block cache it is.
-    cache: Option<Cache>,
+    /// Last, so that it outlives the database, whose block cache it is.
+    _cache: Option<Cache>,
 }
 
 /// A client of a RocksDB database.
@@ -199,7 +199,7 @@ impl Driver for RocksDb {
         let cache = cache.transpose();
         let cache = cache.map_err(while_("allocating the block cache"))?;
         let db = OptimisticTransactionDB::open(&database_options(&config.options, cache.as_ref()), dir);
-        Ok(RocksDbStore { db: db.map_err(while_("opening the store"))?, dir: dir.to_owned(), config, cache })
+        Ok(RocksDbStore { db: db.map_err(while_("opening the store"))?, dir: dir.to_owned(), config, _cache: cache })
     }
 }
 
@@ -263,12 +263,6 @@ impl Store for RocksDbStore {
         ];
         let value = |name: &str| self.db.property_int_value(name).ok().flatten();
         properties.iter().filter_map(|name| Some(((*name).to_owned(), value(name)? as f64))).collect()
-    }
-
-    fn close(self) -> Result<(), EngineError> {
-        drop(self.db);
-        drop(self.cache);
-        Ok(())
     }
 }
 
@@ -336,10 +330,6 @@ impl Read for RocksDbRead<'_> {
             Self::Snapshot(snapshot) => scan_in(snapshot.raw_iterator(), from, row),
             Self::Newest(db) => scan_in(db.raw_iterator(), from, row),
         }
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

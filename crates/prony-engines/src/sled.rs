@@ -163,9 +163,7 @@ impl Store for SledStore {
     }
 
     fn close(self) -> Result<(), EngineError> {
-        self.db.flush().map_err(while_("flushing"))?;
-        drop(self.db);
-        Ok(())
+        self.db.flush().map_err(while_("flushing")).map(drop)
     }
 }
 
@@ -203,10 +201,6 @@ impl Read for SledRead<'_> {
         }
         Ok(())
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Read for SledWrite<'_> {
@@ -216,10 +210,6 @@ impl Read for SledWrite<'_> {
 
     fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         Err(own_writes())
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

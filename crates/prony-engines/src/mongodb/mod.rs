@@ -261,10 +261,6 @@ impl Store for MongodbStore {
         let mut control = control.map_err(while_("looking for the store"))?;
         database::verify(&mut control, &self.database, &self.mark)
     }
-
-    fn close(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

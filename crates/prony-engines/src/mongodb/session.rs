@@ -232,10 +232,6 @@ impl Read for MongodbRead<'_, '_> {
         let collection = own_query.split('"').nth(3).unwrap_or_default();
         self.0.rows((collection, None), doing, row)
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl MongodbWrite<'_, '_> {
@@ -289,10 +285,6 @@ impl Read for MongodbWrite<'_, '_> {
 
     fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         Err(self.no_reads())
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

@@ -262,8 +262,4 @@ impl Store for PostgresqlStore {
     fn confirm(&self) -> Result<(), EngineError> {
         tables::confirm(&mut self.control())
     }
-
-    fn close(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }

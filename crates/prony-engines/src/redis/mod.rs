@@ -211,10 +211,6 @@ impl Store for RedisStore {
         let mut connection = Connection::open(&self.address).map_err(while_("looking for the store"))?;
         database::verify(&mut connection, self.address.database, &self.mark)
     }
-
-    fn close(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Session for RedisSession {
@@ -258,10 +254,6 @@ impl Read for RedisRead<'_> {
 
     fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         Err(no_scans())
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 
