@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use prony_model::catalog::StoreFault;
 use prony_model::record::effective::NamedSettings;
 pub use prony_model::record::effective::{InForce, PowerCut, ProcessCrash, Promise};
 use prony_model::spec::{DocumentSpec, Durability, FieldPath, FieldValue, OptionValue, QuerySpec, StoreSpec};
@@ -36,7 +37,7 @@ pub trait Driver: 'static {
     ///
     /// # Errors
     /// An unknown option, a value that does not fit, or a durability class that is not offered.
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>>;
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>>;
 
     /// What it promises with the settings that result from `spec`, if these are right: one of those of its description.
     fn promise(spec: &StoreSpec) -> Option<Promise> {
@@ -429,18 +430,6 @@ pub struct Settings {
     pub values: NamedSettings,
 }
 
-/// An option that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct OptionFault {
-    /// The option's name; `None` where the durability class or the engine itself is at fault.
-    pub option: Option<String>,
-    /// What is wrong.
-    pub message: String,
-    /// What to do, if there is advice.
-    pub hint: Option<String>,
-}
-
 /// An error of an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -500,14 +489,14 @@ pub enum EngineError {
 }
 
 /// A value that a driver's option cannot take, as a fault.
-pub(crate) fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> OptionFault {
+pub(crate) fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> StoreFault {
     let shown = match value {
         OptionValue::Bool(on) => on.to_string(),
         OptionValue::Int(n) => n.to_string(),
         OptionValue::Float(n) => n.to_string(),
         OptionValue::Text(text) => text.clone(),
     };
-    OptionFault {
+    StoreFault {
         option: Some(option.to_owned()),
         message: format!("`{option}` cannot be `{shown}`; it takes {wanted}"),
         hint: None,

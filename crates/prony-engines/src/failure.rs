@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-use crate::driver::{EngineError, OptionFault};
+use crate::driver::{EngineError, StoreFault};
 use crate::timed_loop::chain;
 
 const EIO: i32 = 5;
@@ -110,7 +110,7 @@ fn is_out_of_memory(error: &io::Error) -> bool {
 }
 
 /// Faults of options that were not checked before the store is opened, as an error.
-pub(crate) fn refused(engine: &'static str, faults: &[OptionFault]) -> EngineError {
+pub(crate) fn refused(engine: &'static str, faults: &[StoreFault]) -> EngineError {
     let what: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
     EngineError::Unsupported { engine, what: format!("these settings: {}", what.join("; ")) }
 }

@@ -24,8 +24,8 @@ use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{failed, failed_writing, refused};
 use crate::options::{self, Config, Options, one_of, option, promise};
@@ -96,7 +96,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         if options.is_given("sync") && class != Durability::Strict {
             faults.push(options::out_of_range("sync", format!("`sync` has no effect under `{}`", class.name())));
@@ -180,7 +180,7 @@ impl Driver for Fjall {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 

@@ -22,8 +22,8 @@ use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{advised, failed, failed_writing, is_input_output, refused};
 use crate::options::{self, Config, Options, option, promise};
@@ -122,7 +122,7 @@ fn names_of(flags: EnvFlags) -> Vec<&'static str> {
     FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(name, ..)| *name).collect()
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     let (mut options, mut faults) = options::read(spec, &option_specs());
     let mut flags = EnvFlags::empty();
     match options::class(spec, &promises()) {
@@ -177,7 +177,7 @@ impl Driver for Lmdb {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 

@@ -28,8 +28,8 @@ use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{advised, failed, refused};
 use crate::options::{self, Config, option, promise};
@@ -110,7 +110,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         for name in ["max_size", "min_size", "growth_step"] {
             if let size @ 1.. = options.bytes(name) {
@@ -190,7 +190,7 @@ impl Driver for Mdbx {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 

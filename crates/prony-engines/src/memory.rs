@@ -22,8 +22,8 @@ use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Promise, Read, Session, Settings, Store,
-    Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, Promise, Read, Session, Settings, Store, StoreFault, Then,
+    Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, promise};
@@ -66,7 +66,7 @@ fn promises() -> Vec<Promise> {
     vec![promise(Durability::Volatile, "on the heap; `persist` writes a snapshot", true)]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &[], &promises(), |_, _, _| ())
 }
 
@@ -98,7 +98,7 @@ impl Driver for Memory {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 

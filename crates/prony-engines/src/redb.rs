@@ -21,8 +21,8 @@ use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, option, promise};
@@ -90,7 +90,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, _| {
         options.set("commit", if class == Durability::Strict { "immediate" } else { "none" });
     })
@@ -122,7 +122,7 @@ impl Driver for Redb {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 

@@ -8,7 +8,7 @@ use prony_model::link::{Link, Progress};
 use prony_model::spec::StoreSpec;
 use prony_model::spelling::nearest;
 
-use crate::driver::{Capabilities, Description, Driver, EngineError, OptionFault, Settings};
+use crate::driver::{Capabilities, Description, Driver, EngineError, Settings, StoreFault};
 use crate::phases::{self, CrashPlan, HostError, Machine, Plan};
 
 /// An engine that a driver exists for.
@@ -145,7 +145,7 @@ impl Visitor for Crashing<'_> {
 struct Check<'s>(&'s StoreSpec);
 
 impl Visitor for Check<'_> {
-    type Output = Result<Settings, Vec<OptionFault>>;
+    type Output = Result<Settings, Vec<StoreFault>>;
 
     fn visit<D: Driver>(self) -> Self::Output {
         D::check(self.0)
@@ -167,7 +167,7 @@ impl Visitor for Describe {
 /// # Errors
 /// An engine that this build does not have, an unknown option, a value that does not fit, or a
 /// durability class that is not offered.
-pub fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+pub fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
     dispatch(&spec.engine, Check(spec)).unwrap_or_else(|_| Err(vec![missing(&spec.engine)]))
 }
 
@@ -198,7 +198,7 @@ impl Visitor for Can<'_> {
 }
 
 /// The fault of an engine that this build does not have; its hint says how to get one that does.
-pub fn missing(engine: &str) -> OptionFault {
+pub fn missing(engine: &str) -> StoreFault {
     let known = KNOWN.iter().find(|known| known.name == engine).and_then(|known| known.feature);
     let (message, hint) = match known {
         Some(feature) => {
@@ -206,7 +206,7 @@ pub fn missing(engine: &str) -> OptionFault {
         }
         None => (format!("there is no engine `{engine}`"), suggestion(engine)),
     };
-    OptionFault { option: None, message, hint: Some(hint) }
+    StoreFault { option: None, message, hint: Some(hint) }
 }
 
 fn suggestion(engine: &str) -> String {

@@ -24,8 +24,8 @@ use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, one_of, option, promise};
@@ -110,7 +110,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         if !(1 << 10..=1 << 30).contains(&options.bytes("block_size")) {
             faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 GiB".to_owned()));
@@ -189,7 +189,7 @@ impl Driver for RocksDb {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 

@@ -19,8 +19,8 @@ use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, one_of, option, promise};
@@ -81,7 +81,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         // sled panics on less.
         if options.bytes("cache") < 256 {
@@ -116,7 +116,7 @@ impl Driver for Sled {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 

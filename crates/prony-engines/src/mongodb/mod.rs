@@ -27,7 +27,7 @@ use prony_mongodb::bson::{self, Value, Writer};
 use self::connection::{Connection, Failure};
 use self::query::Template;
 pub use self::session::{MongodbRead, MongodbSession, MongodbWrite};
-use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, OptionFault, Settings, Store, Table};
+use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Settings, Store, StoreFault, Table};
 use crate::failure::{disk_full, failed, refused};
 use crate::options::Config;
 use crate::own_query::OwnQuery;
@@ -88,8 +88,8 @@ impl Driver for Mongodb {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        let fault = spec.url.as_deref().and_then(|url| address(url).err()).map(|message| OptionFault {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
+        let fault = spec.url.as_deref().and_then(|url| address(url).err()).map(|message| StoreFault {
             option: Some("url".to_owned()),
             message: message.to_owned(),
             hint: Some("write `url = \"mongodb://HOST:PORT/DATABASE\"`".to_owned()),

@@ -67,7 +67,7 @@ pub(super) fn effective<D: Driver>(
 ) -> Result<EffectiveStore, Stop> {
     let engine = D::describe();
     let settings = D::check(spec).map_err(|faults| {
-        let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let what = faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; ");
         Stop::Unsupported { engine: engine.name.clone(), what }
     })?;
     Ok(EffectiveStore {

@@ -31,7 +31,7 @@ use self::address::Address;
 use self::connection::{Connection, Failure};
 pub use self::session::{PostgresqlSession, PostgresqlTransaction};
 use self::tables::OfTable;
-use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, OptionFault, Settings, Store, Table};
+use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Settings, Store, StoreFault, Table};
 use crate::failure::{disk_full, failed, refused};
 use crate::options::Config;
 use crate::own_query::OwnQuery;
@@ -97,10 +97,10 @@ impl Driver for Postgresql {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         let mut faults = Vec::new();
         if let Some(message) = spec.url.as_deref().and_then(|url| Address::parse(url).err()) {
-            faults.push(OptionFault {
+            faults.push(StoreFault {
                 option: Some("url".to_owned()),
                 message,
                 hint: Some("write `url = \"postgresql://USER@HOST:PORT/DATABASE\"`".to_owned()),

@@ -9,7 +9,7 @@ use prony_model::record::effective::{NamedSettings, Promise, Setting};
 use prony_model::spec::{Durability, StoreSpec};
 
 use super::ENGINE;
-use crate::driver::{EngineError, OptionFault, OptionSpec};
+use crate::driver::{EngineError, OptionSpec, StoreFault};
 use crate::options::{self, Config, one_of, option, promise};
 
 /// Settings that are read back.
@@ -53,7 +53,7 @@ pub(super) fn option_specs() -> Vec<OptionSpec> {
     vec![option("isolation", one_of(&LEVELS), LEVELS[0], doc)]
 }
 
-pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |_, _, _| ())
 }
 

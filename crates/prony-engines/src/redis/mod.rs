@@ -25,7 +25,7 @@ use prony_resp::Address;
 use self::connection::{Connection, Failure, Reply};
 pub use self::transaction::RedisWrite;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then,
+    Capabilities, Description, Driver, EngineError, InForce, Read, Session, Settings, Store, StoreFault, Then,
 };
 use crate::failure::{disk_full, failed, refused};
 use crate::options::Config;
@@ -92,10 +92,10 @@ impl Driver for Redis {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         let mut faults = Vec::new();
         if let Some(message) = spec.url.as_deref().and_then(|url| address(url).err()) {
-            faults.push(OptionFault {
+            faults.push(StoreFault {
                 option: Some("url".to_owned()),
                 message: message.to_owned(),
                 hint: Some("write `url = \"redis://HOST:PORT/DATABASE\"`".to_owned()),

@@ -14,7 +14,7 @@ use prony_model::record::effective::{NamedSettings, PowerCut, ProcessCrash, Prom
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
 use super::connection::{Connection, Failure, Value};
-use crate::driver::{OptionFault, OptionSpec};
+use crate::driver::{OptionSpec, StoreFault};
 use crate::options::{self, Config, contradiction, one_of, option, promise};
 
 /// Settings of the server that are read back.
@@ -73,7 +73,7 @@ fn class_of(appendfsync: &str) -> Durability {
     if appendfsync == WORDS[0] { Durability::Strict } else { Durability::None }
 }
 
-pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     let given = match spec.options.get(APPENDFSYNC) {
         Some(OptionValue::Text(word)) if WORDS.contains(&word.as_str()) => Some(word.as_str()),
         _ => None,

@@ -28,7 +28,7 @@ use self_cell::self_cell;
 
 use self::settings::Config;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Promise, Read, Session, Settings, Store,
+    Capabilities, Description, Driver, EngineError, InForce, Promise, Read, Session, Settings, Store, StoreFault,
     Table, Then, Write,
 };
 use crate::failure::{disk_full, failed, refused};
@@ -141,7 +141,7 @@ impl Driver for Sqlite {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         settings::configure(spec).map(|config| Settings { class: config.class(), values: config.values() })
     }
 

@@ -16,7 +16,7 @@ use prony_model::record::effective::{NamedSettings, named};
 use prony_model::spec::{Durability, StoreSpec};
 use rusqlite::Connection;
 
-use crate::driver::{InForce, OptionFault, OptionKind, OptionSpec, ProcessCrash, Promise, Table};
+use crate::driver::{InForce, OptionKind, OptionSpec, ProcessCrash, Promise, StoreFault, Table};
 use crate::options::{self, Options, one_of, option, promise};
 
 const JOURNALS: [&str; 6] = ["wal", "delete", "truncate", "persist", "memory", "off"];
@@ -106,7 +106,7 @@ fn chosen(given: &Options, name: &str, words: &[&'static str]) -> Option<usize> 
     words.iter().position(|known| given.is_given(name) && *known == given.word(name))
 }
 
-fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'static str, usize), OptionFault> {
+fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'static str, usize), StoreFault> {
     let class = options::class(spec, &promises())?;
     let journal = chosen(given, "journal", &JOURNALS).map(|at| JOURNALS[at]);
     let asked = chosen(given, "synchronous", &SYNCHRONOUS);
@@ -120,7 +120,7 @@ fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'stati
         },
         // Without a requested class, a journal that cannot be strict gets SQLite's default.
         None if spec.durability.is_none() => Ok((journal, 2)),
-        None => Err(OptionFault {
+        None => Err(StoreFault {
             option: Some("journal".to_owned()),
             message: format!("journal `{journal}` cannot have durability `{}`", class.name()),
             hint: Some("set only one of `journal` and `durability`".to_owned()),
@@ -128,7 +128,7 @@ fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'stati
     }
 }
 
-pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     let (mut options, mut faults) = options::read(spec, &option_specs());
     let (journal, synchronous) = journal_and_synchronous(spec, &options).unwrap_or_else(|fault| {
         faults.push(fault);

@@ -19,7 +19,7 @@ use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, Read, Session, Settings, Store, StoreFault, Then, Write,
 };
 use crate::phases::{HostError, Machine, Plan, host};
 use crate::timed_loop::now;
@@ -107,7 +107,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
         }
     }
 
-    fn check(_spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(_spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         Ok(Settings { class: Durability::Volatile, values: BTreeMap::new() })
     }
 
