@@ -29,7 +29,6 @@ use crate::driver::{
 };
 use crate::failure::{failed, failed_writing, refused};
 use crate::options::{self, Config, Options, one_of, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "fjall";
 const KEYSPACE: &str = "records";
@@ -158,8 +157,8 @@ impl Driver for Fjall {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("fjall").to_owned(),
-            library: versions::library("fjall"),
+            version: env!("PRONY_VERSION_FJALL").to_owned(),
+            library: format!("fjall {}", env!("PRONY_VERSION_FJALL")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,

@@ -35,6 +35,5 @@ mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod timed_loop;
-mod versions;
 #[cfg(any(feature = "mongodb", feature = "postgres", feature = "redis"))]
 mod wire;

@@ -27,7 +27,6 @@ use crate::driver::{
 };
 use crate::failure::{advised, failed, failed_writing, is_input_output, refused};
 use crate::options::{self, Config, Options, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "lmdb";
 const MAX_KEY: u64 = 511;
@@ -155,7 +154,7 @@ impl Driver for Lmdb {
         Description {
             name: ENGINE.to_owned(),
             version: heed::lmdb_version().string.to_owned(),
-            library: versions::library("heed"),
+            library: format!("heed {}", env!("PRONY_VERSION_HEED")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,

@@ -33,7 +33,6 @@ use crate::driver::{
 };
 use crate::failure::{advised, failed, refused};
 use crate::options::{self, Config, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "libmdbx";
 const PAGE: u64 = 4096;
@@ -166,8 +165,8 @@ impl Driver for Mdbx {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("mdbx-sys").to_owned(),
-            library: versions::library("libmdbx"),
+            version: env!("PRONY_VERSION_MDBX_SYS").to_owned(),
+            library: format!("libmdbx {}", env!("PRONY_VERSION_LIBMDBX")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,

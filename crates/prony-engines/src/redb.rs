@@ -26,7 +26,6 @@ use crate::driver::{
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "redb";
 const FILE: &str = "store.redb";
@@ -102,8 +101,8 @@ impl Driver for Redb {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("redb").to_owned(),
-            library: versions::library("redb"),
+            version: env!("PRONY_VERSION_REDB").to_owned(),
+            library: format!("redb {}", env!("PRONY_VERSION_REDB")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,

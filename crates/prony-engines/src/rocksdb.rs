@@ -29,7 +29,6 @@ use crate::driver::{
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, one_of, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "rocksdb";
 const COMPRESSIONS: [(&str, DBCompressionType); 4] = [
@@ -165,8 +164,8 @@ impl Driver for RocksDb {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("librocksdb").to_owned(),
-            library: versions::library("rocksdb"),
+            version: env!("PRONY_VERSION_LIBROCKSDB").to_owned(),
+            library: format!("rocksdb {}", env!("PRONY_VERSION_ROCKSDB")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,

@@ -24,7 +24,6 @@ use crate::driver::{
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, one_of, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "sled";
 
@@ -97,8 +96,8 @@ impl Driver for Sled {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("sled").to_owned(),
-            library: versions::library("sled"),
+            version: env!("PRONY_VERSION_SLED").to_owned(),
+            library: format!("sled {}", env!("PRONY_VERSION_SLED")),
             capabilities: Capabilities {
                 batches: true,
                 ordered: true,

@@ -35,7 +35,7 @@ use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Set
 use crate::failure::{disk_full, failed, refused};
 use crate::options::Config;
 use crate::own_query::OwnQuery;
-use crate::{sql, versions};
+use crate::sql;
 
 const ENGINE: &str = "postgresql";
 
@@ -67,7 +67,7 @@ impl Driver for Postgresql {
         Description {
             name: ENGINE.to_owned(),
             version: "a server, by version 3.0 of its protocol".to_owned(),
-            library: versions::library("postgres-protocol"),
+            library: format!("postgres-protocol {}", env!("PRONY_VERSION_POSTGRES_PROTOCOL")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,

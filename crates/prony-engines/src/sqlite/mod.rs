@@ -33,7 +33,7 @@ use crate::driver::{
 };
 use crate::failure::{disk_full, failed, refused};
 use crate::own_query::OwnQuery;
-use crate::{sql, versions};
+use crate::sql;
 
 const ENGINE: &str = "sqlite";
 const FILE: &str = "store.sqlite";
@@ -115,7 +115,7 @@ impl Driver for Sqlite {
         Description {
             name: ENGINE.to_owned(),
             version: rusqlite::version().to_owned(),
-            library: versions::library("rusqlite"),
+            library: format!("rusqlite {}", env!("PRONY_VERSION_RUSQLITE")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
