@@ -83,6 +83,13 @@ pub struct HostError {
     pub cause: Stop,
 }
 
+impl From<Stop> for HostError {
+    /// Outside of the phases.
+    fn from(cause: Stop) -> Self {
+        Self { phase: None, cause }
+    }
+}
+
 impl HostError {
     /// The message to the runner.
     pub fn to_message(&self) -> FromWorker {

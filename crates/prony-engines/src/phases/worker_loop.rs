@@ -35,12 +35,11 @@ pub(crate) fn host<D: Driver>(
     progress: &Progress,
 ) -> Result<(), HostError> {
     let Subject::Store(store) = &plan.spec.subject else {
-        let cause = Stop::Order { phase: "the first phase".to_owned(), why: "a worker hosts stores only" };
-        return Err(HostError { phase: None, cause });
+        let phase = "the first phase".to_owned();
+        return Err(Stop::Order { phase, why: "a worker hosts stores only" }.into());
     };
     let engine = D::describe();
-    let collections =
-        Collections::new::<D>(plan, store).map_err(|error| HostError { phase: None, cause: error.into() })?;
+    let collections = Collections::new::<D>(plan, store).map_err(Stop::from)?;
     let queries = collections.queries::<D>(plan);
     let host = Host { link, machine, plan, progress, engine, store, collections, queries };
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
