@@ -22,7 +22,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
     Store, StoreFault, Then, Write,
 };
-use crate::failure::{failed, refused};
+use crate::failure::{OWN_WRITES, failed, refused, unsupported};
 use crate::options::{self, Config, one_of, option, promise};
 
 const ENGINE: &str = "sled";
@@ -140,10 +140,6 @@ fn while_(doing: &'static str) -> impl Fn(::sled::Error) -> EngineError {
     }
 }
 
-fn own_writes() -> EngineError {
-    EngineError::Unsupported { engine: ENGINE, what: "reads in a write transaction".to_owned() }
-}
-
 impl Store for SledStore {
     type Session<'s> = SledSession<'s>;
 
@@ -204,11 +200,11 @@ impl Read for SledRead<'_> {
 
 impl Read for SledWrite<'_> {
     fn get(&mut self, _: &[u8], _: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        Err(own_writes())
+        Err(unsupported(ENGINE, OWN_WRITES))
     }
 
     fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        Err(own_writes())
+        Err(unsupported(ENGINE, OWN_WRITES))
     }
 }
 

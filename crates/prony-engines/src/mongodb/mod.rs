@@ -28,9 +28,10 @@ use self::connection::{Connection, Failure};
 use self::query::Template;
 pub use self::session::{MongodbRead, MongodbSession, MongodbWrite};
 use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Settings, Store, StoreFault, Table};
-use crate::failure::{disk_full, failed, refused};
+use crate::failure::{disk_full, failed, refused, unsupported};
 use crate::options::Config;
 use crate::own_query::OwnQuery;
+use crate::server;
 
 const ENGINE: &str = "mongodb";
 
@@ -52,7 +53,6 @@ pub struct MongodbStore {
     database: String,
     config: Config,
     in_force: InForce,
-    version: String,
     /// Each with the name of its collection.
     tables: Vec<(Table, String)>,
     control: Mutex<Connection>,
@@ -89,35 +89,22 @@ impl Driver for Mongodb {
     }
 
     fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
-        let fault = spec.url.as_deref().and_then(|url| address(url).err()).map(|message| StoreFault {
-            option: Some("url".to_owned()),
-            message: message.to_owned(),
-            hint: Some("write `url = \"mongodb://HOST:PORT/DATABASE\"`".to_owned()),
-        });
-        match (settings::configure(spec), fault) {
-            (Ok(config), None) => Ok(config.settings()),
-            (configured, fault) => Err(fault.into_iter().chain(configured.err().unwrap_or_default()).collect()),
-        }
+        server::check(spec, settings::configure(spec), address, "mongodb://HOST:PORT/DATABASE")
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<MongodbStore, EngineError> {
         let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let no_url = || failed(ENGINE, "opening the store", "the store has no `url`");
-        let address = address(spec.url.as_deref().ok_or_else(no_url)?);
-        let address = address.map_err(|fault| failed(ENGINE, "reading the URL", fault))?;
+        let address = server::address(ENGINE, spec, address)?;
         let database = address.database.clone().unwrap_or_else(|| DATABASE.to_owned());
         let marker = dir.join(MARKER);
         let (mut control, mark) = database::connect(&address, &database, &marker)?;
         let read_back = settings::read_back(&mut control).map_err(while_("reading the server's settings"))?;
         if let Some(what) = settings::unusable(&read_back) {
-            return Err(EngineError::Unsupported { engine: ENGINE, what });
+            return Err(unsupported(ENGINE, what));
         }
         database::claim(&mut control, &database, &mark, &marker)?;
-        let version = settings::version(&read_back);
-        let in_force = config.in_force(read_back);
-        let control = Mutex::new(control);
-        let mut store =
-            MongodbStore { address, database, config, in_force, version, tables: Vec::new(), control, mark };
+        let (in_force, control) = (config.in_force(read_back), Mutex::new(control));
+        let mut store = MongodbStore { address, database, config, in_force, tables: Vec::new(), control, mark };
         store.set_up_tables(&[Table::default()], true)?;
         Ok(store)
     }
@@ -242,7 +229,7 @@ impl Store for MongodbStore {
     }
 
     fn version(&self) -> Option<String> {
-        Some(self.version.clone())
+        Some(server::text(&self.in_force.read_back, "version").unwrap_or_default().to_owned())
     }
 
     fn in_force(&self) -> Result<InForce, EngineError> {

@@ -82,11 +82,6 @@ pub(super) fn read_back(control: &mut Connection) -> Result<NamedSettings, Failu
     Ok(all)
 }
 
-/// The version among what the server reports.
-pub(super) fn version(read_back: &NamedSettings) -> String {
-    if let Some(Setting::Text(version)) = read_back.get("version") { version.clone() } else { String::new() }
-}
-
 /// Why a server cannot be measured; `None` where it can.
 pub(super) fn unusable(read_back: &NamedSettings) -> Option<String> {
     let is = |name: &str, value: bool| read_back.get(name) == Some(&Setting::Bool(value));

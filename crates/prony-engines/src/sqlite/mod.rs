@@ -31,7 +31,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, Promise, Read, Session, Settings, Store, StoreFault,
     Table, Then, Write,
 };
-use crate::failure::{disk_full, failed, refused};
+use crate::failure::{disk_full, failed, refused, unsupported};
 use crate::own_query::OwnQuery;
 use crate::sql;
 
@@ -236,8 +236,7 @@ impl SqliteStore {
         match self.idle().pop() {
             Some(connection) => Ok(connection),
             None if self.config.exclusive() => {
-                let what = "a second session under `locking_mode = exclusive`".to_owned();
-                Err(EngineError::Unsupported { engine: ENGINE, what })
+                Err(unsupported(ENGINE, "a second session under `locking_mode = exclusive`"))
             }
             None => connect(&self.path, &self.config).map_err(while_("opening a connection")),
         }
@@ -380,8 +379,7 @@ impl Drop for SqliteSession<'_> {
 
 impl SqliteSession<'_> {
     fn transaction(&mut self, writes: bool, several: bool) -> Result<SqliteTransaction<'_>, EngineError> {
-        let closed = || EngineError::Unsupported { engine: ENGINE, what: "a session that is closed".to_owned() };
-        let prepared = self.prepared.as_mut().ok_or_else(closed)?;
+        let prepared = self.prepared.as_mut().ok_or_else(|| unsupported(ENGINE, "a session that is closed"))?;
         let writer = writes.then(|| self.store.writer.lock().unwrap_or_else(PoisonError::into_inner));
         if several {
             let begun = prepared.with_dependent_mut(|_, statements| match writes {
