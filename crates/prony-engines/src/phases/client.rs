@@ -311,6 +311,23 @@ impl<'a> Client<'a> {
         let stopped = now();
         self.stop(timing, stopped);
         timing.finish(&mut self.samples);
+        self.chunk = Chunk::default();
+    }
+
+    /// Adds what another client has counted.
+    pub(super) fn merge(&mut self, other: Self) {
+        // Time and gap are of all clients together (`Busy`); CPU adds up.
+        self.sections.gap_cpu += other.sections.gap_cpu;
+        self.samples.merge(other.samples);
+        if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {
+            mine.merge(theirs);
+        }
+        self.series.merge(other.series);
+        self.stored += other.stored;
+        self.skipped += other.skipped;
+        if let (Some(mine), Some(theirs)) = (&mut self.admitted, &other.admitted) {
+            mine.merge(theirs);
+        }
     }
 
     /// Which operations failed.
