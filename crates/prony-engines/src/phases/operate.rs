@@ -40,9 +40,12 @@ const COLLECTED: &str =
 
 /// A phase of operations.
 pub(super) struct Job<'a> {
+    pub(super) phase: &'a str,
     pub(super) action: &'a Action,
     pub(super) ops: &'a Ops,
     pub(super) collection: &'a Collection,
+    /// The index of the collection.
+    pub(super) at: usize,
     /// Nothing is stored whose key is above those of the collection.
     pub(super) appends: bool,
     /// The phase's queries.
@@ -320,17 +323,17 @@ impl Job<'_> {
         client.finish(&mut timing);
         driven?;
         let lag = timing.lag();
-        let saturated = lag.is_some_and(|lag| lag.is_saturated(client.skipped, client.drawn()));
+        let saturated = lag.is_some_and(|lag| lag.is_saturated(client.skipped, client.source.drawn));
         Ok(End { client, tally, lag: lag.map(|lag| lag.largest), saturated })
     }
 
     fn sum(&self, mut ends: Vec<End<'_>>) -> Result<Ended, Stop> {
-        let counts: Vec<u64> = ends.iter().map(|end| end.client.drawn()).collect();
-        let inserted = ends.iter().map(|end| end.client.inserted()).collect();
-        let encoded = ends.iter().filter_map(|end| end.client.encoded()).reduce(|sum, time| sum + time);
-        let equals = ends.iter_mut().filter_map(|end| end.client.take_equals()).reduce(Equals::merged);
+        let counts: Vec<u64> = ends.iter().map(|end| end.client.source.drawn).collect();
+        let inserted = ends.iter().map(|end| end.client.source.inserted()).collect();
+        let encoded = ends.iter().filter_map(|end| end.client.source.encoded).reduce(|sum, time| sum + time);
+        let equals = ends.iter_mut().filter_map(|end| end.client.source.equals.take()).reduce(Equals::merged);
         let mut failures: Vec<(Failures, u64)> =
-            ends.iter_mut().map(|end| (end.client.take_failures(), end.tally.errors)).collect();
+            ends.iter_mut().map(|end| (end.client.undoing.take_failures(), end.tally.errors)).collect();
         let mut ends = ends.into_iter();
         let mut all = ends.next().ok_or(Stop::NoOperations)?;
         ends.for_each(|end| all.merge(end));
@@ -339,6 +342,7 @@ impl Job<'_> {
         }
         let (failed, admitted) = (self.failed_records(&mut failures), all.client.admitted.take());
         let (failures, refused, refusals) = (all.tally.errors, all.tally.reads.refused, all.tally.reads.digest);
+        let guarded = self.guarded(&counts, (refused, refusals));
         let unchanged = equals.map(|equals| self.unchanged(&equals, counts.iter().sum(), (failures, refused)));
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.client.distinct.as_ref().map(Distinct::count));
@@ -346,7 +350,24 @@ impl Job<'_> {
         let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
         let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
         let report = PhaseReport { distinct, unchanged, span, sections, ..self.report(all, encoded)? };
-        Ok(Ended { report, counts, inserted, failed, admitted, alternates: self.alternates(), refusals })
+        let (at, seed, alternates) = (self.at, self.seed, self.alternates());
+        Ok(Ended { report, at, seed, counts, inserted, failed, admitted, alternates, guarded })
+    }
+
+    /// What is needed to know which operations references had to refuse; `None` where they were not checked.
+    fn guarded(&self, counts: &[u64], refused: (u64, u64)) -> Option<Guarded> {
+        let operations = counts.iter().any(|count| *count > 0);
+        (self.is_guarded() && operations).then(|| Guarded {
+            phase: self.phase.to_owned(),
+            collection: self.at,
+            ops: self.ops.clone(),
+            deletes: matches!(self.action, Action::Delete(_)),
+            seed: self.seed,
+            counts: counts.to_vec(),
+            refused,
+            is_only_writer: self.is_only_writer,
+            before: Vec::new(),
+        })
     }
 
     /// The records of the operations that failed, of each client; `None` where it is not known which.
@@ -471,37 +492,23 @@ impl Job<'_> {
 /// The result of a phase of operations.
 pub(super) struct Ended {
     pub(super) report: PhaseReport,
+    /// The index of the collection.
+    pub(super) at: usize,
+    seed: u64,
     counts: Vec<u64>,
     inserted: Vec<u64>,
     failed: Option<RecordSet>,
     admitted: Option<RecordSet>,
     alternates: bool,
-    /// Digest of what was refused, in a phase that checks references.
-    refusals: u64,
+    pub(super) guarded: Option<Guarded>,
 }
 
 impl Ended {
-    /// What the ledger needs to know which operations references had to refuse; `None` where they were not checked.
-    pub(super) fn guarded(&self, phase: &str, collection: usize, job: &Job<'_>) -> Option<Guarded> {
-        let operations = self.counts.iter().any(|count| *count > 0);
-        (job.is_guarded() && operations).then(|| Guarded {
-            phase: phase.to_owned(),
-            collection,
-            ops: job.ops.clone(),
-            deletes: matches!(job.action, Action::Delete(_)),
-            seed: job.seed,
-            counts: self.counts.clone(),
-            refused: (self.report.refused.unwrap_or(0), self.refusals),
-            is_only_writer: job.is_only_writer,
-            before: Vec::new(),
-        })
-    }
-
-    /// What the ledger notes; `seed` is that of the order.
-    pub(super) fn done<'a>(&'a self, action: &'a Action, seed: u64) -> Done<'a> {
+    /// What the ledger notes.
+    pub(super) fn done<'a>(&'a self, action: &'a Action) -> Done<'a> {
         let Self { counts, inserted, failed, admitted, alternates, .. } = self;
         let (failed, admitted) = (failed.as_ref(), admitted.as_ref());
-        Done { action, seed, counts, inserted, failed, admitted, alternates: *alternates }
+        Done { action, seed: self.seed, counts, inserted, failed, admitted, alternates: *alternates }
     }
 }
 
