@@ -107,14 +107,8 @@ impl Stop {
             Self::Engine(EngineError::OutOfMemory { .. }) => Failure::OutOfMemory,
             Self::Engine(EngineError::DiskFull { .. }) => Failure::DiskFull,
             Self::WrongAnswer(_) | Self::Engine(EngineError::WrongData(_)) => Failure::WrongAnswer,
-            Self::Link(_)
-            | Self::Client { .. }
-            | Self::Acknowledged { .. }
-            | Self::Latency(_)
-            | Self::Protocol(_)
-            | Self::NoData
-            | Self::NoOperations => Failure::OfProny,
-            _ => Failure::Failed,
+            Self::Engine(_) | Self::OtherFailed | Self::Rows(_) | Self::Order { .. } => Failure::Failed,
+            _ => Failure::OfProny,
         }
     }
 }
