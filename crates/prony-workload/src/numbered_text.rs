@@ -4,7 +4,8 @@
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     parts: Vec<Vec<u8>>,
-    pad: usize,
+    /// Least digits of a number.
+    pub(super) pad: usize,
     fixed: usize,
 }
 
@@ -14,11 +15,6 @@ impl Text {
         let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.clone().into_bytes()).collect();
         let fixed = parts.iter().map(Vec::len).sum();
         Self { parts, pad: usize::from(pad).max(1), fixed }
-    }
-
-    /// Least digits of a number.
-    pub(super) fn pad(&self) -> usize {
-        self.pad
     }
 
     /// Whether the number shows at all.

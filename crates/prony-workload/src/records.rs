@@ -68,7 +68,7 @@ impl Records {
 
     /// How documents are encoded; `None` where values are bytes without structure.
     pub fn encoding(&self) -> Option<Encoding> {
-        self.documents().map(Documents::encoding)
+        self.documents().map(|documents| documents.encoding)
     }
 
     /// Replaces `out` by the bytes that are stored for a document of these records.
