@@ -101,8 +101,25 @@ fn first_of(all: &[SocketAddr]) -> Result<TcpStream, String> {
     Err(format!("no connection: {why}"))
 }
 
+/// Sends a request; its answer, which `whole` finds once all of it is among what was received.
+pub(crate) fn answer<T>(
+    stream: &mut TcpStream,
+    request: &[u8],
+    whole: impl Fn(&[u8]) -> Result<Option<T>, String>,
+) -> Result<T, String> {
+    stream.write_all(request).map_err(|error| error.to_string())?;
+    let until = Instant::now() + DEADLINE;
+    let mut so_far = Vec::new();
+    loop {
+        if let Some(answer) = whole(&so_far)? {
+            return Ok(answer);
+        }
+        so_far.extend(received(stream, until)?.ok_or("the connection was closed before a whole answer")?);
+    }
+}
+
 /// The next bytes of a stream; `None` at its end.
-pub(crate) fn received(stream: &mut TcpStream, until: Instant) -> Result<Option<Vec<u8>>, String> {
+fn received(stream: &mut TcpStream, until: Instant) -> Result<Option<Vec<u8>>, String> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match stream.read(&mut buffer) {

@@ -4,17 +4,15 @@
 //! connection.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::TcpStream;
-use std::time::Instant;
 
 use prony_model::reading::Why;
 use prony_model::service::{MONGODB_ACTIVE, MONGODB_COMMANDS, MONGODB_CONNECTIONS, MONGODB_OPERATIONS};
 use prony_mongodb::bson::{self, Writer};
 use prony_mongodb::{Address, Credentials, Login};
 
-use crate::http::{connected, received};
-use crate::{DEADLINE, LONGEST, Numbers, Source, chosen, without};
+use crate::http::{answer, connected};
+use crate::{LONGEST, Numbers, Source, chosen, without};
 
 /// Where each number is in the answer; [`MONGODB_OPERATIONS`] is a sum.
 const PLACES: [(&str, &[&str]); 21] = [
@@ -104,15 +102,7 @@ impl Open {
         self.commands += 1;
         let mut message = Vec::new();
         prony_mongodb::message(&mut message, self.commands, database, command);
-        self.stream.write_all(&message).map_err(|error| error.to_string())?;
-        let until = Instant::now() + DEADLINE;
-        let mut answer: Vec<u8> = Vec::new();
-        loop {
-            if let Some(document) = document(&answer)? {
-                return Ok(document.to_vec());
-            }
-            answer.extend(received(&mut self.stream, until)?.ok_or("the connection was closed before a whole answer")?);
-        }
+        answer(&mut self.stream, &message, |answer| Ok(document(answer)?.map(<[u8]>::to_vec)))
     }
 }
 

@@ -8,16 +8,14 @@
 //! (`cmdstat_info`, of which each reading is one, and one more before the first): if one went back, all totals have begun anew.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::TcpStream;
-use std::time::Instant;
 
 use prony_model::reading::Why;
 use prony_model::service::REDIS_COMMANDS;
 use prony_resp::{Address, Head};
 
-use crate::http::{connected, received};
-use crate::{DEADLINE, LONGEST, Numbers, Source, chosen, without};
+use crate::http::{answer, connected};
+use crate::{LONGEST, Numbers, Source, chosen, without};
 
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Redis {
@@ -85,16 +83,8 @@ impl Open {
             [name].into_iter().chain(arguments.iter().map(String::as_str)).map(str::as_bytes).collect();
         let mut command = Vec::new();
         prony_resp::push(&mut command, &words);
-        self.stream.write_all(&command).map_err(|error| error.to_string())?;
         self.commands += 1;
-        let until = Instant::now() + DEADLINE;
-        let mut answer: Vec<u8> = Vec::new();
-        loop {
-            if let Some(text) = kind(&answer)? {
-                return Ok(text);
-            }
-            answer.extend(received(&mut self.stream, until)?.ok_or("the connection was closed before a whole answer")?);
-        }
+        answer(&mut self.stream, &command, kind)
     }
 }
 

@@ -89,13 +89,7 @@ impl EngineCatalog for Catalog {
     }
 
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault> {
-        let faults = registry::check(store).err().unwrap_or_default();
-        let fault = |fault: crate::driver::OptionFault| StoreFault {
-            option: fault.option,
-            message: fault.message,
-            hint: fault.hint,
-        };
-        faults.into_iter().map(fault).collect()
+        registry::check(store).err().unwrap_or_default()
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use prony_model::catalog::StoreFault;
 use prony_model::record::effective::NamedSettings;
 pub use prony_model::record::effective::{InForce, PowerCut, ProcessCrash, Promise};
 use prony_model::spec::{DocumentSpec, Durability, FieldPath, FieldValue, OptionValue, QuerySpec, StoreSpec};
@@ -36,7 +37,7 @@ pub trait Driver: 'static {
     ///
     /// # Errors
     /// An unknown option, a value that does not fit, or a durability class that is not offered.
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>>;
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>>;
 
     /// What it promises with the settings that result from `spec`, if these are right: one of those of its description.
     fn promise(spec: &StoreSpec) -> Option<Promise> {
@@ -168,11 +169,14 @@ pub trait Store: Sync + Sized {
         Ok(())
     }
 
-    /// Closes the store; what the engine does in its destructor happens before this returns.
+    /// Closes the store, by default by dropping it; what the engine does in its destructor happens before this returns.
     ///
     /// # Errors
     /// Whatever the engine says.
-    fn close(self) -> Result<(), EngineError>;
+    fn close(self) -> Result<(), EngineError> {
+        drop(self);
+        Ok(())
+    }
 }
 
 /// One client's session.
@@ -266,11 +270,14 @@ pub trait Read: Sized {
         Err(EngineError::Unsupported { engine: "the engine", what: "queries".to_owned() })
     }
 
-    /// Ends a read transaction; discards a write transaction.
+    /// Ends a read transaction; discards a write transaction. By default it is dropped.
     ///
     /// # Errors
     /// Whatever the engine says.
-    fn finish(self) -> Result<(), EngineError>;
+    fn finish(self) -> Result<(), EngineError> {
+        drop(self);
+        Ok(())
+    }
 }
 
 /// What can be written.
@@ -338,8 +345,8 @@ pub struct Description {
     pub idiom: String,
 }
 
-/// What an engine can do. The planner refuses what it cannot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What an engine can do, by default nothing. The planner refuses what it cannot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Several operations in one atomic transaction.
     pub batches: bool,
@@ -355,7 +362,8 @@ pub struct Capabilities {
     pub persistent: bool,
     /// All records are in memory, whatever is on the disk too.
     pub in_memory: bool,
-    /// Several processes can have one store open.
+    /// Several processes can have one store open. Of no server: the metrics of a phase are the server's, not those of its workers, so
+    /// that threads are its clients.
     pub processes: bool,
     /// Several threads make write transactions at the same time.
     pub concurrent_writers: bool,
@@ -422,18 +430,6 @@ pub struct Settings {
     pub values: NamedSettings,
 }
 
-/// An option that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct OptionFault {
-    /// The option's name; `None` where the durability class or the engine itself is at fault.
-    pub option: Option<String>,
-    /// What is wrong.
-    pub message: String,
-    /// What to do, if there is advice.
-    pub hint: Option<String>,
-}
-
 /// An error of an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -493,14 +489,14 @@ pub enum EngineError {
 }
 
 /// A value that a driver's option cannot take, as a fault.
-pub(crate) fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> OptionFault {
+pub(crate) fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> StoreFault {
     let shown = match value {
         OptionValue::Bool(on) => on.to_string(),
         OptionValue::Int(n) => n.to_string(),
         OptionValue::Float(n) => n.to_string(),
         OptionValue::Text(text) => text.clone(),
     };
-    OptionFault {
+    StoreFault {
         option: Some(option.to_owned()),
         message: format!("`{option}` cannot be `{shown}`; it takes {wanted}"),
         hint: None,

@@ -2,18 +2,15 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::iter::successors;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-use crate::driver::{EngineError, OptionFault};
+use crate::driver::{EngineError, StoreFault};
 use crate::timed_loop::chain;
-
-const EIO: i32 = 5;
-const ENOMEM: i32 = 12;
-const ENOSPC: i32 = 28;
 
 /// Turns an error of `engine` while `doing` into ours; its chain is searched for lack of memory and a full disk.
 pub(crate) fn failed(
@@ -23,8 +20,8 @@ pub(crate) fn failed(
 ) -> EngineError {
     let source = source.into();
     match cause(source.as_ref()) {
-        Some(error) if is_out_of_memory(error) => EngineError::OutOfMemory { engine, doing },
-        Some(error) if is_disk_full(error) => disk_full(engine, doing, source),
+        Some(ErrorKind::OutOfMemory) => EngineError::OutOfMemory { engine, doing },
+        Some(ErrorKind::StorageFull) => disk_full(engine, doing, source),
         // Some engines preserve only the text of the system's error.
         _ if chain(source.as_ref()).contains(NO_SPACE) => disk_full(engine, doing, source),
         _ => EngineError::Engine { engine, doing, source },
@@ -48,7 +45,7 @@ pub(crate) fn failed_writing(
 
 /// Whether an I/O error is one that a write ends with which was cut short.
 pub(crate) fn is_input_output(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(EIO)
+    Errno::from_io_error(error) == Some(Errno::IO)
 }
 
 /// What LMDB writes at once at most (`MDB_COMMIT_PAGES`): where less is free, its write is cut short.
@@ -89,35 +86,34 @@ pub(crate) fn advised(error: impl Display, advice: &str) -> String {
     format!("{error} (hint: {advice})")
 }
 
-/// The first I/O error in a chain of causes.
-fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(io) = error.downcast_ref::<io::Error>() {
-            return Some(io);
-        }
-        next = error.source();
-    }
-    None
+/// The kind of the first I/O error in a chain of causes.
+fn cause(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
+    let mut chain = successors(Some(error), |&error| error.source());
+    chain.find_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind)
 }
 
-fn is_disk_full(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::StorageFull || error.raw_os_error() == Some(ENOSPC)
-}
+/// What engines do not offer without [`crate::driver::Capabilities::reads_own_writes`].
+#[allow(dead_code)] // not every feature has such a driver
+pub(crate) const OWN_WRITES: &str = "reads in a write transaction";
 
-fn is_out_of_memory(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::OutOfMemory || error.raw_os_error() == Some(ENOMEM)
+/// What an engine does not offer, as an error.
+pub(crate) fn unsupported(engine: &'static str, what: impl Into<String>) -> EngineError {
+    EngineError::Unsupported { engine, what: what.into() }
 }
 
 /// Faults of options that were not checked before the store is opened, as an error.
-pub(crate) fn refused(engine: &'static str, faults: &[OptionFault]) -> EngineError {
+pub(crate) fn refused(engine: &'static str, faults: &[StoreFault]) -> EngineError {
     let what: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
-    EngineError::Unsupported { engine, what: format!("these settings: {}", what.join("; ")) }
+    unsupported(engine, format!("these settings: {}", what.join("; ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const EIO: i32 = 5;
+    const ENOMEM: i32 = 12;
+    const ENOSPC: i32 = 28;
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]

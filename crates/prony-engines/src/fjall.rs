@@ -24,12 +24,11 @@ use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{failed, failed_writing, refused};
 use crate::options::{self, Config, Options, one_of, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "fjall";
 const KEYSPACE: &str = "records";
@@ -96,7 +95,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         if options.is_given("sync") && class != Durability::Strict {
             faults.push(options::out_of_range("sync", format!("`sync` has no effect under `{}`", class.name())));
@@ -158,8 +157,8 @@ impl Driver for Fjall {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("fjall").to_owned(),
-            library: versions::library("fjall"),
+            version: env!("PRONY_VERSION_FJALL").to_owned(),
+            library: format!("fjall {}", env!("PRONY_VERSION_FJALL")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
@@ -167,18 +166,10 @@ impl Driver for Fjall {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
-                processes: false,
-                concurrent_writers: false,
-                commits_wait_for_readers: false,
                 collects_writes: true,
-                reports_removals: false,
-                own_documents: false,
-                stores_values: false,
-                skips_equal: false,
                 compresses: true,
-                server: false,
                 max_key: Some(MAX_KEY as u64),
+                ..Capabilities::default()
             },
             promises: promises(),
             options: option_specs(),
@@ -188,7 +179,7 @@ impl Driver for Fjall {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 
@@ -260,10 +251,7 @@ impl Store for FjallStore {
 
     /// Writes the rest of the journal's buffer to the system and ends fjall's threads.
     fn close(self) -> Result<(), EngineError> {
-        self.db.persist(PersistMode::Buffer).map_err(while_writing(&self.dir, "writing the journal"))?;
-        drop(self.keyspace);
-        drop(self.db);
-        Ok(())
+        self.db.persist(PersistMode::Buffer).map_err(while_writing(&self.dir, "writing the journal"))
     }
 }
 
@@ -331,10 +319,6 @@ impl Read for FjallRead<'_> {
         let snapshot = self.snapshot.get_or_insert_with(|| self.store.db.read_tx());
         scan_in(snapshot, &self.store.keyspace, from, row)
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Read for FjallWrite<'_> {
@@ -344,11 +328,6 @@ impl Read for FjallWrite<'_> {
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         scan_in(&self.txn, &self.store.keyspace, from, row)
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        self.txn.rollback();
-        Ok(())
     }
 }
 

@@ -28,6 +28,8 @@ pub mod registry;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
 pub mod room;
+#[cfg(any(feature = "mongodb", feature = "postgres", feature = "redis"))]
+mod server;
 #[cfg(feature = "sled")]
 pub mod sled;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -35,6 +37,5 @@ mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod timed_loop;
-mod versions;
 #[cfg(any(feature = "mongodb", feature = "postgres", feature = "redis"))]
 mod wire;

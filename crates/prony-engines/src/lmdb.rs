@@ -22,12 +22,11 @@ use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{advised, failed, failed_writing, is_input_output, refused};
 use crate::options::{self, Config, Options, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "lmdb";
 const MAX_KEY: u64 = 511;
@@ -122,7 +121,7 @@ fn names_of(flags: EnvFlags) -> Vec<&'static str> {
     FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(name, ..)| *name).collect()
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     let (mut options, mut faults) = options::read(spec, &option_specs());
     let mut flags = EnvFlags::empty();
     match options::class(spec, &promises()) {
@@ -155,7 +154,7 @@ impl Driver for Lmdb {
         Description {
             name: ENGINE.to_owned(),
             version: heed::lmdb_version().string.to_owned(),
-            library: versions::library("heed"),
+            library: format!("heed {}", env!("PRONY_VERSION_HEED")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
@@ -163,18 +162,10 @@ impl Driver for Lmdb {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
                 processes: true,
-                concurrent_writers: false,
-                commits_wait_for_readers: false,
-                collects_writes: false,
                 reports_removals: true,
-                own_documents: false,
-                stores_values: false,
-                skips_equal: false,
-                compresses: false,
-                server: false,
                 max_key: Some(MAX_KEY),
+                ..Capabilities::default()
             },
             promises: promises(),
             options: option_specs(),
@@ -185,7 +176,7 @@ impl Driver for Lmdb {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 
@@ -344,11 +335,6 @@ impl Read for LmdbRead<'_> {
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         scan_in(self.db, &self.txn, from, row).map_err(while_("scanning"))
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        drop(self.txn);
-        Ok(())
-    }
 }
 
 impl Read for LmdbWrite<'_> {
@@ -358,11 +344,6 @@ impl Read for LmdbWrite<'_> {
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         scan_in(self.store.db, &self.txn, from, row).map_err(while_("scanning"))
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        self.txn.abort();
-        Ok(())
     }
 }
 

@@ -28,12 +28,11 @@ use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{advised, failed, refused};
 use crate::options::{self, Config, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "libmdbx";
 const PAGE: u64 = 4096;
@@ -48,6 +47,7 @@ pub struct Mdbx;
 
 /// An MDBX environment.
 pub struct MdbxStore {
+    /// Its end syncs what the class left unsynced.
     db: Database<NoWriteMap>,
     writer: Mutex<()>,
     append: bool,
@@ -109,7 +109,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         for name in ["max_size", "min_size", "growth_step"] {
             if let size @ 1.. = options.bytes(name) {
@@ -165,8 +165,8 @@ impl Driver for Mdbx {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("mdbx-sys").to_owned(),
-            library: versions::library("libmdbx"),
+            version: env!("PRONY_VERSION_MDBX_SYS").to_owned(),
+            library: format!("libmdbx {}", env!("PRONY_VERSION_LIBMDBX")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
@@ -174,18 +174,11 @@ impl Driver for Mdbx {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
                 processes: true,
-                concurrent_writers: false,
-                commits_wait_for_readers: false,
-                collects_writes: false,
                 reports_removals: true,
-                own_documents: false,
-                stores_values: false,
                 skips_equal: true,
-                compresses: false,
-                server: false,
                 max_key: Some(MAX_KEY as u64),
+                ..Capabilities::default()
             },
             promises: promises(),
             options: option_specs(),
@@ -196,7 +189,7 @@ impl Driver for Mdbx {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 
@@ -251,12 +244,6 @@ impl Store for MdbxStore {
             ("last_transaction", info.last_txnid()),
         ];
         counters.into_iter().map(|(name, n)| (name.to_owned(), n as f64)).collect()
-    }
-
-    /// Closing syncs what the class left unsynced.
-    fn close(self) -> Result<(), EngineError> {
-        drop(self.db);
-        Ok(())
     }
 }
 
@@ -317,10 +304,6 @@ impl Read for MdbxRead<'_> {
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         self.0.with_dependent(|txn, table| scan_in(txn, table, from, row)).map_err(while_("scanning"))
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Read for MdbxWrite<'_> {
@@ -330,10 +313,6 @@ impl Read for MdbxWrite<'_> {
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         self.open.with_dependent(|txn, table| scan_in(txn, table, from, row)).map_err(while_("scanning"))
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

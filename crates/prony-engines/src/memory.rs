@@ -22,8 +22,8 @@ use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Promise, Read, Session, Settings, Store,
-    Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, Promise, Read, Session, Settings, Store, StoreFault, Then,
+    Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, promise};
@@ -66,7 +66,7 @@ fn promises() -> Vec<Promise> {
     vec![promise(Durability::Volatile, "on the heap; `persist` writes a snapshot", true)]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &[], &promises(), |_, _, _| ())
 }
 
@@ -84,19 +84,11 @@ impl Driver for Memory {
                 open_transactions: true,
                 snapshots: true,
                 ordered: true,
-                persistent: false,
                 in_memory: true,
-                processes: false,
-                concurrent_writers: false,
                 commits_wait_for_readers: true,
                 collects_writes: true,
                 reports_removals: true,
-                own_documents: false,
-                stores_values: false,
-                skips_equal: false,
-                compresses: false,
-                server: false,
-                max_key: None,
+                ..Capabilities::default()
             },
             promises: promises(),
             options: Vec::new(),
@@ -106,7 +98,7 @@ impl Driver for Memory {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 
@@ -143,11 +135,6 @@ impl Store for MemoryStore {
     fn counters(&self) -> BTreeMap<String, f64> {
         BTreeMap::from([("entries".to_owned(), self.shared().len() as f64)])
     }
-
-    fn close(self) -> Result<(), EngineError> {
-        drop(self.map);
-        Ok(())
-    }
 }
 
 impl<'s> Session for MemorySession<'s> {
@@ -183,10 +170,6 @@ impl Read for MemoryRead<'_> {
         let _ = self.map.range::<[u8], _>(from_on(from)).try_for_each(|(key, value)| row(key, value));
         Ok(())
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Read for MemoryWrite<'_> {
@@ -220,10 +203,6 @@ impl Read for MemoryWrite<'_> {
                 break;
             }
         }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
         Ok(())
     }
 }

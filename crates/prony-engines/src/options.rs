@@ -8,7 +8,7 @@ use prony_model::spelling::nearest;
 use prony_model::units::parse_bytes;
 
 use crate::driver::{
-    InForce, OptionFault, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise, Settings, bad_value,
+    InForce, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise, Settings, StoreFault, bad_value,
 };
 
 /// The options of a spec: those that are given, each of the kind that its driver declared, and the defaults of the others.
@@ -77,7 +77,7 @@ impl Config {
 }
 
 /// Reads the options of `spec`; every option that does not fit is a fault.
-pub(crate) fn read(spec: &StoreSpec, known: &[OptionSpec]) -> (Options, Vec<OptionFault>) {
+pub(crate) fn read(spec: &StoreSpec, known: &[OptionSpec]) -> (Options, Vec<StoreFault>) {
     let mut options = Options::default();
     let mut faults = Vec::new();
     known.iter().for_each(|option| options.set(&option.name, default(option)));
@@ -130,9 +130,9 @@ fn wanted(kind: &OptionKind) -> String {
     }
 }
 
-fn unknown(engine: &str, name: &str, known: &[OptionSpec]) -> OptionFault {
+fn unknown(engine: &str, name: &str, known: &[OptionSpec]) -> StoreFault {
     let names: Vec<&str> = known.iter().map(|option| option.name.as_str()).collect();
-    OptionFault {
+    StoreFault {
         option: Some(name.to_owned()),
         message: format!("`{engine}` has no option `{name}`"),
         hint: Some(match nearest(name, names.iter().copied()) {
@@ -147,14 +147,14 @@ fn unknown(engine: &str, name: &str, known: &[OptionSpec]) -> OptionFault {
 ///
 /// # Errors
 /// The requested class is not among `promises`.
-pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability, OptionFault> {
+pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability, StoreFault> {
     let default = promises.iter().find(|promise| promise.default).map_or(Durability::None, |promise| promise.class);
     let asked = spec.durability.unwrap_or(default);
     if promises.iter().any(|promise| promise.class == asked) {
         return Ok(asked);
     }
     let names: Vec<&str> = promises.iter().map(|promise| promise.class.name()).collect();
-    Err(OptionFault {
+    Err(StoreFault {
         option: None,
         message: format!("`{}` does not offer durability `{}`", spec.engine, asked.name()),
         hint: Some(format!("the engine offers `{}`", names.join("`, `"))),
@@ -170,8 +170,8 @@ pub(crate) fn configure(
     spec: &StoreSpec,
     known: &[OptionSpec],
     promises: &[Promise],
-    check: impl FnOnce(&mut Options, Durability, &mut Vec<OptionFault>),
-) -> Result<Config, Vec<OptionFault>> {
+    check: impl FnOnce(&mut Options, Durability, &mut Vec<StoreFault>),
+) -> Result<Config, Vec<StoreFault>> {
     let (mut options, mut faults) = read(spec, known);
     let class = class(spec, promises).unwrap_or_else(|fault| {
         faults.push(fault);
@@ -183,9 +183,9 @@ pub(crate) fn configure(
 
 /// The fault of options that result in another class than the requested one.
 #[allow(dead_code)] // not every feature has a driver whose options override a class
-pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<OptionFault> {
+pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<StoreFault> {
     let asked = spec.durability.filter(|asked| *asked != amounts_to)?;
-    Some(OptionFault {
+    Some(StoreFault {
         option: None,
         message: format!(
             "durability `{}` is requested, but the options result in `{}`",
@@ -197,8 +197,8 @@ pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<
 }
 
 /// The fault of an amount that the engine does not accept.
-pub(crate) fn out_of_range(option: &str, message: String) -> OptionFault {
-    OptionFault { option: Some(option.to_owned()), message, hint: None }
+pub(crate) fn out_of_range(option: &str, message: String) -> StoreFault {
+    StoreFault { option: Some(option.to_owned()), message, hint: None }
 }
 
 /// A promise with the description of its class in METHOD 5.2's table.

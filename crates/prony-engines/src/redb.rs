@@ -21,12 +21,11 @@ use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "redb";
 const FILE: &str = "store.redb";
@@ -90,7 +89,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, _| {
         options.set("commit", if class == Durability::Strict { "immediate" } else { "none" });
     })
@@ -102,8 +101,8 @@ impl Driver for Redb {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("redb").to_owned(),
-            library: versions::library("redb"),
+            version: env!("PRONY_VERSION_REDB").to_owned(),
+            library: format!("redb {}", env!("PRONY_VERSION_REDB")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
@@ -111,18 +110,8 @@ impl Driver for Redb {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
-                processes: false,
-                concurrent_writers: false,
-                commits_wait_for_readers: false,
-                collects_writes: false,
                 reports_removals: true,
-                own_documents: false,
-                stores_values: false,
-                skips_equal: false,
-                compresses: false,
-                server: false,
-                max_key: None,
+                ..Capabilities::default()
             },
             promises: promises(),
             options: option_specs(),
@@ -132,7 +121,7 @@ impl Driver for Redb {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 
@@ -209,11 +198,6 @@ impl Store for RedbStore {
         let intact = self.db.check_integrity().map_err(while_("checking the integrity"))?;
         Ok(Some(if intact { Vec::new() } else { vec!["check_integrity had to repair the database".to_owned()] }))
     }
-
-    fn close(self) -> Result<(), EngineError> {
-        drop(self.db);
-        Ok(())
-    }
 }
 
 impl Session for RedbSession<'_> {
@@ -269,10 +253,6 @@ impl Read for RedbRead {
 
     fn scan(&mut self, from: &[u8], row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
         scan_in(&self.table, from, row).map_err(while_("scanning"))
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

@@ -8,8 +8,8 @@ use prony_model::link::{Link, Progress};
 use prony_model::spec::StoreSpec;
 use prony_model::spelling::nearest;
 
-use crate::driver::{Capabilities, Description, Driver, EngineError, OptionFault, Settings};
-use crate::phases::{self, CrashPlan, HostError, Machine, Plan};
+use crate::driver::{Capabilities, Description, Driver, EngineError, Settings, StoreFault};
+use crate::phases::{self, CrashPlan, HostError, Machine, Plan, Stop};
 
 /// An engine that a driver exists for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +22,29 @@ pub struct Known {
     pub built: bool,
 }
 
-/// Work that is done with a driver chosen by name, once; inside, every call is direct.
-pub(crate) trait Visitor {
-    /// The result of the work.
-    type Output;
+type Host = fn(&mut dyn Link, &dyn Machine, &Plan, &Progress) -> Result<(), HostError>;
 
-    /// Runs it with the driver `D`.
-    fn visit<D: Driver>(self) -> Self::Output;
+type Crash = fn(&mut dyn Link, &dyn Machine, &CrashPlan, CrashStep) -> Result<(), HostError>;
+
+/// What is done with a driver, which is chosen by name once: inside, every call is direct.
+struct Functions {
+    describe: fn() -> Description,
+    check: fn(&StoreSpec) -> Result<Settings, Vec<StoreFault>>,
+    capabilities: fn(&StoreSpec) -> Capabilities,
+    host: Host,
+    crash: Crash,
+}
+
+impl Functions {
+    fn of<D: Driver>() -> Self {
+        Self {
+            describe: D::describe,
+            check: D::check,
+            capabilities: D::capabilities,
+            host: phases::host::<D>,
+            crash: phases::crash::<D>,
+        }
+    }
 }
 
 macro_rules! engines {
@@ -39,22 +55,10 @@ macro_rules! engines {
             $(Known { name: $name, feature: Some($feature), built: cfg!(feature = $feature) },)*
         ];
 
-        /// The engines of this build; asks each for its version.
-        pub fn engines() -> Vec<Description> {
-            vec![
-                crate::memory::Memory::describe(),
-                $(#[cfg(feature = $feature)] <$driver>::describe(),)*
-            ]
-        }
-
-        /// Calls `visitor` with the driver named `engine`.
-        ///
-        /// # Errors
-        /// `Unknown` where this build has no such engine.
-        pub(crate) fn dispatch<V: Visitor>(engine: &str, visitor: V) -> Result<V::Output, EngineError> {
+        fn functions(engine: &str) -> Result<Functions, EngineError> {
             match engine {
-                "memory" => Ok(visitor.visit::<crate::memory::Memory>()),
-                $(#[cfg(feature = $feature)] $name => Ok(visitor.visit::<$driver>()),)*
+                "memory" => Ok(Functions::of::<crate::memory::Memory>()),
+                $(#[cfg(feature = $feature)] $name => Ok(Functions::of::<$driver>()),)*
                 other => Err(EngineError::Unknown(other.to_owned())),
             }
         }
@@ -74,6 +78,11 @@ engines! {
     "mongodb" "mongodb" crate::mongodb::Mongodb;
 }
 
+/// The engines of this build; asks each for its version.
+pub fn engines() -> Vec<Description> {
+    KNOWN.iter().filter_map(|known| describe(known.name).ok()).collect()
+}
+
 /// Hosts a store of the engine named `engine`: opens it, reports that, and runs the requested phases until the runner sends
 /// `stop`.
 ///
@@ -86,7 +95,7 @@ pub fn host(
     plan: &Plan,
     progress: &Progress,
 ) -> Result<(), HostError> {
-    hosted(dispatch(engine, Hosting { link, machine, plan, progress }))
+    (functions(engine).map_err(Stop::from)?.host)(link, machine, plan, progress)
 }
 
 /// Does a step of a crash trial on the engine named `engine`.
@@ -100,66 +109,7 @@ pub fn crash(
     plan: &CrashPlan,
     step: CrashStep,
 ) -> Result<(), HostError> {
-    hosted(dispatch(engine, Crashing { link, machine, plan, step }))
-}
-
-fn hosted(ended: Result<Result<(), HostError>, EngineError>) -> Result<(), HostError> {
-    ended.unwrap_or_else(|error| Err(HostError { phase: None, cause: error.into() }))
-}
-
-struct Hosting<'a> {
-    link: &'a mut dyn Link,
-    machine: &'a dyn Machine,
-    plan: &'a Plan,
-    progress: &'a Progress,
-}
-
-impl Visitor for Hosting<'_> {
-    type Output = Result<(), HostError>;
-
-    fn visit<D: Driver>(self) -> Self::Output {
-        phases::host::<D>(self.link, self.machine, self.plan, self.progress)
-    }
-}
-
-struct Crashing<'a> {
-    link: &'a mut dyn Link,
-    machine: &'a dyn Machine,
-    plan: &'a CrashPlan,
-    step: CrashStep,
-}
-
-impl Visitor for Crashing<'_> {
-    type Output = Result<(), HostError>;
-
-    fn visit<D: Driver>(self) -> Self::Output {
-        match self.step {
-            CrashStep::Write => phases::write::<D>(self.link, self.plan),
-            CrashStep::Check { cut, acknowledged } => {
-                phases::check::<D>(self.link, self.machine, self.plan, (cut, acknowledged))
-            }
-        }
-    }
-}
-
-struct Check<'s>(&'s StoreSpec);
-
-impl Visitor for Check<'_> {
-    type Output = Result<Settings, Vec<OptionFault>>;
-
-    fn visit<D: Driver>(self) -> Self::Output {
-        D::check(self.0)
-    }
-}
-
-struct Describe;
-
-impl Visitor for Describe {
-    type Output = Description;
-
-    fn visit<D: Driver>(self) -> Description {
-        D::describe()
-    }
+    (functions(engine).map_err(Stop::from)?.crash)(link, machine, plan, step)
 }
 
 /// The settings that result from `spec` on its engine, or everything that is wrong with it.
@@ -167,8 +117,9 @@ impl Visitor for Describe {
 /// # Errors
 /// An engine that this build does not have, an unknown option, a value that does not fit, or a
 /// durability class that is not offered.
-pub fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-    dispatch(&spec.engine, Check(spec)).unwrap_or_else(|_| Err(vec![missing(&spec.engine)]))
+pub fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
+    let functions = functions(&spec.engine).map_err(|_| vec![missing(&spec.engine)])?;
+    (functions.check)(spec)
 }
 
 /// What the engine can do with the settings that result from `spec`.
@@ -176,7 +127,7 @@ pub fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
 /// # Errors
 /// `Unknown` where this build has no such engine.
 pub fn capabilities(spec: &StoreSpec) -> Result<Capabilities, EngineError> {
-    dispatch(&spec.engine, Can(spec))
+    Ok((functions(&spec.engine)?.capabilities)(spec))
 }
 
 /// What the engine named `engine` is and promises.
@@ -184,21 +135,11 @@ pub fn capabilities(spec: &StoreSpec) -> Result<Capabilities, EngineError> {
 /// # Errors
 /// `Unknown` where this build has no such engine.
 pub fn describe(engine: &str) -> Result<Description, EngineError> {
-    dispatch(engine, Describe)
-}
-
-struct Can<'a>(&'a StoreSpec);
-
-impl Visitor for Can<'_> {
-    type Output = Capabilities;
-
-    fn visit<D: Driver>(self) -> Self::Output {
-        D::capabilities(self.0)
-    }
+    Ok((functions(engine)?.describe)())
 }
 
 /// The fault of an engine that this build does not have; its hint says how to get one that does.
-pub fn missing(engine: &str) -> OptionFault {
+pub fn missing(engine: &str) -> StoreFault {
     let known = KNOWN.iter().find(|known| known.name == engine).and_then(|known| known.feature);
     let (message, hint) = match known {
         Some(feature) => {
@@ -206,7 +147,7 @@ pub fn missing(engine: &str) -> OptionFault {
         }
         None => (format!("there is no engine `{engine}`"), suggestion(engine)),
     };
-    OptionFault { option: None, message, hint: Some(hint) }
+    StoreFault { option: None, message, hint: Some(hint) }
 }
 
 fn suggestion(engine: &str) -> String {

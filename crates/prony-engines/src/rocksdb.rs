@@ -24,12 +24,11 @@ use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, Config, one_of, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "rocksdb";
 const COMPRESSIONS: [(&str, DBCompressionType); 4] = [
@@ -61,8 +60,8 @@ pub struct RocksDbStore {
     db: OptimisticTransactionDB,
     dir: PathBuf,
     config: Config,
-    // Outlives the database, whose block cache it is.
-    cache: Option<Cache>,
+    /// Last, so that it outlives the database, whose block cache it is.
+    _cache: Option<Cache>,
 }
 
 /// A client of a RocksDB database.
@@ -110,7 +109,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         if !(1 << 10..=1 << 30).contains(&options.bytes("block_size")) {
             faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 GiB".to_owned()));
@@ -165,8 +164,8 @@ impl Driver for RocksDb {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("librocksdb").to_owned(),
-            library: versions::library("rocksdb"),
+            version: env!("PRONY_VERSION_LIBROCKSDB").to_owned(),
+            library: format!("rocksdb {}", env!("PRONY_VERSION_ROCKSDB")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
@@ -174,18 +173,10 @@ impl Driver for RocksDb {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
-                processes: false,
                 concurrent_writers: true,
-                commits_wait_for_readers: false,
                 collects_writes: true,
-                reports_removals: false,
-                own_documents: false,
-                stores_values: false,
-                skips_equal: false,
                 compresses: true,
-                server: false,
-                max_key: None,
+                ..Capabilities::default()
             },
             promises: promises(),
             options: option_specs(),
@@ -197,7 +188,7 @@ impl Driver for RocksDb {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 
@@ -207,7 +198,7 @@ impl Driver for RocksDb {
         let cache = cache.transpose();
         let cache = cache.map_err(while_("allocating the block cache"))?;
         let db = OptimisticTransactionDB::open(&database_options(&config.options, cache.as_ref()), dir);
-        Ok(RocksDbStore { db: db.map_err(while_("opening the store"))?, dir: dir.to_owned(), config, cache })
+        Ok(RocksDbStore { db: db.map_err(while_("opening the store"))?, dir: dir.to_owned(), config, _cache: cache })
     }
 }
 
@@ -271,12 +262,6 @@ impl Store for RocksDbStore {
         ];
         let value = |name: &str| self.db.property_int_value(name).ok().flatten();
         properties.iter().filter_map(|name| Some(((*name).to_owned(), value(name)? as f64))).collect()
-    }
-
-    fn close(self) -> Result<(), EngineError> {
-        drop(self.db);
-        drop(self.cache);
-        Ok(())
     }
 }
 
@@ -344,10 +329,6 @@ impl Read for RocksDbRead<'_> {
             Self::Snapshot(snapshot) => scan_in(snapshot.raw_iterator(), from, row),
             Self::Newest(db) => scan_in(db.raw_iterator(), from, row),
         }
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

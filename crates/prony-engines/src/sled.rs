@@ -19,12 +19,11 @@ use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
-    Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
+    Store, StoreFault, Then, Write,
 };
-use crate::failure::{failed, refused};
+use crate::failure::{OWN_WRITES, failed, refused, unsupported};
 use crate::options::{self, Config, one_of, option, promise};
-use crate::versions;
 
 const ENGINE: &str = "sled";
 
@@ -81,7 +80,7 @@ fn promises() -> Vec<Promise> {
     ]
 }
 
-fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |options, class, faults| {
         // sled panics on less.
         if options.bytes("cache") < 256 {
@@ -97,27 +96,16 @@ impl Driver for Sled {
     fn describe() -> Description {
         Description {
             name: ENGINE.to_owned(),
-            version: versions::version("sled").to_owned(),
-            library: versions::library("sled"),
+            version: env!("PRONY_VERSION_SLED").to_owned(),
+            library: format!("sled {}", env!("PRONY_VERSION_SLED")),
             capabilities: Capabilities {
                 batches: true,
-                reads_own_writes: false,
-                open_transactions: false,
-                snapshots: false,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
-                processes: false,
                 concurrent_writers: true,
-                commits_wait_for_readers: false,
                 collects_writes: true,
-                reports_removals: false,
-                own_documents: false,
-                stores_values: false,
-                skips_equal: false,
                 compresses: true,
-                server: false,
-                max_key: None,
+                ..Capabilities::default()
             },
             promises: promises(),
             options: option_specs(),
@@ -127,7 +115,7 @@ impl Driver for Sled {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         configure(spec).map(Config::settings)
     }
 
@@ -152,10 +140,6 @@ fn while_(doing: &'static str) -> impl Fn(::sled::Error) -> EngineError {
     }
 }
 
-fn own_writes() -> EngineError {
-    EngineError::Unsupported { engine: ENGINE, what: "reads in a write transaction".to_owned() }
-}
-
 impl Store for SledStore {
     type Session<'s> = SledSession<'s>;
 
@@ -174,9 +158,7 @@ impl Store for SledStore {
     }
 
     fn close(self) -> Result<(), EngineError> {
-        self.db.flush().map_err(while_("flushing"))?;
-        drop(self.db);
-        Ok(())
+        self.db.flush().map_err(while_("flushing")).map(drop)
     }
 }
 
@@ -214,23 +196,15 @@ impl Read for SledRead<'_> {
         }
         Ok(())
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Read for SledWrite<'_> {
     fn get(&mut self, _: &[u8], _: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        Err(own_writes())
+        Err(unsupported(ENGINE, OWN_WRITES))
     }
 
     fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        Err(own_writes())
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
+        Err(unsupported(ENGINE, OWN_WRITES))
     }
 }
 

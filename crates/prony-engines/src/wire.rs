@@ -6,13 +6,9 @@
 //! Reading has no deadline: an operation that takes long is a result and no error. The kernel of a machine acknowledges what a
 //! server there does not answer for a while.
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::ops::Range;
-#[cfg(feature = "postgres")]
-use std::os::unix::net::UnixStream;
-#[cfg(feature = "postgres")]
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -29,15 +25,14 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// How often it asks before the connection ends.
 const ASKED: u32 = 6;
 
-enum Stream {
-    Tcp(TcpStream),
-    #[cfg(feature = "postgres")]
-    Unix(UnixStream),
-}
+/// Bytes in both directions.
+trait Stream: io::Read + io::Write + Send {}
+
+impl<S: io::Read + io::Write + Send> Stream for S {}
 
 /// A connection that waits for each answer.
 pub(crate) struct Wire {
-    stream: Stream,
+    stream: Box<dyn Stream>,
     /// What was not sent.
     pub(crate) out: Vec<u8>,
     input: Vec<u8>,
@@ -69,8 +64,8 @@ fn set_up(stream: TcpStream) -> io::Result<TcpStream> {
 }
 
 impl Wire {
-    fn of(stream: Stream) -> Self {
-        Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0, is_broken: false }
+    fn of(stream: impl Stream + 'static) -> Self {
+        Self { stream: Box::new(stream), out: Vec::new(), input: vec![0; ROOM], filled: 0..0, is_broken: false }
     }
 
     /// Connects to a host and port.
@@ -78,7 +73,7 @@ impl Wire {
     /// # Errors
     /// Those of the system, and that no address of the host accepts the connection in time.
     pub(crate) fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
-        Ok(Self::of(Stream::Tcp(connect(address, DEADLINE)?)))
+        Ok(Self::of(connect(address, DEADLINE)?))
     }
 
     /// Connects to a socket of the file system.
@@ -86,8 +81,8 @@ impl Wire {
     /// # Errors
     /// Those of the system.
     #[cfg(feature = "postgres")]
-    pub(crate) fn unix(path: &Path) -> io::Result<Self> {
-        Ok(Self::of(Stream::Unix(UnixStream::connect(path)?)))
+    pub(crate) fn unix(path: &std::path::Path) -> io::Result<Self> {
+        Ok(Self::of(std::os::unix::net::UnixStream::connect(path)?))
     }
 
     /// Has nothing sent on it any more.
@@ -104,11 +99,7 @@ impl Wire {
             self.out.clear();
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let sent = match &mut self.stream {
-            Stream::Tcp(stream) => stream.write_all(&self.out),
-            #[cfg(feature = "postgres")]
-            Stream::Unix(stream) => stream.write_all(&self.out),
-        };
+        let sent = self.stream.write_all(&self.out);
         self.out.clear();
         self.is_broken |= sent.is_err();
         sent
@@ -154,13 +145,7 @@ impl Wire {
             if self.filled.end == self.input.len() {
                 self.input.resize(2 * self.input.len(), 0);
             }
-            let room = &mut self.input[self.filled.end..];
-            let got = match &mut self.stream {
-                Stream::Tcp(stream) => stream.read(room),
-                #[cfg(feature = "postgres")]
-                Stream::Unix(stream) => stream.read(room),
-            };
-            match got {
+            match self.stream.read(&mut self.input[self.filled.end..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(more) => self.filled.end += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

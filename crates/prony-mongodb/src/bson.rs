@@ -71,16 +71,9 @@ pub fn fields(document: &[u8]) -> impl Iterator<Item = Result<(&str, Value<'_>),
 }
 
 /// Bytes that are no document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the bytes are no document of BSON")]
 pub struct NoDocument;
-
-impl std::fmt::Display for NoDocument {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the bytes are no document of BSON")
-    }
-}
-
-impl std::error::Error for NoDocument {}
 
 /// The first name and value, and the bytes behind.
 #[inline]

@@ -15,16 +15,9 @@ const HEAD: usize = 16;
 const LONGEST: usize = 48_000_000;
 
 /// What is no answer of MongoDB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer is not of MongoDB")]
 pub struct Malformed;
-
-impl std::fmt::Display for Malformed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the answer is not of MongoDB")
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// Adds the message of this number, with a command on this database; `fields` writes the command's fields, of which the first
 /// is its name.

@@ -28,16 +28,9 @@ pub enum Head {
 }
 
 /// What is no answer of Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer is not of Redis")]
 pub struct Malformed;
-
-impl std::fmt::Display for Malformed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the answer is not of Redis")
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// Adds a command: its name and its arguments.
 #[inline]

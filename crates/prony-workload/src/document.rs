@@ -27,7 +27,7 @@ pub(super) struct Documents {
     fields: Vec<Field>,
     /// The documents of a file, instead of those made from `fields`.
     rows: Option<Rows>,
-    encoding: Encoding,
+    pub(super) encoding: Encoding,
 }
 
 impl Documents {
@@ -66,10 +66,6 @@ impl Documents {
     fn draw(&self, number: u64, version: u32) -> Draw {
         let first = mix(self.seed ^ number);
         Draw { number, first, seed: mix(first ^ u64::from(version) << 32) }
-    }
-
-    pub(super) fn encoding(&self) -> Encoding {
-        self.encoding
     }
 
     /// Replaces `out` by the bytes of a document.

@@ -33,7 +33,7 @@ impl KeyOrder {
         match keys {
             Keys::Integer { .. } => State::Record(0),
             Keys::Template(text) if !text.has_number() => State::Record(0),
-            Keys::Template(text) => State::Merge(Merge::new(keys, text.pad(), count)),
+            Keys::Template(text) => State::Merge(Merge::new(keys, text.pad, count)),
             Keys::Hashed(_) => State::Passes(Passes::new(count, BUFFER)),
         }
     }

@@ -48,19 +48,15 @@ pub struct Mix {
     share: Share,
 }
 
-#[derive(Clone, Copy)]
-enum Choice {
-    Read,
-    Update,
-    Insert,
-    Scan,
-    ReadModifyWrite,
-    Delete,
-}
-
 impl Mix {
-    const KINDS: [Choice; 6] =
-        [Choice::Read, Choice::Update, Choice::Insert, Choice::Scan, Choice::ReadModifyWrite, Choice::Delete];
+    const KINDS: [fn(&mut Self) -> Operation; 6] = [
+        |mix| Operation::Read(mix.record()),
+        |mix| Operation::Update(mix.record()),
+        |mix| Operation::Insert(mix.insert()),
+        |mix| Operation::Scan { from: mix.record(), rows: mix.rows() },
+        |mix| Operation::ReadModifyWrite(mix.record()),
+        |mix| Operation::Delete(mix.record()),
+    ];
 
     /// The operations of one client.
     pub fn new(spec: &MixSpec, records: &Records, seed: u64, share: Share) -> Self {
@@ -99,20 +95,9 @@ impl Mix {
     )]
     #[inline]
     pub fn next(&mut self) -> Operation {
-        match self.choose() {
-            Choice::Read => Operation::Read(self.record()),
-            Choice::Update => Operation::Update(self.record()),
-            Choice::Insert => Operation::Insert(self.insert()),
-            Choice::Scan => Operation::Scan { from: self.record(), rows: self.rows() },
-            Choice::ReadModifyWrite => Operation::ReadModifyWrite(self.record()),
-            Choice::Delete => Operation::Delete(self.record()),
-        }
-    }
-
-    fn choose(&mut self) -> Choice {
         let unit = self.choices.unit();
         let at = self.bounds.iter().position(|bound| unit < *bound).unwrap_or(0);
-        Self::KINDS[at]
+        Self::KINDS[at](self)
     }
 
     /// An existing record: one of the start, or this client's own insert.

@@ -2,42 +2,34 @@
 
 /// Parts of text with one number between each two.
 #[derive(Clone, Debug)]
-pub struct Text {
+pub(super) struct Text {
     parts: Vec<Vec<u8>>,
-    pad: usize,
+    /// Least digits of a number.
+    pub(super) pad: usize,
     fixed: usize,
 }
 
 impl Text {
     /// Numbers of at least `pad` digits between these parts.
-    pub fn new(parts: &[String], pad: u8) -> Self {
-        Self { pad: usize::from(pad).max(1), ..Self::of_bytes(parts.iter().map(|p| p.clone().into_bytes()).collect()) }
-    }
-
-    /// Numbers between parts that need not be text.
-    pub fn of_bytes(parts: Vec<Vec<u8>>) -> Self {
+    pub(super) fn new(parts: &[String], pad: u8) -> Self {
+        let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.clone().into_bytes()).collect();
         let fixed = parts.iter().map(Vec::len).sum();
-        Self { parts, pad: 1, fixed }
-    }
-
-    /// Least digits of a number.
-    pub fn pad(&self) -> usize {
-        self.pad
+        Self { parts, pad: usize::from(pad).max(1), fixed }
     }
 
     /// Whether the number shows at all.
-    pub fn has_number(&self) -> bool {
+    pub(super) fn has_number(&self) -> bool {
         self.parts.len() > 1
     }
 
     /// Length with this number filled in.
-    pub fn len(&self, number: u64) -> usize {
+    pub(super) fn len(&self, number: u64) -> usize {
         self.fixed + self.parts.len().saturating_sub(1) * digits(number).max(self.pad)
     }
 
     /// Appends the text with this number filled in.
     #[inline]
-    pub fn write(&self, number: u64, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, number: u64, out: &mut Vec<u8>) {
         let Some((first, rest)) = self.parts.split_first() else { return };
         out.extend_from_slice(first);
         if rest.is_empty() {

@@ -117,10 +117,8 @@ impl Positions {
     /// far as room was foreseen at the start). The other orders keep to the records of the start, as in YCSB.
     pub fn grow(&mut self, records: u64) {
         self.available = self.available.max(records);
-        match &mut self.kind {
-            Kind::Latest(zipfian, _) => zipfian.grow(records),
-            Kind::Uniform(_) | Kind::Zipfian(..) => {}
-            Kind::Record(_) | Kind::Shuffled(..) | Kind::Key(_) | Kind::Hotspot { .. } => {}
+        if let Kind::Latest(zipfian, _) = &mut self.kind {
+            zipfian.grow(records);
         }
     }
 }

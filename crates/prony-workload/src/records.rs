@@ -62,51 +62,42 @@ impl Records {
         }
     }
 
+    fn documents(&self) -> Option<&Documents> {
+        if let Kind::Document(documents) = &self.values { Some(documents) } else { None }
+    }
+
     /// How documents are encoded; `None` where values are bytes without structure.
     pub fn encoding(&self) -> Option<Encoding> {
-        match &self.values {
-            Kind::Bytes(_) => None,
-            Kind::Document(documents) => Some(documents.encoding()),
-        }
+        self.documents().map(|documents| documents.encoding)
     }
 
     /// Replaces `out` by the bytes that are stored for a document of these records.
     pub fn encode(&self, document: &FieldValue, out: &mut Vec<u8>) {
-        if let Kind::Document(documents) = &self.values {
+        if let Some(documents) = self.documents() {
             documents.encode(document, out);
         }
     }
 
     /// The document of which [`Self::value`] is the encoding; `None` where values are bytes without structure.
     pub fn document(&self, number: u64, version: u32) -> Option<FieldValue> {
-        match &self.values {
-            Kind::Bytes(_) => None,
-            Kind::Document(documents) => Some(documents.document(number, version)),
-        }
+        self.documents().map(|documents| documents.document(number, version))
     }
 
     /// The fields of a record's document, as first written, whose outermost names are wanted: what a query compares with is
     /// often a small part of the document. `None` as in [`Self::document`].
     pub fn part_of_document(&self, number: u64, wanted: impl Fn(&str) -> bool) -> Option<FieldValue> {
-        match &self.values {
-            Kind::Bytes(_) => None,
-            Kind::Document(documents) => Some(documents.part(number, 0, wanted)),
-        }
+        self.documents().map(|documents| documents.part(number, 0, wanted))
     }
 
     /// Hands the collection and the number of each record to which a version of a record's document refers to `found`: of those
     /// whose keys are in [`Self::document`], in the same order.
     pub fn references(&self, number: u64, version: u32, mut found: impl FnMut(&str, u64)) {
-        if let Kind::Document(documents) = &self.values {
+        if let Some(documents) = self.documents() {
             documents.references(number, version, &mut found);
         }
     }
 
     /// Every record once, in the byte order of the keys; memory is bounded (8 MB for hashed keys, else little).
-    pub fn in_key_order(&self) -> impl Iterator<Item = u64> + use<> {
-        self.key_order()
-    }
-
     pub(super) fn key_order(&self) -> KeyOrder {
         KeyOrder::new(self.keys.clone(), self.count)
     }
@@ -188,7 +179,7 @@ mod tests {
     #[test]
     fn in_key_order_is_every_record_once() {
         let records = Records::new(&spec(KeySpec::Template { parts: vec!["k".into(), "".into()], pad: 0 }), 1).unwrap();
-        let order: Vec<u64> = records.in_key_order().collect();
+        let order: Vec<u64> = records.key_order().collect();
         assert_eq!(order.len(), 500);
         assert_eq!(order[..5], [0, 1, 10, 100, 101]);
         assert!(order.is_sorted_by(|a, b| key(&records, *a) < key(&records, *b)));

@@ -3,11 +3,6 @@
 /// Terms summed one by one before the tail is taken from the Euler-Maclaurin formula.
 const HEAD: u64 = 64;
 
-/// Whether the algorithm works for this exponent: from 0 (uniform), below 1.
-pub(crate) fn theta_is_valid(theta: f64) -> bool {
-    (0.0..1.0).contains(&theta)
-}
-
 /// The sum of `1 / i^theta` for i from 1 to `n`, for `theta` from 0, below 1.
 ///
 /// Small sums are exact to rounding. Of larger ones the first 64 terms are added and the rest taken from the
@@ -36,7 +31,7 @@ fn tail(m: f64, n: f64, theta: f64) -> f64 {
 /// databases", SIGMOD 1994, as in YCSB's `ZipfianGenerator`: the first two ranks are exact, all further ones follow the
 /// continuous distribution, cut down to whole numbers.
 #[derive(Clone, Debug)]
-pub struct Zipfian {
+pub(super) struct Zipfian {
     n: u64,
     theta: f64,
     alpha: f64,
@@ -46,30 +41,20 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Over `0..n`; `theta` as [`theta_is_valid`] says (the experiment has been checked).
-    pub fn new(n: u64, theta: f64) -> Self {
+    /// Over `0..n`; the algorithm works for a `theta` from 0 (uniform), below 1 (the experiment has been checked).
+    pub(super) fn new(n: u64, theta: f64) -> Self {
         Self::with_zeta(n, theta, zeta(n, theta))
     }
 
     fn with_zeta(n: u64, theta: f64, zeta_n: f64) -> Self {
-        debug_assert!(theta_is_valid(theta), "the exponent is checked before a plan is made");
+        debug_assert!((0.0..1.0).contains(&theta), "the exponent is checked before a plan is made");
         let second = 1.0 + 0.5f64.powf(theta);
         let eta = (1.0 - (2.0 / n as f64).powf(1.0 - theta)) / (1.0 - second / zeta_n);
         Self { n, theta, alpha: 1.0 / (1.0 - theta), zeta_n, eta, second }
     }
 
-    /// How many ranks there are.
-    pub fn len(&self) -> u64 {
-        self.n
-    }
-
-    /// Whether there are no ranks.
-    pub fn is_empty(&self) -> bool {
-        self.n == 0
-    }
-
     /// The same over `0..n` for an `n` that is not smaller; adds the new terms only, where they are few.
-    pub fn grow(&mut self, n: u64) {
+    pub(super) fn grow(&mut self, n: u64) {
         if n <= self.n {
             return;
         }
@@ -83,7 +68,7 @@ impl Zipfian {
 
     /// The rank for a uniform number in [0, 1).
     #[inline]
-    pub fn rank(&self, unit: f64) -> u64 {
+    pub(super) fn rank(&self, unit: f64) -> u64 {
         let scaled = unit * self.zeta_n;
         if scaled < 1.0 {
             return 0;
@@ -197,7 +182,7 @@ mod tests {
             (0..=steps).for_each(|step| grown.grow(n + more * step / steps));
             let fresh = Zipfian::new(n + more, 0.99);
             prop_assert!((grown.zeta_n - fresh.zeta_n).abs() < 1e-12 * fresh.zeta_n);
-            prop_assert_eq!(grown.len(), n + more);
+            prop_assert_eq!(grown.n, n + more);
             prop_assert!(grown.rank(unit).abs_diff(fresh.rank(unit)) <= 1);
         }
     }

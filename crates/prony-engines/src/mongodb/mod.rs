@@ -27,10 +27,11 @@ use prony_mongodb::bson::{self, Value, Writer};
 use self::connection::{Connection, Failure};
 use self::query::Template;
 pub use self::session::{MongodbRead, MongodbSession, MongodbWrite};
-use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, OptionFault, Settings, Store, Table};
-use crate::failure::{disk_full, failed, refused};
+use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Settings, Store, StoreFault, Table};
+use crate::failure::{disk_full, failed, refused, unsupported};
 use crate::options::Config;
 use crate::own_query::OwnQuery;
+use crate::server;
 
 const ENGINE: &str = "mongodb";
 
@@ -52,7 +53,6 @@ pub struct MongodbStore {
     database: String,
     config: Config,
     in_force: InForce,
-    version: String,
     /// Each with the name of its collection.
     tables: Vec<(Table, String)>,
     control: Mutex<Connection>,
@@ -68,25 +68,15 @@ impl Driver for Mongodb {
             version: "a server of MongoDB 3.6 or newer".to_owned(),
             library: format!("prony-mongodb {}", env!("CARGO_PKG_VERSION")),
             capabilities: Capabilities {
-                batches: false,
-                reads_own_writes: false,
-                open_transactions: false,
-                snapshots: false,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
-                // The metrics of a phase are the server's, not those of its workers: threads are its clients.
-                processes: false,
                 concurrent_writers: true,
-                commits_wait_for_readers: false,
                 collects_writes: true,
-                reports_removals: false,
                 own_documents: true,
-                stores_values: false,
-                skips_equal: false,
                 compresses: true,
                 server: true,
                 max_key: Some(MAX_KEY as u64),
+                ..Capabilities::default()
             },
             promises: settings::promises(),
             options: Vec::new(),
@@ -98,36 +88,23 @@ impl Driver for Mongodb {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        let fault = spec.url.as_deref().and_then(|url| address(url).err()).map(|message| OptionFault {
-            option: Some("url".to_owned()),
-            message: message.to_owned(),
-            hint: Some("write `url = \"mongodb://HOST:PORT/DATABASE\"`".to_owned()),
-        });
-        match (settings::configure(spec), fault) {
-            (Ok(config), None) => Ok(config.settings()),
-            (configured, fault) => Err(fault.into_iter().chain(configured.err().unwrap_or_default()).collect()),
-        }
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
+        server::check(spec, settings::configure(spec), address, "mongodb://HOST:PORT/DATABASE")
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<MongodbStore, EngineError> {
         let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let no_url = || failed(ENGINE, "opening the store", "the store has no `url`");
-        let address = address(spec.url.as_deref().ok_or_else(no_url)?);
-        let address = address.map_err(|fault| failed(ENGINE, "reading the URL", fault))?;
+        let address = server::address(ENGINE, spec, address)?;
         let database = address.database.clone().unwrap_or_else(|| DATABASE.to_owned());
         let marker = dir.join(MARKER);
         let (mut control, mark) = database::connect(&address, &database, &marker)?;
         let read_back = settings::read_back(&mut control).map_err(while_("reading the server's settings"))?;
         if let Some(what) = settings::unusable(&read_back) {
-            return Err(EngineError::Unsupported { engine: ENGINE, what });
+            return Err(unsupported(ENGINE, what));
         }
         database::claim(&mut control, &database, &mark, &marker)?;
-        let version = settings::version(&read_back);
-        let in_force = config.in_force(read_back);
-        let control = Mutex::new(control);
-        let mut store =
-            MongodbStore { address, database, config, in_force, version, tables: Vec::new(), control, mark };
+        let (in_force, control) = (config.in_force(read_back), Mutex::new(control));
+        let mut store = MongodbStore { address, database, config, in_force, tables: Vec::new(), control, mark };
         store.set_up_tables(&[Table::default()], true)?;
         Ok(store)
     }
@@ -252,7 +229,7 @@ impl Store for MongodbStore {
     }
 
     fn version(&self) -> Option<String> {
-        Some(self.version.clone())
+        Some(server::text(&self.in_force.read_back, "version").unwrap_or_default().to_owned())
     }
 
     fn in_force(&self) -> Result<InForce, EngineError> {
@@ -270,10 +247,6 @@ impl Store for MongodbStore {
         let control = Connection::open(&self.address, &self.database, &self.mark);
         let mut control = control.map_err(while_("looking for the store"))?;
         database::verify(&mut control, &self.database, &self.mark)
-    }
-
-    fn close(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }
 

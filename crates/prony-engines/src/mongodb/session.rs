@@ -12,7 +12,7 @@ use super::query::{Template, command_name};
 use super::{ENGINE, MAX_KEY, MongodbStore, settings, values, while_};
 use crate::documents::no_document;
 use crate::driver::{EngineError, Read, Session, Then, Write};
-use crate::failure::failed;
+use crate::failure::{OWN_WRITES, failed, unsupported};
 
 /// Writes and their bytes that are collected before they are sent.
 const COLLECTED: (usize, usize) = (1_000, 1 << 20);
@@ -232,10 +232,6 @@ impl Read for MongodbRead<'_, '_> {
         let collection = own_query.split('"').nth(3).unwrap_or_default();
         self.0.rows((collection, None), doing, row)
     }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl MongodbWrite<'_, '_> {
@@ -270,10 +266,6 @@ impl MongodbWrite<'_, '_> {
         self.failed |= done.is_err();
         done.map_err(while_(doing))
     }
-
-    fn no_reads(&self) -> EngineError {
-        EngineError::Unsupported { engine: ENGINE, what: "reads in a write transaction".to_owned() }
-    }
 }
 
 impl Drop for MongodbWrite<'_, '_> {
@@ -284,15 +276,11 @@ impl Drop for MongodbWrite<'_, '_> {
 
 impl Read for MongodbWrite<'_, '_> {
     fn get(&mut self, _: &[u8], _: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        Err(self.no_reads())
+        Err(unsupported(ENGINE, OWN_WRITES))
     }
 
     fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        Err(self.no_reads())
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
+        Err(unsupported(ENGINE, OWN_WRITES))
     }
 }
 

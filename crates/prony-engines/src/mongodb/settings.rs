@@ -12,7 +12,7 @@ use prony_model::spec::{Durability, StoreSpec};
 use prony_mongodb::bson::{self, Value, Writer};
 
 use super::connection::{Connection, Failure};
-use crate::driver::OptionFault;
+use crate::driver::StoreFault;
 use crate::options::{self, Config, promise};
 
 /// Facts that are read back: where each is in the answer of the server to a command.
@@ -35,7 +35,7 @@ pub(super) fn promises() -> Vec<Promise> {
     ]
 }
 
-pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &[], &promises(), |options, class, _| {
         options.set("write_concern", if is_strict(class) { "w: majority, j: true" } else { "w: 1, j: false" });
     })
@@ -80,11 +80,6 @@ pub(super) fn read_back(control: &mut Connection) -> Result<NamedSettings, Failu
     let is_router = bson::text(control.ask_admin(|fields| fields.int32("isMaster", 1))?, "msg") == Some("isdbgrid");
     all.insert("router".to_owned(), is_router.into());
     Ok(all)
-}
-
-/// The version among what the server reports.
-pub(super) fn version(read_back: &NamedSettings) -> String {
-    if let Some(Setting::Text(version)) = read_back.get("version") { version.clone() } else { String::new() }
 }
 
 /// Why a server cannot be measured; `None` where it can.

@@ -36,7 +36,6 @@ pub(super) fn run<S: Store>(
             let stop = StopOnPanic(phase.shared);
             let ended = background.run(store, &mut || {
                 // Where the phase has failed it waits no longer, and reports that itself.
-                // Where the phase has failed it waits no longer, and reports that itself.
                 ready.send(()).map_err(|_| Stop::OtherFailed)?;
                 background.shared.release(released.recv().map_err(|_| Stop::OtherFailed)?);
                 Ok(())

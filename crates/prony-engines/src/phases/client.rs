@@ -11,12 +11,11 @@ use prony_model::throughput::Series;
 use prony_workload::{Distinct, Schedule};
 
 use super::chunk::{Chunk, Label, MOST_OPERATIONS};
-use super::equals::Equals;
 use super::record_set::RecordSet;
 use super::sampling::Sampler;
 use super::source::Source;
 use super::timestamps::Samples;
-use super::undoing::{Failures, Undoing};
+use super::undoing::Undoing;
 use crate::timed_loop::{Feed, Op, now, thread_cpu};
 
 /// Chunks grow while they take less than half of this, and shrink while they take more: slow operations must show in
@@ -229,7 +228,7 @@ pub(super) struct Rules {
 
 /// One client of a phase.
 pub(super) struct Client<'a> {
-    source: Source<'a>,
+    pub(super) source: Source<'a>,
     chunk: Chunk,
     next: usize,
     limit: usize,
@@ -249,7 +248,7 @@ pub(super) struct Client<'a> {
     pub(super) skipped: u64,
     /// Where references are checked: the records of which an operation was not refused.
     pub(super) admitted: Option<RecordSet>,
-    undoing: Undoing,
+    pub(super) undoing: Undoing,
 }
 
 impl<'a> Client<'a> {
@@ -311,31 +310,23 @@ impl<'a> Client<'a> {
         let stopped = now();
         self.stop(timing, stopped);
         timing.finish(&mut self.samples);
+        self.chunk = Chunk::default();
     }
 
-    /// Which operations failed.
-    pub(super) fn take_failures(&mut self) -> Failures {
-        self.undoing.take_failures()
-    }
-
-    /// Operations taken from the source.
-    pub(super) fn drawn(&self) -> u64 {
-        self.source.drawn()
-    }
-
-    /// As [`Source::encoded`].
-    pub(super) fn encoded(&self) -> Option<u64> {
-        self.source.encoded()
-    }
-
-    /// As [`Source::take_equals`].
-    pub(super) fn take_equals(&mut self) -> Option<Equals> {
-        self.source.take_equals()
-    }
-
-    /// Records inserted by a mix.
-    pub(super) fn inserted(&self) -> u64 {
-        self.source.inserted()
+    /// Adds what another client has counted.
+    pub(super) fn merge(&mut self, other: Self) {
+        // Time and gap are of all clients together (`Busy`); CPU adds up.
+        self.sections.gap_cpu += other.sections.gap_cpu;
+        self.samples.merge(other.samples);
+        if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {
+            mine.merge(theirs);
+        }
+        self.series.merge(other.series);
+        self.stored += other.stored;
+        self.skipped += other.skipped;
+        if let (Some(mine), Some(theirs)) = (&mut self.admitted, &other.admitted) {
+            mine.merge(theirs);
+        }
     }
 
     fn schedule<T: Sampler>(&mut self, timing: &mut T) {

@@ -104,12 +104,13 @@ impl Equals {
         }
     }
 
-    /// Adds those of another client. Where both have changed a record, the write of the one came after that of the other, whose bytes
+    /// With those of another client. Where both have changed a record, the write of the one came after that of the other, whose bytes
     /// are the same.
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(super) fn merged(mut self, other: Self) -> Self {
         self.count += other.count + self.changed.common(&other.changed);
         self.changed.merge(&other.changed);
         self.writes += other.writes;
         self.unsure += other.unsure;
+        self
     }
 }

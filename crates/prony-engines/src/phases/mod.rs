@@ -42,7 +42,7 @@ use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
 pub use crash::Acknowledged;
-pub(crate) use crash::{check, write};
+pub(crate) use crash::crash;
 pub use queue::Queue;
 pub use stop::{HostError, Stop};
 pub(crate) use worker_loop::host;

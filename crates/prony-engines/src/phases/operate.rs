@@ -13,7 +13,7 @@ use prony_model::spec::{Action, Amount, FieldValue, Grouping, MixSpec, Ops, Orde
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule, Share, phase_seed};
 
-use super::client::{Client, Rules, Sections, Shared};
+use super::client::{Client, Rules, Shared};
 use super::collections::Collection;
 use super::equals::Equals;
 use super::guarded::Guarded;
@@ -24,7 +24,6 @@ use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
 use super::series::{GroupSeries, Series};
 use super::source::{Data, Source};
 use super::stop::Stop;
-use super::timestamps::Samples;
 use super::undoing::Failures;
 use super::ways::{InSession, Way};
 use crate::documents::Planned;
@@ -41,9 +40,12 @@ const COLLECTED: &str =
 
 /// A phase of operations.
 pub(super) struct Job<'a> {
+    pub(super) phase: &'a str,
     pub(super) action: &'a Action,
     pub(super) ops: &'a Ops,
     pub(super) collection: &'a Collection,
+    /// The index of the collection.
+    pub(super) at: usize,
     /// Nothing is stored whose key is above those of the collection.
     pub(super) appends: bool,
     /// The phase's queries.
@@ -74,23 +76,12 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// The result of a client.
-struct End {
-    sections: Sections,
-    encoded: Option<u64>,
+/// A client that has ended, with what it has counted.
+struct End<'c> {
+    client: Client<'c>,
     tally: Tally,
-    samples: Samples,
-    distinct: Option<Distinct>,
-    equals: Option<Equals>,
-    series: Series,
-    stored: u64,
-    drawn: u64,
-    inserted: u64,
-    skipped: u64,
     lag: Option<Nanos>,
     saturated: bool,
-    admitted: Option<RecordSet>,
-    failures: Failures,
 }
 
 impl Job<'_> {
@@ -163,7 +154,7 @@ impl Job<'_> {
         store: &'s S,
         way: impl Fn(S::Session<'s>) -> W + Sync,
         began: &mut dyn FnMut() -> Result<(), Stop>,
-    ) -> Result<Vec<End>, Stop> {
+    ) -> Result<Vec<End<'_>>, Stop> {
         let of = self.ops.threads;
         // Clients report that they are ready, and wait at the gate until its lock is dropped.
         let (ready, all_ready) = channel();
@@ -293,7 +284,7 @@ impl Job<'_> {
     }
 
     /// Selects what is timed, once; inside, every call is direct.
-    fn sampled(&self, way: &mut impl Way, number: u32, client: Client<'_>) -> Result<End, EngineError> {
+    fn sampled<'c>(&self, way: &mut impl Way, number: u32, client: Client<'c>) -> Result<End<'c>, EngineError> {
         // In a transaction that stays open over phases, an operation counts once the engine has accepted it.
         let shared = matches!(self.ops.transaction, Grouping::Batch(_) | Grouping::Single);
         let buffers = shared && self.action.writes();
@@ -318,12 +309,12 @@ impl Job<'_> {
         (!self.capabilities.server).then_some(clock)
     }
 
-    fn driven<T: Sampler>(
+    fn driven<'c, T: Sampler>(
         &self,
         way: &mut impl Way,
-        mut client: Client<'_>,
+        mut client: Client<'c>,
         mut timing: T,
-    ) -> Result<End, EngineError> {
+    ) -> Result<End<'c>, EngineError> {
         let mut tally = Tally::default();
         tally.reads.touch = self.ops.touch;
         tally.reads.before_keys = self.collection.space.before().len();
@@ -332,51 +323,51 @@ impl Job<'_> {
         client.finish(&mut timing);
         driven?;
         let lag = timing.lag();
-        let (failures, equals) = (client.take_failures(), client.take_equals());
-        Ok(End {
-            failures,
-            equals,
-            sections: client.sections,
-            encoded: client.encoded(),
-            lag: lag.map(|lag| lag.largest),
-            saturated: lag.is_some_and(|lag| lag.is_saturated(client.skipped, client.drawn())),
-            drawn: client.drawn(),
-            inserted: client.inserted(),
-            skipped: client.skipped,
-            stored: client.stored,
-            tally,
-            samples: client.samples,
-            distinct: client.distinct,
-            series: client.series,
-            admitted: client.admitted,
-        })
+        let saturated = lag.is_some_and(|lag| lag.is_saturated(client.skipped, client.source.drawn));
+        Ok(End { client, tally, lag: lag.map(|lag| lag.largest), saturated })
     }
 
-    fn sum(&self, mut ends: Vec<End>) -> Result<Ended, Stop> {
-        let counts: Vec<u64> = ends.iter().map(|end| end.drawn).collect();
-        let inserted = ends.iter().map(|end| end.inserted).collect();
+    fn sum(&self, mut ends: Vec<End<'_>>) -> Result<Ended, Stop> {
+        let counts: Vec<u64> = ends.iter().map(|end| end.client.source.drawn).collect();
+        let inserted = ends.iter().map(|end| end.client.source.inserted()).collect();
+        let encoded = ends.iter().filter_map(|end| end.client.source.encoded).reduce(|sum, time| sum + time);
+        let equals = ends.iter_mut().filter_map(|end| end.client.source.equals.take()).reduce(Equals::merged);
         let mut failures: Vec<(Failures, u64)> =
-            ends.iter_mut().map(|end| (std::mem::take(&mut end.failures), end.tally.errors)).collect();
+            ends.iter_mut().map(|end| (end.client.undoing.take_failures(), end.tally.errors)).collect();
         let mut ends = ends.into_iter();
         let mut all = ends.next().ok_or(Stop::NoOperations)?;
-        for end in ends {
-            all.merge(end);
-        }
+        ends.for_each(|end| all.merge(end));
         if counts.len() > 1 {
-            (all.sections.time, all.sections.gap) = self.time_and_gap();
+            (all.client.sections.time, all.client.sections.gap) = self.time_and_gap();
         }
-        let (failed, admitted) = (self.failed_records(&mut failures), all.admitted.take());
-        let refusals = all.tally.reads.digest;
-        let equals = all.equals.take();
-        let unchanged =
-            equals.map(|equals| self.unchanged(&equals, all.drawn, (all.tally.errors, all.tally.reads.refused)));
+        let (failed, admitted) = (self.failed_records(&mut failures), all.client.admitted.take());
+        let (failures, refused, refusals) = (all.tally.errors, all.tally.reads.refused, all.tally.reads.digest);
+        let guarded = self.guarded(&counts, (refused, refusals));
+        let unchanged = equals.map(|equals| self.unchanged(&equals, counts.iter().sum(), (failures, refused)));
         let distinct = self.distinct_by_order(&counts);
-        let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
+        let distinct = distinct.or(all.client.distinct.as_ref().map(Distinct::count));
         let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));
         let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
         let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
-        let report = PhaseReport { distinct, unchanged, span, sections, ..self.report(all)? };
-        Ok(Ended { report, counts, inserted, failed, admitted, alternates: self.alternates(), refusals })
+        let report = PhaseReport { distinct, unchanged, span, sections, ..self.report(all, encoded)? };
+        let (at, seed, alternates) = (self.at, self.seed, self.alternates());
+        Ok(Ended { report, at, seed, counts, inserted, failed, admitted, alternates, guarded })
+    }
+
+    /// What is needed to know which operations references had to refuse; `None` where they were not checked.
+    fn guarded(&self, counts: &[u64], refused: (u64, u64)) -> Option<Guarded> {
+        let operations = counts.iter().any(|count| *count > 0);
+        (self.is_guarded() && operations).then(|| Guarded {
+            phase: self.phase.to_owned(),
+            collection: self.at,
+            ops: self.ops.clone(),
+            deletes: matches!(self.action, Action::Delete(_)),
+            seed: self.seed,
+            counts: counts.to_vec(),
+            refused,
+            is_only_writer: self.is_only_writer,
+            before: Vec::new(),
+        })
     }
 
     /// The records of the operations that failed, of each client; `None` where it is not known which.
@@ -426,8 +417,12 @@ impl Job<'_> {
         if self.ops.rate.is_some() { (time + gap, gap) } else { (time, gap) }
     }
 
-    fn report(&self, all: End) -> Result<PhaseReport, Stop> {
-        let reads = all.tally.reads;
+    fn report(
+        &self,
+        End { client: all, tally, lag, saturated }: End<'_>,
+        encoded: Option<u64>,
+    ) -> Result<PhaseReport, Stop> {
+        let reads = tally.reads;
         let read = reads_data(self.action);
         let queries = matches!(self.action, Action::Find(_));
         let indexed = self.collection.indexes.is_some();
@@ -444,7 +439,7 @@ impl Job<'_> {
         let answer = Answer {
             rows: read.then_some(reads.rows),
             digest: format!("{}:{:016x}", digested(self.action, reads.touch), reads.digest),
-            comparable: !self.action.is_bounded_by_time() && !races && all.tally.errors == 0,
+            comparable: !self.action.is_bounded_by_time() && !races && tally.errors == 0,
         };
         let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
         let thinned = (one_in > 1).then(|| format!("too many groups to record: one in {one_in} is recorded"));
@@ -464,12 +459,12 @@ impl Job<'_> {
             examined: (decodes && !own).then_some(reads.examined),
             entries: self.asked().any(|query| query.is_indexed()).then_some(reads.entries),
             entries_written: (self.action.writes() && indexed).then_some(reads.changed),
-            encode: all.encoded.map(Nanos::from_nanos),
+            encode: encoded.map(Nanos::from_nanos),
             refused: self.is_guarded().then_some(reads.refused),
-            conflicts: self.action.writes().then_some(all.tally.conflicts),
-            operations: all.tally.operations,
-            errors: all.tally.errors,
-            transactions: all.tally.transactions,
+            conflicts: self.action.writes().then_some(tally.conflicts),
+            operations: tally.operations,
+            errors: tally.errors,
+            transactions: tally.transactions,
             rows: read.then_some(reads.rows),
             queries: queries.then_some(QueriesFound { asked: self.queries.len() as u32, found: reads.found }),
             // Those of a mix are its reads': whether its removals found something not every engine reports.
@@ -479,15 +474,15 @@ impl Job<'_> {
             },
             user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,
-            lag: all.lag,
+            lag,
             histograms,
             no_latency: collects.then(|| COLLECTED.to_owned()),
             groups: all.samples.groups.filter(|_| !collects).map(GroupSeries::into_groups),
             throughput: Some(all.series.into_throughput()),
             answer: (read || self.is_guarded()).then_some(answer),
-            disk_full: all.tally.disk_full,
-            error_texts: all.tally.texts,
-            saturated: all.saturated,
+            disk_full: tally.disk_full,
+            error_texts: tally.texts,
+            saturated,
             notes,
             ..PhaseReport::default()
         })
@@ -497,63 +492,32 @@ impl Job<'_> {
 /// The result of a phase of operations.
 pub(super) struct Ended {
     pub(super) report: PhaseReport,
+    /// The index of the collection.
+    pub(super) at: usize,
+    seed: u64,
     counts: Vec<u64>,
     inserted: Vec<u64>,
     failed: Option<RecordSet>,
     admitted: Option<RecordSet>,
     alternates: bool,
-    /// Digest of what was refused, in a phase that checks references.
-    refusals: u64,
+    pub(super) guarded: Option<Guarded>,
 }
 
 impl Ended {
-    /// What the ledger needs to know which operations references had to refuse; `None` where they were not checked.
-    pub(super) fn guarded(&self, phase: &str, collection: usize, job: &Job<'_>) -> Option<Guarded> {
-        let operations = self.counts.iter().any(|count| *count > 0);
-        (job.is_guarded() && operations).then(|| Guarded {
-            phase: phase.to_owned(),
-            collection,
-            ops: job.ops.clone(),
-            deletes: matches!(job.action, Action::Delete(_)),
-            seed: job.seed,
-            counts: self.counts.clone(),
-            refused: (self.report.refused.unwrap_or(0), self.refusals),
-            is_only_writer: job.is_only_writer,
-            before: Vec::new(),
-        })
-    }
-
-    /// What the ledger notes; `seed` is that of the order.
-    pub(super) fn done<'a>(&'a self, action: &'a Action, seed: u64) -> Done<'a> {
+    /// What the ledger notes.
+    pub(super) fn done<'a>(&'a self, action: &'a Action) -> Done<'a> {
         let Self { counts, inserted, failed, admitted, alternates, .. } = self;
         let (failed, admitted) = (failed.as_ref(), admitted.as_ref());
-        Done { action, seed, counts, inserted, failed, admitted, alternates: *alternates }
+        Done { action, seed: self.seed, counts, inserted, failed, admitted, alternates: *alternates }
     }
 }
 
-impl End {
+impl End<'_> {
     fn merge(&mut self, other: Self) {
-        // Time and gap are of all clients together (`Busy`); CPU adds up.
-        self.sections.gap_cpu += other.sections.gap_cpu;
-        self.encoded =
-            self.encoded.zip(other.encoded).map(|(mine, theirs)| mine + theirs).or(self.encoded).or(other.encoded);
+        self.client.merge(other.client);
         self.tally.merge(other.tally);
-        self.samples.merge(other.samples);
-        if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {
-            mine.merge(theirs);
-        }
-        if let (Some(mine), Some(theirs)) = (&mut self.equals, &other.equals) {
-            mine.merge(theirs);
-        }
-        self.series.merge(other.series);
-        self.stored += other.stored;
-        self.drawn += other.drawn;
-        self.skipped += other.skipped;
         self.lag = self.lag.max(other.lag);
         self.saturated |= other.saturated;
-        if let (Some(mine), Some(theirs)) = (&mut self.admitted, &other.admitted) {
-            mine.merge(theirs);
-        }
     }
 }
 

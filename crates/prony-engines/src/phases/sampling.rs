@@ -192,6 +192,11 @@ impl Grouped {
         self.sum = (0, None);
         self.inside = 0;
     }
+
+    fn record(&mut self, samples: &mut Samples) {
+        let groups = samples.groups.get_or_insert_with(|| GroupSeries::new(self.size));
+        self.closed.drain(..).for_each(|(wall, cpu)| groups.add(wall, cpu));
+    }
 }
 
 impl Timing for Grouped {
@@ -221,16 +226,14 @@ impl Timing for Grouped {
 
 impl Sampler for Grouped {
     fn collect(&mut self, _chunk: &Chunk, samples: &mut Samples) {
-        let groups = samples.groups.get_or_insert_with(|| GroupSeries::new(self.size));
-        self.closed.drain(..).for_each(|(wall, cpu)| groups.add(wall, cpu));
+        self.record(samples);
     }
 
     fn finish(&mut self, samples: &mut Samples) {
         if self.inside == self.size {
             self.close();
         }
-        let groups = samples.groups.get_or_insert_with(|| GroupSeries::new(self.size));
-        self.closed.drain(..).for_each(|(wall, cpu)| groups.add(wall, cpu));
+        self.record(samples);
     }
 }
 

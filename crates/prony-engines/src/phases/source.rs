@@ -84,19 +84,20 @@ pub(super) struct Source<'r> {
     collection: &'r Collection,
     draw: Draw,
     left: Left<'r>,
-    drawn: u64,
+    /// Operations generated so far.
+    pub(super) drawn: u64,
     version: u32,
     /// Where updates alternate: the records that were updated an odd number of times.
     odd: Option<RecordSet>,
     references: References,
     /// Where the engine writes nothing for what is stored already: counts that.
-    equals: Option<Equals>,
+    pub(super) equals: Option<Equals>,
     /// Earlier phases have written: what is put may replace something.
     rewrites: bool,
     key: Vec<u8>,
     value: Vec<u8>,
     /// Time in which documents were encoded, in nanoseconds; `None` where there were none.
-    encoded: Option<u64>,
+    pub(super) encoded: Option<u64>,
 }
 
 impl<'r> Source<'r> {
@@ -141,11 +142,6 @@ impl<'r> Source<'r> {
         Self { equals, ..self }
     }
 
-    /// What was counted of writes of what is stored already.
-    pub(super) fn take_equals(&mut self) -> Option<Equals> {
-        self.equals.take()
-    }
-
     /// An empty chunk for the operations.
     pub(super) fn chunk(&self) -> Chunk {
         Chunk::new(self.collection.space, self.collection.indexes.clone())
@@ -180,16 +176,6 @@ impl<'r> Source<'r> {
     /// Whether there is no operation left.
     pub(super) fn is_done(&self) -> bool {
         self.left.is_none()
-    }
-
-    /// Operations generated so far.
-    pub(super) fn drawn(&self) -> u64 {
-        self.drawn
-    }
-
-    /// Time in which documents were encoded, in nanoseconds; `None` where there were none.
-    pub(super) fn encoded(&self) -> Option<u64> {
-        self.encoded
     }
 
     /// Records that a mix has inserted.

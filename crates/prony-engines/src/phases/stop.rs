@@ -83,6 +83,13 @@ pub struct HostError {
     pub cause: Stop,
 }
 
+impl From<Stop> for HostError {
+    /// Outside of the phases.
+    fn from(cause: Stop) -> Self {
+        Self { phase: None, cause }
+    }
+}
+
 impl HostError {
     /// The message to the runner.
     pub fn to_message(&self) -> FromWorker {
@@ -100,14 +107,8 @@ impl Stop {
             Self::Engine(EngineError::OutOfMemory { .. }) => Failure::OutOfMemory,
             Self::Engine(EngineError::DiskFull { .. }) => Failure::DiskFull,
             Self::WrongAnswer(_) | Self::Engine(EngineError::WrongData(_)) => Failure::WrongAnswer,
-            Self::Link(_)
-            | Self::Client { .. }
-            | Self::Acknowledged { .. }
-            | Self::Latency(_)
-            | Self::Protocol(_)
-            | Self::NoData
-            | Self::NoOperations => Failure::OfProny,
-            _ => Failure::Failed,
+            Self::Engine(_) | Self::OtherFailed | Self::Rows(_) | Self::Order { .. } => Failure::Failed,
+            _ => Failure::OfProny,
         }
     }
 }

@@ -21,10 +21,9 @@ use prony_model::spec::{
 };
 use prony_model::units::{Nanos, PerSecond};
 
-use self::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
+use self::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_by};
 use super::{HostError, Stop, host};
-use crate::driver::Driver;
-use crate::registry::{KNOWN, Visitor, describe, dispatch};
+use crate::registry::{self, KNOWN, describe};
 
 const N: u64 = 3000;
 
@@ -491,16 +490,6 @@ fn the_runner_leads() {
 }
 
 /// Runs a plan on a real engine.
-struct OnEngine<'p>(&'p super::Plan);
-
-impl Visitor for OnEngine<'_> {
-    type Output = (Vec<PhaseReport>, Result<(), HostError>);
-
-    fn visit<D: Driver>(self) -> Self::Output {
-        run_on::<D>(self.0)
-    }
-}
-
 #[test]
 fn every_engine_of_the_build_gives_the_same_answers() {
     let batch = |order| Ops { transaction: Grouping::Batch(50), ..ops(order) };
@@ -526,7 +515,8 @@ fn every_engine_of_the_build_gives_the_same_answers() {
         }
         let dir = tempfile::tempdir().unwrap();
         let plan = super::Plan { dir: dir.path().to_owned(), ..plan.clone() };
-        let (reports, ended) = dispatch(known.name, OnEngine(&plan)).unwrap();
+        let (reports, ended) =
+            run_by(&plan, |link, machine, plan, progress| registry::host(known.name, link, machine, plan, progress));
         ended.unwrap_or_else(|error| panic!("{}: {error}", known.name));
         let own_writes = describe(known.name).unwrap().capabilities.reads_own_writes;
         for (report, expected) in reports.iter().zip(&expected) {

@@ -93,13 +93,13 @@ pub(super) struct Timestamps {
     /// Whether operations succeed only with their transaction.
     buffers: bool,
     few: Vec<(Label, u64)>,
-    many: Vec<(Label, Recorder)>,
+    many: Samples,
 }
 
 impl Timestamps {
     pub(super) fn new(kind: LatencyKind, buffers: bool) -> Self {
         let few = Vec::with_capacity(if buffers { FEW } else { 0 });
-        Self { kind, of: vec![NONE; MOST_OPERATIONS], buffers, few, many: Vec::new() }
+        Self { kind, of: vec![NONE; MOST_OPERATIONS], buffers, few, many: Samples::default() }
     }
 
     /// Records the operations of the chunk whose result is known, and stores the rest.
@@ -135,16 +135,7 @@ impl Timestamps {
     }
 
     fn spill(&mut self) {
-        for (label, stamp) in self.few.drain(..) {
-            let place = self.many.iter().position(|(l, _)| *l == label).unwrap_or_else(|| {
-                self.many.push((label, Recorder::new()));
-                self.many.len() - 1
-            });
-            match stamp {
-                FAILED => self.many[place].1.record_failed(),
-                nanos => self.many[place].1.record(Nanos::from_nanos(nanos)),
-            }
-        }
+        self.few.drain(..).for_each(|(label, stamp)| self.many.latency(label, self.kind, stamp));
     }
 
     /// The stored operations have succeeded as recorded, or failed as a whole.
@@ -152,12 +143,12 @@ impl Timestamps {
         for (label, stamp) in self.few.drain(..) {
             samples.latency(label, self.kind, if committed { stamp } else { FAILED });
         }
-        for (label, buffered) in self.many.drain(..) {
+        for (label, _, buffered) in self.many.recorders.drain(..) {
             let recorder = samples.recorder(label, self.kind);
             if committed {
                 recorder.merge(&buffered);
             } else {
-                (0..buffered.succeeded() + buffered.failed()).for_each(|_| recorder.record_failed());
+                recorder.record_many_failed(buffered.succeeded() + buffered.failed());
             }
         }
     }

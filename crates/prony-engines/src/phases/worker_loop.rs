@@ -14,8 +14,6 @@ use prony_workload::phase_seed;
 use super::background;
 use super::client::{Busy, Shared};
 use super::collections::{Collections, Queries};
-use super::guarded::Guarded;
-use super::ledger::Done;
 use super::operate::{Ended, Job};
 use super::stop::{HostError, Stop};
 use super::ways::InTransaction;
@@ -35,12 +33,11 @@ pub(crate) fn host<D: Driver>(
     progress: &Progress,
 ) -> Result<(), HostError> {
     let Subject::Store(store) = &plan.spec.subject else {
-        let cause = Stop::Order { phase: "the first phase".to_owned(), why: "a worker hosts stores only" };
-        return Err(HostError { phase: None, cause });
+        let phase = "the first phase".to_owned();
+        return Err(Stop::Order { phase, why: "a worker hosts stores only" }.into());
     };
     let engine = D::describe();
-    let collections =
-        Collections::new::<D>(plan, store).map_err(|error| HostError { phase: None, cause: error.into() })?;
+    let collections = Collections::new::<D>(plan, store).map_err(Stop::from)?;
     let queries = collections.queries::<D>(plan);
     let host = Host { link, machine, plan, progress, engine, store, collections, queries };
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
@@ -67,7 +64,7 @@ pub(super) fn effective<D: Driver>(
 ) -> Result<EffectiveStore, Stop> {
     let engine = D::describe();
     let settings = D::check(spec).map_err(|faults| {
-        let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let what = faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; ");
         Stop::Unsupported { engine: engine.name.clone(), what }
     })?;
     Ok(EffectiveStore {
@@ -258,7 +255,6 @@ impl<'h> Host<'h> {
         if self.engine.capabilities.skips_equal {
             self.draw_again(spec);
         }
-        let collection = &self.collections.all[at];
         let none = [Vec::new(), Vec::new()];
         let [queries, background_queries] = self.queries.get(index).unwrap_or(&none);
         if ops.share == Sharing::Queue && self.plan.queue.is_none() {
@@ -268,9 +264,11 @@ impl<'h> Host<'h> {
         let either = spec.background.as_ref().map(|_| &either);
         let shared = Shared::new(&self.progress.operations, ops.replicas.is_some()).beside(either);
         let job = Job {
+            phase: &spec.name,
             action: &spec.action,
             ops,
-            collection,
+            collection: &self.collections.all[at],
+            at,
             appends: self.collections.is_empty_from(at),
             queries,
             seed: phase_seed(self.plan.seed, &spec.name),
@@ -285,16 +283,14 @@ impl<'h> Host<'h> {
         let mut began = || began(link, index);
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
-            let guarded = ended.guarded(&spec.name, at, &job);
-            let seed = job.seed;
-            self.note(at, guarded, &ended.done(&spec.action, seed));
-            return Ok(ended.report);
+            return Ok(self.note(&spec.action, ended));
         };
-        let beside_at = self.collections.of(ops).ok_or(Stop::NoData)?;
+        let at = self.collections.of(ops).ok_or(Stop::NoData)?;
         let beside = Job {
             action,
             ops,
-            collection: &self.collections.all[beside_at],
+            collection: &self.collections.all[at],
+            at,
             queries: background_queries,
             // No phase has this name.
             seed: phase_seed(self.plan.seed, &format!("{}.{BACKGROUND}", spec.name)),
@@ -305,12 +301,9 @@ impl<'h> Host<'h> {
         };
         let (ended, done) = background::run(store, (&job, &beside), |began| run(&job, began), &mut began)?;
         // Only one of the two writes.
-        let guarded = ended.guarded(&spec.name, at, &job);
-        let beside_guarded = done.guarded(&spec.name, beside_at, &beside);
-        let (seed, beside_seed) = (job.seed, beside.seed);
-        self.note(at, guarded, &ended.done(&spec.action, seed));
-        self.note(beside_at, beside_guarded, &done.done(action, beside_seed));
-        Ok(ended.report)
+        let report = self.note(&spec.action, ended);
+        self.note(action, done);
+        Ok(report)
     }
 
     /// Draws what earlier phases wrote again, where a phase writes to the same: how many of its writes change nothing is counted.
@@ -323,9 +316,11 @@ impl<'h> Host<'h> {
         }
     }
 
-    fn note(&mut self, at: usize, guarded: Option<Guarded>, done: &Done<'_>) {
-        guarded.into_iter().for_each(|guarded| self.collections.note_guarded(guarded));
-        self.collections.note(at, done);
+    /// Notes what a phase, or its background, has done; its report.
+    fn note(&mut self, action: &Action, mut ended: Ended) -> PhaseReport {
+        ended.guarded.take().into_iter().for_each(|guarded| self.collections.note_guarded(guarded));
+        self.collections.note(ended.at, &ended.done(action));
+        ended.report
     }
 
     /// Phases inside a transaction that stays open, until one commits it.

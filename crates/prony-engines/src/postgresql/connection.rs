@@ -163,7 +163,7 @@ impl Connection {
 
     /// Adds a run of a prepared statement; all values are in binary form.
     pub(super) fn run(&mut self, name: &str, values: &[Value<'_>]) {
-        self.run_for_rows(name, values, 0);
+        self.run_with(name, values.iter().copied(), 0);
     }
 
     /// Adds a run of a prepared statement before everything that was added and not sent.
@@ -173,12 +173,7 @@ impl Connection {
         self.wire.out.rotate_left(waiting);
     }
 
-    /// As [`Connection::run`], for at most so many rows; 0 for all.
-    pub(super) fn run_for_rows(&mut self, name: &str, values: &[Value<'_>], rows: u32) {
-        self.run_with(name, values.iter().copied(), rows);
-    }
-
-    /// As [`Connection::run_for_rows`], of as many values as there are; the server knows no more than 65,535.
+    /// As [`Connection::run`], for at most so many rows, or all with 0; the server knows no more than 65,535 values.
     pub(super) fn run_with<'v>(&mut self, name: &str, values: impl ExactSizeIterator<Item = Value<'v>>, rows: u32) {
         self.message(b'B', |out| {
             ["", name].into_iter().for_each(|text| cstr(out, text));

@@ -31,11 +31,11 @@ use self::address::Address;
 use self::connection::{Connection, Failure};
 pub use self::session::{PostgresqlSession, PostgresqlTransaction};
 use self::tables::OfTable;
-use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, OptionFault, Settings, Store, Table};
-use crate::failure::{disk_full, failed, refused};
+use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Settings, Store, StoreFault, Table};
+use crate::failure::{disk_full, failed, refused, unsupported};
 use crate::options::Config;
 use crate::own_query::OwnQuery;
-use crate::{sql, versions};
+use crate::{server, sql};
 
 const ENGINE: &str = "postgresql";
 
@@ -53,7 +53,6 @@ pub struct PostgresqlStore {
     address: Address,
     config: Config,
     in_force: InForce,
-    version: String,
     control: Mutex<Connection>,
     tables: Vec<OfTable>,
     /// The comment on the tables of this trial.
@@ -67,7 +66,7 @@ impl Driver for Postgresql {
         Description {
             name: ENGINE.to_owned(),
             version: "a server, by version 3.0 of its protocol".to_owned(),
-            library: versions::library("postgres-protocol"),
+            library: format!("postgres-protocol {}", env!("PRONY_VERSION_POSTGRES_PROTOCOL")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
@@ -75,19 +74,14 @@ impl Driver for Postgresql {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
-                // The metrics of a phase are the server's, not those of its workers: threads are its clients.
-                processes: false,
                 concurrent_writers: true,
-                commits_wait_for_readers: false,
                 collects_writes: true,
-                reports_removals: false,
                 own_documents: true,
                 stores_values: true,
-                skips_equal: false,
                 compresses: true,
                 server: true,
                 max_key: Some(MAX_KEY as u64),
+                ..Capabilities::default()
             },
             promises: settings::promises(),
             options: settings::option_specs(),
@@ -102,19 +96,8 @@ impl Driver for Postgresql {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        let mut faults = Vec::new();
-        if let Some(message) = spec.url.as_deref().and_then(|url| Address::parse(url).err()) {
-            faults.push(OptionFault {
-                option: Some("url".to_owned()),
-                message,
-                hint: Some("write `url = \"postgresql://USER@HOST:PORT/DATABASE\"`".to_owned()),
-            });
-        }
-        match settings::configure(spec) {
-            Ok(config) if faults.is_empty() => Ok(config.settings()),
-            configured => Err(faults.into_iter().chain(configured.err().unwrap_or_default()).collect()),
-        }
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
+        server::check(spec, settings::configure(spec), Address::parse, "postgresql://USER@HOST:PORT/DATABASE")
     }
 
     fn capabilities(spec: &StoreSpec) -> Capabilities {
@@ -125,21 +108,15 @@ impl Driver for Postgresql {
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<PostgresqlStore, EngineError> {
         let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let no_url = || failed(ENGINE, "opening the store", "the store has no `url`");
-        let address = Address::parse(spec.url.as_deref().ok_or_else(no_url)?);
-        let address = address.map_err(|fault| failed(ENGINE, "reading the URL", fault))?;
+        let address = server::address(ENGINE, spec, Address::parse)?;
         let opening = while_("opening the store");
         let mut control = connect(&address, &config).map_err(&opening)?;
         let read_back = read_back(&mut control).map_err(&opening)?;
         fits(&config, &read_back)?;
         let comment = tables::claim(&mut control, &dir.join(MARKER))?;
-        let version = match read_back.get("server_version") {
-            Some(prony_model::record::effective::Setting::Text(version)) => version.clone(),
-            _ => String::new(),
-        };
         let in_force = config.in_force(read_back);
         let tables = vec![OfTable::new(0, &Table::default())?];
-        Ok(PostgresqlStore { address, config, in_force, version, control: Mutex::new(control), tables, comment })
+        Ok(PostgresqlStore { address, config, in_force, control: Mutex::new(control), tables, comment })
     }
 
     fn own_query(query: &QuerySpec, document: &DocumentSpec, page: &DocumentSpec, table: &Table) -> Option<OwnQuery> {
@@ -175,16 +152,12 @@ fn fits(config: &Config, read_back: &NamedSettings) -> Result<(), EngineError> {
     if found == Some(config.class) {
         return Ok(());
     }
-    let shown = ["fsync", "full_page_writes", "synchronous_commit"].map(|name| match read_back.get(name) {
-        Some(prony_model::record::effective::Setting::Text(value)) => format!("{name} = {value}"),
-        _ => format!("{name} is not known"),
-    });
     let advice = match config.class {
         Durability::None => "start it with `-c fsync=off`",
         _ => "start it with `-c fsync=on -c full_page_writes=on`",
     };
-    let what = format!("durability `{}`: the server has {} (hint: {advice})", config.class.name(), shown.join(", "));
-    Err(EngineError::Unsupported { engine: ENGINE, what })
+    let names = ["fsync", "full_page_writes", "synchronous_commit"];
+    Err(unsupported(ENGINE, server::misfit(config, read_back, names, advice)))
 }
 
 /// Errors of the connection and of the server as ours.
@@ -244,7 +217,7 @@ impl Store for PostgresqlStore {
     }
 
     fn version(&self) -> Option<String> {
-        Some(self.version.clone())
+        Some(server::text(&self.in_force.read_back, "server_version").unwrap_or_default().to_owned())
     }
 
     fn in_force(&self) -> Result<InForce, EngineError> {
@@ -255,8 +228,7 @@ impl Store for PostgresqlStore {
     /// of its own would not wait (`RecordTransactionCommit`).
     fn persist(&self) -> Result<(), EngineError> {
         if self.config.class == Durability::None {
-            let what = "`persist` on a server that does not wait for the disk".to_owned();
-            return Err(EngineError::Unsupported { engine: ENGINE, what });
+            return Err(unsupported(ENGINE, "`persist` on a server that does not wait for the disk"));
         }
         let flush =
             "BEGIN; SET LOCAL synchronous_commit = on; SELECT pg_logical_emit_message(true, 'prony', ''); COMMIT";
@@ -266,9 +238,5 @@ impl Store for PostgresqlStore {
     /// While the session that made the tables has its lock, no other run has taken them.
     fn confirm(&self) -> Result<(), EngineError> {
         tables::confirm(&mut self.control())
-    }
-
-    fn close(self) -> Result<(), EngineError> {
-        Ok(())
     }
 }

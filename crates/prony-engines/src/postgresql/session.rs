@@ -10,7 +10,7 @@ use super::tables::{OfTable, PAGE};
 use super::values::{JSONB, Value};
 use super::{ENGINE, MAX_KEY, PostgresqlStore, settings, while_};
 use crate::driver::{EngineError, Read, Session, Then, Write};
-use crate::failure::failed;
+use crate::failure::{failed, unsupported};
 
 /// Writes that are collected before they are sent.
 const COLLECTED: usize = 256 << 10;
@@ -305,7 +305,7 @@ impl Read for PostgresqlTransaction<'_> {
             let page = left.min(1 << PAGE);
             let (mut fetched, mut over, mut read) = (0, false, true);
             let power = page.next_power_of_two().trailing_zeros() as usize;
-            self.connection.run_for_rows(&scans[power], &[Value::Bytes(from.as_slice())], page as u32);
+            self.connection.run_with(&scans[power], [Value::Bytes(&from)].into_iter(), page as u32);
             let mut last = Vec::new();
             let Own { writer, key: whole, .. } = &mut *self.own;
             self.state.exchange(self.connection, "scanning", |found| {
@@ -427,8 +427,7 @@ fn with_byte<'k>(byte: Option<u8>, key: &'k [u8], whole: &'k mut Vec<u8>) -> &'k
 fn check(bound: &[FieldValue]) -> Result<(), EngineError> {
     let has_zero = |value: &FieldValue| matches!(value, FieldValue::Text(text) if text.contains('\0'));
     if bound.iter().any(has_zero) {
-        let what = "a comparison with a text that has U+0000".to_owned();
-        return Err(EngineError::Unsupported { engine: ENGINE, what });
+        return Err(unsupported(ENGINE, "a comparison with a text that has U+0000"));
     }
     Ok(())
 }

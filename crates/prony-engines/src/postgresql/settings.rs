@@ -5,12 +5,14 @@
 //! survive are a prefix of the commit order. With `fsync = off`, or pages that are not written whole to the log
 //! (`full_page_writes = off`), a power failure may damage the database ("write ahead log" in its chapter 20.5).
 
-use prony_model::record::effective::{NamedSettings, Promise, Setting};
+use prony_model::record::effective::{NamedSettings, Promise};
 use prony_model::spec::{Durability, StoreSpec};
 
 use super::ENGINE;
-use crate::driver::{EngineError, OptionFault, OptionSpec};
+use crate::driver::{EngineError, OptionSpec, StoreFault};
+use crate::failure::unsupported;
 use crate::options::{self, Config, one_of, option, promise};
+use crate::server::text;
 
 /// Settings that are read back.
 pub(super) const READ_BACK: [&str; 18] = [
@@ -53,7 +55,7 @@ pub(super) fn option_specs() -> Vec<OptionSpec> {
     vec![option("isolation", one_of(&LEVELS), LEVELS[0], doc)]
 }
 
-pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     options::configure(spec, &option_specs(), &promises(), |_, _, _| ())
 }
 
@@ -84,12 +86,12 @@ pub(super) const fn synchronous_commit(class: Durability) -> &'static str {
 /// Whether the order of texts by their bytes (`COLLATE "C"`) is that of their characters: the server compares them in the database's
 /// encoding.
 pub(super) fn compares_texts_by_bytes(read_back: &NamedSettings) -> Result<(), EngineError> {
-    match read_back.get("server_encoding") {
-        Some(Setting::Text(encoding)) if !matches!(encoding.as_str(), "UTF8" | "SQL_ASCII") => {
+    match text(read_back, "server_encoding") {
+        Some(encoding) if !matches!(encoding, "UTF8" | "SQL_ASCII") => {
             let what = format!(
                 "JSON documents in a database whose encoding is {encoding} (hint: use one with `ENCODING UTF8`)"
             );
-            Err(EngineError::Unsupported { engine: ENGINE, what })
+            Err(unsupported(ENGINE, what))
         }
         _ => Ok(()),
     }
@@ -97,10 +99,7 @@ pub(super) fn compares_texts_by_bytes(read_back: &NamedSettings) -> Result<(), E
 
 /// The class of what the server reports; `None` where it reports something else than it documents.
 pub(super) fn class(read_back: &NamedSettings) -> Option<Durability> {
-    let text = |name: &str| match read_back.get(name) {
-        Some(prony_model::record::effective::Setting::Text(text)) => Some(text.as_str()),
-        _ => None,
-    };
+    let text = |name: &str| text(read_back, name);
     Some(match (text("fsync")?, text("full_page_writes")?, text("synchronous_commit")?) {
         ("on", "on", "off") => Durability::Volatile,
         ("on", "on", "on" | "local" | "remote_write" | "remote_apply") => Durability::Strict,

@@ -13,7 +13,7 @@ use super::json_text::Names;
 use super::query::{self, TABLE, quoted};
 use super::{ENGINE, while_};
 use crate::driver::{EngineError, Table};
-use crate::failure::failed;
+use crate::failure::{failed, unsupported};
 
 /// The comment on a table that prony has made, before what distinguishes it from others.
 const COMMENT: &str = "of a trial of prony: ";
@@ -52,7 +52,7 @@ impl OfTable {
         let order = table.documents.as_ref().map(|documents| documents.spec.name_order()).transpose();
         let order = order.map_err(|altered| {
             let what = format!("documents whose text does not follow from their values: {altered:?}");
-            EngineError::Unsupported { engine: ENGINE, what }
+            unsupported(ENGINE, what)
         })?;
         let of = |statement: &str| format!("{statement}{number}");
         let scans = |statement: &str| std::array::from_fn(|power| format!("{statement}{number}_{power}"));

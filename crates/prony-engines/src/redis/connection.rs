@@ -121,37 +121,22 @@ impl Connection {
                 None => self.wire.fill(self.wire.received().len() + 1)?,
             }
         };
-        Ok(match head {
-            Head::Text(_) => {
-                self.wire.take(length);
-                Reply::Text
+        if let Head::Bulk(Some(bytes)) = head {
+            self.wire.fill(length + bytes + 2)?;
+            let all = self.wire.take(length + bytes + 2);
+            if self.wire.at(all.end - 2..all.end) != b"\r\n" {
+                return Err(Failure::Protocol("a value does not end where it has to"));
             }
-            Head::Error(text) => {
-                let text = String::from_utf8_lossy(&self.wire.received()[text]).into_owned();
-                self.wire.take(length);
-                return Err(Failure::Server(text));
-            }
-            Head::Integer(number) => {
-                self.wire.take(length);
-                Reply::Integer(number)
-            }
-            Head::Bulk(None) => {
-                self.wire.take(length);
-                Reply::Bulk(None)
-            }
-            Head::Bulk(Some(bytes)) => {
-                self.wire.fill(length + bytes + 2)?;
-                let all = self.wire.take(length + bytes + 2);
-                if self.wire.at(all.end - 2..all.end) != b"\r\n" {
-                    return Err(Failure::Protocol("a value does not end where it has to"));
-                }
-                Reply::Bulk(Some(all.start + length..all.end - 2))
-            }
-            Head::Array(items) => {
-                self.wire.take(length);
-                Reply::Array(items)
-            }
-        })
+            return Ok(Reply::Bulk(Some(all.start + length..all.end - 2)));
+        }
+        let line = self.wire.take(length);
+        match head {
+            Head::Text(_) => Ok(Reply::Text),
+            Head::Error(text) => Err(Failure::Server(String::from_utf8_lossy(&self.wire.at(line)[text]).into_owned())),
+            Head::Integer(number) => Ok(Reply::Integer(number)),
+            Head::Bulk(_) => Ok(Reply::Bulk(None)),
+            Head::Array(items) => Ok(Reply::Array(items)),
+        }
     }
 
     /// The bytes of the last answer.

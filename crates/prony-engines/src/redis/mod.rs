@@ -25,10 +25,11 @@ use prony_resp::Address;
 use self::connection::{Connection, Failure, Reply};
 pub use self::transaction::RedisWrite;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then,
+    Capabilities, Description, Driver, EngineError, InForce, Read, Session, Settings, Store, StoreFault, Then,
 };
-use crate::failure::{disk_full, failed, refused};
+use crate::failure::{disk_full, failed, refused, unsupported};
 use crate::options::Config;
+use crate::server;
 
 const ENGINE: &str = "redis";
 
@@ -49,7 +50,6 @@ pub struct RedisStore {
     address: Address,
     config: Config,
     in_force: InForce,
-    version: String,
     control: Mutex<Connection>,
     /// What its key says since it was opened.
     mark: String,
@@ -75,25 +75,13 @@ impl Driver for Redis {
             library: format!("prony-resp {}", env!("CARGO_PKG_VERSION")),
             capabilities: Capabilities {
                 batches: true,
-                reads_own_writes: false,
-                // The server carries out nothing before the end.
-                open_transactions: false,
-                snapshots: false,
-                ordered: false,
                 persistent: true,
                 in_memory: true,
-                // The metrics of a phase are the server's, not those of its workers: threads are its clients.
-                processes: false,
                 concurrent_writers: true,
-                commits_wait_for_readers: false,
                 collects_writes: true,
-                reports_removals: false,
-                own_documents: false,
-                stores_values: false,
-                skips_equal: false,
-                compresses: false,
                 server: true,
                 max_key: Some(LONGEST),
+                ..Capabilities::default()
             },
             promises: settings::promises(),
             options: settings::option_specs(),
@@ -104,35 +92,21 @@ impl Driver for Redis {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        let mut faults = Vec::new();
-        if let Some(message) = spec.url.as_deref().and_then(|url| address(url).err()) {
-            faults.push(OptionFault {
-                option: Some("url".to_owned()),
-                message: message.to_owned(),
-                hint: Some("write `url = \"redis://HOST:PORT/DATABASE\"`".to_owned()),
-            });
-        }
-        match settings::configure(spec) {
-            Ok(config) if faults.is_empty() => Ok(config.settings()),
-            configured => Err(faults.into_iter().chain(configured.err().unwrap_or_default()).collect()),
-        }
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
+        server::check(spec, settings::configure(spec), address, "redis://HOST:PORT/DATABASE")
     }
 
     fn open(dir: &Path, spec: &StoreSpec) -> Result<RedisStore, EngineError> {
         let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
-        let no_url = || failed(ENGINE, "opening the store", "the store has no `url`");
-        let address = address(spec.url.as_deref().ok_or_else(no_url)?);
-        let address = address.map_err(|fault| failed(ENGINE, "reading the URL", fault))?;
+        let address = server::address(ENGINE, spec, address)?;
         let mut control = Connection::open(&address).map_err(while_("opening the store"))?;
         let (read_back, run) = settings::read_back(&mut control).map_err(while_("reading the server's settings"))?;
         if let Some(what) = settings::unusable(&read_back).or_else(|| settings::misfit(&config, &read_back)) {
-            return Err(EngineError::Unsupported { engine: ENGINE, what });
+            return Err(unsupported(ENGINE, what));
         }
         let mark = database::claim(&mut control, (address.database, &run), &dir.join(MARKER))?;
-        let version = settings::version(&read_back);
         let in_force = config.in_force(read_back);
-        Ok(RedisStore { address, config, in_force, version, mark, control: Mutex::new(control) })
+        Ok(RedisStore { address, config, in_force, mark, control: Mutex::new(control) })
     }
 }
 
@@ -181,8 +155,8 @@ impl RedisStore {
         control.ask(&[b"SET", database::KEY, self.mark.as_bytes()]).map_err(&waiting)?;
         match control.ask(&[b"WAITAOF", b"1", b"0", b"0"]) {
             Err(Failure::Server(text)) if text.contains("unknown command") => {
-                let what = "`persist` here: the server has no `WAITAOF`, which came with Redis 7.2".to_owned();
-                Err(EngineError::Unsupported { engine: ENGINE, what })
+                let what = "`persist` here: the server has no `WAITAOF`, which came with Redis 7.2";
+                Err(unsupported(ENGINE, what))
             }
             waited => waited.map(drop).map_err(waiting),
         }
@@ -198,7 +172,7 @@ impl Store for RedisStore {
     }
 
     fn version(&self) -> Option<String> {
-        Some(self.version.clone())
+        Some(settings::version(&self.in_force.read_back))
     }
 
     fn in_force(&self) -> Result<InForce, EngineError> {
@@ -212,8 +186,8 @@ impl Store for RedisStore {
             (Durability::Volatile, _) => self.save(),
             (_, "everysec") => self.await_sync(),
             _ => {
-                let what = "`persist` on a server that leaves syncs to the kernel (`appendfsync no`)".to_owned();
-                Err(EngineError::Unsupported { engine: ENGINE, what })
+                let what = "`persist` on a server that leaves syncs to the kernel (`appendfsync no`)";
+                Err(unsupported(ENGINE, what))
             }
         }
     }
@@ -223,21 +197,11 @@ impl Store for RedisStore {
         let mut connection = Connection::open(&self.address).map_err(while_("looking for the store"))?;
         database::verify(&mut connection, self.address.database, &self.mark)
     }
-
-    fn close(self) -> Result<(), EngineError> {
-        Ok(())
-    }
 }
 
 impl Session for RedisSession {
-    type Read<'t>
-        = RedisRead<'t>
-    where
-        Self: 't;
-    type Write<'t>
-        = RedisWrite<'t>
-    where
-        Self: 't;
+    type Read<'t> = RedisRead<'t>;
+    type Write<'t> = RedisWrite<'t>;
 
     fn read(&mut self) -> Result<RedisRead<'_>, EngineError> {
         Ok(RedisRead { connection: &mut self.connection })
@@ -246,10 +210,6 @@ impl Session for RedisSession {
     fn write(&mut self) -> Result<RedisWrite<'_>, EngineError> {
         Ok(RedisWrite::begin(&mut self.connection))
     }
-}
-
-fn no_scans() -> EngineError {
-    EngineError::Unsupported { engine: ENGINE, what: "scans: its keys have no order".to_owned() }
 }
 
 impl Read for RedisRead<'_> {
@@ -269,11 +229,7 @@ impl Read for RedisRead<'_> {
     }
 
     fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        Err(no_scans())
-    }
-
-    fn finish(self) -> Result<(), EngineError> {
-        Ok(())
+        Err(unsupported(ENGINE, "scans: its keys have no order"))
     }
 }
 

@@ -10,12 +10,13 @@
 //! otherwise it is all of the commands since the last sync. Without the file, what is on the disk is a snapshot: a file with
 //! a checksum, which is synced and then takes the place of the one before.
 
-use prony_model::record::effective::{NamedSettings, PowerCut, ProcessCrash, Promise, Setting};
+use prony_model::record::effective::{NamedSettings, PowerCut, ProcessCrash, Promise};
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
 use super::connection::{Connection, Failure, Value};
-use crate::driver::{OptionFault, OptionSpec};
+use crate::driver::{OptionSpec, StoreFault};
 use crate::options::{self, Config, contradiction, one_of, option, promise};
+use crate::server::{self, text};
 
 /// Settings of the server that are read back.
 const READ_BACK: [&str; 15] = [
@@ -73,7 +74,7 @@ fn class_of(appendfsync: &str) -> Durability {
     if appendfsync == WORDS[0] { Durability::Strict } else { Durability::None }
 }
 
-pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     let given = match spec.options.get(APPENDFSYNC) {
         Some(OptionValue::Text(word)) if WORDS.contains(&word.as_str()) => Some(word.as_str()),
         _ => None,
@@ -113,11 +114,6 @@ pub(super) fn read_back(control: &mut Connection) -> Result<(NamedSettings, Stri
     Ok((all, run))
 }
 
-/// A text among what the server reports.
-pub(super) fn text<'s>(read_back: &'s NamedSettings, name: &str) -> Option<&'s str> {
-    if let Some(Setting::Text(text)) = read_back.get(name) { Some(text) } else { None }
-}
-
 /// The version: of Valkey its own, not that of the Redis with which it is compatible.
 pub(super) fn version(read_back: &NamedSettings) -> String {
     match (text(read_back, "valkey_version"), text(read_back, "redis_version")) {
@@ -148,9 +144,6 @@ pub(super) fn misfit(config: &Config, read_back: &NamedSettings) -> Option<Strin
     if found(read_back).is_some_and(fits) {
         return None;
     }
-    let shown = ["appendonly", APPENDFSYNC, "no-appendfsync-on-rewrite"].map(|name| {
-        text(read_back, name).map_or_else(|| format!("{name} is not known"), |value| format!("{name} = {value}"))
-    });
     let advice = match config.class {
         Durability::Volatile => "start it with `--appendonly no`".to_owned(),
         _ => format!(
@@ -158,7 +151,7 @@ pub(super) fn misfit(config: &Config, read_back: &NamedSettings) -> Option<Strin
             config.options.word(APPENDFSYNC)
         ),
     };
-    Some(format!("durability `{}`: the server has {} (hint: {advice})", config.class.name(), shown.join(", ")))
+    Some(server::misfit(config, read_back, ["appendonly", APPENDFSYNC, "no-appendfsync-on-rewrite"], &advice))
 }
 
 /// Why a server cannot be measured, whatever its durability; `None` where it can.
@@ -187,7 +180,7 @@ pub(super) fn unusable(read_back: &NamedSettings) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use prony_model::record::effective::named;
+    use prony_model::record::effective::{Setting, named};
 
     use super::*;
 

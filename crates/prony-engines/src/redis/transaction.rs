@@ -9,7 +9,7 @@ use prony_resp::{begin, push_word};
 use super::connection::{Connection, Failure, Reply};
 use super::{ENGINE, database, while_};
 use crate::driver::{EngineError, Read, Then, Write};
-use crate::failure::failed;
+use crate::failure::{OWN_WRITES, failed, unsupported};
 
 /// Bytes of writes that are collected before they are sent.
 const COLLECTED: usize = 256 << 10;
@@ -61,10 +61,6 @@ impl Kind {
         push_word(&mut head, name);
         head
     }
-}
-
-fn own_writes() -> EngineError {
-    EngineError::Unsupported { engine: ENGINE, what: "reads in a write transaction".to_owned() }
 }
 
 impl<'t> RedisWrite<'t> {
@@ -169,11 +165,11 @@ impl Drop for RedisWrite<'_> {
 
 impl Read for RedisWrite<'_> {
     fn get(&mut self, _: &[u8], _: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        Err(own_writes())
+        Err(unsupported(ENGINE, OWN_WRITES))
     }
 
     fn scan(&mut self, _: &[u8], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
-        Err(own_writes())
+        Err(unsupported(ENGINE, OWN_WRITES))
     }
 
     fn finish(mut self) -> Result<(), EngineError> {

@@ -1,7 +1,7 @@
 //! The driver of SQLite (bundled), through the `rusqlite` crate.
 //!
 //! One table `records(k BLOB PRIMARY KEY, v BLOB)` for each collection: `WITHOUT ROWID` where records are short, else a rowid
-//! table, whose rows spill to pages of their own much later ([`settings::Config::has_rowid`]). Every session is a connection of its
+//! table, whose rows spill to pages of their own much later ([`settings::has_rowid`]). Every session is a connection of its
 //! own with its statements prepared once; a connection is kept for the sessions of later phases, with its page cache. A read
 //! transaction is `BEGIN DEFERRED`, a write transaction `BEGIN IMMEDIATE`, so that a read never takes the writer's lock and a write
 //! never has to wait in its middle. A single read or write is a statement without `BEGIN`, a transaction of its own.
@@ -26,14 +26,14 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, Rows, Statement, params, params_from_iter};
 use self_cell::self_cell;
 
-use self::settings::Config;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Promise, Read, Session, Settings, Store,
+    Capabilities, Description, Driver, EngineError, InForce, Promise, Read, Session, Settings, Store, StoreFault,
     Table, Then, Write,
 };
-use crate::failure::{disk_full, failed, refused};
+use crate::failure::{disk_full, failed, refused, unsupported};
+use crate::options::Config;
 use crate::own_query::OwnQuery;
-use crate::{sql, versions};
+use crate::sql;
 
 const ENGINE: &str = "sqlite";
 const FILE: &str = "store.sqlite";
@@ -115,7 +115,7 @@ impl Driver for Sqlite {
         Description {
             name: ENGINE.to_owned(),
             version: rusqlite::version().to_owned(),
-            library: versions::library("rusqlite"),
+            library: format!("rusqlite {}", env!("PRONY_VERSION_RUSQLITE")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
@@ -123,18 +123,11 @@ impl Driver for Sqlite {
                 snapshots: true,
                 ordered: true,
                 persistent: true,
-                in_memory: false,
                 processes: true,
-                concurrent_writers: false,
-                commits_wait_for_readers: false,
-                collects_writes: false,
                 reports_removals: true,
                 own_documents: true,
-                stores_values: false,
                 skips_equal: true,
-                compresses: false,
-                server: false,
-                max_key: None,
+                ..Capabilities::default()
             },
             promises: settings::promises(),
             options: settings::option_specs(),
@@ -148,15 +141,19 @@ impl Driver for Sqlite {
         }
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
-        settings::configure(spec).map(|config| Settings { class: config.class(), values: config.values() })
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
+        settings::configure(spec).map(Config::settings)
     }
 
     fn capabilities(spec: &StoreSpec) -> Capabilities {
         let can = Self::describe().capabilities;
         let Ok(config) = settings::configure(spec) else { return can };
         // Only a write-ahead log leaves the pages in place that readers read.
-        Capabilities { processes: !config.exclusive(), commits_wait_for_readers: !config.has_log(), ..can }
+        Capabilities {
+            processes: !settings::is_exclusive(&config),
+            commits_wait_for_readers: !settings::has_log(&config),
+            ..can
+        }
     }
 
     fn promise(spec: &StoreSpec) -> Option<Promise> {
@@ -184,7 +181,7 @@ fn connect(path: &Path, config: &Config) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(PREPARED);
-    config.apply(&connection)?;
+    settings::apply(config, &connection)?;
     Ok(connection)
 }
 
@@ -242,9 +239,8 @@ impl SqliteStore {
     fn lend(&self) -> Result<Connection, EngineError> {
         match self.idle().pop() {
             Some(connection) => Ok(connection),
-            None if self.config.exclusive() => {
-                let what = "a second session under `locking_mode = exclusive`".to_owned();
-                Err(EngineError::Unsupported { engine: ENGINE, what })
+            None if settings::is_exclusive(&self.config) => {
+                Err(unsupported(ENGINE, "a second session under `locking_mode = exclusive`"))
             }
             None => connect(&self.path, &self.config).map_err(while_("opening a connection")),
         }
@@ -316,7 +312,7 @@ impl Store for SqliteStore {
         self.tables = tables.to_vec();
         self.analyses = first && self.has_documents();
         for table in tables {
-            let create = query::table(table, self.config.has_rowid(table));
+            let create = query::table(table, settings::has_rowid(&self.config, table));
             self.on_connection("creating a table", |connection| connection.execute_batch(&create))?;
             for (number, fields) in table.indexes().enumerate() {
                 let create = query::index(table, number, fields);
@@ -387,8 +383,7 @@ impl Drop for SqliteSession<'_> {
 
 impl SqliteSession<'_> {
     fn transaction(&mut self, writes: bool, several: bool) -> Result<SqliteTransaction<'_>, EngineError> {
-        let closed = || EngineError::Unsupported { engine: ENGINE, what: "a session that is closed".to_owned() };
-        let prepared = self.prepared.as_mut().ok_or_else(closed)?;
+        let prepared = self.prepared.as_mut().ok_or_else(|| unsupported(ENGINE, "a session that is closed"))?;
         let writer = writes.then(|| self.store.writer.lock().unwrap_or_else(PoisonError::into_inner));
         if several {
             let begun = prepared.with_dependent_mut(|_, statements| match writes {

@@ -12,24 +12,16 @@
 //! - `memory`, `off`: there is no journal on the disk to repair a half-written commit with (none). A process that ends within a
 //!   transaction may leave the database damaged then ("PRAGMA journal_mode" in the documentation).
 
-use prony_model::record::effective::{NamedSettings, named};
+use prony_model::record::effective::named;
 use prony_model::spec::{Durability, StoreSpec};
 use rusqlite::Connection;
 
-use crate::driver::{InForce, OptionFault, OptionKind, OptionSpec, ProcessCrash, Promise, Table};
-use crate::options::{self, Options, one_of, option, promise};
+use crate::driver::{InForce, OptionKind, OptionSpec, ProcessCrash, Promise, StoreFault, Table};
+use crate::options::{self, Config, Options, one_of, option, promise};
 
 const JOURNALS: [&str; 6] = ["wal", "delete", "truncate", "persist", "memory", "off"];
 /// In the order of SQLite's numbers for them.
 const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
-
-/// How a database is opened.
-#[derive(Clone, Debug)]
-pub(super) struct Config {
-    journal: &'static str,
-    synchronous: usize,
-    options: Options,
-}
 
 pub(super) fn option_specs() -> Vec<OptionSpec> {
     let pages = OptionKind::Int { min: 0, max: i64::from(i32::MAX) };
@@ -76,10 +68,10 @@ pub(super) fn promises() -> Vec<Promise> {
 
 /// The promise of these settings.
 pub(super) fn promise_of(config: &Config) -> Option<Promise> {
-    let on_the_disk = !matches!(config.journal, "memory" | "off");
+    let on_the_disk = !matches!(config.options.word("journal"), "memory" | "off");
     let is_of = |promise: &Promise| {
         let damages = promise.process_crash == ProcessCrash::Anything;
-        promise.class == config.class() && damages != on_the_disk
+        promise.class == config.class && damages != on_the_disk
     };
     promises().into_iter().find(is_of)
 }
@@ -106,7 +98,7 @@ fn chosen(given: &Options, name: &str, words: &[&'static str]) -> Option<usize> 
     words.iter().position(|known| given.is_given(name) && *known == given.word(name))
 }
 
-fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'static str, usize), OptionFault> {
+fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'static str, usize), StoreFault> {
     let class = options::class(spec, &promises())?;
     let journal = chosen(given, "journal", &JOURNALS).map(|at| JOURNALS[at]);
     let asked = chosen(given, "synchronous", &SYNCHRONOUS);
@@ -120,7 +112,7 @@ fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'stati
         },
         // Without a requested class, a journal that cannot be strict gets SQLite's default.
         None if spec.durability.is_none() => Ok((journal, 2)),
-        None => Err(OptionFault {
+        None => Err(StoreFault {
             option: Some("journal".to_owned()),
             message: format!("journal `{journal}` cannot have durability `{}`", class.name()),
             hint: Some("set only one of `journal` and `durability`".to_owned()),
@@ -128,7 +120,7 @@ fn journal_and_synchronous(spec: &StoreSpec, given: &Options) -> Result<(&'stati
     }
 }
 
-pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<StoreFault>> {
     let (mut options, mut faults) = options::read(spec, &option_specs());
     let (journal, synchronous) = journal_and_synchronous(spec, &options).unwrap_or_else(|fault| {
         faults.push(fault);
@@ -141,62 +133,50 @@ pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
     }
     options.set("journal", journal);
     options.set("synchronous", SYNCHRONOUS[synchronous]);
-    let config = Config { journal, synchronous, options };
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
+    if faults.is_empty() { Ok(Config { class: class_of(journal, synchronous), options }) } else { Err(faults) }
 }
 
-impl Config {
-    pub(super) fn class(&self) -> Durability {
-        class_of(self.journal, self.synchronous)
-    }
+pub(super) fn is_exclusive(config: &Config) -> bool {
+    config.options.word("locking_mode") == "exclusive"
+}
 
-    pub(super) fn exclusive(&self) -> bool {
-        self.options.word("locking_mode") == "exclusive"
-    }
+/// Whether it has a write-ahead log.
+pub(super) fn has_log(config: &Config) -> bool {
+    config.options.word("journal") == "wal"
+}
 
-    /// Whether it has a write-ahead log.
-    pub(super) fn has_log(&self) -> bool {
-        self.journal == "wal"
+/// Whether a table has row identifiers, and an index on its keys. A table without is an index itself, of whose rows more than
+/// a quarter of a page goes to a page of its own: SQLite advises it for rows below a twentieth of a page
+/// (<https://www.sqlite.org/withoutrowid.html>, "When To Use WITHOUT ROWID").
+pub(super) fn has_rowid(Config { options, .. }: &Config, table: &Table) -> bool {
+    match options.is_given("rowid") {
+        true => options.flag("rowid"),
+        false => table.record > options.bytes("page_size") / 20,
     }
+}
 
-    /// Whether a table has row identifiers, and an index on its keys. A table without is an index itself, of whose rows more than
-    /// a quarter of a page goes to a page of its own: SQLite advises it for rows below a twentieth of a page
-    /// (<https://www.sqlite.org/withoutrowid.html>, "When To Use WITHOUT ROWID").
-    pub(super) fn has_rowid(&self, table: &Table) -> bool {
-        match self.options.is_given("rowid") {
-            true => self.options.flag("rowid"),
-            false => table.record > self.options.bytes("page_size") / 20,
-        }
+/// Sets what belongs to a connection, and what a new database gets from its first one.
+pub(super) fn apply(Config { options, .. }: &Config, connection: &Connection) -> rusqlite::Result<()> {
+    let set = |name: &str, value: &dyn std::fmt::Display| {
+        connection.pragma_update_and_check(None, name, value.to_string(), |_| Ok(())).or_else(no_answer)
+    };
+    if options.is_given("page_size") {
+        set("page_size", &options.bytes("page_size"))?;
     }
-
-    pub(super) fn values(&self) -> NamedSettings {
-        self.options.in_force()
+    set("locking_mode", &options.word("locking_mode"))?;
+    set("journal_mode", &options.word("journal"))?;
+    set("synchronous", &options.word("synchronous"))?;
+    if options.is_given("cache") {
+        // A negative number is KiB, a positive one pages.
+        set("cache_size", &-i64::try_from(options.bytes("cache").div_ceil(1024)).unwrap_or(i64::MAX))?;
     }
-
-    /// Sets what belongs to a connection, and what a new database gets from its first one.
-    pub(super) fn apply(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let set = |name: &str, value: &dyn std::fmt::Display| {
-            connection.pragma_update_and_check(None, name, value.to_string(), |_| Ok(())).or_else(no_answer)
-        };
-        let given = |name| self.options.is_given(name);
-        if given("page_size") {
-            set("page_size", &self.options.bytes("page_size"))?;
-        }
-        set("locking_mode", &self.options.word("locking_mode"))?;
-        set("journal_mode", &self.journal)?;
-        set("synchronous", &self.synchronous)?;
-        if given("cache") {
-            // A negative number is KiB, a positive one pages.
-            set("cache_size", &-i64::try_from(self.options.bytes("cache").div_ceil(1024)).unwrap_or(i64::MAX))?;
-        }
-        if given("mmap") {
-            set("mmap_size", &self.options.bytes("mmap"))?;
-        }
-        if given("wal_autocheckpoint") {
-            set("wal_autocheckpoint", &self.options.int("wal_autocheckpoint"))?;
-        }
-        Ok(())
+    if options.is_given("mmap") {
+        set("mmap_size", &options.bytes("mmap"))?;
     }
+    if options.is_given("wal_autocheckpoint") {
+        set("wal_autocheckpoint", &options.int("wal_autocheckpoint"))?;
+    }
+    Ok(())
 }
 
 /// Some pragmas return the new value and some do not; neither is an error.
@@ -252,7 +232,10 @@ mod tests {
 
     fn settled(durability: Option<Durability>, options: &[(&str, &str)]) -> (&'static str, &'static str, Durability) {
         let config = configure(&spec(durability, options)).unwrap();
-        (config.journal, SYNCHRONOUS[config.synchronous], config.class())
+        let word = |name: &str, words: &[&'static str]| {
+            *words.iter().find(|word| **word == config.options.word(name)).unwrap()
+        };
+        (word("journal", &JOURNALS), word("synchronous", &SYNCHRONOUS), config.class)
     }
 
     #[test]
@@ -306,7 +289,7 @@ mod tests {
         let has_rowid = |record, options: &[(&str, OptionValue)]| {
             let options = options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
             let config = configure(&StoreSpec { options, ..StoreSpec::of("sqlite") }).unwrap();
-            config.has_rowid(&Table { record, ..Table::default() })
+            super::has_rowid(&config, &Table { record, ..Table::default() })
         };
         assert_eq!([0, 116, 204, 205, 1016].map(|record| has_rowid(record, &[])), [false, false, false, true, true]);
         let pages = ("page_size", OptionValue::Int(65_536));

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use prony_engines::driver::{
-    Capabilities, Description, Documents, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Table,
-    Write,
+    Capabilities, Description, Documents, Driver, EngineError, Read, Session, Settings, Store, StoreFault, Table, Write,
 };
 use prony_engines::mongodb::{Mongodb, MongodbStore};
 use prony_engines::own_query::OwnQuery;
@@ -71,7 +70,7 @@ impl Driver for Started {
         Mongodb::describe()
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         Mongodb::check(spec)
     }
 

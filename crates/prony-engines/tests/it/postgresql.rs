@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use prony_engines::answers::Reads;
 use prony_engines::documents::Planned;
 use prony_engines::driver::{
-    Capabilities, Description, Documents, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Table,
-    Then, Write,
+    Capabilities, Description, Documents, Driver, EngineError, Read, Session, Settings, Store, StoreFault, Table, Then,
+    Write,
 };
 use prony_engines::own_query::OwnQuery;
 use prony_engines::postgresql::{Postgresql, PostgresqlStore};
@@ -88,7 +88,7 @@ impl Driver for Started {
         Postgresql::describe()
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         Postgresql::check(spec)
     }
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use prony_engines::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, Read, Session, Settings, Store, StoreFault, Write,
 };
 use prony_engines::redis::{Redis, RedisStore};
 use prony_engines::timed_loop::chain;
@@ -121,7 +121,7 @@ impl Driver for Started {
         Redis::describe()
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         Redis::check(spec)
     }
 

@@ -6,31 +6,19 @@ use prony_model::crash::Survived;
 use prony_model::link::Link;
 use prony_model::number::count;
 use prony_model::protocol::{FromWorker, VERSION};
-use prony_model::reading::{Reading, Why};
+use prony_model::reading::Reading;
 use prony_model::units::{Bytes, Nanos};
 
 use super::judge::{Commits, Observed, judge, wrong};
 use super::workload::{State, Workload};
-use super::{CrashPlan, HostError, Machine, Stop, Trial, ended};
+use super::{CrashPlan, Machine, Stop, Trial};
 use crate::driver::{Driver, EngineError, Read, Session, Store, Then, Write};
 use crate::phases::worker_loop::effective;
 use crate::timed_loop::{chain, now};
 
 /// Opens the store that was left, and counts which commits are there: those that were acknowledged before the instant of the cut, so
 /// many of them, must be.
-///
-/// # Errors
-/// Where the store does not open, or its records cannot be read.
-pub(crate) fn check<D: Driver>(
-    link: &mut dyn Link,
-    machine: &dyn Machine,
-    plan: &CrashPlan,
-    (cut, acknowledged): (Nanos, u64),
-) -> Result<(), HostError> {
-    ended(checks::<D>(link, machine, plan, (cut, acknowledged)))
-}
-
-fn checks<D: Driver>(
+pub(super) fn check<D: Driver>(
     link: &mut dyn Link,
     machine: &dyn Machine,
     plan: &CrashPlan,
@@ -92,8 +80,7 @@ fn between(before: Reading<(Bytes, Bytes)>, after: Reading<(Bytes, Bytes)>) -> (
             (Reading::Measured(bytes(before.0, after.0)), Reading::Measured(bytes(before.1, after.1)))
         }
         (Reading::Missing(why), _) | (_, Reading::Missing(why)) => {
-            let missing = |why: Why| Reading::Missing(why);
-            (missing(why.clone()), missing(why))
+            (Reading::Missing(why.clone()), Reading::Missing(why))
         }
     }
 }
@@ -120,14 +107,11 @@ fn contents(workload: &Workload<'_>, slot: usize, value: &[u8], wanted: &mut Vec
         return Observed::Wrong(format!("{} holds a value that was never written", workload.named(slot)));
     };
     workload.value(slot, version, wanted);
-    match value.iter().zip(wanted.iter()).position(|(a, b)| a != b) {
-        None if value.len() == wanted.len() => Observed::State(State::Version(version)),
-        at => wrong_bytes(workload, slot, version, at),
-    }
-}
-
-fn wrong_bytes(workload: &Workload<'_>, slot: usize, version: u32, at: Option<usize>) -> Observed {
-    let what = at.map_or_else(|| "another length".to_owned(), |at| format!("a wrong byte at offset {at}"));
+    let what = match value.iter().zip(wanted.iter()).position(|(a, b)| a != b) {
+        None if value.len() == wanted.len() => return Observed::State(State::Version(version)),
+        None => "another length".to_owned(),
+        Some(at) => format!("a wrong byte at offset {at}"),
+    };
     Observed::Wrong(format!("{} holds version {version} with {what}", workload.named(slot)))
 }
 

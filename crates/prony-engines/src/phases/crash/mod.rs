@@ -16,6 +16,8 @@ mod tests;
 mod workload;
 mod write;
 
+use prony_model::crash::CrashStep;
+use prony_model::link::Link;
 use prony_model::spec::{Action, CrashSpec, StoreSpec, Subject};
 
 use super::collections::Collections;
@@ -26,8 +28,23 @@ use crate::driver::{Driver, EngineError};
 use workload::Workload;
 
 pub use acknowledged::Acknowledged;
-pub(crate) use check::check;
-pub(crate) use write::write;
+
+/// Does a step of a crash trial on a store of the engine `D`.
+///
+/// # Errors
+/// Whatever ends the writes before the process is ended; where the store does not open, or its records cannot be read.
+pub(crate) fn crash<D: Driver>(
+    link: &mut dyn Link,
+    machine: &dyn Machine,
+    plan: &CrashPlan,
+    step: CrashStep,
+) -> Result<(), HostError> {
+    let done = match step {
+        CrashStep::Write => write::write::<D>(link, plan),
+        CrashStep::Check { cut, acknowledged } => check::check::<D>(link, machine, plan, (cut, acknowledged)),
+    };
+    Ok(done?)
+}
 
 /// A crash trial in one of its two processes.
 struct Trial<'t> {
@@ -56,9 +73,4 @@ impl<'t> Trial<'t> {
     fn workload(&self) -> Result<Workload<'_>, Stop> {
         Workload::new(&self.collections.all, self.crash, self.action, self.plan.plan.seed).ok_or(Stop::NoOperations)
     }
-}
-
-/// What the two steps have in common: an error ends the trial.
-fn ended(result: Result<(), Stop>) -> Result<(), HostError> {
-    result.map_err(|cause| HostError { phase: None, cause })
 }

@@ -5,7 +5,7 @@ use prony_model::protocol::{FromWorker, ToWorker, VERSION};
 use prony_model::units::Nanos;
 
 use super::workload::{State, Workload};
-use super::{CrashPlan, HostError, Stop, Trial, ended};
+use super::{CrashPlan, Stop, Trial};
 use crate::driver::{Driver, EngineError, Session, Store, Write};
 use crate::phases::worker_loop::effective;
 use crate::timed_loop::now;
@@ -14,14 +14,7 @@ use crate::timed_loop::now;
 const BATCH: usize = 1_000;
 
 /// Opens a new store, stores the records that the phase updates or removes, and repeats its writes.
-///
-/// # Errors
-/// Whatever ends the writes before the process is ended.
-pub(crate) fn write<D: Driver>(link: &mut dyn Link, plan: &CrashPlan) -> Result<(), HostError> {
-    ended(writes::<D>(link, plan))
-}
-
-fn writes<D: Driver>(link: &mut dyn Link, plan: &CrashPlan) -> Result<(), Stop> {
+pub(super) fn write<D: Driver>(link: &mut dyn Link, plan: &CrashPlan) -> Result<(), Stop> {
     let trial = Trial::new::<D>(plan)?;
     let began = now();
     let store = trial.open::<D>()?;

@@ -19,7 +19,7 @@ use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Then, Write,
+    Capabilities, Description, Driver, EngineError, InForce, Read, Session, Settings, Store, StoreFault, Then, Write,
 };
 use crate::phases::{HostError, Machine, Plan, host};
 use crate::timed_loop::now;
@@ -107,7 +107,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
         }
     }
 
-    fn check(_spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(_spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         Ok(Settings { class: Durability::Volatile, values: BTreeMap::new() })
     }
 
@@ -453,9 +453,17 @@ pub(super) fn run<const FULL: bool>(plan: &Plan) -> (Vec<PhaseReport>, Result<()
 
 /// The same on another engine.
 pub(super) fn run_on<D: Driver>(plan: &Plan) -> (Vec<PhaseReport>, Result<(), HostError>) {
+    run_by(plan, host::<D>)
+}
+
+/// The same where `host` hosts the store.
+pub(super) fn run_by(
+    plan: &Plan,
+    host: impl FnOnce(&mut dyn Link, &dyn Machine, &Plan, &Progress) -> Result<(), HostError>,
+) -> (Vec<PhaseReport>, Result<(), HostError>) {
     let asks = (0..plan.spec.phases.len()).map(|index| ToWorker::Phase { index }).chain([ToWorker::Stop]).collect();
     let mut script = Script { asks, ..Script::default() };
-    let ended = host::<D>(&mut script, &Still, plan, &Progress::default());
+    let ended = host(&mut script, &Still, plan, &Progress::default());
     let reports = script.sent.into_iter().filter_map(|message| match message {
         FromWorker::Ended { report, .. } => Some(*report),
         _ => None,

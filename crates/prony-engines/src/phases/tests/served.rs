@@ -11,7 +11,7 @@ use prony_workload::Records;
 use super::fake::{Fake, FakeStore, ops, option, plan, run_on};
 use super::indexed::{N, documents, path, queries};
 use super::rate;
-use crate::driver::{Capabilities, Description, Driver, EngineError, OptionFault, Settings, Table};
+use crate::driver::{Capabilities, Description, Driver, EngineError, Settings, StoreFault, Table};
 use crate::own_query::{Bound, OwnQuery};
 
 /// A server that answers queries itself, and finds nothing.
@@ -31,7 +31,7 @@ impl Driver for Served {
         Some(OwnQuery { text: "own".to_owned(), bound: bound.collect() })
     }
 
-    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<StoreFault>> {
         Fake::<true>::check(spec)
     }
 
