@@ -9,7 +9,6 @@ use prony_experiment::design::AllowedErrors;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::number;
 use prony_model::outcome::{Ending, Outcome};
-use prony_model::reading::Reading;
 use prony_model::record::{Completion, PhaseRecord};
 use prony_model::spec::{Action, BACKGROUND, PhaseSpec};
 use prony_model::units::Nanos;
@@ -58,7 +57,7 @@ pub fn conclude(
     let allowed = stated.unwrap_or_default();
     let spec = |one: &Observed| specs.iter().find(|spec| spec.name == one.phase.name);
     let is_judged = |one: &Observed| stated.is_some() || !spec(one).is_some_and(is_of_calls);
-    let too_many = |one: &Observed| is_judged(one) && too_many_errors(one, allowed);
+    let too_many = |one: &Observed| is_judged(one) && failing(one, allowed).next().is_some();
     // Phases of a program may overlap, and stand in the file in any order.
     let first = observed.iter().filter(|one| too_many(one)).min_by_key(|one| one.phase.begin);
     let Some(first) = first else {
@@ -119,25 +118,18 @@ pub(crate) fn is_of_calls(spec: &PhaseSpec) -> bool {
     matches!(&spec.action, Action::Observe(observe) if observe.call().is_some())
 }
 
-/// A number of operations; `None` where it was not measured, or where a program reported a value that cannot be a
+/// A number of operations of an instance; `None` where it was not measured, or where a program reported a value that cannot be a
 /// count.
-fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
-    whole(phase.reading(MetricKey::amount(metric))?)
-}
-
-fn whole(reading: &Reading<f64>) -> Option<u64> {
-    let number = *reading.measured()?;
+fn count(phase: &PhaseRecord, instance: &str, metric: Metric) -> Option<u64> {
+    let number = phase.amount_of(instance, metric)?;
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
 /// Operations of a phase that succeeded, and those that failed; `None` unless both numbers were counted. Where nothing is to
 /// report errors, there are none.
 pub(crate) fn counted(phase: &PhaseRecord) -> Option<(u64, u64)> {
-    let errors = match phase.reading(MetricKey::amount(Metric::Errors)) {
-        Some(errors) => whole(errors)?,
-        None => 0,
-    };
-    Some((count(phase, Metric::Operations)?, errors))
+    let errors = phase.reading(MetricKey::amount(Metric::Errors)).map_or(Some(0), |_| count(phase, "", Metric::Errors));
+    Some((count(phase, "", Metric::Operations)?, errors?))
 }
 
 /// Operations that a phase attempted: those that succeeded and those that failed; `None` unless both numbers were
@@ -146,18 +138,13 @@ pub fn offered(phase: &PhaseRecord) -> Option<u64> {
     counted(phase).map(|(done, failed)| done.saturating_add(failed))
 }
 
-fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
-    failing(one, allowed).next().is_some()
-}
-
 /// Which operations of a phase failed too often, its own and those of its background, as evidence.
 fn failing(one: &Observed, allowed: AllowedErrors) -> impl Iterator<Item = String> {
     let phase = &one.phase;
     [("", "phase"), (BACKGROUND, "the background of phase")].into_iter().filter_map(move |(instance, whose)| {
-        let count = |metric| whole(phase.reading_of(instance, MetricKey::amount(metric))?);
-        let errors = count(Metric::Errors).unwrap_or(0);
-        let of = count(Metric::Operations).filter(|_| count(Metric::Errors).is_some());
-        let offered = of.map(|done| done.saturating_add(errors));
+        let [counted, done] = [Metric::Errors, Metric::Operations].map(|metric| count(phase, instance, metric));
+        let errors = counted.unwrap_or(0);
+        let offered = counted.and(done).map(|done| done.saturating_add(errors));
         if allowed.allows(errors, offered.unwrap_or(errors)) {
             return None;
         }
@@ -194,6 +181,7 @@ mod tests {
     use super::*;
     use prony_model::outcome::OutOfMemory;
     use prony_model::program::{ObserveSpec, Trigger};
+    use prony_model::reading::Reading;
     use prony_model::record::MetricKeyText;
     use prony_model::spec::{Amount, Grouping, Ops, Order, References, Sampling, Sharing};
     use prony_model::units::Fraction;

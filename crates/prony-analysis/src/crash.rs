@@ -166,6 +166,8 @@ struct Checked<'a> {
     record: &'a CutRecord,
     acknowledged: u64,
     images: &'a [ImageRecord],
+    remarks: &'a [String],
+    saved: &'a Reading<String>,
 }
 
 /// A cut counts if an image breaks what is promised; otherwise if all of its images have been checked, a commit could be lost
@@ -174,30 +176,29 @@ struct Checked<'a> {
 /// # Errors
 /// Why it does not count.
 fn checked(record: &CutRecord, allowed: Option<Allowed>, creation: bool) -> Result<Checked<'_>, String> {
-    let (acknowledged, images) = match &record.ending {
-        CutEnding::Cut { acknowledged, images, .. } => (*acknowledged, images),
+    let cut = match &record.ending {
+        CutEnding::Cut { acknowledged, images, remarks, saved, .. } => {
+            Checked { record, acknowledged: *acknowledged, images, remarks, saved }
+        }
         CutEnding::Failed { message } => return Err(message.clone()),
         CutEnding::Unsupported { why } => return Err(why.clone()),
     };
+    let images = cut.images;
     let breaks = allowed.is_some_and(|allowed| images.iter().any(|image| broken(&image.found, allowed).is_some()));
     let unchecked = images.iter().find_map(|image| image.found.unchecked());
     let most = allowed.map_or(u64::MAX, |allowed| allowed.lost);
     let fits_several =
         images.iter().filter_map(|image| survived(&image.found)).any(|survived| survived.lost_at_most > most);
-    match unchecked {
-        _ if breaks => {}
-        Some(why) => return Err(why.to_owned()),
-        None if acknowledged == 0 && !creation => {
-            return Err("no commit was acknowledged before the cut".to_owned());
-        }
+    let why = match unchecked {
+        _ if breaks => return Ok(cut),
+        Some(why) => why,
+        None if cut.acknowledged == 0 && !creation => "no commit was acknowledged before the cut",
         None if fits_several => {
-            return Err(
-                "what was found fits several numbers of commits, and with the smallest too many are lost".to_owned()
-            );
+            "what was found fits several numbers of commits, and with the smallest too many are lost"
         }
-        None => {}
-    }
-    Ok(Checked { record, acknowledged, images })
+        None => return Ok(cut),
+    };
+    Err(why.to_owned())
 }
 
 fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> CrashSummary {
@@ -235,18 +236,10 @@ fn summarised(variant: usize, crash: &CrashSpec, records: &[&CutRecord]) -> Cras
         unreadable: images().filter(|image| is_unreadable(&image.found)).count() as u32,
         open: spread(survived().map(|survived| survived.open.as_nanos() as f64)),
         open_written: spread(survived().filter_map(|survived| Some(survived.written.measured()?.as_bytes() as f64))),
-        remarks: remarks(&cuts),
+        // Why images may be less severe than a power failure: of the first cut that has such a remark.
+        remarks: cuts.iter().map(|cut| cut.remarks).find(|remarks| !remarks.is_empty()).unwrap_or_default().to_vec(),
         verdict: verdict(records, (&cuts, &uncounted), may),
     }
-}
-
-/// Why images may be less severe than a power failure: of the first cut that has such a remark.
-fn remarks(cuts: &[Checked<'_>]) -> Vec<String> {
-    let of = |cut: &Checked<'_>| match &cut.record.ending {
-        CutEnding::Cut { remarks, .. } => remarks.clone(),
-        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => Vec::new(),
-    };
-    cuts.iter().map(of).find(|remarks| !remarks.is_empty()).unwrap_or_default()
 }
 
 fn verdict(
@@ -294,11 +287,7 @@ fn smallest(cut: &Checked<'_>, allowed: Allowed) -> Option<Reproduction> {
     let broken = cut.images.iter().filter_map(|image| Some((image, broken(&image.found, allowed)?)));
     let lost = |image: &ImageRecord| survived(&image.found).map_or(u64::MAX, |survived| survived.lost);
     let (image, what) = broken.min_by_key(|(image, _)| (lost(image), image.image))?;
-    let saved = match &cut.record.ending {
-        CutEnding::Cut { saved, .. } => saved.clone(),
-        CutEnding::Unsupported { .. } | CutEnding::Failed { .. } => Reading::default(),
-    };
-    let (seed, image) = (cut.record.seed, image.image);
+    let (seed, image, saved) = (cut.record.seed, image.image, cut.saved.clone());
     Some(Reproduction { cut: cut.record.cut, image, acknowledged: cut.acknowledged, what, seed, saved })
 }
 

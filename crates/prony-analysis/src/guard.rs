@@ -4,9 +4,11 @@
 //! [`trial`] checks one trial, [`variants`] compares a variant with its stratum's baseline, [`run`] checks a whole run;
 //! [`findings`] collects those of the latter two.
 
-use prony_model::metric::{Metric, MetricKey};
+use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number::percent_with;
-use prony_model::record::PhaseRecord;
+use prony_model::record::{PhaseRecord, TrialRecord};
+use prony_model::spec::BACKGROUND;
+use prony_model::units::{Bytes, Nanos};
 
 pub use prony_model::finding::{Finding, Severity};
 
@@ -51,7 +53,37 @@ const STILL_CACHED: f64 = 0.01;
 
 /// The value of an amount over the phase.
 fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {
-    phase.reading(MetricKey::amount(metric))?.measured().copied()
+    phase.amount_of("", metric)
+}
+
+/// The value of a gauge in the phase.
+fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
+    phase.reading(MetricKey::gauge(metric, stat))?.measured().copied()
+}
+
+/// What a trial recorded of a phase.
+fn recorded<'t>(trial: &'t TrialRecord, phase: &str) -> Option<&'t PhaseRecord> {
+    trial.phases.iter().find(|each| each.name == phase)
+}
+
+/// After the operations of an instance, in a message.
+fn whose(instance: &str) -> &'static str {
+    if instance == BACKGROUND { " of the background" } else { "" }
+}
+
+/// Whether an instance is a role, one of its instances, or a role in one.
+fn is_part_of(instance: &str, role: &str) -> bool {
+    instance.strip_prefix(role).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// A reading of bytes as it is shown.
+fn bytes(reading: f64) -> Bytes {
+    Bytes::from_bytes(reading as u64)
+}
+
+/// A reading of nanoseconds as it is shown.
+fn nanos(reading: f64) -> Nanos {
+    Nanos::from_nanos(reading as u64)
 }
 
 /// `12 %`, `0.3 %`.

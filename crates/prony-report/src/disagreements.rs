@@ -18,5 +18,5 @@ pub(crate) fn disagreeing(data: &RunData) -> BTreeSet<String> {
     let pairs = strata.values().flat_map(|variants| {
         variants.iter().enumerate().flat_map(|(at, one)| variants[at + 1..].iter().map(move |other| (one, other)))
     });
-    pairs.flat_map(|(one, other)| answers_differ(one, other)).filter_map(|finding| finding.phase).collect()
+    pairs.flat_map(|(one, other)| answers_differ([one, other])).filter_map(|finding| finding.phase).collect()
 }

@@ -395,18 +395,15 @@ impl Evidence {
         if side == self.side && p <= each {
             return verdict;
         }
-        match variant.share().total_cmp(&baseline.share()) {
-            _ if !variant.differ(baseline, self.spent) => {
-                let why = "the difference rests on blocks in which a trial did not finish, and it is not shown that one of the two finishes less often";
-                Verdict::CantTell { more_blocks: Reading::failed(why) }
-            }
-            Ordering::Less if self.side > 0.0 => Verdict::FinishesLessOften,
-            Ordering::Greater if self.side < 0.0 => Verdict::FinishesMoreOften,
-            _ => {
-                let why = "the difference rests on blocks in which a trial did not finish, and it is not shown how often which one does";
-                Verdict::CantTell { more_blocks: Reading::failed(why) }
-            }
-        }
+        let shown = match variant.share().total_cmp(&baseline.share()) {
+            _ if !variant.differ(baseline, self.spent) => "that one of the two finishes less often",
+            Ordering::Less if self.side > 0.0 => return Verdict::FinishesLessOften,
+            Ordering::Greater if self.side < 0.0 => return Verdict::FinishesMoreOften,
+            _ => "how often which one does",
+        };
+        let why =
+            format!("the difference rests on blocks in which a trial did not finish, and it is not shown {shown}");
+        Verdict::CantTell { more_blocks: Reading::failed(why) }
     }
 
     fn too_few(&self, contrast: &Contrast) -> Why {

@@ -97,12 +97,10 @@ fn bends(points: &[(f64, f64)], (mx, xx): (f64, f64), residual: f64) -> bool {
     let (mut difference, mut spread) = (0.0, 0.0);
     for (at, level) in levels.iter().enumerate() {
         let count = level.len() as f64;
-        let of_last = if at + 1 == levels.len() {
-            1.0
-        } else if at + 2 == levels.len() {
-            -1.0
-        } else {
-            0.0
+        let of_last = match levels.len() - at {
+            1 => 1.0,
+            2 => -1.0,
+            _ => 0.0,
         };
         let weight = of_last / wide - count * (level[0].0 - mx) / xx;
         difference += weight * mean(level);

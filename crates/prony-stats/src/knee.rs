@@ -13,6 +13,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::binomial::fair_tail;
 use super::summary::median;
 use prony_model::random::{Stream, mix};
 
@@ -237,15 +238,7 @@ fn changed(points: &[Point], from: f64, to: f64, direction: f64) -> Option<f64> 
 
 /// The probability of so many heads or more in `n` throws.
 fn tail(n: u32, heads: u32) -> f64 {
-    let mut term = 0.5_f64.powi(n as i32);
-    let mut sum = 0.0;
-    for k in 0..=n {
-        if k >= heads {
-            sum += term;
-        }
-        term *= f64::from(n - k) / f64::from(k + 1);
-    }
-    sum
+    fair_tail(n - heads, n)
 }
 
 #[cfg(test)]

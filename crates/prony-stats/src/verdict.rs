@@ -132,15 +132,12 @@ impl Verdict {
 
 /// The words for the better and the worse direction of a metric.
 pub const fn directions(metric: Metric) -> (&'static str, &'static str) {
+    use Metric as M;
     match metric {
-        Metric::Cpu | Metric::CpuUser | Metric::CpuSystem | Metric::OnCpu => ("less CPU time", "more CPU time"),
-        Metric::CpuWait | Metric::Gap | Metric::Lag => ("shorter", "longer"),
-        Metric::Rss | Metric::Anon | Metric::File | Metric::Shared | Metric::Pss | Metric::Vsz | Metric::Swap => {
-            ("less memory", "more memory")
-        }
-        Metric::HeapUsed | Metric::HeapTotal | Metric::External | Metric::ArrayBuffers => {
-            ("less memory", "more memory")
-        }
+        _ if metric.is_cpu_time() => ("less CPU time", "more CPU time"),
+        M::CpuWait | M::Gap | M::Lag => ("shorter", "longer"),
+        M::Rss | M::Anon | M::File | M::Shared | M::Pss | M::Vsz | M::Swap => ("less memory", "more memory"),
+        M::HeapUsed | M::HeapTotal | M::External | M::ArrayBuffers => ("less memory", "more memory"),
         _ => match metric.unit() {
             Unit::Nanos | Unit::PerSecond => ("faster", "slower"),
             Unit::Count => ("fewer", "more"),

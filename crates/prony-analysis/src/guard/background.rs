@@ -98,7 +98,7 @@ mod tests {
                 record
             });
             let name = name.parse().unwrap();
-            variants::unequal_offer(&variant_trials("x", &readers, &a), &variant_trials("y", &readers, &b), &name)
+            variants::unequal_offer([&variant_trials("x", &readers, &a), &variant_trials("y", &readers, &b)], &name)
         };
         let why = "the background of `write`: 96 % of the operations of `x` found no record, but 65 % of those of `y`";
         assert_eq!(of("write.background.rate", [960.0, 650.0]).as_deref(), Some(why));
@@ -123,7 +123,7 @@ mod tests {
                 record
             });
             let name = "write.background.rate".parse().unwrap();
-            variants::unequal_offer(&variant_trials("x", &removing, &a), &variant_trials("y", &removing, &b), &name)
+            variants::unequal_offer([&variant_trials("x", &removing, &a), &variant_trials("y", &removing, &b)], &name)
         };
         let why = "the background of `write`: how many removals of `y` found a record is not known, and they lasted a given time: bound \
                    them by `count`";
@@ -145,7 +145,7 @@ mod tests {
                 record
             });
             let name = "write.background.rate".parse().unwrap();
-            variants::unequal_offer(&variant_trials("x", &readers, &a), &variant_trials("y", &readers, &b), &name)
+            variants::unequal_offer([&variant_trials("x", &readers, &a), &variant_trials("y", &readers, &b)], &name)
         };
         let why = "the background of `write`: an operation of `x` found 4.0 rows, but one of `y` 9.0";
         assert_eq!(of([40.0, 90.0]).as_deref(), Some(why));

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Finding, Severity};
+use super::{Finding, Severity, questions};
 use prony_model::metric::Metric;
 use prony_model::number::count;
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
@@ -19,7 +19,7 @@ pub(super) fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
 }
 
 fn finding(spec: &TrialSpec, phase: &PhaseRecord) -> Option<Finding> {
-    let action = &spec.phases.iter().find(|own| own.name == phase.name)?.action;
+    let action = &questions::named(spec, &phase.name)?.action;
     let (Action::Put(ops) | Action::Delete(ops)) = action else { return None };
     let Amount::Duration(_) = ops.amount else { return None };
     let records = spec.collection(ops)?.records;

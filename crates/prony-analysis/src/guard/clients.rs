@@ -4,15 +4,14 @@
 
 use serde_json::json;
 
-use super::variant_trials::{VariantTrials, typical};
+use super::variant_trials::{Compared, VariantTrials, typical};
 use super::{Finding, Severity, questions};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
 
 /// A metric leaves out the gaps of one variant and not those of the other, and that changes their ratio by more than the margin.
 pub(crate) fn gaps_differ(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
+    both @ [baseline, variant]: Compared<'_>,
     metric: &MetricName,
     margin: f64,
 ) -> Option<Finding> {
@@ -25,8 +24,7 @@ pub(crate) fn gaps_differ(
         return None;
     }
     let ratio = |of| {
-        let [a, b] =
-            [baseline, variant].map(|one| typical(one, (&metric.phase, ""), of).filter(|amount| *amount > 0.0));
+        let [a, b] = both.map(|one| typical(one, (&metric.phase, ""), of).filter(|amount| *amount > 0.0));
         Some(b? / a?)
     };
     let (whole, with_gaps) = [Metric::Makespan, Metric::Wall].into_iter().find_map(|of| Some((of, ratio(of)?)))?;
@@ -34,20 +32,15 @@ pub(crate) fn gaps_differ(
     if (time / with_gaps).ln().abs() <= margin.ln_1p() {
         return None;
     }
-    let (phase, whole) = (&metric.phase, whole.name());
+    let (phase, whole, clients) = (&metric.phase, whole.name(), number::count(ours, "client"));
     let message = format!(
-        "`{metric}` leaves out the time in which all clients prepare operations, and `{}` has {}, but `{}` {theirs}: its `time` is \
-         {time:.3} times that of the baseline, and its `{whole}` {with_gaps:.3} times",
-        baseline.name,
-        number::count(ours, "client"),
-        variant.name
+        "`{metric}` leaves out the time in which all clients prepare operations, and `{baseline}` has {clients}, but `{variant}` \
+         {theirs}: its `time` is {time:.3} times that of the baseline, and its `{whole}` {with_gaps:.3} times"
     );
     let hint = format!("compare `{phase}.{whole}`; of a phase that lasts a given time, `{phase}.operations`");
     let found = Finding::of("gaps_differ", Severity::Warning, message, &hint).in_phase(phase);
-    Some(
-        found
-            .with(json!({ "metric": metric.to_string(), "clients": [ours, theirs], "time": time, "whole": with_gaps })),
-    )
+    let metric = metric.to_string();
+    Some(found.with(json!({ "metric": metric, "clients": [ours, theirs], "time": time, "whole": with_gaps })))
 }
 
 #[cfg(test)]
@@ -68,7 +61,7 @@ mod tests {
         let found = |name: &str, (a, b): (&TrialSpec, &TrialSpec), time: f64| {
             let (ours, theirs) = (ran(100.0, 160.0), ran(time, 192.0));
             let [ours, theirs] = [variant_trials("one", a, &ours), variant_trials("three", b, &theirs)];
-            gaps_differ(&ours, &theirs, &name.parse().unwrap(), 0.03)
+            gaps_differ([&ours, &theirs], &name.parse().unwrap(), 0.03)
         };
         let warned = found("q.time", (&one, &three), 182.0).unwrap();
         assert_eq!((warned.guard.as_str(), warned.severity), ("gaps_differ", Severity::Warning));

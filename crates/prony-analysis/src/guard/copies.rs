@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::variant_trials::VariantTrials;
+use super::variant_trials::{Compared, VariantTrials, in_one};
 use super::{Finding, Severity};
 use prony_model::program::CopyOf;
 
@@ -103,9 +103,9 @@ pub fn build_reused(age: Option<Duration>) -> Finding {
 
 /// Of two compared variants, one ran a cached build from before the run, and the other one that this run made: tools that no
 /// command names may have changed in between, and the key of a build contains only those that it names.
-pub(crate) fn build_reused_in_one(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
+pub(crate) fn build_reused_in_one(both: Compared<'_>) -> Option<Finding> {
     let builds = |of: &VariantTrials<'_>| of.spec.programs().any(|p| p.build.is_some() && p.copy != CopyOf::None);
-    if !builds(baseline) || !builds(variant) {
+    if !both.into_iter().all(builds) {
         return None;
     }
     // A resumed run finds what its earlier sessions built.
@@ -117,19 +117,14 @@ pub(crate) fn build_reused_in_one(baseline: &VariantTrials<'_>, variant: &Varian
         }
         reused
     };
-    let [ours, theirs] = [baseline, variant].map(sessions);
+    let [ours, theirs] = both.map(sessions);
     let (old, new) = ours.iter().find_map(|(session, ours)| {
         let theirs = theirs.get(session)?;
-        match (ours.contains(&true), theirs.contains(&true)) {
-            (true, false) => Some((baseline, variant)),
-            (false, true) => Some((variant, baseline)),
-            _ => None,
-        }
+        in_one(both, [ours, theirs].map(|reused| reused.contains(&true)))
     })?;
     let message = format!(
-        "`{}` ran a cached build from before the run, and `{}` one that this run made: if a compiler or another tool that the \
-         command of `build` does not name has changed in between, the two differ by it",
-        old.name, new.name
+        "`{old}` ran a cached build from before the run, and `{new}` one that this run made: if a compiler or another tool that the \
+         command of `build` does not name has changed in between, the two differ by it"
     );
     let hint = "run again with `PRONY_CACHE=off`: both are built then, by the same tools";
     Some(Finding::of("build_reused_in_one", Severity::Warning, message, hint))

@@ -1,14 +1,14 @@
 //! Finds the trials during which the machine was disturbed, from the state of the machine in their records (METHOD
 //! 4.10).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, percent};
 use prony_model::number;
 use prony_model::reading::Reading;
-use prony_model::record::{Conditions, ReferenceTimes, TrialRecord};
+use prony_model::record::{Change, Conditions, ReferenceTimes, TrialRecord};
 use prony_model::units::Nanos;
 use prony_stats::summary;
 
@@ -37,76 +37,48 @@ const REFERENCE_LOOPS: [(&str, Took); 3] = [
     ("fsync", |times| times.fsync.measured().copied()),
 ];
 
-/// Measurements from a record's `conditions`; `None` where one was not made.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Disturbances {
-    /// Time of each reference workload by name in nanoseconds: the longer of the two, before and after the trial.
-    pub reference_loops: Vec<(String, f64)>,
-    /// Share of the CPU time given to other virtual machines (steal time).
-    pub steal: Option<f64>,
-    /// Share of the time in which some task waited for memory.
-    pub pressure_memory: Option<f64>,
-    /// Pages swapped in and out.
-    pub swapped: Option<f64>,
-    /// Thermal throttling events.
-    pub throttled_thermal: Option<f64>,
-    /// Throttling events by a limit on CPU time.
-    pub throttled_limit: Option<f64>,
+/// What changed on the machine during a trial; `None` where that was not observed.
+pub(super) fn change(conditions: &Conditions) -> Option<&Change> {
+    Some(&conditions.machine.measured()?.change)
 }
 
-impl Disturbances {
-    /// From a trial's conditions; what is not there is `None`.
-    pub(crate) fn of(conditions: &Conditions) -> Self {
-        let count = |reading: &Reading<u64>| reading.measured().map(|count| *count as f64);
-        let throttled_limit = conditions.memory.as_ref().and_then(|evidence| count(&evidence.throttled));
-        let Reading::Measured(machine) = &conditions.machine else {
-            return Self { throttled_limit, ..Self::default() };
-        };
-        let times = |(name, took): (&str, Took)| {
-            let slower = took(&machine.reference_before).max(took(&machine.reference_after))?;
-            Some((name.to_owned(), slower.as_nanos() as f64))
-        };
-        let share = |reading: &Reading<f64>| reading.measured().copied();
-        let change = &machine.change;
-        Self {
-            reference_loops: REFERENCE_LOOPS.into_iter().filter_map(times).collect(),
-            steal: share(&change.steal),
-            pressure_memory: share(&change.pressure_memory),
-            swapped: count(&change.swapped),
-            throttled_thermal: count(&change.throttled_thermal),
-            throttled_limit,
-        }
-    }
+/// A number of events during a trial; 0 where it is not known.
+pub(super) fn events(count: Option<&Reading<u64>>) -> f64 {
+    count.and_then(Reading::measured).map_or(0.0, |count| *count as f64)
+}
+
+/// The time of each reference workload by name in nanoseconds: the longer of the two, before and after the trial.
+pub(super) fn reference_loops(conditions: &Conditions) -> Vec<(&'static str, f64)> {
+    let Reading::Measured(machine) = &conditions.machine else { return Vec::new() };
+    let slower = |took: Took| took(&machine.reference_before).max(took(&machine.reference_after));
+    let times = |(name, took): (&'static str, Took)| Some((name, slower(took)?.as_nanos() as f64));
+    REFERENCE_LOOPS.into_iter().filter_map(times).collect()
 }
 
 /// Why a trial counts as disturbed, in words; empty where it does not. `usual` is the run's median time of each
 /// reference workload.
-fn signs(disturbances: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
-    let slow = |(name, took): &(String, f64)| {
-        let (_, median) = usual.iter().find(|(other, _)| other == name)?;
-        (*took > SLOWER * median)
+fn signs(conditions: &Conditions, usual: &[(&str, f64)]) -> Vec<String> {
+    let slow = |(name, took): (&str, f64)| {
+        let (_, median) = usual.iter().find(|(other, _)| *other == name)?;
+        (took > SLOWER * median)
             .then(|| format!("the {name} reference workload took {:.2} times as long as usual", took / median))
     };
-    let mut signs: Vec<String> = disturbances.reference_loops.iter().filter_map(slow).collect();
-    let share = |value: Option<f64>, most: f64, what: &str| {
-        value.filter(|v| *v > most).map(|v| format!("{} of the {what}", percent(v)))
+    let mut signs: Vec<String> = reference_loops(conditions).into_iter().filter_map(slow).collect();
+    let Some(change) = change(conditions) else { return signs };
+    let share = |value: &Reading<f64>, most: f64, what: &str| {
+        value.measured().filter(|v| **v > most).map(|v| format!("{} of the {what}", percent(*v)))
     };
-    signs.extend(share(disturbances.steal, STEAL, "CPU time went to other virtual machines (steal)"));
-    signs.extend(share(disturbances.pressure_memory, MEMORY_PRESSURE, "time some task waited for memory"));
-    signs.extend(disturbances.swapped.filter(|n| *n > 0.0).map(|n| format!("{} swapped", number::count(n, "page"))));
-    signs.extend(
-        disturbances
-            .throttled_thermal
-            .filter(|n| *n > 0.0)
-            .map(|n| format!("throttled {} by heat", number::count(n, "time"))),
-    );
+    signs.extend(share(&change.steal, STEAL, "CPU time went to other virtual machines (steal)"));
+    signs.extend(share(&change.pressure_memory, MEMORY_PRESSURE, "time some task waited for memory"));
+    let [swapped, throttled] = [&change.swapped, &change.throttled_thermal].map(|count| events(Some(count)));
+    signs.extend((swapped > 0.0).then(|| format!("{} swapped", number::count(swapped, "page"))));
+    signs.extend((throttled > 0.0).then(|| format!("throttled {} by heat", number::count(throttled, "time"))));
     signs
 }
 
 /// The disturbed trials by position in the plan, each with the reasons.
 fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
-    let all_disturbances: Vec<Disturbances> = trials.iter().map(|t| Disturbances::of(&t.conditions)).collect();
-    let usual = usual(&all_disturbances);
+    let usual = usual(trials);
     let stalled = |trial: &TrialRecord| {
         let found = trial.findings.iter().find(|finding| finding.guard == STALLED)?;
         Some(format!("in `{}` the load generator did not run for a while", found.phase.as_deref().unwrap_or_default()))
@@ -115,9 +87,9 @@ fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
         let found = trial.findings.iter().any(|finding| finding.guard == PAUSED);
         found.then(|| "prony itself did not run for a while".to_owned())
     };
-    let signed = trials.iter().zip(&all_disturbances).map(|(trial, disturbances)| {
+    let signed = trials.iter().map(|trial| {
         let found = stalled(trial).into_iter().chain(paused(trial));
-        (trial.trial.position, signs(disturbances, &usual).into_iter().chain(found).collect::<Vec<String>>())
+        (trial.trial.position, signs(&trial.conditions, &usual).into_iter().chain(found).collect::<Vec<String>>())
     });
     signed.filter(|(_, signs)| !signs.is_empty()).collect()
 }
@@ -149,11 +121,10 @@ pub(crate) fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
 }
 
 /// The median of each reference workload over a run.
-fn usual(all_disturbances: &[Disturbances]) -> Vec<(String, f64)> {
-    let median = |name: &str| {
-        let all = all_disturbances.iter().flat_map(|w| &w.reference_loops).filter(|(other, _)| other == name);
-        let took: Vec<f64> = all.map(|(_, took)| *took).collect();
-        Some((name.to_owned(), summary(&took)?.median))
-    };
-    REFERENCE_LOOPS.into_iter().filter_map(|(name, _)| median(name)).collect()
+fn usual(trials: &[&TrialRecord]) -> Vec<(&'static str, f64)> {
+    let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (name, took) in trials.iter().flat_map(|trial| reference_loops(&trial.conditions)) {
+        all.entry(name).or_default().push(took);
+    }
+    all.into_iter().filter_map(|(name, took)| Some((name, summary(&took)?.median))).collect()
 }

@@ -22,12 +22,13 @@ pub fn of_run(
     found.extend(run::uncompared(experiment));
     found.extend(disturbances::disturbed_trials(&trials.iter().collect::<Vec<_>>()));
     for (variant, baseline) in pairs(experiment) {
-        let [baseline, variant] = [baseline, variant].map(|one| variant_trials(experiment, trials, one));
-        found.extend(variants::check(&baseline, &variant));
+        let both = [baseline, variant].map(|one| variant_trials(experiment, trials, one));
+        let both = both.each_ref();
+        found.extend(variants::check(both));
         let margin = experiment.compare().margin.get();
-        found.extend(primary.and_then(|metric| reported_values::coarse_digits(&baseline, &variant, metric, margin)));
+        found.extend(primary.and_then(|metric| reported_values::coarse_digits(both, metric, margin)));
         let compared = primary.into_iter().chain(&experiment.compare().metrics);
-        found.extend(compared.filter_map(|metric| clients::gaps_differ(&baseline, &variant, metric, margin)));
+        found.extend(compared.filter_map(|metric| clients::gaps_differ(both, metric, margin)));
     }
     let variants = experiment.variants().iter().map(|one| variant_trials(experiment, trials, one));
     found.extend(first_trial::check(&variants.collect::<Vec<_>>()));
@@ -58,7 +59,7 @@ fn of_baselines(
         let values = |metric| own.iter().filter_map(|t| t.figure(metric).measured().copied()).collect::<Vec<f64>>();
         let drift = primary.and_then(|metric| run::drifting(&values(metric), experiment.compare().margin.get()));
         found.extend(
-            drift.map(|f| Finding { message: format!("`{}`: {}", name(experiment, baseline), f.message), ..f }),
+            drift.map(|f| Finding { message: format!("`{}`: {}", experiment.labels(baseline), f.message), ..f }),
         );
     }
     found
@@ -93,11 +94,7 @@ pub fn variant_trials<'a>(
     variant: &'a Variant,
 ) -> VariantTrials<'a> {
     let own = trials.iter().filter(|t| t.trial.variant == variant.id).collect();
-    VariantTrials { name: name(experiment, variant), spec: &variant.spec, trials: own }
-}
-
-fn name(experiment: &Experiment, variant: &Variant) -> String {
-    experiment.labels(variant)
+    VariantTrials { name: experiment.labels(variant), spec: &variant.spec, trials: own }
 }
 
 #[cfg(test)]

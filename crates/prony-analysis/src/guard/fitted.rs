@@ -2,10 +2,10 @@
 //! of requests one that is asked for more does, or one whose requests are answered.
 
 use super::statuses;
-use super::variant_trials::{VariantTrials, typical};
+use super::variant_trials::{InPhase, typical};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number::count;
-use prony_model::spec::{Action, BACKGROUND, PhaseSpec};
+use prony_model::spec::{Action, BACKGROUND};
 
 /// By how much more operations than in the other variant there may be: differences that the default margin takes for none.
 const OPERATIONS: f64 = 1.03;
@@ -16,19 +16,14 @@ const PART: f64 = 0.25;
 const PART_OF_ENDS: f64 = 0.5;
 
 /// Why an amount is not compared, such as the bytes written, where the variants did other numbers of operations in the time.
-pub(super) fn unequal(
-    phases: [&PhaseSpec; 2],
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    name: &MetricName,
-) -> Option<String> {
+pub(super) fn unequal([(a, baseline), (b, variant)]: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
     let (metric, instance) = (name.key.metric, name.instance.as_deref());
     let is_cpu = metric.is_cpu_time();
     let grows = |action: &Action| {
         let is_open = action.http().is_some() && action.is_open();
         action.is_bounded_by_time() && (metric.grows_with_operations() || is_cpu && is_open)
     };
-    if !phases.iter().any(|phase| grows(phase.action_of(instance))) {
+    if ![a, b].iter().any(|phase| grows(phase.action_of(instance))) {
         return None;
     }
     let own = instance.filter(|instance| *instance == BACKGROUND).unwrap_or("");
@@ -46,14 +41,10 @@ pub(super) fn unequal(
     let is_opposite = operations * amounts < 0.0;
     let (operations, amounts) = (operations.abs(), amounts.abs());
     (!is_opposite && operations > OPERATIONS.ln() && operations >= part * amounts && x.max(y) > 0.0).then(|| {
+        let (phase, key, done) = (&name.phase, name.key, count(ours as u64, "operation"));
         format!(
-            "`{}` lasts a given time, in which `{}` did {} but `{}` {theirs:.0}, and more operations are more of `{}`: bound it by \
-             `count` or `requests`",
-            name.phase,
-            baseline.name,
-            count(ours as u64, "operation"),
-            variant.name,
-            name.key
+            "`{phase}` lasts a given time, in which `{baseline}` did {done} but `{variant}` {theirs:.0}, and more operations are more \
+             of `{key}`: bound it by `count` or `requests`"
         )
     })
 }

@@ -2,11 +2,10 @@
 
 use serde_json::json;
 
-use super::{Finding, Severity, amount};
-use prony_model::metric::{Metric, MetricKey, Stat};
+use super::{Finding, Severity, amount, bytes, gauge};
+use prony_model::metric::{Metric, Stat};
 use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, PhaseSpec, TrialSpec};
-use prony_model::units::Bytes;
 
 /// Stores below this size in bytes are not judged: the heap of a runtime itself may be as large.
 const SMALLEST: f64 = 100e6;
@@ -26,20 +25,18 @@ fn collects(phase: &PhaseSpec) -> bool {
 }
 
 fn of_phase(phase: &PhaseRecord) -> Option<Finding> {
-    let at_end = |metric| phase.reading(MetricKey::gauge(metric, Stat::End))?.measured().copied();
     // Buffers of Node, for instance, are outside of its heap.
-    let heap = at_end(Metric::HeapUsed)? + at_end(Metric::External).unwrap_or(0.0);
+    let heap = gauge(phase, Metric::HeapUsed, Stat::End)? + gauge(phase, Metric::External, Stat::End).unwrap_or(0.0);
     let (cached, disk) = (amount(phase, Metric::CachedBytes)?, amount(phase, Metric::Disk)?);
     if disk < SMALLEST || heap.min(cached) < SHARE * disk {
         return None;
     }
-    let shown = |bytes: f64| Bytes::from_bytes(bytes as u64);
     let message = format!(
         "after a forced collection the heap uses {}, `external` included, and the page cache has {} of a store of {}: the same \
          data may be in memory twice",
-        shown(heap),
-        shown(cached),
-        shown(disk)
+        bytes(heap),
+        bytes(cached),
+        bytes(disk)
     );
     let hint = "compare the heap with the data that the program means to keep; the kernel can reclaim pages of the store, not \
                 the heap";
@@ -51,6 +48,7 @@ fn of_phase(phase: &PhaseRecord) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::guard::program::tests::spec;
+    use prony_model::metric::MetricKey;
     use prony_model::program::AtEndSpec;
     use prony_model::reading::Reading;
     use prony_model::record::MetricKeyText;

@@ -2,23 +2,23 @@
 //! variant: where a factor chooses the server that is loaded, the sum of each variant has the idle servers of the others.
 
 use super::used_services::{Use, Used};
-use super::variant_trials::VariantTrials;
+use super::variant_trials::Compared;
 use prony_model::metric::{Metric, MetricName};
 use prony_model::service::{ALL, ServiceSpec};
 
 /// Why a sum over all services is not compared: that of one variant includes services that only the other one uses, or it is not
 /// known which it uses. What neither uses, both have alike.
-pub(super) fn unequal(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
+pub(super) fn unequal(both: Compared<'_>, name: &MetricName) -> Option<String> {
     let is_sum = match name.instance.as_deref() {
         // Beside a program, and in a worker with an embedded store, it is their own.
-        None => [baseline, variant].iter().all(|all| all.spec.measures_servers()),
+        None => both.iter().all(|all| all.spec.measures_servers()),
         Some(instance) => instance == ALL,
     };
-    let has_services = [baseline, variant].iter().any(|all| !all.spec.services.is_empty());
+    let has_services = both.iter().any(|all| !all.spec.services.is_empty());
     if !is_sum || !has_services || !is_of_services(name.key.metric) {
         return None;
     }
-    let [ours, theirs] = [baseline, variant].map(|all| (all.name.as_str(), Used::of(all.spec, &name.phase)));
+    let [ours, theirs] = both.map(|all| (all.name.as_str(), Used::of(all.spec, &name.phase)));
     if ours.1.says_as(&theirs.1) {
         return None;
     }
@@ -42,8 +42,8 @@ type Variant<'s> = (&'s str, Used<'s>);
 /// Services run in the trials of a variant that the other one is more certain to use.
 fn idle((of, used): &Variant<'_>, (other, theirs): &Variant<'_>, name: &MetricName) -> Option<String> {
     let uses = |service: &ServiceSpec| {
-        let pairs = used.uses(service.name()).into_iter().zip(theirs.uses(service.name()));
-        pairs.into_iter().find(|(ours, theirs)| ours < theirs)
+        let mut pairs = used.uses(service.name()).into_iter().zip(theirs.uses(service.name()));
+        pairs.find(|(ours, theirs)| ours < theirs)
     };
     let first = used.services().iter().find_map(uses)?;
     let idle: Vec<&str> =

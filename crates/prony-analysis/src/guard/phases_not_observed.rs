@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Finding, Severity};
+use super::{Finding, Severity, questions, recorded};
 use prony_model::outcome::Outcome;
 use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::record::effective::{Call, ReplicaEnd};
@@ -57,7 +57,7 @@ fn ends_with_the_program(spec: &TrialSpec, phase: &PhaseRecord) -> bool {
 
 /// How the boundaries of a phase are observed; `None` where they are not.
 pub(super) fn observed<'a>(spec: &'a TrialSpec, phase: &PhaseRecord) -> Option<&'a ObserveSpec> {
-    match &spec.phases.iter().find(|planned| planned.name == phase.name)?.action {
+    match &questions::named(spec, &phase.name)?.action {
         Action::Observe(observe) => Some(observe),
         _ => None,
     }
@@ -92,7 +92,7 @@ fn stopped(spec: &TrialSpec) -> Said {
 
 /// The phase begins where another phase ends.
 fn came_after(record: &TrialRecord, before: &str) -> Said {
-    let how = match record.phases.iter().find(|phase| phase.name == before).map(|phase| phase.completion) {
+    let how = match recorded(record, before).map(|phase| phase.completion) {
         Some(Completion::Partial) => "never ended",
         Some(Completion::NotReached) | None => "never began",
         Some(_) => "ended when the program did",

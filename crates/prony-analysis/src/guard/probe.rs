@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Finding, Severity};
-use prony_model::metric::{Metric, MetricKey, Stat};
+use super::{Finding, Severity, bytes, gauge};
+use prony_model::metric::{Metric, Stat};
 use prony_model::number::count;
 use prony_model::record::probe::Because;
 use prony_model::record::{Completion, PhaseRecord, ProbeReport, ProcessSeries, TrialRecord};
@@ -111,13 +111,11 @@ fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
             "heap samples after that limit are missing; measure a shorter phase, or fewer function calls",
         );
     }
-    (
-        format!(
-            "the heap of a process was not read for {gap}: the program kept its thread busy, so that the probe in its \
-             runtime could not run"
-        ),
-        "take `max`, `min` and `mean` of the heap as approximate; `end` is exact where it was measured",
-    )
+    let message = format!(
+        "the heap of a process was not read for {gap}: the program kept its thread busy, so that the probe in its runtime \
+         could not run"
+    );
+    (message, "take `max`, `min` and `mean` of the heap as approximate; `end` is exact where it was measured")
 }
 
 /// The program should have been suspended at the end of a function call, but it continued by itself or ended.
@@ -161,23 +159,18 @@ fn aborted_aside(record: &TrialRecord, probe: &ProbeReport) -> Option<Finding> {
 
 /// External memory was read while the program was suspended: it still includes what finalizer callbacks would release.
 fn finalizers_not_run(record: &TrialRecord, probe: &ProbeReport) -> Vec<Finding> {
-    let collected: BTreeSet<&str> = probe
-        .suspensions
-        .iter()
-        .filter(|suspension| suspension.collected.is_some())
-        .map(|suspension| suspension.phase.as_str())
-        .collect();
+    let collected = |phase: &PhaseRecord| {
+        probe.suspensions.iter().any(|suspension| suspension.phase == phase.name && suspension.collected.is_some())
+    };
     let finding = |phase: &PhaseRecord| {
-        let end = |metric| phase.reading(MetricKey::gauge(metric, Stat::End))?.measured().copied();
-        let (external, used) = (end(Metric::External)?, end(Metric::HeapUsed)?);
-        if !collected.contains(phase.name.as_str())
-            || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used)
-        {
+        let (external, used) = (gauge(phase, Metric::External, Stat::End)?, gauge(phase, Metric::HeapUsed, Stat::End)?);
+        if !collected(phase) || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used) {
             return None;
         }
-        let size = Bytes::from_bytes(external as u64);
-        let message =
-            format!("`external` memory is {size} after the forced garbage collection, but finalizers had not run yet");
+        let message = format!(
+            "`external` memory is {} after the forced garbage collection, but finalizers had not run yet",
+            bytes(external)
+        );
         let hint = "`external` still includes what a FinalizationRegistry or a native addon releases later; read it \
             again in a later phase";
         let found = Finding::of("finalizers_not_run", Severity::Note, message, hint).in_phase(&phase.name);
@@ -193,6 +186,7 @@ mod tests {
     use super::super::program::tests::record;
     use super::super::tests::heap_abort;
     use super::*;
+    use prony_model::metric::MetricKey;
     use prony_model::outcome::Outcome;
     use prony_model::reading::Reading;
     use prony_model::record::probe::{SuspensionReport, ThreadReport};

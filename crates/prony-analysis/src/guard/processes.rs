@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::{Finding, Severity, percent};
+use super::{Finding, Severity, bytes, nanos, percent};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::processes::{NOT_ATTRIBUTED, PART, instances, name};
 use prony_model::record::{MetricKeyText, PhaseRecord, ProcessSample, TrialRecord};
@@ -71,12 +71,9 @@ pub fn check(record: &TrialRecord) -> Option<Finding> {
 
 /// What was measured of a process.
 fn sentence(name: &str, cpu: Option<Part>, memory: Option<Part>) -> String {
-    let cpu = cpu.map(|Part { own, share }| {
-        format!("used {} of the CPU time ({})", percent(share), Nanos::from_nanos(own as u64))
-    });
-    let memory = memory.map(|Part { own, share }| {
-        format!("had at most {} of the anonymous memory ({})", percent(share), Bytes::from_bytes(own as u64))
-    });
+    let cpu = cpu.map(|Part { own, share }| format!("used {} of the CPU time ({})", percent(share), nanos(own)));
+    let memory = memory
+        .map(|Part { own, share }| format!("had at most {} of the anonymous memory ({})", percent(share), bytes(own)));
     let parts: Vec<String> = cpu.into_iter().chain(memory).collect();
     format!("the process `{name}` {}", parts.join(" and "))
 }
@@ -88,19 +85,14 @@ fn known(record: &TrialRecord) -> BTreeSet<&str> {
     instances.filter(|(_, readings)| readings.contains_key(&rss)).map(|(instance, _)| instance.as_str()).collect()
 }
 
-fn measured(phase: &PhaseRecord, instance: &str, key: MetricKey) -> Option<f64> {
-    phase.readings.get(instance)?.get(&MetricKeyText(key))?.measured().copied()
-}
-
 /// CPU time of a process over all phases in which both it and that of the whole tree are known. In a phase without
 /// measurements of the process, the process did not run.
 fn cpu(record: &TrialRecord, instance: &str) -> Option<Part> {
-    let key = MetricKey::amount(Metric::Cpu);
     let own = |phase: &PhaseRecord| match phase.readings.contains_key(instance) {
-        true => measured(phase, instance, key),
+        true => phase.amount_of(instance, Metric::Cpu),
         false => Some(0.0),
     };
-    let phases = record.phases.iter().filter_map(|phase| Some((own(phase)?, measured(phase, "", key)?)));
+    let phases = record.phases.iter().filter_map(|phase| Some((own(phase)?, phase.amount_of("", Metric::Cpu)?)));
     let (own, all) = phases.fold((0.0, 0.0), |(own, all), (one, whole)| (own + one, all + whole));
     Part::of(own, all)
 }
@@ -112,7 +104,8 @@ fn memory(record: &TrialRecord, instance: &str) -> Option<Part> {
 
 fn most_memory(record: &TrialRecord, instance: &str) -> Option<f64> {
     let key = MetricKey::gauge(Metric::Anon, Stat::Max);
-    record.phases.iter().filter_map(|phase| measured(phase, instance, key)).reduce(f64::max)
+    let most = record.phases.iter().filter_map(|phase| phase.reading_of(instance, key)?.measured().copied());
+    most.reduce(f64::max)
 }
 
 /// Whether a considerable part of the memory was found in enough samples; `names` are the instances of the record's

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::phases_not_observed::observed;
-use super::{Finding, Severity, amount, heap, percent, probe};
+use super::{Finding, Severity, amount, gauge, heap, nanos, percent, probe, recorded};
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::number::{are, count};
 use prony_model::program::Trigger;
@@ -84,9 +84,7 @@ pub(crate) fn unheard(record: &TrialRecord) -> Vec<Finding> {
         Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
     };
     // A phase that was cut off may not have come to the line.
-    let cut_off = |name: &&String| {
-        record.phases.iter().any(|phase| phase.name == **name && phase.completion == Completion::Partial)
-    };
+    let cut_off = |name: &&String| recorded(record, name).is_some_and(|phase| phase.completion == Completion::Partial);
     let silent = record.program().map_or(&[][..], |program| &program.heard_nothing);
     silent.iter().filter(|name| !cut_off(name)).map(finding).collect()
 }
@@ -169,8 +167,8 @@ pub fn repeated(record: &TrialRecord) -> Vec<Finding> {
 pub fn late(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
     let finding = |phase: &PhaseRecord, lag: f64, wall: f64| {
-        let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
-        let memory = phase.reading(MetricKey::gauge(Metric::Anon, Stat::Max)).and_then(|memory| memory.measured());
+        let [late, took] = [lag, wall].map(nanos);
+        let memory = gauge(phase, Metric::Anon, Stat::Max);
         let (severity, what) = if amount(phase, Metric::Cpu).is_none() && memory.is_none() {
             (Severity::Warning, "metrics read from counters are missing")
         } else {
@@ -197,7 +195,7 @@ fn coarse_cpu(record: &TrialRecord) -> Vec<Finding> {
         let error =
             amount(phase, Metric::CpuOver).into_iter().chain(amount(phase, Metric::CpuUnder)).fold(0.0, f64::max);
         let cpu = amount(phase, Metric::Cpu).filter(|cpu| phase.timed && COARSE * cpu < error)?;
-        let [shown, used] = [error, cpu].map(|nanos| Nanos::from_nanos(nanos as u64));
+        let [shown, used] = [error, cpu].map(nanos);
         let message = format!(
             "CPU time may be off by up to {shown}, and the phase used {used}: if threads run when a phase begins or ends, the \
              kernel has not counted the last scheduler tick of each, and counters may be read late"
@@ -214,10 +212,12 @@ fn coarse_cpu(record: &TrialRecord) -> Vec<Finding> {
 /// verdicts that it does not concern. `shown` are the metrics that are compared or that a table of the experiment shows.
 /// Beside a compared metric of a program, a report shows the CPU time of the phase.
 pub fn note_coarse_cpu(findings: &mut [Finding], shown: &[&MetricName], is_program: bool) {
-    let is_cpu = |metric: Metric| matches!(metric, Metric::Cpu | Metric::CpuUser | Metric::CpuSystem);
     let shows = |phase: &Option<String>| {
         let of_phase = |name: &&&MetricName| phase.as_ref() == Some(&name.phase);
-        shown.iter().filter(of_phase).any(|name| is_program || is_cpu(name.key.metric))
+        shown
+            .iter()
+            .filter(of_phase)
+            .any(|name| is_program || matches!(name.key.metric, Metric::Cpu | Metric::CpuUser | Metric::CpuSystem))
     };
     let aside = findings.iter_mut().filter(|found| found.guard == COARSE_CPU && !shows(&found.phase));
     aside.for_each(|found| found.severity = Severity::Note);

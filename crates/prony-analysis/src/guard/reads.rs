@@ -1,12 +1,12 @@
 //! Whether operations found as much in two variants.
 
-use super::variant_trials::VariantTrials;
+use super::variant_trials::{InPhase, VariantTrials};
 use super::{percent, questions};
 use prony_model::http::{HttpSpec, kind_of};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::number;
-use prony_model::record::{Completion, PhaseRecord};
-use prony_model::spec::{Action, PhaseSpec};
+use prony_model::record::PhaseRecord;
+use prony_model::spec::Action;
 use prony_model::units::{Nanos, Unit};
 
 /// Work per operation may differ by this share before it is reported.
@@ -33,23 +33,13 @@ const FEW_BYTES: [f64; 2] = [16.0, 64.0];
 const SOME_BYTES: f64 = 8.0;
 
 /// Why times of operations are not compared that did other work.
-pub(super) fn unequal(
-    ours: (&PhaseSpec, &VariantTrials<'_>),
-    theirs: (&PhaseSpec, &VariantTrials<'_>),
-    name: &MetricName,
-) -> Option<String> {
-    unequal_rows(ours, theirs, name)
-        .or_else(|| unequal_replacements(ours, theirs, name))
-        .or_else(|| unequal_lengths(ours, theirs, name))
+pub(super) fn unequal(both: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
+    unequal_rows(both, name).or_else(|| unequal_replacements(both, name)).or_else(|| unequal_lengths(both, name))
 }
 
 /// Of puts that last a given time, those of a faster engine come to the end of the records, and from there on replace what they have
 /// stored themselves.
-fn unequal_replacements(
-    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
-    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
-    name: &MetricName,
-) -> Option<String> {
+fn unequal_replacements([(a, baseline), (b, variant)]: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
     let instance = name.instance.as_deref();
     let Action::Put(puts) = a.action_of(instance) else { return None };
     let all_replace = |all: &VariantTrials<'_>| questions::has_all(all.spec, &name.phase, &puts.collection);
@@ -63,25 +53,17 @@ fn unequal_replacements(
     };
     let (ours, theirs) = (replaced(baseline)?, replaced(variant)?);
     ((ours - theirs).abs() > REPLACED).then(|| {
+        let [subject, ours, theirs] = [a.subject_of(instance), percent(ours), percent(theirs)];
         format!(
-            "{}: {} of the operations of `{}` replaced a record that the phase had stored before, but {} of those of `{}`: bound them \
-             by `count`",
-            a.subject_of(instance),
-            percent(ours),
-            baseline.name,
-            percent(theirs),
-            variant.name
+            "{subject}: {ours} of the operations of `{baseline}` replaced a record that the phase had stored before, but {theirs} of \
+             those of `{variant}`: bound them by `count`"
         )
     })
 }
 
 /// The answers to the same requests had other lengths, and the file does not say what a right answer is: one of the servers may answer
 /// with a part, with nothing or with an error's text.
-fn unequal_lengths(
-    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
-    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
-    name: &MetricName,
-) -> Option<String> {
+fn unequal_lengths([(a, baseline), (b, variant)]: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
     let (asked, other) = (a.action.http()?, b.action.http()?);
     let unchecked = |http: &HttpSpec| {
         http.kinds.iter().any(|kind| kind.answer.is_none() && !kind.method.eq_ignore_ascii_case("HEAD"))
@@ -100,15 +82,11 @@ fn unequal_lengths(
     let least = if sends { 0.0 } else { ROWS };
     let is_part = !sends && longer >= SOME_BYTES && difference > (0.5 + by_chance) * longer;
     (is_part || difference > FEW_BYTES[usize::from(sends)].max((least + by_chance) * longer)).then(|| {
-        let shown = |bytes: f64| number::quantity(bytes, Unit::Bytes);
+        let [ours, theirs] = [ours, theirs].map(|bytes| number::quantity(bytes, Unit::Bytes));
         let what = if sends { "the bodies of a request and its answer have" } else { "the body of an answer has" };
         format!(
-            "{what} {} in `{}`, but {} in `{}`, and the file does not say what a right answer is: check it with `answer = {{ match = \
-             \"...\" }}`, or say that any is with `answer = {{ any = true }}`, and they are compared",
-            shown(ours),
-            baseline.name,
-            shown(theirs),
-            variant.name
+            "{what} {ours} in `{baseline}`, but {theirs} in `{variant}`, and the file does not say what a right answer is: check it \
+             with `answer = {{ match = \"...\" }}`, or say that any is with `answer = {{ any = true }}`, and they are compared"
         )
     })
 }
@@ -120,18 +98,14 @@ fn is_timed(name: &MetricName) -> bool {
 
 /// Why times of operations are not compared, where not the same share of them found a record, or scans, queries and requests did not find
 /// as many: they do other work. Answers that can be compared one by one are compared in that way, queries that differ are warned of.
-fn unequal_rows(
-    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
-    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
-    name: &MetricName,
-) -> Option<String> {
+fn unequal_rows(both @ [(a, baseline), (_, variant)]: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
     let instance = name.instance.as_deref();
     let timed = is_timed(name);
-    let by_time = [(a, baseline), (b, variant)].into_iter().any(|(phase, all)| {
+    let by_time = both.into_iter().any(|(phase, all)| {
         phase.action_of(instance).is_bounded_by_time() || questions::stored_by_speed(all.spec, phase).next().is_some()
     });
     if let Action::Http(_) | Action::Scan(_) | Action::Find(_) = a.action_of(instance) {
-        let most = most_rows((a, baseline), (b, variant), by_time, name).filter(|_| timed)?;
+        let most = most_rows(both, by_time, name).filter(|_| timed)?;
         // Rows of requests are counted for all of them and for each kind.
         let of_requests = a.action_of(instance).http().is_some();
         let own = instance.filter(|instance| !of_requests || kind_of(instance).is_some());
@@ -139,13 +113,9 @@ fn unequal_rows(
         let of_all = |all| if of_requests { of(all, None) } else { None };
         let [ours, theirs] = [baseline, variant].map(|all| of(all, own).or_else(|| of_all(all)));
         let (ours, theirs) = (ours?, theirs?);
+        let subject = a.subject_of(instance);
         return ((ours - theirs).abs() > most * ours.max(theirs)).then(|| {
-            format!(
-                "{}: an operation of `{}` found {ours:.1} rows, but one of `{}` {theirs:.1}",
-                a.subject_of(instance),
-                baseline.name,
-                variant.name
-            )
+            format!("{subject}: an operation of `{baseline}` found {ours:.1} rows, but one of `{variant}` {theirs:.1}")
         });
     }
     if !timed {
@@ -160,33 +130,23 @@ fn unequal_rows(
     {
         // One removal that finds nothing may cost a tenth of one that does, and a faster engine has more of them.
         return Some(format!(
-            "{}: how many removals of `{}` found a record is not known, and they lasted a given time: bound them by `count`",
-            a.subject_of(instance),
-            unknown.name
+            "{}: how many removals of `{unknown}` found a record is not known, and they lasted a given time: bound them by `count`",
+            a.subject_of(instance)
         ));
     }
     let [ours, theirs] = of_each.map(|(_, misses)| misses);
     let (ours, theirs) = (ours?, theirs?);
     ((ours - theirs).abs() > MISSES).then(|| {
+        let [subject, ours, theirs] = [a.subject_of(instance), percent(ours), percent(theirs)];
         format!(
-            "{}: {} of the operations of `{}` found no record, but {} of those of `{}`",
-            a.subject_of(instance),
-            percent(ours),
-            baseline.name,
-            percent(theirs),
-            variant.name
+            "{subject}: {ours} of the operations of `{baseline}` found no record, but {theirs} of those of `{variant}`"
         )
     })
 }
 
 /// By which share rows of an operation may differ; `None` where they are compared in no such way: all operations did the same, or their
 /// answers are compared one by one.
-fn most_rows(
-    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
-    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
-    by_time: bool,
-    name: &MetricName,
-) -> Option<f64> {
+fn most_rows([(a, baseline), (b, variant)]: [InPhase<'_>; 2], by_time: bool, name: &MetricName) -> Option<f64> {
     let Some((one, other)) = a.action.http().zip(b.action.http()) else {
         // Other queries may find other rows.
         let asked_alike = !questions::ask_other(&a.action, &b.action);
@@ -195,7 +155,7 @@ fn most_rows(
     let is_compared = |phase: &PhaseRecord| phase.answer.as_ref().is_none_or(|answer| answer.comparable);
     let one_by_one = || {
         questions::same(baseline.spec, variant.spec, &name.phase)
-            && [baseline, variant].iter().all(|all| complete(all, &name.phase).all(is_compared))
+            && [baseline, variant].iter().all(|all| all.complete(&name.phase).all(is_compared))
     };
     if !by_time && one_by_one() {
         return None;
@@ -213,18 +173,12 @@ fn per_operation(
     (phase, instance): (&str, Option<&str>),
     metric: Metric,
 ) -> Option<(f64, f64)> {
-    let counts = complete(all, phase).filter_map(|phase| {
+    let counts = all.complete(phase).filter_map(|phase| {
         let of = |metric| phase.amount_of(instance.unwrap_or(""), metric);
         Some((of(metric)?, of(Metric::Operations)?))
     });
     let (sum, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     (operations > 0.0).then(|| (sum / operations, operations))
-}
-
-/// The records of a phase that was completed.
-pub(super) fn complete<'a>(all: &'a VariantTrials<'_>, phase: &'a str) -> impl Iterator<Item = &'a PhaseRecord> {
-    let phases = all.trials.iter().flat_map(|trial| &trial.phases);
-    phases.filter(move |found| found.name == phase && found.completion == Completion::Complete)
 }
 
 /// Each of two variants draws as many records as it has time for, and the means over so many operations differ by chance: by a smaller

@@ -2,10 +2,10 @@
 //! what later phases find depends on them. What was refused is read from the records: a specification that checks references
 //! may refuse nothing.
 
-use super::variant_trials::{VariantTrials, same_work};
-use super::{Finding, Severity, percent, questions};
+use super::variant_trials::{Compared, InPhase, VariantTrials, same_work};
+use super::{Finding, Severity, percent, questions, recorded, whose};
 use prony_model::metric::{Metric, MetricName};
-use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, BACKGROUND, PhaseSpec, TrialSpec};
 
 /// By how much the shares of refused operations may differ.
@@ -16,13 +16,9 @@ const MANY: f64 = 0.1;
 
 /// Why nothing of a phase is compared, where not the same share of its operations was refused; or where an earlier phase that has
 /// changed what this one finds refused other operations, or it is not known which, and no `verify` found the same stored.
-pub(super) fn unequal(
-    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
-    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
-    name: &MetricName,
-) -> Option<String> {
+pub(super) fn unequal([(a, baseline), (b, variant)]: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
     let mut earlier = before(baseline.spec, a).chain(before(variant.spec, b));
-    if let Some(left) = earlier.find(|earlier| left_other(baseline, variant, &earlier.name, &a.name)) {
+    if let Some(left) = earlier.find(|earlier| left_other([baseline, variant], &earlier.name, &a.name)) {
         return Some(format!(
             "`{}` finds what `{}` has left, where references refused different operations, or it is not known which, and no \
              `verify` phase shows that the same is stored",
@@ -38,35 +34,33 @@ pub(super) fn unequal(
             return None;
         }
         let of_background = if instance.is_empty() { "" } else { "the background of " };
-        let (left, right) = (&baseline.name, &variant.name);
+        let (phase, ours, theirs) = (&a.name, part(ours), part(theirs));
         Some(format!(
-            "{of_background}`{}`: {} of the operations of `{left}` were refused because of references, but {} of those of `{right}`",
-            a.name,
-            part(ours),
-            part(theirs)
+            "{of_background}`{phase}`: {ours} of the operations of `{baseline}` were refused because of references, but {theirs} of \
+             those of `{variant}`"
         ))
     })
 }
 
 /// Whether some trials of one block refused different operations in an earlier phase, or it is not known which, unless the same
 /// is stored in spite of it and a phase that answers gives the same answer.
-fn left_other(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, earlier: &str, phase: &str) -> bool {
-    same_work(baseline, variant).into_iter().any(|(ours, theirs)| {
+fn left_other([baseline, variant]: Compared<'_>, earlier: &str, phase: &str) -> bool {
+    same_work([baseline, variant]).into_iter().any(|(ours, theirs)| {
         let stored = || stored_alike((baseline.spec, ours), (variant.spec, theirs), phase);
-        let refused_the_same = same(record(ours, earlier), record(theirs, earlier));
+        let refused_the_same = same(recorded(ours, earlier), recorded(theirs, earlier));
         !(refused_the_same || stored() && answered_alike(ours, theirs, phase))
     })
 }
 
 /// Whether two trials gave the same answer in a phase, or it gives none.
 fn answered_alike(ours: &TrialRecord, theirs: &TrialRecord, phase: &str) -> bool {
-    let answer = |trial| record(trial, phase).and_then(|phase| phase.answer.as_ref());
+    let answer = |trial| recorded(trial, phase).and_then(|phase| phase.answer.as_ref());
     answer(ours) == answer(theirs) && answer(ours).is_none_or(|answer| answer.comparable)
 }
 
 /// Whether a `verify` phase found the same bytes in two trials, and nothing that a phase uses is written between the two phases.
 fn stored_alike((a, ours): (&TrialSpec, &TrialRecord), (b, theirs): (&TrialSpec, &TrialRecord), phase: &str) -> bool {
-    let found = |trial, verify: &str| record(trial, verify)?.answer.as_ref();
+    let found = |trial, verify: &str| recorded(trial, verify)?.answer.as_ref();
     let same = |verify: &&PhaseSpec| {
         let answers = found(ours, &verify.name).zip(found(theirs, &verify.name));
         answers.is_some_and(|(x, y)| x.comparable && x == y)
@@ -98,9 +92,8 @@ fn before<'s>(spec: &'s TrialSpec, phase: &PhaseSpec) -> impl Iterator<Item = &'
 
 /// The share of the operations of a phase that was refused, of all trials that completed it.
 fn share(of: &VariantTrials<'_>, phase: &str, instance: &str) -> f64 {
-    let phases = of.trials.iter().flat_map(|trial| &trial.phases);
-    let own = phases.filter(|each| each.name == phase && each.completion == Completion::Complete);
-    let counts = own.filter_map(|each| Some((refused(each, instance), each.amount_of(instance, Metric::Operations)?)));
+    let counted = |each: &PhaseRecord| Some((refused(each, instance), each.amount_of(instance, Metric::Operations)?));
+    let counts = of.complete(phase).filter_map(counted);
     let (refused, operations) = counts.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     if operations > 0.0 { refused / operations } else { 0.0 }
 }
@@ -116,11 +109,7 @@ pub(super) fn same_before(
     phase: &str,
 ) -> bool {
     let planned = [a, b].into_iter().filter_map(|spec| Some(before(spec, questions::named(spec, phase)?)));
-    planned.flatten().all(|earlier| same(record(ours, &earlier.name), record(theirs, &earlier.name)))
-}
-
-fn record<'t>(trial: &'t TrialRecord, phase: &str) -> Option<&'t PhaseRecord> {
-    trial.phases.iter().find(|each| each.name == phase)
+    planned.flatten().all(|earlier| same(recorded(ours, &earlier.name), recorded(theirs, &earlier.name)))
 }
 
 /// Whether the same operations were refused in a phase of two trials; those of a background depend on speed.
@@ -146,8 +135,7 @@ pub(crate) fn many_refused(phase: &PhaseRecord, instance: &str) -> Option<Findin
     if done == 0.0 || refused < MANY * done {
         return None;
     }
-    let of = if instance == BACKGROUND { " of the background" } else { "" };
-    let share = percent(refused / done);
+    let (of, share) = (whose(instance), percent(refused / done));
     let message = format!(
         "{refused:.0} of {done:.0} operations{of} ({share}) were refused because of references: times, rates and latencies \
          include them, and they cost less than those that are done"

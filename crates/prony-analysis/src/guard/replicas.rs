@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Finding, Severity, amount, percent};
+use super::{Finding, Severity, amount, percent, recorded};
 use prony_model::metric::Metric;
 use prony_model::record::TrialRecord;
 use prony_model::record::effective::{Replica, ReplicaEnd};
@@ -57,8 +57,7 @@ pub(crate) fn left_behind(copies: &[Replica]) -> Option<Finding> {
 
 /// Replicas were released so far apart in time that the first ran alone for a considerable part of the makespan.
 pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
-    let phase = record.phases.iter().find(|found| found.name == phase)?;
-    let (apart, makespan) = (within?, amount(phase, Metric::Makespan)?);
+    let (apart, makespan) = (within?, amount(recorded(record, phase)?, Metric::Makespan)?);
     let within = apart.as_nanos() as f64;
     if within <= APART * makespan {
         return None;

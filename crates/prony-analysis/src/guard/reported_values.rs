@@ -3,12 +3,10 @@
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{effect, percent};
 use prony_model::record::TrialRecord;
-use prony_model::units::Nanos;
-use prony_stats::summary;
 use serde_json::json;
 
-use super::variants::VariantTrials;
-use super::{Finding, Severity, amount};
+use super::variants::{Compared, VariantTrials};
+use super::{Finding, Severity, amount, nanos};
 
 /// A time that a program reports may exceed the wall time of its phase by this share, since the two clocks are read at
 /// different instants.
@@ -25,7 +23,7 @@ pub(crate) fn too_long(record: &TrialRecord) -> Vec<Finding> {
         let (time, wall) = (amount(phase, Metric::Time)?, amount(phase, Metric::Wall)?);
         // If the lateness of its boundaries is not known, it is not known either that the time is too long.
         let lag = amount(phase, Metric::Lag)?;
-        let [reported, took] = [time, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
+        let [reported, took] = [time, wall].map(nanos);
         let message =
             format!("the program reported a `time` of {reported}, but the phase took only {took} of wall time");
         let hint = "compare it with `wall`; name the unit in the pattern, as `time_ms`; if the time is a sum over \
@@ -47,25 +45,17 @@ const SHOWN: f64 = 0.5;
 
 /// Why a time that two programs report, or a rate by it, is not compared: their times differ as those in two units, and their phases
 /// do not.
-pub(crate) fn not_of_the_phase(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    metric: &MetricName,
-) -> Option<String> {
+pub(crate) fn not_of_the_phase(both @ [baseline, variant]: Compared<'_>, metric: &MetricName) -> Option<String> {
     if !matches!(metric.key.metric, Metric::Time | Metric::Rate) || metric.instance.is_some() {
         return None;
     }
     let named = |metric_of: Metric| MetricName { key: MetricKey::amount(metric_of), ..metric.clone() };
     let [time, wall] = [Metric::Time, Metric::Wall].map(named);
-    let median = |of: &VariantTrials<'_>, name: &MetricName| {
-        let figures: Vec<f64> = of.trials.iter().filter_map(|trial| trial.figure(name).measured().copied()).collect();
-        Some(summary(&figures)?.median)
-    };
-    let each = [baseline, variant].map(|of| {
+    let each = both.map(|of| {
         let is_reported = of.trials.iter().any(|trial| trial.program().is_some_and(|p| p.digit_error(&time).is_some()));
         let late =
             of.trials.iter().map(|trial| trial.uncertainty(&wall)).map(|(less, more)| less + more).fold(0.0, f64::max);
-        is_reported.then_some((median(of, &time)?, median(of, &wall)?, late))
+        is_reported.then_some((of.median(&time)?, of.median(&wall)?, late))
     });
     let [Some((time_a, wall_a, late_a)), Some((time_b, wall_b, late_b))] = each else { return None };
     let (reported, shown) = (time_b - time_a, (wall_b - wall_a) * (time_b - time_a).signum());
@@ -74,20 +64,19 @@ pub(crate) fn not_of_the_phase(
     let is_large = time_a.max(time_b) > UNITS_APART * time_a.min(time_b);
     let is_visible = is_within && is_large && reported.abs() > VISIBLE * wall_a.max(wall_b);
     (is_visible && shown + late_a + late_b < SHOWN * reported.abs()).then(|| {
-        let [time_a, wall_a, time_b, wall_b] = [time_a, wall_a, time_b, wall_b].map(|ns| Nanos::from_nanos(ns as u64));
+        let [time_a, wall_a, time_b, wall_b] = [time_a, wall_a, time_b, wall_b].map(nanos);
         format!(
-            "`{}` reports a `time` of {time_a} in a phase of {wall_a}, and `{}` one of {time_b} in a phase of {wall_b}: the phases \
-             do not differ as these times do, which seem to be in two units; name the unit in the pattern, as `time_ms`, or, if each \
-             is right, let the phase begin and end with what the program measures",
-            baseline.name, variant.name
+            "`{baseline}` reports a `time` of {time_a} in a phase of {wall_a}, and `{variant}` one of {time_b} in a phase of {wall_b}: \
+             the phases do not differ as these times do, which seem to be in two units; name the unit in the pattern, as `time_ms`, \
+             or, if each is right, let the phase begin and end with what the program measures"
         )
     })
 }
 
 /// The largest difference, as a log-ratio, that two variants may have in a metric although their programs print the
 /// same digits (METHOD 4.8). 0 where values are exact.
-pub fn apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, metric: &MetricName) -> f64 {
-    let digits = [baseline, variant].map(|trials| digit_error(trials, metric));
+pub fn apart(both: Compared<'_>, metric: &MetricName) -> f64 {
+    let digits = both.map(|trials| digit_error(trials, metric));
     // Of nothing no share can be stated. It differs from what is more than both digits, and from no less.
     if let [Some(one), Some(other)] = digits
         && [(one, other), (other, one)].iter().any(|((a, none), (b, some))| *none == 0.0 && some - b > *a)
@@ -135,34 +124,21 @@ fn digit_error(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)
         None if metric.key.metric == Metric::Rate => (time, printed(time)?),
         None => return None,
     };
-    let name = named(key);
-    let figures: Vec<f64> = of.trials.iter().filter_map(|trial| trial.figure(&name).measured().copied()).collect();
-    Some((error, summary(&figures)?.median))
+    Some((error, of.median(&named(key))?))
 }
 
 /// A program prints a metric with so few digits that a difference as large as the margin cannot be detected.
-pub(crate) fn coarse_digits(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    metric: &MetricName,
-    margin: f64,
-) -> Option<Finding> {
-    let apart = apart(baseline, variant, metric);
-    let digits = [baseline, variant].into_iter().filter_map(|of| Some((of, digit_error(of, metric)?)));
+pub(crate) fn coarse_digits(both: Compared<'_>, metric: &MetricName, margin: f64) -> Option<Finding> {
+    let apart = apart(both, metric);
+    let digits = both.into_iter().filter_map(|of| Some((of, digit_error(of, metric)?)));
     let (of, (error, value)) = digits.max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)))?;
     if apart < margin.ln_1p() {
         return None;
     }
-    let below = if apart.is_finite() {
-        format!("differences below {}", effect(apart.exp_m1()))
-    } else {
-        "differences".to_owned()
-    };
+    let below = if apart.is_finite() { format!(" below {}", effect(apart.exp_m1())) } else { String::new() };
     let share = percent((error / value).min(1.0));
     let message = format!(
-        "`{}` prints `{metric}` with too few digits: the value may be off by {share}, so that {below} cannot be \
-         detected",
-        of.name
+        "`{of}` prints `{metric}` with too few digits: the value may be off by {share}, so that differences{below} cannot be detected"
     );
     let hint = "let the program print more digits, or use a smaller unit";
     let found = Finding::of("coarse_digits", Severity::Warning, message, hint).in_phase(&metric.phase);
@@ -215,7 +191,7 @@ mod tests {
         let found = |a: (f64, f64), b: (f64, f64), metric: &str| {
             let trials = [a, b].map(|(time, wall)| trial(time, wall));
             let of = |at: usize| VariantTrials { name: "ab"[at..=at].into(), spec: &spec, trials: vec![&trials[at]] };
-            not_of_the_phase(&of(0), &of(1), &metric.parse().unwrap())
+            not_of_the_phase([&of(0), &of(1)], &metric.parse().unwrap())
         };
         let why = found((30e6, 40e6), (30e3, 40e6), "run.time").unwrap();
         assert!(
@@ -253,22 +229,22 @@ mod tests {
         let (a, b) = (of("a", vec![&coarse]), of("b", vec![&coarse, &fine]));
         let close =
             |log: f64, ratio: f64| assert!((log - ratio.ln()).abs() < 1e-9, "{log} is not the logarithm of {ratio}");
-        close(apart(&a, &a, &metric(Metric::Time)), 3.0);
-        close(apart(&a, &b, &metric(Metric::Time)), 1.005 / 0.5);
-        close(apart(&b, &b, &metric(Metric::Time)), 1.005 / 0.995);
-        close(apart(&a, &a, &metric(Metric::Rate)), 3.0);
-        close(apart(&a, &a, &metric(Metric::Wall)), 1.0);
+        close(apart([&a, &a], &metric(Metric::Time)), 3.0);
+        close(apart([&a, &b], &metric(Metric::Time)), 1.005 / 0.5);
+        close(apart([&b, &b], &metric(Metric::Time)), 1.005 / 0.995);
+        close(apart([&a, &a], &metric(Metric::Rate)), 3.0);
+        close(apart([&a, &a], &metric(Metric::Wall)), 1.0);
         let time = metric(Metric::Time);
         assert_eq!([hidden(&a, &time), hidden(&b, &time), hidden(&a, &metric(Metric::Wall))], [0.5, 0.005, 0.0]);
-        let found = coarse_digits(&b, &a, &metric(Metric::Time), 0.03).unwrap();
+        let found = coarse_digits([&b, &a], &metric(Metric::Time), 0.03).unwrap();
         assert_eq!((found.guard.as_str(), found.severity), ("coarse_digits", Severity::Warning));
         assert!(
             found.message.starts_with("`a` prints `run.time` with too few digits: the value may be off by 50 %"),
             "{}",
             found.message
         );
-        assert_eq!(coarse_digits(&b, &b, &metric(Metric::Time), 0.03), None);
-        assert_eq!(coarse_digits(&a, &a, &metric(Metric::Wall), 0.03), None, "prony measured it");
+        assert_eq!(coarse_digits([&b, &b], &metric(Metric::Time), 0.03), None);
+        assert_eq!(coarse_digits([&a, &a], &metric(Metric::Wall), 0.03), None, "prony measured it");
     }
 
     /// Replicas of 105 and 140 ms that both print `0.1 s` were *no difference* too.
@@ -290,8 +266,8 @@ mod tests {
         }
         let spec = spec(None, None);
         let of = VariantTrials { name: "a".to_owned(), spec: &spec, trials: vec![&trial] };
-        let found = |instance: &str| coarse_digits(&of, &of, &named(instance), 0.03).is_some();
+        let found = |instance: &str| coarse_digits([&of, &of], &named(instance), 0.03).is_some();
         assert_eq!(["replica.1", "replica.2", "replicas"].map(found), [true, false, false]);
-        assert_eq!(apart(&of, &of, &named("replicas")), 0.0, "prony measured it");
+        assert_eq!(apart([&of, &of], &named("replicas")), 0.0, "prony measured it");
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::variant_trials::VariantTrials;
-use super::{Finding, Severity, percent};
+use super::{Finding, Severity, is_part_of, percent};
 use prony_model::http::{RequestKind, kind_instance};
 use prony_model::metric::{Metric, MetricName, Stat};
 use prony_model::number;
@@ -70,11 +70,7 @@ pub(super) fn of_another_program(variant: &VariantTrials<'_>, name: &MetricName)
     let is_of = |own: &str| match name.instance.as_deref() {
         // Of a program or an embedded store beside services they are its own.
         None => variant.spec.measures_servers(),
-        Some(instance) => {
-            instance == own
-                || instance == service::ALL
-                || instance.strip_prefix(own).is_some_and(|rest| rest.starts_with('.'))
-        }
+        Some(instance) => instance == service::ALL || is_part_of(instance, own),
     };
     let all = variant.trials.iter().flat_map(|trial| &trial.effective).flat_map(Effective::services);
     let other = all.into_iter().find(|server| server.listens == Some(false) && is_of(&server.program))?;

@@ -223,12 +223,8 @@ pub fn sources_differ(experiment: &Experiment, trials: &[TrialRecord]) -> Option
         format!("{what}{} ({how})", whose(experiment, variants))
     };
     let each: Vec<String> = differ.iter().map(text).collect();
-    let rest = each.len().saturating_sub(NAMED);
-    let more = if rest > 0 { format!(", and {rest} more differences") } else { String::new() };
-    let message = format!(
-        "not all trials of a variant ran the same program or engine: {}{more}",
-        each[..each.len() - rest].join(", ")
-    );
+    let each = first_few(each, NAMED, (", ", ", and "), "more difference");
+    let message = format!("not all trials of a variant ran the same program or engine: {each}");
     let hint = "trials of one variant must all run the same program or engine: start a new run";
     let datum = |((what, states), variants): (&(String, Vec<String>), &BTreeSet<usize>)| json!({ "what": what, "states": states, "variants": variants });
     let data = json!(differ.iter().map(datum).collect::<Vec<_>>());

@@ -11,7 +11,7 @@ use prony_stats::rank_sum::MANY;
 use prony_stats::{drift, rank_sum_p, summary};
 
 use super::percent;
-use super::variant_trials::VariantTrials;
+use super::variant_trials::{Compared, VariantTrials};
 
 /// By how much more or less the baseline may have measured at the end of a run than at its begin, if its trials share a directory.
 const AGED: f64 = 0.5;
@@ -47,17 +47,17 @@ type Place = (u32, u32);
 /// Values of a metric by when their trials ran.
 type Values = BTreeMap<Place, f64>;
 
+/// A variant and its values.
+type Measured<'a> = (&'a VariantTrials<'a>, Values);
+
 /// Why the order of trials may have made the difference of two variants in a metric.
-pub(crate) fn matters(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
-    let values = |of: &VariantTrials<'_>| {
+pub(crate) fn matters(both: Compared<'_>, name: &MetricName) -> Option<String> {
+    let [ours, theirs] = both.map(|of| {
         let measured = |trial: &&TrialRecord| Some((place(trial), trial.figure(name).measured().copied()?));
-        of.trials.iter().copied().filter_map(|trial| measured(&trial)).collect::<Values>()
-    };
-    let [ours, theirs] = [baseline, variant].map(values);
-    let carried = || carried_over((baseline, &ours), (variant, &theirs), name);
-    carried()
-        .or_else(|| unsteady((baseline, &ours), (variant, &theirs), name))
-        .or_else(|| aged((baseline, &ours), &theirs, name))
+        (of, of.trials.iter().filter_map(measured).collect::<Values>())
+    });
+    let both = [&ours, &theirs];
+    carried_over(both, name).or_else(|| unsteady(both, name)).or_else(|| aged(both, name))
 }
 
 fn place(trial: &TrialRecord) -> Place {
@@ -95,39 +95,28 @@ fn remedy(of: &VariantTrials<'_>) -> &'static str {
 
 /// Trials of one of two variants measure something else after the other variant than after their own. A variant of two mostly runs
 /// after the baseline, which runs twice in each block, so that what the baseline leaves behind counts as the variant's.
-fn carried_over(
-    (baseline, ours): (&VariantTrials<'_>, &Values),
-    (variant, theirs): (&VariantTrials<'_>, &Values),
-    name: &MetricName,
-) -> Option<String> {
-    let claimed = claimed(ours, theirs)?;
-    let places = |of: &VariantTrials<'_>| of.trials.iter().copied().map(place).collect::<BTreeSet<Place>>();
-    let [of_ours, of_theirs] = [baseline, variant].map(places);
-    let kinds = [(baseline, ours, &of_ours, variant, &of_theirs), (variant, theirs, &of_theirs, baseline, &of_ours)];
-    kinds.into_iter().find_map(|(of, values, own, other, of_other)| {
+fn carried_over([ours, theirs]: [&Measured<'_>; 2], name: &MetricName) -> Option<String> {
+    let claimed = claimed(&ours.1, &theirs.1)?;
+    [(ours, theirs), (theirs, ours)].into_iter().find_map(|((of, values), (other, _))| {
+        let places = |of: &VariantTrials<'_>| of.trials.iter().copied().map(place).collect::<BTreeSet<Place>>();
         let after = |before: &BTreeSet<Place>| {
             let follows = |(session, position): &Place| {
                 position.checked_sub(1).is_some_and(|earlier| before.contains(&(*session, earlier)))
             };
             values.iter().filter(|(place, _)| follows(place)).map(|(_, value)| *value).collect::<Vec<f64>>()
         };
-        let (own, foreign) = (after(own), after(of_other));
+        let (own, foreign) = (after(&places(of)), after(&places(other)));
         let chance = if own.len().min(foreign.len()) < MANY { CHANCE_OF_FEW } else { CHANCE };
         let p = rank_sum_p(&own, &foreign).filter(|p| *p <= chance)?;
         let (typical, after_other) = (median(&own)?, median(&foreign)?);
         let change = times(after_other, typical)?.abs();
         let matters = change > LEAST.ln_1p() && (change.is_infinite() || TIMES * change > claimed.abs());
         matters.then(|| {
-            let shown = |value: f64| number::quantity(value, name.key.metric.unit());
+            let [typical, after_other] = [typical, after_other].map(|of| number::quantity(of, name.key.metric.unit()));
+            let (trials, own) = (number::count(foreign.len() as f64, "trial"), own.len());
             format!(
-                "`{name}` of `{}` is {} in {} after one of `{}`, and {} in {} after one of its own (p = {}): what a trial leaves behind \
-                 changes the next; {}",
-                of.name,
-                shown(after_other),
-                number::count(foreign.len() as f64, "trial"),
-                other.name,
-                shown(typical),
-                own.len(),
+                "`{name}` of `{of}` is {after_other} in {trials} after one of `{other}`, and {typical} in {own} after one of its own \
+                 (p = {}): what a trial leaves behind changes the next; {}",
                 number::short(p),
                 remedy(of)
             )
@@ -137,11 +126,7 @@ fn carried_over(
 
 /// The ratio of the two is another at the end of the run than at its begin, by more than what is claimed. Where each variant
 /// changes something for its own later trials, a baseline that runs twice in each block changes sooner.
-fn unsteady(
-    (baseline, ours): (&VariantTrials<'_>, &Values),
-    (variant, theirs): (&VariantTrials<'_>, &Values),
-    name: &MetricName,
-) -> Option<String> {
+fn unsteady([(baseline, ours), (variant, theirs)]: [&Measured<'_>; 2], name: &MetricName) -> Option<String> {
     // As verdicts pair trials: of one sub-block and one session; where the plan ran the two apart, of one block.
     let paired = |labels: &[Label], with_part: bool| {
         let logs = |of: &VariantTrials<'_>, values: &Values, labels: &[Label]| {
@@ -172,10 +157,8 @@ fn unsteady(
     let change = found.ratio.ln();
     (change.abs() > LEAST.ln_1p() && change.abs() > claimed(ours, theirs)?.abs()).then(|| {
         format!(
-            "the ratio of `{}` to `{}` in `{name}` is {:.2} times as much at the end of the run as at its begin: trials may \
-             change something for later ones of their own variant; {}",
-            variant.name,
-            baseline.name,
+            "the ratio of `{variant}` to `{baseline}` in `{name}` is {:.2} times as much at the end of the run as at its begin: trials \
+             may change something for later ones of their own variant; {}",
             found.ratio,
             remedy(variant)
         )
@@ -184,7 +167,7 @@ fn unsteady(
 
 /// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often. That
 /// makes no difference that is larger than the whole change.
-fn aged((baseline, ours): (&VariantTrials<'_>, &Values), theirs: &Values, name: &MetricName) -> Option<String> {
+fn aged([(baseline, ours), (_, theirs)]: [&Measured<'_>; 2], name: &MetricName) -> Option<String> {
     let program = baseline.spec.subject.program()?;
     let ran_twice = baseline.trials.iter().any(|trial| trial.trial.label == Label::A2);
     let restores = program.prepare.is_some() || program.directory.is_some() && program.copy != CopyOf::None;
@@ -200,9 +183,9 @@ fn aged((baseline, ours): (&VariantTrials<'_>, &Values), theirs: &Values, name: 
     }
     let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
     Some(format!(
-        "`{name}` of `{}` {word} by {} over the run. If trials leave something for later ones, the baseline ages twice as fast, since \
-         it runs twice in each block: restore the state before each trial (`prepare`), or give each its own copy (`copy = \"trial\"`)",
-        baseline.name,
+        "`{name}` of `{baseline}` {word} by {} over the run. If trials leave something for later ones, the baseline ages twice as fast, \
+         since it runs twice in each block: restore the state before each trial (`prepare`), or give each its own copy \
+         (`copy = \"trial\"`)",
         percent(change)
     ))
 }

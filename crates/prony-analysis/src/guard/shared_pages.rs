@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::record::{Completion, PhaseRecord, ProcessSample, TrialRecord};
-use prony_model::service::{ALL, ServiceSpec};
+use prony_model::service::ALL;
 use prony_model::spec::TrialSpec;
-use prony_model::units::{Bytes, Nanos};
-use prony_stats::summary;
+use prony_model::units::Nanos;
 use serde_json::json;
 
-use super::variant_trials::VariantTrials;
-use super::{Finding, Severity};
+use super::variant_trials::{Compared, VariantTrials};
+use super::{Finding, Severity, bytes, is_part_of};
 
 /// The guard's name.
 const GUARD: &str = "shared_pages";
@@ -49,13 +48,10 @@ fn forked(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &s
     if most - peak < LEAST.max(MOST * peak) {
         return None;
     }
-    let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
+    let (whose, max, group) = (whose(of), bytes(most), bytes(peak));
     let message = format!(
-        "`anon` and `rss`{} count pages once for each process that has them since a fork: `anon.max` is {}, and the control group \
-         never had more than {} of all memory",
-        whose(of),
-        bytes(most),
-        bytes(peak)
+        "`anon` and `rss`{whose} count pages once for each process that has them since a fork: `anon.max` is {max}, and the control \
+         group never had more than {group} of all memory"
     );
     let hint = "compare `pss.end` of a phase that ends while the processes live, in which each page counts once";
     let data = json!({ "instance": of, "anon": most, "peak": peak });
@@ -70,7 +66,6 @@ fn finding(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &
     if repeated < LEAST.max(MOST * sum) || once.is_some_and(is_little) {
         return None;
     }
-    let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
     let message = format!(
         "`rss`, `file` and `shared`{} count pages once for each process that has them: up to {} of {} may be counted repeatedly",
         whose(of),
@@ -84,8 +79,7 @@ fn finding(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRecord, &
 
 /// Whether a role or an instance is a service, one of its instances or a role in one.
 fn is_of_service(spec: &TrialSpec, role: &str) -> bool {
-    let mut services = spec.services.iter().map(ServiceSpec::name);
-    services.any(|name| role.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    spec.services.iter().any(|service| is_part_of(role, service.name()))
 }
 
 /// After the name of a metric, the instance to which it belongs.
@@ -100,7 +94,7 @@ fn most_repeated(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRec
     let is_meant = |role: &str| match of {
         ALL => true,
         "" => spec.measures(role),
-        _ => role.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
+        _ => is_part_of(role, of),
     };
     let mut instants: BTreeMap<Nanos, Vec<&ProcessSample>> = BTreeMap::new();
     for process in record.series.iter().filter(|process| is_meant(&process.role)) {
@@ -118,11 +112,7 @@ fn most_repeated(spec: &TrialSpec, record: &TrialRecord, (phase, of): (&PhaseRec
 }
 
 /// Why resident memory, or a part of it, is not compared.
-pub(crate) fn counted_repeatedly(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    name: &MetricName,
-) -> Option<String> {
+pub(crate) fn counted_repeatedly([baseline, variant]: Compared<'_>, name: &MetricName) -> Option<String> {
     let instance = name.instance.as_deref().unwrap_or_default();
     let metric = name.key.metric;
     let said = |of: &VariantTrials<'_>| {
@@ -138,26 +128,19 @@ pub(crate) fn counted_repeatedly(
             is_of_metric && finding.phase.as_deref() == Some(&name.phase) && (of == Some(instance) || is_in_sum)
         };
         let found = of.trials.iter().flat_map(|trial| &trial.findings).find(is_meant)?;
-        Some(format!("`{}`: {}; {}", of.name, found.message, found.hint))
+        Some(format!("`{of}`: {}; {}", found.message, found.hint))
     };
     [variant, baseline].into_iter().find_map(|of| match metric {
         Metric::Rss | Metric::File | Metric::Shared => said(of),
         // Pages that a fork has copied nothing of yet are anonymous memory of both.
         Metric::Anon => said(of).or_else(|| {
-            let at_end = |metric| {
-                let name = MetricName { key: MetricKey::gauge(metric, Stat::End), ..name.clone() };
-                let values = of.trials.iter().filter_map(|trial| trial.figure(&name).measured().copied());
-                Some(summary(&values.collect::<Vec<f64>>())?.median)
-            };
+            let at_end = |metric| of.median(&MetricName { key: MetricKey::gauge(metric, Stat::End), ..name.clone() });
             let (anon, once) = (at_end(Metric::Anon)?, at_end(Metric::Pss)?);
             (anon - once > LEAST.max(MOST * once)).then(|| {
-                let bytes = |bytes: f64| Bytes::from_bytes(bytes as u64);
+                let (anon, once) = (bytes(anon), bytes(once));
                 format!(
-                    "`{name}` of `{}` counts pages once for each process that has them since a fork: at the phase's end it is {}, and all \
-                     memory, each page counted once, is {}: compare `pss.end`",
-                    of.name,
-                    bytes(anon),
-                    bytes(once)
+                    "`{name}` of `{of}` counts pages once for each process that has them since a fork: at the phase's end it is {anon}, \
+                     and all memory, each page counted once, is {once}: compare `pss.end`"
                 )
             })
         }),
@@ -170,6 +153,7 @@ mod tests {
     use prony_model::outcome::Outcome;
     use prony_model::reading::Reading;
     use prony_model::record::{MemoryEvidence, MetricKeyText, ProcessSeries};
+    use prony_model::units::Bytes;
 
     use super::super::tests::{Engines, phase, record, spec, variant_trials};
     use super::*;
@@ -272,7 +256,7 @@ mod tests {
     fn refused(several: &TrialRecord, metric: &str) -> Option<String> {
         let (spec, one) = (spec("lmdb"), trial(&[(5e6, 80e6)], &[]));
         let (a, b) = (variant_trials("a", &spec, &one), variant_trials("b", &spec, several));
-        let of = |a, b| counted_repeatedly(a, b, &metric.parse().unwrap());
+        let of = |a, b| counted_repeatedly([a, b], &metric.parse().unwrap());
         assert_eq!(of(&a, &b), of(&b, &a));
         of(&a, &b)
     }

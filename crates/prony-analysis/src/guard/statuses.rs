@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::questions;
-use super::reads::{WORK, complete, noise};
-use super::variant_trials::VariantTrials;
+use super::reads::{WORK, noise};
+use super::variant_trials::{InPhase, VariantTrials};
 use prony_model::metric::{Metric, MetricName};
 use prony_model::record::PhaseRecord;
 use prony_model::spec::PhaseSpec;
@@ -15,12 +15,8 @@ const NAMED: usize = 4;
 
 /// Why nothing but counts of answers is compared of a phase whose expected answers had other statuses. They are counted for the whole
 /// phase, so that kinds and steps are not compared either.
-pub(super) fn unequal(
-    ours: (&PhaseSpec, &VariantTrials<'_>),
-    theirs: (&PhaseSpec, &VariantTrials<'_>),
-    name: &MetricName,
-) -> Option<String> {
-    if is_of_ends(name.key.metric) { None } else { differ(ours, theirs) }
+pub(super) fn unequal(both: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
+    if is_of_ends(name.key.metric) { None } else { differ(both) }
 }
 
 /// Whether a metric counts how operations ended, which is compared whatever they did and whatever is stored.
@@ -32,10 +28,7 @@ pub(super) fn is_of_ends(metric: Metric) -> bool {
 
 /// How the statuses of a phase differ, if the share of a class of them does by more than chance. Those of other mixes of requests differ
 /// as the mixes do.
-pub(super) fn differ(
-    (a, baseline): (&PhaseSpec, &VariantTrials<'_>),
-    (b, variant): (&PhaseSpec, &VariantTrials<'_>),
-) -> Option<String> {
+pub(super) fn differ([(a, baseline), (b, variant)]: [InPhase<'_>; 2]) -> Option<String> {
     if !questions::same_mix(a, b) {
         return None;
     }
@@ -54,15 +47,9 @@ pub(super) fn differ(
         let spread = (share * (1.0 - share)).sqrt();
         (of(&ours) / x - of(&theirs) / y).abs() > WORK + spread * noise(x, y)
     });
+    let (phase, ours, theirs) = (&a.name, text(&ours), text(&theirs));
     differs.then(|| {
-        format!(
-            "expected answers of `{}` had other statuses: {} in `{}`, but {} in `{}`",
-            a.name,
-            text(&ours),
-            baseline.name,
-            text(&theirs),
-            variant.name
-        )
+        format!("expected answers of `{phase}` had other statuses: {ours} in `{baseline}`, but {theirs} in `{variant}`")
     })
 }
 
@@ -90,7 +77,7 @@ fn expected(phase: &PhaseSpec, all: &VariantTrials<'_>) -> Option<Counts> {
     let http = phase.action.http()?;
     let is_expected = |status: u16| http.kinds.iter().any(|kind| kind.expect.contains(status));
     let mut counts = Counts::new();
-    for (status, count) in complete(all, &phase.name).flat_map(of_record) {
+    for (status, count) in all.complete(&phase.name).flat_map(of_record) {
         if is_expected(status) && count > 0.0 {
             *counts.entry(status).or_default() += count;
         }

@@ -359,7 +359,7 @@ fn commit_that_one_variant_has_in_a_later_phase_is_a_warning() {
     };
     let ran = worked(&[(Metric::Operations, 10.0)]);
     let found = |a: &TrialSpec, b: &TrialSpec| {
-        let all = variants::check(&variant_trials("x", a, &ran), &variant_trials("y", b, &ran));
+        let all = variants::check([&variant_trials("x", a, &ran), &variant_trials("y", b, &ran)]);
         all.into_iter().find(|finding| finding.guard == "commit_apart").map(|finding| finding.message)
     };
     let (single, open) = (of(Grouping::Single), of(Grouping::Open));
@@ -376,16 +376,16 @@ pub(super) fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {
 fn work_that_nothing_explains_is_named() {
     let (a, b) = (worked(&[(Metric::UserBytes, 128e3)]), worked(&[(Metric::UserBytes, 20e3)]));
     let spec = spec("lmdb");
-    let found = variants::work_differs(&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &b));
+    let found = variants::work_differs([&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &b)]);
     assert_eq!(names(&found), ["work_differs"]);
     assert!(
         found[0].message.contains("user.bytes") && found[0].message.ends_with("a difference of 84 %"),
         "{}",
         found[0].message
     );
-    assert_eq!(variants::work_differs(&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &a)), []);
+    assert_eq!(variants::work_differs([&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &a)]), []);
     let (a, b) = (worked(&[(Metric::Distinct, 500.0)]), worked(&[(Metric::Distinct, 1.0)]));
-    let found = variants::work_differs(&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &b));
+    let found = variants::work_differs([&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &b)]);
     assert_eq!(names(&found), ["work_differs"], "only a phase bounded by time may touch other keys");
 }
 
@@ -395,16 +395,16 @@ fn work_that_a_factor_explains_is_not() {
     let one = spec("lmdb");
     let mut batches = spec("lmdb");
     batches.phases[0].action = Action::Put(Ops { transaction: Grouping::Batch(100), ..ops(Amount::Records) });
-    assert_eq!(variants::work_differs(&variant_trials("x", &one, &a), &variant_trials("y", &batches, &b)), []);
+    assert_eq!(variants::work_differs([&variant_trials("x", &one, &a), &variant_trials("y", &batches, &b)]), []);
     let (a, b) = (worked(&[(Metric::Fsyncs, 2000.0)]), worked(&[(Metric::Fsyncs, 1000.0)]));
     let other = spec("redb");
     assert_eq!(
-        variants::work_differs(&variant_trials("x", &one, &a), &variant_trials("y", &other, &b)),
+        variants::work_differs([&variant_trials("x", &one, &a), &variant_trials("y", &other, &b)]),
         [],
         "another engine syncs otherwise"
     );
     assert_eq!(
-        names(&variants::work_differs(&variant_trials("x", &one, &a), &variant_trials("y", &one, &b))),
+        names(&variants::work_differs([&variant_trials("x", &one, &a), &variant_trials("y", &one, &b)])),
         ["work_differs"]
     );
 }
@@ -418,7 +418,7 @@ fn times_of_calls_are_compared_where_as_many_returned_and_as_many_threw() {
     let done = |ok: f64, threw: f64| worked(&[(Metric::Operations, ok), (Metric::Errors, threw)]);
     let of = |name: &str, other: &TrialRecord| {
         let (one, name) = (done(2.0, 1.0), name.parse().unwrap());
-        variants::unequal_offer(&variant_trials("x", &calls, &one), &variant_trials("y", &calls, other), &name)
+        variants::unequal_offer([&variant_trials("x", &calls, &one), &variant_trials("y", &calls, other)], &name)
     };
     let why = "in `x` 2 calls returned and 1 threw, but in `y` 1 returned and 2 threw";
     assert_eq!(of("write.time", &done(1.0, 2.0)).as_deref(), Some(why), "as many in all");
@@ -434,14 +434,14 @@ fn work_bounded_by_time_is_compared_per_operation() {
     timed.phases[0].action = Action::Put(ops(Amount::Duration(Nanos::from_secs(1))));
     let done = |n: f64, bytes: f64| worked(&[(Metric::Operations, n), (Metric::UserBytes, n * bytes)]);
     let (fast, slow, odd) = (done(5000.0, 128.0), done(1000.0, 128.0), done(1000.0, 20.0));
-    assert_eq!(variants::work_differs(&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &slow)), []);
+    assert_eq!(variants::work_differs([&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &slow)]), []);
     assert_eq!(
-        variants::work_differs(&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &odd)).len(),
+        variants::work_differs([&variant_trials("x", &timed, &fast), &variant_trials("y", &timed, &odd)]).len(),
         1
     );
     let few = |bytes: f64| done(60.0, bytes);
     let found = |a: &TrialRecord, b: &TrialRecord| {
-        variants::work_differs(&variant_trials("x", &timed, a), &variant_trials("y", &timed, b)).len()
+        variants::work_differs([&variant_trials("x", &timed, a), &variant_trials("y", &timed, b)]).len()
     };
     assert_eq!(found(&few(25.0), &few(25.3)), 0, "1.2 % between samples of 60 random records is chance");
     assert_eq!(found(&done(1e6, 25.0), &done(1e6, 25.5)), 1, "of a million it is not");
@@ -453,17 +453,18 @@ fn durability_is_compared_as_it_is_in_force() {
     let (strict, none) = (promised(Durability::Strict), promised(Durability::None));
     let spec = spec("lmdb");
     let found =
-        variants::durability_differs(&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &none)).unwrap();
+        variants::durability_differs([&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &none)])
+            .unwrap();
     assert!(found.message.starts_with("`a` is strict and `b` is none"), "{}", found.message);
     assert_eq!(
-        variants::durability_differs(&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &strict)),
+        variants::durability_differs([&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &strict)]),
         None
     );
     assert_eq!(
-        variants::durability_differs(&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &calm())),
+        variants::durability_differs([&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &calm())]),
         None
     );
-    let all = variants::check(&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &none));
+    let all = variants::check([&variant_trials("a", &spec, &strict), &variant_trials("b", &spec, &none)]);
     assert_eq!(names(&all), ["durability_differs"]);
 }
 

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::disturbances::{Disturbances, PAUSED};
+use super::disturbances::{PAUSED, change, events};
 use super::{
-    Finding, NOT_COLD, STILL_CACHED, Severity, amount, beyond_records, percent, phases_not_observed, processes,
-    program, refusals, replicas, reported_values, requests, shared_pages,
+    Finding, NOT_COLD, STILL_CACHED, Severity, amount, beyond_records, bytes, gauge, nanos, percent,
+    phases_not_observed, processes, program, questions, recorded, refusals, replicas, reported_values, requests,
+    shared_pages, whose,
 };
 use prony_model::http::{HttpSpec, NOT_SENT};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::host::Mount;
-use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
+use prony_model::record::{Completion, Conditions, MetricKeyText, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, BACKGROUND, PhaseSpec, Sign, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 
@@ -41,10 +42,11 @@ const LITTLE_OF_FREE: f64 = 0.01;
 pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Finding> {
     let mut findings = Vec::new();
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
-        let http = spec.phases.iter().find(|spec| spec.name == phase.name).and_then(|spec| spec.action.http());
-        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| errors_present(phase, instance, http)));
-        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| nothing_found(phase, instance)));
-        findings.extend(["", BACKGROUND].into_iter().filter_map(|instance| refusals::many_refused(phase, instance)));
+        let http = questions::named(spec, &phase.name).and_then(|spec| spec.action.http());
+        let instances = ["", BACKGROUND].into_iter();
+        findings.extend(instances.clone().filter_map(|instance| errors_present(phase, instance, http)));
+        findings.extend(instances.clone().filter_map(|instance| nothing_found(phase, instance)));
+        findings.extend(instances.filter_map(|instance| refusals::many_refused(phase, instance)));
         findings.extend(gaps_between_batches(phase));
         findings.extend(phase_too_short(phase, clock));
         findings.extend(unsettled(phase));
@@ -61,12 +63,8 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     findings.extend(shared_pages::check(spec, record));
     findings.extend(swapped(record));
     findings.extend(processes_refused(spec, record));
-    findings.extend(throttled(&Disturbances::of(&record.conditions)));
+    findings.extend(throttled(&record.conditions));
     findings
-}
-
-fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
-    phase.reading(MetricKey::gauge(metric, stat))?.measured().copied()
 }
 
 /// Operations failed: the throughput looks better than it is (METHOD 1.4). `expect` are the statuses that a phase of requests allows.
@@ -105,11 +103,6 @@ fn unexpected(error: &str, http: &HttpSpec) -> Option<String> {
         false => "`expect` of that kind of request does not allow it".to_owned(),
     };
     Some(format!("answered {status}, and {expected}"))
-}
-
-/// After the operations of an instance, in a message.
-fn whose(instance: &str) -> &'static str {
-    if instance == BACKGROUND { " of the background" } else { "" }
 }
 
 /// The limit on processes and threads was reached: the program behaved differently because of it, or failed.
@@ -187,10 +180,8 @@ pub(crate) fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Findi
     {
         return None;
     }
-    let message = format!(
-        "the phase lasted {}, less time than {CLOCK_READINGS} readings of the clock take",
-        Nanos::from_nanos(time as u64)
-    );
+    let message =
+        format!("the phase lasted {}, less time than {CLOCK_READINGS} readings of the clock take", nanos(time));
     let hint = "give the phase more operations";
     let found = Finding::of("phase_too_short", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "time_ns": time, "clock_ns": clock.as_nanos() })))
@@ -238,7 +229,6 @@ pub(crate) fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
     if peak <= sampled * (1.0 + PEAK_SHARE) + PEAK_BYTES.as_bytes() as f64 {
         return None;
     }
-    let bytes = |n: f64| Bytes::from_bytes(n as u64);
     let message =
         format!("resident memory peaked at {}, but the largest sample of it is {}", bytes(peak), bytes(sampled));
     let hint = "sample more often (`--hertz N` of `exec`, or `hertz` in `[observe]`); `anon.max` is sampled too, has no exact counterpart and may be too low by \
@@ -251,7 +241,7 @@ pub(crate) fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
 pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     let after_evict = spec.phases.windows(2).filter(|pair| matches!(pair[0].action, Action::Evict));
     let findings = after_evict.filter_map(|pair| {
-        let of = |spec: &PhaseSpec| record.phases.iter().find(|p| p.name == spec.name);
+        let of = |spec: &PhaseSpec| recorded(record, &spec.name);
         let phase = of(&pair[1])?;
         let cached = amount(phase, Metric::Cached)?;
         if cached <= STILL_CACHED {
@@ -283,7 +273,7 @@ pub(crate) fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding
 /// Memory was swapped out, of the trial's processes or elsewhere on the machine.
 pub fn swapped(record: &TrialRecord) -> Option<Finding> {
     let most = record.series.iter().flat_map(|s| &s.samples).map(|s| s.swap).max().unwrap_or_default();
-    let pages = Disturbances::of(&record.conditions).swapped.unwrap_or(0.0);
+    let pages = events(change(&record.conditions).map(|change| &change.swapped));
     if most == Bytes::default() && pages == 0.0 {
         return None;
     }
@@ -326,8 +316,9 @@ pub fn conclude_failed(failed: String) -> Finding {
 }
 
 /// The processor or the control group throttled the trial.
-pub(crate) fn throttled(disturbances: &Disturbances) -> Option<Finding> {
-    let (thermal, limit) = (disturbances.throttled_thermal.unwrap_or(0.0), disturbances.throttled_limit.unwrap_or(0.0));
+pub(crate) fn throttled(conditions: &Conditions) -> Option<Finding> {
+    let thermal = events(change(conditions).map(|change| &change.throttled_thermal));
+    let limit = events(conditions.memory.as_ref().map(|evidence| &evidence.throttled));
     if thermal + limit == 0.0 {
         return None;
     }

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::variant_trials::VariantTrials;
-use super::{percent, run};
+use super::variant_trials::{Compared, VariantTrials};
+use super::{is_part_of, percent, recorded, run};
 use prony_model::metric::MetricName;
 use prony_model::number;
 use prony_model::program::REPLICAS;
@@ -25,9 +25,9 @@ const SUCCEEDED: f64 = 0.1;
 const NAMED: usize = 4;
 
 /// Why no metric of two variants is compared.
-pub(crate) fn in_all(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
-    let ended = || left_behind(baseline, variant).or_else(|| heap_aborts(baseline, variant));
-    ended().or_else(|| changed(baseline, variant)).or_else(|| other_exits(baseline, variant))
+pub(crate) fn in_all(both: Compared<'_>) -> Option<String> {
+    let ended = left_behind(both).or_else(|| heap_aborts(both));
+    ended.or_else(|| changed(both)).or_else(|| other_exits(both))
 }
 
 /// Exit codes that a shell gives for a command that it did not find or could not execute.
@@ -36,13 +36,13 @@ const NOT_EXECUTED: [i32; 2] = [126, 127];
 /// An exit code that is ignored came in a much larger share of the trials of one variant than of the other, or a shell executed nothing
 /// in it. Shares decide: one success among failures is no reason to compare these with what always succeeds. Codes that differ from
 /// trial to trial in both variants, of which none is frequent, say nothing of this kind.
-fn other_exits(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
+fn other_exits(both @ [baseline, variant]: Compared<'_>) -> Option<String> {
     let code = |trial: &TrialRecord| match trial.program()?.status? {
         Status::Exited(code) if trial.ending.outcome.is_ok() => Some(code),
         _ => None,
     };
     let codes = |of: &VariantTrials<'_>| of.trials.iter().filter_map(|trial| code(trial)).collect::<Vec<i32>>();
-    let [ours, theirs] = [baseline, variant].map(codes);
+    let [ours, theirs] = both.map(codes);
     if ours.is_empty() || theirs.is_empty() {
         return None;
     }
@@ -56,16 +56,12 @@ fn other_exits(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Opt
     };
     let other_work = || apart(&[0], SUCCEEDED) || apart(&NOT_EXECUTED, SUCCEEDED);
     // Of codes that the file lists as success it says what they mean.
-    let are_listed =
-        [baseline, variant].iter().all(|all| all.spec.subject.program().is_some_and(|p| !p.success.is_empty()));
+    let are_listed = both.iter().all(|all| all.spec.subject.program().is_some_and(|p| !p.success.is_empty()));
     let other_code = || !are_listed && ours.iter().chain(&theirs).any(|code| apart(&[*code], ENDED));
     (other_work() || other_code()).then(|| {
+        let [ours, theirs] = [ours, theirs].map(|codes| listed(&codes));
         format!(
-            "`{}` ended with exit code {}, and `{}` with {}: they did not do the same work",
-            baseline.name,
-            listed(&ours),
-            variant.name,
-            listed(&theirs)
+            "`{baseline}` ended with exit code {ours}, and `{variant}` with {theirs}: they did not do the same work"
         )
     })
 }
@@ -85,85 +81,66 @@ fn listed(codes: &[i32]) -> String {
 }
 
 /// Why a metric is not compared.
-pub(crate) fn in_metric(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    name: &MetricName,
-) -> Option<String> {
-    let unfinished = || ended_by_prony(baseline, variant, name).or_else(|| unfinished(baseline, variant, &name.phase));
-    repeated(baseline, variant, &name.phase).or_else(unfinished)
+pub(crate) fn in_metric(both: Compared<'_>, name: &MetricName) -> Option<String> {
+    let repeated = repeated(both, &name.phase);
+    repeated.or_else(|| ended_by_prony(both, name)).or_else(|| unfinished(both, &name.phase))
 }
 
 /// The phase came more often in the trials of one variant: only its first time is measured.
-fn repeated(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
+fn repeated(both @ [baseline, variant]: Compared<'_>, phase: &str) -> Option<String> {
     let repeats = |trial: &TrialRecord| trial.program().and_then(|program| program.repeated.get(phase).copied());
-    let times = |repeats: f64| shown(1.0 + repeats);
-    let [ours, theirs] = [baseline, variant].map(|all| mean(all, |trial| repeats(trial).unwrap_or(0) as f64));
-    ((ours - theirs).abs() > REPEATED * (1.0 + ours.max(theirs))).then(|| {
+    let [ours, theirs] = both.map(|all| 1.0 + mean(all, |trial| repeats(trial).unwrap_or(0) as f64));
+    ((ours - theirs).abs() > REPEATED * ours.max(theirs)).then(|| {
+        let [ours, theirs] = [ours, theirs].map(shown);
         format!(
-            "`{phase}` is measured the first time it comes, which is one of {} in a trial of `{}` and one of {} in one of `{}`",
-            times(ours),
-            baseline.name,
-            times(theirs),
-            variant.name
+            "`{phase}` is measured the first time it comes, which is one of {ours} in a trial of `{baseline}` and one of {theirs} in one \
+             of `{variant}`"
         )
     })
 }
 
 /// Processes or threads of one variant ended at their heap limit, and its program went on without what they had to do. A program
 /// that ended with them is out of memory, which is an outcome.
-fn heap_aborts(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
+fn heap_aborts(both: Compared<'_>) -> Option<String> {
     let aborts = |trial: &TrialRecord| trial.conditions.probe.as_ref().is_some_and(|p| !p.heap_aborts.is_empty());
-    let aborted = |trial: &TrialRecord| f64::from(trial.ending.outcome.is_ok() && aborts(trial));
-    let [ours, theirs] = [baseline, variant].map(|all| mean(all, aborted));
-    ((ours - theirs).abs() > ENDED).then(|| {
-        format!(
-            "processes or threads ended at their heap limit in {} of the trials of `{}`, and in {} of those of `{}`, and the \
-             program went on: the work of these is missing",
-            percent(ours),
-            baseline.name,
-            percent(theirs),
-            variant.name
-        )
-    })
+    let what = "processes or threads ended at their heap limit";
+    let why = "and the program went on: the work of these is missing";
+    mostly_in_one(both, |trial| trial.ending.outcome.is_ok() && aborts(trial), what)
+        .map(|found| format!("{found}, {why}"))
 }
 
 /// The program of one variant left processes behind, whose work was not over when it was measured.
-fn left_behind(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
-    let left = |trial: &TrialRecord| f64::from(trial.program().is_some_and(|program| program.left_behind > 0));
-    let [ours, theirs] = [baseline, variant].map(|all| mean(all, left));
+fn left_behind(both: Compared<'_>) -> Option<String> {
+    let left = |trial: &TrialRecord| trial.program().is_some_and(|program| program.left_behind > 0);
+    let what = "processes went on when the program had ended";
+    mostly_in_one(both, left, what).map(|found| format!("{found}: the work of these was not over"))
+}
+
+/// In which parts of their trials this happened, where these parts are far apart.
+fn mostly_in_one(both: Compared<'_>, happened: impl Fn(&TrialRecord) -> bool, what: &str) -> Option<String> {
+    let [baseline, variant] = both;
+    let [ours, theirs] = both.map(|all| mean(all, |trial| f64::from(happened(trial))));
     ((ours - theirs).abs() > ENDED).then(|| {
-        format!(
-            "processes went on when the program had ended in {} of the trials of `{}`, and in {} of those of `{}`: the work of \
-             these was not over",
-            percent(ours),
-            baseline.name,
-            percent(theirs),
-            variant.name
-        )
+        let [ours, theirs] = [ours, theirs].map(percent);
+        format!("{what} in {ours} of the trials of `{baseline}`, and in {theirs} of those of `{variant}`")
     })
 }
 
 /// Work of one variant that was not over when the command of a phase, or the program, had ended: of that phase and of those after it,
 /// which find other work done.
-fn unfinished(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
-    let all = || baseline.trials.iter().chain(&variant.trials);
+fn unfinished(both @ [baseline, variant]: Compared<'_>, phase: &str) -> Option<String> {
+    let all = || both.into_iter().flat_map(|of| &of.trials);
     let kinds: BTreeSet<(Unfinished, &str)> = all().flat_map(|trial| work_left(trial).into_keys()).collect();
     kinds.into_iter().find_map(|(kind, since)| {
         if !all().any(|trial| is_before_the_end_of(trial, since, phase)) {
             return None;
         }
         let left = |trial: &TrialRecord| work_left(trial).get(&(kind, since)).copied().unwrap_or(0.0);
-        let [ours, theirs] = [baseline, variant].map(|all| mean(all, left));
-        let apart = (ours - theirs).abs() > ENDED;
-        apart.then(|| {
+        let [ours, theirs] = both.map(|all| mean(all, left));
+        ((ours - theirs).abs() > ENDED).then(|| {
+            let (what, [ours, theirs]) = (kind.text(), [ours, theirs].map(shown));
             format!(
-                "{} in `{since}` ({} in a trial of `{}`, {} in one of `{}`): the work of these was not over",
-                kind.text(),
-                shown(ours),
-                baseline.name,
-                shown(theirs),
-                variant.name
+                "{what} in `{since}` ({ours} in a trial of `{baseline}`, {theirs} in one of `{variant}`): the work of these was not over"
             )
         })
     })
@@ -209,19 +186,16 @@ fn work_left(trial: &TrialRecord) -> BTreeMap<(Unfinished, &str), f64> {
 
 /// Whether a phase of a trial ended after another one had begun, or may have.
 fn is_before_the_end_of(trial: &TrialRecord, since: &str, phase: &str) -> bool {
-    let of = |name: &str| trial.phases.iter().find(|found| found.name == name);
-    let (began, ended) = (of(since).and_then(|found| found.begin), of(phase).and_then(|found| found.end));
+    let (began, ended) =
+        (recorded(trial, since).and_then(|found| found.begin), recorded(trial, phase).and_then(|found| found.end));
     began.zip(ended).is_none_or(|(began, ended)| began < ended)
 }
 
 /// Prony ended a replica itself, when the program had ended, in most trials: times and counts of its processes say how long it let
 /// them run. What they held meanwhile is memory of theirs all the same.
-fn ended_by_prony(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
+fn ended_by_prony(both: Compared<'_>, name: &MetricName) -> Option<String> {
     let instance = name.instance.as_deref().filter(|_| !name.key.metric.is_gauge())?;
-    let is_of = |copy: &Replica| {
-        let within = instance.strip_prefix(copy.instance.as_str());
-        instance == REPLICAS || within.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
+    let is_of = |copy: &Replica| instance == REPLICAS || is_part_of(instance, &copy.instance);
     // What its lines reported is its own.
     let reports = |copy: &Replica| copy.resolution.contains_key(&MetricKeyText(name.key));
     let is_cut = |copy: &Replica| copy.end == ReplicaEnd::CutOff && is_of(copy) && !reports(copy);
@@ -229,12 +203,10 @@ fn ended_by_prony(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, nam
         let replicas = trial.program().and_then(|program| program.replicas.as_ref());
         replicas.is_some_and(|replicas| replicas.copies.iter().any(is_cut))
     };
-    let share = |all: &&VariantTrials<'_>| mean(all, |trial| f64::from(copies(trial)));
-    let with = [baseline, variant].into_iter().find(|all| share(all) > ENDED)?;
+    let with = both.into_iter().find(|all| mean(all, |trial| f64::from(copies(trial))) > ENDED)?;
     Some(format!(
-        "replicas of `{}` were still running when the program had ended, and prony killed them: `{name}` is that of work which was \
-         not over",
-        with.name
+        "replicas of `{with}` were still running when the program had ended, and prony killed them: `{name}` is that of work which \
+         was not over"
     ))
 }
 
@@ -249,8 +221,8 @@ fn mean(all: &VariantTrials<'_>, of: impl Fn(&TrialRecord) -> f64) -> f64 {
 }
 
 /// Not all trials ran the same program or engine, or copied the same directory.
-fn changed(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<String> {
-    for all in [baseline, variant] {
+fn changed(both: Compared<'_>) -> Option<String> {
+    for all in both {
         let mut states = all.trials.iter().map(|trial| run::of_variant(trial)).filter(|identity| !identity.is_empty());
         let Some(first) = states.next() else { continue };
         // What is known of a large file by its time alone may be the same again.
@@ -260,11 +232,11 @@ fn changed(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<
             |other: &BTreeMap<String, String>| first.keys().chain(other.keys()).any(|what| differs(what, other));
         if let Some(other) = states.find(is_other) {
             let what = first.keys().chain(other.keys()).find(|what| differs(what, &other))?;
-            return Some(format!("{what} was not the same in all trials of `{}`: start a new run", all.name));
+            return Some(format!("{what} was not the same in all trials of `{all}`: start a new run"));
         }
     }
     let mut states: BTreeSet<(String, String)> = BTreeSet::new();
-    for trial in baseline.trials.iter().chain(&variant.trials) {
+    for trial in both.into_iter().flat_map(|all| &all.trials) {
         for (what, state) in run::sources(trial) {
             states.insert((what.clone(), state.to_owned()));
             if states.iter().filter(|(known, _)| *known == what).count() > 1 {

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::program::{ONE_STREAM, ORDER_NOT_KNOWN};
 use super::reads::{WORK, noise};
-pub use super::variant_trials::VariantTrials;
-use super::variant_trials::{same_work, typical};
+pub use super::variant_trials::{Compared, VariantTrials};
+use super::variant_trials::{InPhase, in_one, same_work, typical};
 use super::{Finding, NOT_COLD, STILL_CACHED, Severity};
-use super::{copies, fitted, idle_services, percent, questions, reads, refusals, requests, statuses, stored};
+use super::{copies, fitted, idle_services, percent, questions, reads, recorded, refusals, requests, statuses, stored};
 use crate::conclude::{counted, is_of_calls, reports_operations};
 use prony_model::http::kind_of;
 use prony_model::metric::{Metric, MetricName};
@@ -29,14 +29,14 @@ const UNCHANGED: &str = "unchanged_writes";
 const OBSERVE: &str = "observe";
 
 /// Every guard that needs a variant and its baseline.
-pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
-    let mut findings = answers_unordered(baseline, variant);
-    findings.extend(answers_differ(baseline, variant));
-    findings.extend(queries_differ(baseline, variant));
-    findings.extend(work_differs(baseline, variant));
-    findings.extend(commit_apart(baseline, variant));
-    findings.extend(durability_differs(baseline, variant));
-    findings.extend(copies::build_reused_in_one(baseline, variant));
+pub fn check(both: Compared<'_>) -> Vec<Finding> {
+    let mut findings = answers_unordered(both);
+    findings.extend(answers_differ(both));
+    findings.extend(queries_differ(both));
+    findings.extend(work_differs(both));
+    findings.extend(commit_apart(both));
+    findings.extend(durability_differs(both));
+    findings.extend(copies::build_reused_in_one(both));
     findings
 }
 
@@ -47,33 +47,25 @@ pub fn refusal(findings: &[Finding]) -> Option<String> {
 
 /// Why a metric of two variants is not compared by what they did: a guard refuses their answers, or they did not attempt the same work.
 /// A search asks this of each setting beside the default, as a run does of its variants.
-pub fn other_answers_or_work(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    name: &MetricName,
-) -> Option<String> {
-    refusal(&check(baseline, variant)).or_else(|| unequal_offer(baseline, variant, name))
+pub fn other_answers_or_work(both: Compared<'_>, name: &MetricName) -> Option<String> {
+    refusal(&check(both)).or_else(|| unequal_offer(both, name))
 }
 
 /// Answers that should be equal and are not: in one block both variants do the same work on the same data (METHOD 1.5).
-pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
-    let differing = disagreements(baseline, variant).into_iter();
-    differing.map(|(phase, a, b)| disagreement(baseline, variant, phase, a, b)).collect()
+pub fn answers_differ(both: Compared<'_>) -> Vec<Finding> {
+    disagreements(both).into_iter().map(|(phase, a, b)| disagreement(both, phase, a, b)).collect()
 }
 
 /// The first two answers of each phase that should agree and do not.
-pub fn disagreements<'a>(
-    baseline: &VariantTrials<'a>,
-    variant: &VariantTrials<'a>,
-) -> Vec<(&'a str, &'a Answer, &'a Answer)> {
+pub fn disagreements<'a>(both: [&VariantTrials<'a>; 2]) -> Vec<(&'a str, &'a Answer, &'a Answer)> {
     let (mut checked, mut found) = (BTreeSet::new(), Vec::new());
-    for (trials, [phase, other]) in completed(baseline, variant) {
+    for (trials, [phase, other]) in completed(both) {
         // Of an answer that was lost it is not known whether it differs.
         if lost_answer(trials[0], phase) || lost_answer(trials[1], other) {
             continue;
         }
         let Some((a, b)) = differing(phase, other) else { continue };
-        if should_agree(baseline, variant, trials, &phase.name) && checked.insert(&phase.name) {
+        if should_agree(both, trials, &phase.name) && checked.insert(&phase.name) {
             found.push((phase.name.as_str(), a, b));
         }
     }
@@ -81,12 +73,9 @@ pub fn disagreements<'a>(
 }
 
 /// The phases that both of two trials with the same work completed, with the trials.
-fn completed<'a>(
-    baseline: &VariantTrials<'a>,
-    variant: &VariantTrials<'a>,
-) -> impl Iterator<Item = ([&'a TrialRecord; 2], [&'a PhaseRecord; 2])> {
+fn completed<'a>(both: [&VariantTrials<'a>; 2]) -> impl Iterator<Item = ([&'a TrialRecord; 2], [&'a PhaseRecord; 2])> {
     let complete = |trial: &'a TrialRecord| trial.phases.iter().filter(|p| p.completion == Completion::Complete);
-    same_work(baseline, variant).into_iter().flat_map(move |(ours, theirs)| {
+    same_work(both).into_iter().flat_map(move |(ours, theirs)| {
         complete(ours).filter_map(move |phase| {
             let other = complete(theirs).find(|other| other.name == phase.name)?;
             Some(([ours, theirs], [phase, other]))
@@ -95,12 +84,7 @@ fn completed<'a>(
 }
 
 /// Whether a phase does the same work in two trials, on the same data after all phases before it.
-fn should_agree(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    [ours, theirs]: [&TrialRecord; 2],
-    phase: &str,
-) -> bool {
+fn should_agree([baseline, variant]: Compared<'_>, [ours, theirs]: [&TrialRecord; 2], phase: &str) -> bool {
     questions::same(baseline.spec, variant.spec, phase)
         && refusals::same_before((baseline.spec, ours), (variant.spec, theirs), phase)
 }
@@ -112,14 +96,14 @@ fn lost_answer(trial: &TrialRecord, phase: &PhaseRecord) -> bool {
 }
 
 /// Answers that should be equal, of which one or both are missing because the order of the lines that report them is not known.
-fn answers_unordered(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+fn answers_unordered(both: Compared<'_>) -> Vec<Finding> {
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (trials, phases) in completed(baseline, variant) {
-        let each = [baseline, variant].into_iter().zip(trials.into_iter().zip(phases));
+    for (trials, phases) in completed(both) {
+        let each = both.into_iter().zip(trials.into_iter().zip(phases));
         let without = each.filter(|(_, (trial, phase))| lost_answer(trial, phase));
         let names: Vec<&str> = without.map(|(of, _)| of.name.as_str()).collect();
         let [phase, _] = phases;
-        if !names.is_empty() && should_agree(baseline, variant, trials, &phase.name) {
+        if !names.is_empty() && should_agree(both, trials, &phase.name) {
             missing.entry(&phase.name).or_default().extend(names);
         }
     }
@@ -138,11 +122,7 @@ fn answers_unordered(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) 
 /// Why times and rates of a phase are not compared that was declared cold, where the store of one variant was still in the page cache in most of
 /// its trials, and that of the other in few: reads from memory beside reads from the disk. The same is true of the phases after it, until the
 /// stores of both are in the cache to the same part.
-pub(crate) fn unequal_cache(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    name: &MetricName,
-) -> Option<String> {
+pub(crate) fn unequal_cache(both @ [baseline, variant]: Compared<'_>, name: &MetricName) -> Option<String> {
     if !matches!(name.key.metric.unit(), Unit::Nanos | Unit::PerSecond) {
         return None;
     }
@@ -154,42 +134,29 @@ pub(crate) fn unequal_cache(
         let warm = of.trials.iter().filter(|trial| trial.findings.iter().any(is_warm));
         (warm.count(), reached.count())
     };
-    let [(a, of_a), (b, of_b)] = [warm(baseline), warm(variant)];
+    let [(a, of_a), (b, of_b)] = both.map(warm);
     let share = |warm: usize, of: usize| warm as f64 / of.max(1) as f64;
     if (share(a, of_a) - share(b, of_b)).abs() <= 0.5 {
         return None;
     }
-    let since = if phase == cold { String::new() } else { still_unequal(baseline, variant, phase)? };
+    let since = if phase == cold { String::new() } else { still_unequal(both, phase)? };
+    let [of_a, of_b] = [of_a, of_b].map(|trials| number::count(trials, "trial"));
     Some(format!(
-        "declared cold, but the store was in the page cache at the begin of `{cold}` in {b} of {} of `{}` and in {a} of {} of \
-         `{}`{since}",
-        number::count(of_b, "trial"),
-        variant.name,
-        number::count(of_a, "trial"),
-        baseline.name
+        "declared cold, but the store was in the page cache at the begin of `{cold}` in {b} of {of_b} of `{variant}` and in {a} of \
+         {of_a} of `{baseline}`{since}"
     ))
 }
 
 /// Why CPU time and memory of a store that is a server are not compared with those of one that works inside its client: the one is
 /// measured without its client and the other with it.
-pub(crate) fn client_in_one(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    name: &MetricName,
-) -> Option<String> {
-    use Metric::{
-        Cpu, CpuSystem, CpuUser, CpuWait, MajorFaults, MinorFaults, OnCpu, SwitchesForced, SwitchesVoluntary,
-    };
+pub(crate) fn client_in_one(both: Compared<'_>, name: &MetricName) -> Option<String> {
+    use Metric::{CpuWait, MajorFaults, MinorFaults, SwitchesForced, SwitchesVoluntary};
     let metric = name.key.metric;
     let has_client = metric.is_gauge()
-        || matches!(metric, Cpu | CpuUser | CpuSystem | OnCpu | CpuWait)
-        || matches!(metric, MajorFaults | MinorFaults | SwitchesVoluntary | SwitchesForced);
-    let is_server = |of: &VariantTrials<'_>| of.spec.measures_servers();
-    let (server, inside) = match (is_server(baseline), is_server(variant)) {
-        (true, false) => (baseline, variant),
-        (false, true) => (variant, baseline),
-        _ => return None,
-    };
+        || metric.is_cpu_time()
+        || matches!(metric, CpuWait | MajorFaults | MinorFaults | SwitchesVoluntary | SwitchesForced);
+    let is_server = both.map(|of| of.spec.measures_servers());
+    let (server, inside) = in_one(both, is_server)?;
     // Without services nothing of the server is measured, which its readings say.
     (has_client && name.instance.is_none() && !server.spec.services.is_empty()).then(|| {
         let together = MetricName { instance: Some(ALL.to_owned()), ..name.clone() };
@@ -199,19 +166,14 @@ pub(crate) fn client_in_one(
             "no metric of these trials has both of the one and nothing else of the other".to_owned()
         };
         format!(
-            "`{name}` of `{}` is that of a server without its client, and `{}` works inside its client: {instead}",
-            server.name, inside.name
+            "`{name}` of `{server}` is that of a server without its client, and `{inside}` works inside its client: {instead}"
         )
     })
 }
 
 /// Why what a phase costs is not compared, where the engine of one variant wrote nothing for writes of what was stored already, of the
 /// phase or of earlier ones whose work it finishes, and that of the other wrote these like any others. What is stored in the end is the same, and so are answers.
-pub(crate) fn skipped_in_one(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    name: &MetricName,
-) -> Option<String> {
+pub(crate) fn skipped_in_one(both: Compared<'_>, name: &MetricName) -> Option<String> {
     if name.key.metric.is_gauge() {
         return None;
     }
@@ -222,14 +184,12 @@ pub(crate) fn skipped_in_one(
         };
         of.trials.iter().flat_map(|trial| &trial.findings).find(is_one).cloned()
     };
-    let (skipping, finding) = match (found(baseline), found(variant)) {
-        (Some(finding), None) => (baseline, finding),
-        (None, Some(finding)) => (variant, finding),
-        _ => return None,
-    };
+    let [ours, theirs] = both.map(found);
+    let (skipping, _) = in_one(both, [ours.is_some(), theirs.is_some()])?;
+    let finding = ours.or(theirs)?;
     let phase = finding.phase.filter(|phase| *phase != name.phase);
     let phase = phase.map(|phase| format!("`{phase}` of ")).unwrap_or_default();
-    Some(format!("in {phase}`{}`, {}", skipping.name, finding.message))
+    Some(format!("in {phase}`{skipping}`, {}", finding.message))
 }
 
 /// The phase after the last `evict` before this one, or this one.
@@ -240,9 +200,9 @@ fn declared_cold<'a>(spec: &'a TrialSpec, phase: &str) -> Option<&'a str> {
 }
 
 /// How the stores are in the page cache at the begin of a later phase; `None` where that is known to be equal.
-fn still_unequal(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phase: &str) -> Option<String> {
-    let cached = |of| typical(of, (phase, ""), Metric::Cached);
-    match cached(variant).zip(cached(baseline)) {
+fn still_unequal(both: Compared<'_>, phase: &str) -> Option<String> {
+    let [baseline, variant] = both.map(|of| typical(of, (phase, ""), Metric::Cached));
+    match variant.zip(baseline) {
         Some((b, a)) if (a - b).abs() <= STILL_CACHED => None,
         Some((b, a)) => Some(format!(", and {} and {} of it are at that of `{phase}`", percent(b), percent(a))),
         None => Some(format!(", and how much of it is at that of `{phase}` is not known")),
@@ -251,21 +211,19 @@ fn still_unequal(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, phas
 
 /// Variants that ask different queries of the same data, and get different numbers of rows: no answer of the one says whether that
 /// of the other is right, and a part of the difference in time is that of the rows.
-fn queries_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+fn queries_differ([baseline, variant]: Compared<'_>) -> Vec<Finding> {
     let phases = variant.spec.phases.iter().filter(|phase| phase.timed);
     let asked = phases.filter(|phase| questions::differ_in_query(baseline.spec, variant.spec, &phase.name));
     let found = asked.filter_map(|phase| {
-        let (ours, theirs) = (typical(baseline, (&phase.name, ""), Metric::Rows)?, typical(variant, (&phase.name, ""), Metric::Rows)?);
+        let [ours, theirs] = [baseline, variant].map(|of| typical(of, (&phase.name, ""), Metric::Rows));
+        let (ours, theirs) = ours.zip(theirs)?;
         if ours == theirs || phase.action.is_bounded_by_time() {
             return None;
         }
-        let rows = |rows: f64| number::count(rows as u64, "row");
+        let [returned, other] = [ours, theirs].map(|rows| number::count(rows as u64, "row"));
         let message = format!(
-            "the queries differ, so that their answers cannot be checked against each other: `{}` returned {}, but `{}` returned {}",
-            baseline.name,
-            rows(ours),
-            variant.name,
-            rows(theirs)
+            "the queries differ, so that their answers cannot be checked against each other: `{baseline}` returned {returned}, but \
+             `{variant}` returned {other}"
         );
         let hint = "read the comparison as that of two different amounts of work; queries that mean the same must return as many rows";
         let found = Finding::of("queries_differ", Severity::Warning, message, hint).in_phase(&phase.name);
@@ -275,7 +233,7 @@ fn queries_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> 
 }
 
 /// A transaction that one variant ends in a later phase, and the other in the phase itself: the times of the one are without its commit.
-fn commit_apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+fn commit_apart(both @ [baseline, variant]: Compared<'_>) -> Vec<Finding> {
     let stays_open = |spec: &TrialSpec, phase: &str| {
         let phase = questions::named(spec, phase).filter(|phase| phase.action.writes())?;
         Some(questions::stays_open(phase))
@@ -283,11 +241,7 @@ fn commit_apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Ve
     let finding = |phase: &PhaseSpec| {
         let name = phase.name.as_str();
         let (ours, theirs) = stays_open(baseline.spec, name).zip(stays_open(variant.spec, name))?;
-        let open = match (ours, theirs) {
-            (true, false) => &baseline.name,
-            (false, true) => &variant.name,
-            _ => return None,
-        };
+        let (open, _) = in_one(both, [ours, theirs])?;
         let message = format!(
             "the transaction of `{open}` stays open at the end of the phase: times, bytes written and syncs of its commit belong to a \
              later phase, and those of the other variant to this one"
@@ -304,37 +258,32 @@ fn commit_apart(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Ve
 /// bounded by time does as much as it can, so that its time says nothing. For a program that reports its failed
 /// operations, the rate is per operation, and only its time needs equal work. For calls of a function, equally many
 /// must have thrown, or for a rate an equal share, since a call that throws does other work.
-pub(crate) fn unequal_offer(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    name: &MetricName,
-) -> Option<String> {
+pub(crate) fn unequal_offer(both @ [baseline, variant]: Compared<'_>, name: &MetricName) -> Option<String> {
+    let (a, b) = (questions::named(baseline.spec, &name.phase)?, questions::named(variant.spec, &name.phase)?);
+    let prescribed = [a, b].into_iter().find_map(|phase| phase.prescribes(name.instance.as_deref(), name.key.metric));
+    let prescribed = prescribed
+        .map(|given| format!("{} {}: compare {}", a.subject_of(name.instance.as_deref()), given.why, given.instead));
+    prescribed
+        .or_else(|| both.into_iter().find_map(|of| requests::of_another_program(of, name)))
+        .or_else(|| idle_services::unequal(both, name))
+        .or_else(|| OF_PHASE.into_iter().find_map(|guard| guard([(a, baseline), (b, variant)], name)))
+}
+
+/// Guards of what the two variants did in a phase; the first reason counts.
+const OF_PHASE: [fn([InPhase<'_>; 2], &MetricName) -> Option<String>; 7] = [
+    statuses::unequal,
+    refusals::unequal,
+    reads::unequal,
+    stored::unequal,
+    unequal_mix,
+    fitted::unequal,
+    unequal_attempts,
+];
+
+/// Not as many operations were attempted, or not as many calls threw.
+fn unequal_attempts([(a, baseline), (b, variant)]: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
     let metric = name.key.metric;
-    let planned = |variant: &'_ VariantTrials<'_>| variant.spec.phases.iter().find(|p| p.name == name.phase).cloned();
-    let (a, b) = (planned(baseline)?, planned(variant)?);
-    let are = |kind: fn(&PhaseSpec) -> bool| kind(&a) && kind(&b);
-    if let Some(given) = [&a, &b].into_iter().find_map(|phase| phase.prescribes(name.instance.as_deref(), metric)) {
-        return Some(format!("{} {}: compare {}", a.subject_of(name.instance.as_deref()), given.why, given.instead));
-    }
-    if let Some(reason) = [baseline, variant].into_iter().find_map(|of| requests::of_another_program(of, name)) {
-        return Some(reason);
-    }
-    if let Some(reason) = idle_services::unequal(baseline, variant, name) {
-        return Some(reason);
-    }
-    let both = ((&a, baseline), (&b, variant));
-    if let Some(reason) = statuses::unequal(both.0, both.1, name) {
-        return Some(reason);
-    }
-    if let Some(reason) = refusals::unequal(both.0, both.1, name).or_else(|| reads::unequal(both.0, both.1, name)) {
-        return Some(reason);
-    }
-    if let Some(reason) = stored::unequal(&a, baseline, variant, metric).or_else(|| unequal_mix(&a, &b, name)) {
-        return Some(reason);
-    }
-    if let Some(reason) = fitted::unequal([&a, &b], baseline, variant, name) {
-        return Some(reason);
-    }
+    let are = |kind: fn(&PhaseSpec) -> bool| kind(a) && kind(b);
     let records = |of: &VariantTrials<'_>, ops| of.spec.collection(ops).map(|collection| collection.records);
     let stored = a.action.ops().zip(b.action.ops());
     let stored = stored.map(|(a, b)| a.amount == b.amount && records(baseline, a) == records(variant, b));
@@ -350,31 +299,27 @@ pub(crate) fn unequal_offer(
     if !needs {
         return None;
     }
-    let phase = |t: &'_ TrialRecord| {
-        let found = t.phases.iter().find(|p| p.name == name.phase && p.completion == Completion::Complete)?;
-        counted(found)
-    };
-    let mut counts =
-        same_work(baseline, variant).into_iter().filter_map(|(ours, theirs)| phase(ours).zip(phase(theirs)));
-    let (ours, theirs) = (&baseline.name, &variant.name);
+    let mut counts = completed([baseline, variant])
+        .filter(|(_, [phase, _])| phase.name == name.phase)
+        .filter_map(|(_, [ours, theirs])| counted(ours).zip(counted(theirs)));
     if are(is_of_calls) {
         // Of a rate: whether as large a part of them threw.
         let product = |(done, _): (u64, u64), (_, threw): (u64, u64)| u128::from(done) * u128::from(threw);
         let differ = |a: (u64, u64), b: (u64, u64)| if is_time { a != b } else { product(a, b) != product(b, a) };
         let ((done, thrown), (other, threw)) = counts.find(|(a, b)| differ(*a, *b))?;
+        let done = number::count(done, "call");
         return Some(format!(
-            "in `{ours}` {} returned and {thrown} threw, but in `{theirs}` {other} returned and {threw} threw",
-            number::count(done, "call")
+            "in `{baseline}` {done} returned and {thrown} threw, but in `{variant}` {other} returned and {threw} threw"
         ));
     }
     let offered = |(done, failed): (u64, u64)| done.saturating_add(failed);
     let (a, b) = counts.map(|(a, b)| (offered(a), offered(b))).find(|(a, b)| a != b)?;
-    Some(format!("`{ours}` attempted {}, but `{theirs}` attempted {b}", number::count(a, "operation")))
+    Some(format!("`{baseline}` attempted {}, but `{variant}` attempted {b}", number::count(a, "operation")))
 }
 
 /// Why times and rates are not compared where two phases send other mixes or sessions of requests: those of all requests are of other work, and
 /// the rate of a kind is its share of them. The latencies of a kind are its own.
-fn unequal_mix(a: &PhaseSpec, b: &PhaseSpec, name: &MetricName) -> Option<String> {
+fn unequal_mix([(a, _), (b, _)]: [InPhase<'_>; 2], name: &MetricName) -> Option<String> {
     let unit = name.key.metric.unit();
     let is_of_mix =
         unit == Unit::PerSecond || unit == Unit::Nanos && name.instance.as_deref().and_then(kind_of).is_none();
@@ -411,14 +356,7 @@ fn kind_of_digest(answer: &Answer) -> Option<&str> {
     answer.digest.split_once(':').map(|(kind, _)| kind)
 }
 
-fn disagreement(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    phase: &str,
-    a: &Answer,
-    b: &Answer,
-) -> Finding {
-    let (left, right) = (&baseline.name, &variant.name);
+fn disagreement([left, right]: Compared<'_>, phase: &str, a: &Answer, b: &Answer) -> Finding {
     let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
     let refused = |answer: &Answer| answer.digest.starts_with("refused:");
     let none = |answer: &Answer| answer.rows.is_none() && answer.digest.is_empty();
@@ -444,9 +382,9 @@ fn disagreement(
         }
         (None, None) => format!("the answers of `{left}` and `{right}` cannot be compared"),
     };
-    let itself = same_work(baseline, baseline).into_iter().any(|(one, other)| {
-        let of = |trial: &'_ TrialRecord| trial.phases.iter().find(|found| found.name == phase).cloned();
-        of(one).zip(of(other)).is_some_and(|(one, other)| differing(&one, &other).is_some())
+    let itself = same_work([left, left]).into_iter().any(|(one, other)| {
+        let of = |trial| recorded(trial, phase);
+        of(one).zip(of(other)).is_some_and(|(one, other)| differing(one, other).is_some())
     });
     let hint = if itself {
         "two trials of the baseline differ too: what is random in answers, such as ids and times, has to be left out (`without` of \
@@ -458,7 +396,8 @@ fn disagreement(
         "one of the two variants is wrong, or they do different work: add a `verify` phase, and do not compare speeds \
          until their answers agree"
     };
-    let data = json!({ "baseline": { "variant": left, "answer": a }, "variant": { "variant": right, "answer": b } });
+    let data =
+        json!({ "baseline": { "variant": left.name, "answer": a }, "variant": { "variant": right.name, "answer": b } });
     Finding::of("answers_differ", Severity::Refusal, message, hint).in_phase(phase).with(data)
 }
 
@@ -466,7 +405,7 @@ fn disagreement(
 ///
 /// Operations, transactions, bytes handed over and distinct keys follow from data and phases only; syncs and bytes
 /// written also from the store and its settings, so these are compared only where the stores are the same.
-pub(crate) fn work_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
+pub(crate) fn work_differs(both @ [baseline, variant]: Compared<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let same_subject = baseline.spec.subject == variant.spec.subject;
     for phase in &variant.spec.phases {
@@ -481,23 +420,19 @@ pub(crate) fn work_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials
         // A background writes as much as it can.
         let writes_by_speed = phase.background.as_ref().is_some_and(Action::changes_data);
         for (metric, most) in metrics.chain(stored.filter(|_| same_subject && !writes_by_speed)) {
-            findings.extend(unexplained(baseline, variant, &phase.name, metric, most));
+            findings.extend(unexplained(both, &phase.name, metric, most));
         }
     }
     findings
 }
 
-fn unexplained(
-    baseline: &VariantTrials<'_>,
-    variant: &VariantTrials<'_>,
-    phase: &str,
-    metric: Metric,
-    most: f64,
-) -> Option<Finding> {
-    let (a, b) = (typical(baseline, (phase, ""), metric)?, typical(variant, (phase, ""), metric)?);
+fn unexplained(both @ [baseline, variant]: Compared<'_>, phase: &str, metric: Metric, most: f64) -> Option<Finding> {
+    let [a, b] = both.map(|of| typical(of, (phase, ""), metric));
+    let (a, b) = a.zip(b)?;
     // Phases bounded by time do as much as they can: then work is compared per operation.
-    let per = |variant: &VariantTrials<'_>| typical(variant, (phase, ""), Metric::Operations).filter(|n| *n > 0.0);
-    let (a, b, noise) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
+    let by_time = questions::named(baseline.spec, phase).is_some_and(|phase| phase.action.is_bounded_by_time());
+    let [x, y] = both.map(|of| typical(of, (phase, ""), Metric::Operations).filter(|operations| *operations > 0.0));
+    let (a, b, noise) = match (metric, by_time, x, y) {
         (Metric::Operations | Metric::Distinct, true, ..) => return None,
         (Metric::UserBytes | Metric::Written, true, Some(x), Some(y)) => (a / x, b / y, noise(x, y)),
         (_, true, Some(x), Some(y)) => (a / x, b / y, 0.0),
@@ -508,35 +443,24 @@ fn unexplained(
         return None;
     }
     let name = metric.name();
-    let shown = |value: f64| number::quantity(value, metric.unit());
-    let message = format!(
-        "`{name}` is {} of `{}`, but {} of `{}`: a difference of {}",
-        shown(a),
-        baseline.name,
-        shown(b),
-        variant.name,
-        percent(difference)
-    );
+    let [ours, theirs] = [a, b].map(|value| number::quantity(value, metric.unit()));
+    let difference = percent(difference);
+    let message =
+        format!("`{name}` is {ours} of `{baseline}`, but {theirs} of `{variant}`: a difference of {difference}");
     let hint = "the two variants do not do the same work: compare their effective settings, and how many of their \
                 operations failed or were refused";
     let found = Finding::of("work_differs", Severity::Warning, message, hint).in_phase(phase);
     Some(found.with(json!({ "metric": name, "baseline": a, "variant": b })))
 }
 
-fn bounded_by_time(variant: &VariantTrials<'_>, phase: &str) -> bool {
-    let spec = variant.spec.phases.iter().find(|p| p.name == phase);
-    spec.is_some_and(|p| p.action.is_bounded_by_time())
-}
-
 /// The two variants give different durability guarantees: a slower one may just be safer (METHOD 5.2).
-pub(crate) fn durability_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
-    let class = |variant: &VariantTrials<'_>| variant.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
+pub(crate) fn durability_differs([baseline, variant]: Compared<'_>) -> Option<Finding> {
+    let class = |of: &VariantTrials<'_>| of.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
     let (a, b) = (class(baseline)?, class(variant)?);
     if a == b {
         return None;
     }
-    let message =
-        format!("`{}` is {a} and `{}` is {b}: their durability guarantees differ", baseline.name, variant.name);
+    let message = format!("`{baseline}` is {a} and `{variant}` is {b}: their durability guarantees differ");
     let hint = "set the same `durability` for both, or read the difference as the cost of durability";
     let data: Value = json!({ "baseline": a, "variant": b });
     Some(Finding::of("durability_differs", Severity::Note, message, hint).with(data))

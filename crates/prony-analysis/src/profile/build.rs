@@ -1,6 +1,7 @@
 //! Builds one profile from several files: functions, stacks and threads that recur are stored once.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use super::model::{Frame, Function, Profile, Sample, Thread};
 use prony_model::units::Nanos;
@@ -24,33 +25,17 @@ impl Builder {
 
     /// The number of a package.
     pub(super) fn package(&mut self, name: &str) -> usize {
-        if let Some(number) = self.packages.get(name) {
-            return *number;
-        }
-        let number = self.profile.packages.len();
-        self.profile.packages.push(name.to_owned());
-        self.packages.insert(name.to_owned(), number);
-        number
+        number_of(name.to_owned(), &mut self.packages, &mut self.profile.packages)
     }
 
     /// The number of a function.
     pub(super) fn function(&mut self, function: Function) -> usize {
-        let next = self.profile.functions.len();
-        let number = *self.functions.entry(function.clone()).or_insert(next);
-        if number == next {
-            self.profile.functions.push(function);
-        }
-        number
+        number_of(function, &mut self.functions, &mut self.profile.functions)
     }
 
     /// The number of a call from a parent that has a number.
     pub(super) fn frame(&mut self, parent: Option<usize>, function: usize) -> usize {
-        let (frame, next) = (Frame { parent, function }, self.profile.frames.len());
-        let number = *self.frames.entry(frame).or_insert(next);
-        if number == next {
-            self.profile.frames.push(frame);
-        }
-        number
+        number_of(Frame { parent, function }, &mut self.frames, &mut self.profile.frames)
     }
 
     /// The number of a thread, which has its last name: commands get theirs when they are executed.
@@ -71,4 +56,12 @@ impl Builder {
     pub(super) fn uncertain(&mut self, by: Nanos) {
         self.profile.uncertainty = self.profile.uncertainty.max(by);
     }
+}
+
+/// The place of something in a list, at whose end it is put unless it is known.
+fn number_of<T: Clone + Eq + Hash>(one: T, known: &mut HashMap<T, usize>, all: &mut Vec<T>) -> usize {
+    *known.entry(one).or_insert_with_key(|one| {
+        all.push(one.clone());
+        all.len() - 1
+    })
 }

@@ -189,7 +189,7 @@ fn are_comparable(corners: [usize; 4], variants: &[VariantTrials<'_>], known: &m
     !one_is_refused
         && [(0, 1), (0, 2), (1, 3), (2, 3)].into_iter().all(|(a, b)| {
             let (a, b) = (corners[a].min(corners[b]), corners[a].max(corners[b]));
-            let refuses = || variants::refusal(&variants::check(&variants[a], &variants[b])).is_some();
+            let refuses = || variants::refusal(&variants::check([&variants[a], &variants[b]])).is_some();
             !*known.entry((a, b)).or_insert_with(refuses)
         })
 }

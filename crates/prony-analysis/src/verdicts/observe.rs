@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::guard::findings::variant_trials;
-use crate::guard::variants::{self, VariantTrials};
+use crate::guard::variants::{self, Compared, VariantTrials};
 use crate::guard::{Severity, reported_values, run_order, shared_pages, unlike};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
@@ -66,6 +66,19 @@ impl Pairing {
     }
 }
 
+/// Guards of two variants in one metric; the first reason not to compare them counts.
+const OF_METRIC: [fn(Compared<'_>, &MetricName) -> Option<String>; 8] = [
+    unlike::in_metric,
+    variants::unequal_offer,
+    variants::unequal_cache,
+    variants::client_in_one,
+    variants::skipped_in_one,
+    shared_pages::counted_repeatedly,
+    reported_values::not_of_the_phase,
+    // It depends on when trials ran too.
+    run_order::matters,
+];
+
 /// The interim analyses of the plan for a pair: of the one of the two that runs in fewer blocks.
 pub(super) fn analyses(experiment: &Experiment, pair: &Pair) -> InterimAnalyses {
     let (a, b) = (experiment.variants()[pair.variant].blocks, experiment.variants()[pair.baseline].blocks);
@@ -106,6 +119,11 @@ impl<'a> Index<'a> {
         self.figures.borrow()[metric].clone()
     }
 
+    /// What guards compare.
+    fn both(&self, pair: &Pair) -> Compared<'_> {
+        [pair.baseline, pair.variant].map(|number| &self.variants[number])
+    }
+
     fn records(&self, block: &Pairing) -> impl Iterator<Item = &'a TrialRecord> {
         let all = self.all;
         block.trials().map(move |at| &all[at])
@@ -126,12 +144,12 @@ impl<'a> Index<'a> {
             let all: Vec<Observation> = block.trials().map(observation).collect();
             Block::pair(all[0], &all[1..])
         };
-        let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
-        let resolution = reported_values::apart(baseline, variant, &pair.metric);
+        let both @ [baseline, _] = self.both(pair);
+        let resolution = reported_values::apart(both, &pair.metric);
         Contrast {
             resolution,
             stepped: resolution > 0.0 || matches!(pair.metric.key.metric.unit(), Unit::Count | Unit::Bytes),
-            baseline_resolution: reported_values::apart(baseline, baseline, &pair.metric),
+            baseline_resolution: reported_values::apart([baseline, baseline], &pair.metric),
             ..Contrast::described(pair.metric.key.metric.better(), blocks.iter().map(block).collect())
         }
     }
@@ -139,20 +157,7 @@ impl<'a> Index<'a> {
     /// The variant against its baseline, with the analyses of the plan, and why they are not compared where they are not.
     pub(super) fn contrast(&self, pair: &Pair, within: Within) -> Contrast {
         let paired = self.paired(pair, within);
-        let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
-        let unequal = || {
-            let unlike = unlike::in_metric(baseline, variant, &pair.metric);
-            let offer = || variants::unequal_offer(baseline, variant, &pair.metric);
-            let cache = || variants::unequal_cache(baseline, variant, &pair.metric);
-            let client = || variants::client_in_one(baseline, variant, &pair.metric);
-            let skipped = || variants::skipped_in_one(baseline, variant, &pair.metric);
-            let pages = || shared_pages::counted_repeatedly(baseline, variant, &pair.metric);
-            let other = || reported_values::not_of_the_phase(baseline, variant, &pair.metric);
-            // It depends on when trials ran too.
-            let order = || run_order::matters(baseline, variant, &pair.metric);
-            let by_store = unlike.or_else(offer).or_else(cache).or_else(client).or_else(skipped);
-            by_store.or_else(pages).or_else(other).or_else(order)
-        };
+        let unequal = || OF_METRIC.into_iter().find_map(|guard| guard(self.both(pair), &pair.metric));
         Contrast {
             analyses: analyses(self.experiment, pair),
             refused: paired.refused.clone().or_else(unequal),
@@ -181,9 +186,8 @@ impl<'a> Index<'a> {
     fn refusal(&self, pair: &Pair, blocks: &[Pairing]) -> Option<String> {
         let mut findings = blocks.iter().flat_map(|block| self.records(block)).flat_map(|t| &t.findings);
         let of_trial = findings.find(|f| f.severity == Severity::Refusal).map(|f| f.message.clone());
-        let (baseline, variant) = (&self.variants[pair.baseline], &self.variants[pair.variant]);
-        let of_pair = || variants::refusal(&variants::check(baseline, variant));
-        of_trial.or_else(of_pair).or_else(|| unlike::in_all(baseline, variant))
+        let both = self.both(pair);
+        of_trial.or_else(|| variants::refusal(&variants::check(both))).or_else(|| unlike::in_all(both))
     }
 
     /// Ratio and interval at 95 %, uncorrected.

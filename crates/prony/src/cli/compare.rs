@@ -268,7 +268,7 @@ fn answers_differ<'a>(
     let trials = |data: &'a RunData, variant: usize| {
         findings::variant_trials(&data.experiment, &data.trials, &data.experiment.variants()[variant])
     };
-    let found = disagreements(&trials(a, ours), &trials(b, theirs));
+    let found = disagreements([&trials(a, ours), &trials(b, theirs)]);
     found.into_iter().map(|(phase, a, b)| (phase, [a, b])).collect()
 }
 

@@ -293,7 +293,7 @@ impl<'a> Search<'a> {
             let refusal = self
                 .trials_of(0)
                 .zip(self.trials_of(candidate))
-                .and_then(|(default, own)| variants::other_answers_or_work(&default, &own, &self.wanted.objective));
+                .and_then(|(default, own)| variants::other_answers_or_work([&default, &own], &self.wanted.objective));
             let Some(why) = refusal else { continue };
             self.tune.leave_out(candidate);
             let setting = self.base.setting(&self.tune.candidates()[candidate].point);

@@ -65,7 +65,7 @@ fn record(trial: PlannedTrial, time: f64) -> TrialRecord {
 /// Every planned trial: memory and redb take 1 s at 1,000 records and 2 s at 2,000, lmdb three times that.
 fn trials(experiment: &Experiment) -> Vec<TrialRecord> {
     let one = |trial: PlannedTrial| {
-        let label = name(experiment, &experiment.variants()[trial.variant]);
+        let label = experiment.labels(&experiment.variants()[trial.variant]);
         let base = if label.contains("2000") { 2e9 } else { 1e9 };
         let factor = if label.contains("lmdb") { 3.0 } else { 1.0 };
         let noise = 1.0 + 1e-4 * f64::from(trial.position * 7 % 13);
@@ -80,7 +80,7 @@ fn found(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Finding> {
 }
 
 fn of<'a>(experiment: &'a Experiment, wanted: &'a str) -> impl Fn(&TrialRecord) -> bool + 'a {
-    move |record| name(experiment, &experiment.variants()[record.trial.variant]) == wanted
+    move |record| experiment.labels(&experiment.variants()[record.trial.variant]) == wanted
 }
 
 #[test]

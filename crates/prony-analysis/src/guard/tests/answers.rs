@@ -10,7 +10,7 @@ pub(super) fn answered(digest: &str, rows: impl Into<Option<u64>>) -> TrialRecor
 
 pub(super) fn answers(a: &TrialRecord, b: &TrialRecord) -> Vec<Finding> {
     let spec = spec("lmdb");
-    variants::answers_differ(&variant_trials("lmdb", &spec, a), &variant_trials("redb", &spec, b))
+    variants::answers_differ([&variant_trials("lmdb", &spec, a), &variant_trials("redb", &spec, b)])
 }
 
 #[test]
@@ -24,8 +24,8 @@ fn answers_that_differ_refuse_the_comparison() {
     let (spec, time) = (spec("lmdb"), "write.time".parse().unwrap());
     let (one, other) = (answered("lines:aa", 10), answered("lines:ab", 9));
     let [a, b] = [&one, &other].map(|trial| variant_trials("lmdb", &spec, trial));
-    assert_eq!(variants::other_answers_or_work(&a, &b, &time), Some(rows[0].message.replace("redb", "lmdb")));
-    assert_eq!(variants::other_answers_or_work(&a, &a, &time), None);
+    assert_eq!(variants::other_answers_or_work([&a, &b], &time), Some(rows[0].message.replace("redb", "lmdb")));
+    assert_eq!(variants::other_answers_or_work([&a, &a], &time), None);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn digest_that_one_of_two_programs_leaves_out_refuses_the_comparison() {
     };
     let of = |spec: &TrialSpec, a: &str, b: &str| {
         let (a, b) = (observed(a), observed(b));
-        let found = variants::answers_differ(&variant_trials("x", spec, &a), &variant_trials("y", spec, &b));
+        let found = variants::answers_differ([&variant_trials("x", spec, &a), &variant_trials("y", spec, &b)]);
         found.into_iter().map(|finding| finding.message).collect::<Vec<_>>()
     };
     let spec = spec("lmdb");
@@ -87,7 +87,7 @@ fn answers_that_are_missing_because_lines_have_no_order_refuse_the_comparison() 
         record
     };
     let of = |a: &TrialRecord, b: &TrialRecord| {
-        let found = variants::check(&variant_trials("x", &spec, a), &variant_trials("y", &spec, b));
+        let found = variants::check([&variant_trials("x", &spec, a), &variant_trials("y", &spec, b)]);
         found.into_iter().filter(|finding| finding.severity == Severity::Refusal).collect::<Vec<_>>()
     };
     let (lost, known) = (observed(&[("write", true)], None), observed(&[], Some("reported:aa")));

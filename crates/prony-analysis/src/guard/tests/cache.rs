@@ -37,7 +37,7 @@ fn a_cold_store_that_is_warm_is_named() {
     warm.findings = found;
     let (of_warm, of_cold) = (variant_trials("b", &cold, &warm), cached(0.0));
     let of_cold = variant_trials("a", &cold, &of_cold);
-    let unequal = |a, b, metric: &str| variants::unequal_cache(a, b, &metric.parse().unwrap());
+    let unequal = |a, b, metric: &str| variants::unequal_cache([a, b], &metric.parse().unwrap());
     let why = unequal(&of_cold, &of_warm, "read.time").unwrap();
     assert!(why.ends_with("in 1 of 1 trial of `b` and in 0 of 1 trial of `a`"), "{why}");
     assert_eq!(unequal(&of_warm, &of_warm, "read.time"), None, "both are as warm");
@@ -70,7 +70,7 @@ fn phases_after_a_warm_one_are_compared_once_the_cache_is_equal() {
     let unequal = |cold: Option<f64>, warm: Option<f64>, metric: &str| {
         let (cold, warm) = (with(cold, 0.0), with(warm, 0.9));
         let (a, b) = (variant_trials("a", &spec, &cold), variant_trials("b", &spec, &warm));
-        variants::unequal_cache(&a, &b, &metric.parse().unwrap())
+        variants::unequal_cache([&a, &b], &metric.parse().unwrap())
     };
     assert!(unequal(Some(0.3), Some(1.0), "again.time").is_some());
     assert_eq!(unequal(Some(0.995), Some(1.0), "again.time"), None, "equal by now");
@@ -104,7 +104,7 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
     });
     let record = record(Vec::new());
     let (a, b) = (variant_trials("a", &inside, &record), variant_trials("b", &server, &record));
-    let why = |a, b, metric: &str| variants::client_in_one(a, b, &metric.parse().unwrap());
+    let why = |a, b, metric: &str| variants::client_in_one([a, b], &metric.parse().unwrap());
     let expected = "`put.anon.max` of `b` is that of a server without its client, and `a` works inside its client: compare \
                     `put.all.anon.max`, which has both";
     assert_eq!(why(&a, &b, "put.anon.max").as_deref(), Some(expected));
@@ -114,7 +114,7 @@ fn memory_of_a_server_is_not_compared_with_that_of_an_engine_and_its_client() {
     // The services of a file run in the trials of every variant.
     let idle = TrialSpec { services: server.services.clone(), ..inside.clone() };
     let c = variant_trials("c", &idle, &record);
-    let refused = variants::unequal_offer(&c, &b, &"write.all.anon.max".parse().unwrap()).unwrap();
+    let refused = variants::unequal_offer([&c, &b], &"write.all.anon.max".parse().unwrap()).unwrap();
     assert!(refused.contains("of `c` includes services") && !why(&c, &b, "put.anon.max").unwrap().contains("compare"));
     assert_eq!(why(&a, &b, "put.fsyncs"), None, "a client has none");
     assert_eq!((why(&a, &a, "put.cpu"), why(&b, &b, "put.cpu")), (None, None));
@@ -131,7 +131,7 @@ fn writes_that_one_engine_skips_are_not_compared_with_those_of_another() {
     skips.findings = vec![Finding::of("unchanged_writes", Severity::Warning, message.to_owned(), "").in_phase("run")];
     let writes = record(vec![phase("run", &[])]);
     let (a, b) = (variant_trials("a", &spec, &skips), variant_trials("b", &other, &writes));
-    let why = |a, b, metric: &str| variants::skipped_in_one(a, b, &metric.parse().unwrap());
+    let why = |a, b, metric: &str| variants::skipped_in_one([a, b], &metric.parse().unwrap());
     for metric in ["run.time", "run.rate", "run.cpu", "run.fsyncs", "run.written"] {
         assert_eq!(why(&a, &b, metric), Some(format!("in `a`, {message}")), "{metric}");
     }
@@ -166,7 +166,7 @@ fn what_finishes_writes_that_one_engine_skips_is_not_compared() {
     skips.findings = vec![Finding::of("unchanged_writes", Severity::Warning, message.to_owned(), "").in_phase("again")];
     let writes = record(Vec::new());
     let (a, b) = (variant_trials("a", &spec, &skips), variant_trials("b", &other, &writes));
-    let why = |phase: &str| variants::skipped_in_one(&a, &b, &format!("{phase}.time").parse().unwrap());
+    let why = |phase: &str| variants::skipped_in_one([&a, &b], &format!("{phase}.time").parse().unwrap());
     let refused: Vec<&str> = names.into_iter().filter(|name| why(name).is_some()).collect();
     assert_eq!(refused, ["again", "more", "commit again", "persist again", "settle"]);
     assert_eq!(why("commit again"), Some(format!("in `again` of `a`, {message}")));

@@ -23,7 +23,7 @@ fn one_of_two_variants_with_an_old_build_is_reported() {
         let spec = prony_experiment::check(&raw, &Engines, &Default::default()).unwrap().variants()[0].spec.clone();
         let (base, head) = (trials(base), trials(head));
         let of = |name: &str, trials| VariantTrials { name: name.to_owned(), spec: &spec, trials };
-        build_reused_in_one(&of("base", base.iter().collect()), &of("head", head.iter().collect()))
+        build_reused_in_one([&of("base", base.iter().collect()), &of("head", head.iter().collect())])
     };
     let built = "build = \"make\"";
     let one = found(built, &[(0, true)], &[(0, false)]).unwrap();

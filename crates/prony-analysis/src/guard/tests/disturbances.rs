@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use prony_model::record::{Change, MemoryEvidence, ProcessSample, ProcessSeries, ReferenceTimes};
 use serde_json::json;
 
-use super::super::disturbances::{Disturbances, STALLED, disturbed, disturbed_trials};
+use super::super::disturbances::{STALLED, change, disturbed, disturbed_trials, reference_loops};
 use super::*;
 
 fn machine_of(machine: Machine) -> Conditions {
@@ -26,11 +26,12 @@ fn conditions(cpu: u64, steal: Reading<f64>) -> Conditions {
 
 #[test]
 fn conditions_are_read_as_recorded_and_absence_is_not_zero() {
-    let disturbances = Disturbances::of(&conditions(30, Reading::not_supported("x")));
-    assert_eq!(disturbances.reference_loops[0], ("cpu".to_owned(), 3e7));
-    assert_eq!(disturbances.reference_loops[2], ("fsync".to_owned(), 4e6));
-    assert_eq!((disturbances.steal, disturbances.swapped), (None, Some(0.0)));
-    assert_eq!(Disturbances::of(&Conditions::default()), Disturbances::default());
+    let known = conditions(30, Reading::not_supported("x"));
+    assert_eq!(reference_loops(&known)[0], ("cpu", 3e7));
+    assert_eq!(reference_loops(&known)[2], ("fsync", 4e6));
+    let change_of = change(&known).unwrap();
+    assert_eq!((change_of.steal.measured(), change_of.swapped.measured()), (None, Some(&0)));
+    assert_eq!((change(&Conditions::default()), reference_loops(&Conditions::default())), (None, vec![]));
 }
 
 #[test]
@@ -91,16 +92,16 @@ fn swap_shows_by_process_or_by_machine() {
 
 #[test]
 fn throttling_shows_with_its_cause() {
-    let hot = Disturbances { throttled_thermal: Some(3.0), ..Disturbances::default() };
+    let hot = machine_of(Machine {
+        change: Change { throttled_thermal: Reading::Measured(3), ..Change::default() },
+        ..Machine::default()
+    });
     assert!(trial::throttled(&hot).unwrap().message.contains("throttled 3 times by heat and 0 times"));
-    let limited = Disturbances { throttled_limit: Some(9.0), ..Disturbances::default() };
-    assert_eq!(trial::throttled(&limited).unwrap().data, json!({ "thermal": 0.0, "limit": 9.0 }));
-    assert_eq!(trial::throttled(&Disturbances::default()), None);
+    assert_eq!(trial::throttled(&Conditions::default()), None);
     // With light care nothing is known of the machine, but what the group of the trial counts.
-    let mut record = calm();
     let memory = Some(MemoryEvidence { throttled: Reading::Measured(9), ..MemoryEvidence::default() });
-    record.conditions = Conditions { memory, ..Conditions::default() };
-    assert_eq!(trial::throttled(&Disturbances::of(&record.conditions)), trial::throttled(&limited));
+    let limited = Conditions { memory, ..Conditions::default() };
+    assert_eq!(trial::throttled(&limited).unwrap().data, json!({ "thermal": 0.0, "limit": 9.0 }));
 }
 
 #[test]

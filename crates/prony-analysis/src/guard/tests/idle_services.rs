@@ -20,7 +20,7 @@ fn checked(text: &str) -> TrialSpec {
 
 fn unequal(x: &TrialSpec, y: &TrialSpec, name: &str) -> Option<String> {
     let ran = record(["warm", "read", "again", "write"].map(|name| phase(name, &[])).to_vec());
-    variants::unequal_offer(&variant_trials("x", x, &ran), &variant_trials("y", y, &ran), &name.parse().unwrap())
+    variants::unequal_offer([&variant_trials("x", x, &ran), &variant_trials("y", y, &ran)], &name.parse().unwrap())
 }
 
 /// No difference was reported of a server of 8.5 MB and one of 112 MB, since both ran in all trials.
@@ -146,7 +146,7 @@ fn sums_of_programs_are_compared_where_they_name_the_same_services() {
     };
     let unequal = |x: &TrialSpec, y: &TrialSpec, name: &str| {
         let ran = record(vec![phase("run", &[])]);
-        variants::unequal_offer(&variant_trials("x", x, &ran), &variant_trials("y", y, &ran), &name.parse().unwrap())
+        variants::unequal_offer([&variant_trials("x", x, &ran), &variant_trials("y", y, &ran)], &name.parse().unwrap())
     };
     let (pg, mysql, unknown) = (of("{service.pg.url}"), of("{service.mysql.url}"), of("127.0.0.1:3306"));
     assert!(unequal(&pg, &mysql, "run.all.anon.max").unwrap().contains("only `y` uses: `mysql`"));

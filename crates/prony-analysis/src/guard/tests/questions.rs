@@ -14,7 +14,7 @@ fn answers_to_different_questions_do_not_differ() {
         ..spec("lmdb")
     };
     let differ = |x: &TrialSpec, y: &TrialSpec| {
-        variants::answers_differ(&variant_trials("x", x, &a), &variant_trials("y", y, &b)).len()
+        variants::answers_differ([&variant_trials("x", x, &a), &variant_trials("y", y, &b)]).len()
     };
     let drawn = asked(Amount::Count(10), Order::Uniform, 1);
     assert_eq!(differ(&drawn, &drawn), 1);
@@ -53,7 +53,7 @@ fn answers_after_phases_that_store_other_records_do_not_differ() {
     };
     let differ = |x: Action, y: Action| {
         let (x, y) = (after(x), after(y));
-        variants::answers_differ(&variant_trials("x", &x, &a), &variant_trials("y", &y, &b)).len()
+        variants::answers_differ([&variant_trials("x", &x, &a), &variant_trials("y", &y, &b)]).len()
     };
     let update = |threads| Action::Update(Ops { order: Order::Uniform, threads, ..ops(Amount::Count(10)) });
     assert_eq!(differ(update(4), update(4)), 1, "the same draws");
@@ -81,7 +81,7 @@ fn answers_after_updates_that_write_other_versions_do_not_differ() {
             let verify = phase_spec(&a.phases[0].name, Action::Verify);
             TrialSpec { phases: vec![phase_spec("change", update), verify], ..spec("lmdb") }
         });
-        variants::answers_differ(&variant_trials("x", &x, &a), &variant_trials("y", &y, &b)).len()
+        variants::answers_differ([&variant_trials("x", &x, &a), &variant_trials("y", &y, &b)]).len()
     };
     let (one, many) = (Amount::Count(10), Amount::Count(1_000_000));
     let apart = [References::Ignored, References::Checked];
@@ -107,7 +107,7 @@ fn answers_of_queries_differ_though_documents_are_encoded_differently() {
     };
     let plain = asked(Encoding::default(), 10);
     let differ = |other: &TrialSpec| {
-        variants::answers_differ(&variant_trials("x", &plain, &a), &variant_trials("y", other, &b)).len()
+        variants::answers_differ([&variant_trials("x", &plain, &a), &variant_trials("y", other, &b)]).len()
     };
 
     assert_eq!(differ(&asked(Encoding::Json, 10)), 1);
@@ -150,7 +150,7 @@ fn different_queries_are_named_with_their_rows() {
     let ran = |rows| record(vec![phase("q", &[(Metric::Rows, rows)])]);
     let found = |(a, rows): (&TrialSpec, f64), (b, other): (&TrialSpec, f64)| {
         let (ours, theirs) = (ran(rows), ran(other));
-        variants::check(&variant_trials("lim=10", a, &ours), &variant_trials("lim=50", b, &theirs))
+        variants::check([&variant_trials("lim=10", a, &ours), &variant_trials("lim=50", b, &theirs)])
     };
     let (ten, fifty) = (all(10), all(50));
     let warned = found((&ten, 4_910.0), (&fifty, 22_550.0));

@@ -61,13 +61,13 @@ fn loaded(refused: Option<(f64, &str)>, read: &str) -> TrialRecord {
 }
 
 fn differ(x: (&TrialSpec, &TrialRecord), y: (&TrialSpec, &TrialRecord)) -> Vec<String> {
-    let found = variants::answers_differ(&variant_trials("x", x.0, x.1), &variant_trials("y", y.0, y.1));
+    let found = variants::answers_differ([&variant_trials("x", x.0, x.1), &variant_trials("y", y.0, y.1)]);
     found.into_iter().map(|finding| format!("{}: {}", finding.phase.unwrap_or_default(), finding.message)).collect()
 }
 
 fn unequal(name: &str, x: (&TrialSpec, &TrialRecord), y: (&TrialSpec, &TrialRecord)) -> Option<String> {
     let (x, y) = (variant_trials("x", x.0, x.1), variant_trials("y", y.0, y.1));
-    variants::unequal_offer(&x, &y, &name.parse().unwrap())
+    variants::unequal_offer([&x, &y], &name.parse().unwrap())
 }
 
 const READ: &str = "read: `x` and `y` returned 1000 rows each, but not the same rows";
@@ -206,7 +206,7 @@ fn as_many_operations_must_be_offered_though_another_collection_varies() {
         readings.insert(MetricKeyText(MetricKey::amount(Metric::Operations)), Reading::Measured(done));
         let (x, base) = (school_spec(10, 100, 10, phases()), loaded(None, "aa"));
         (unequal("load.time", (&x, &base), (&spec, &record)), {
-            let found = variants::check(&variant_trials("x", &x, &base), &variant_trials("y", &spec, &record));
+            let found = variants::check([&variant_trials("x", &x, &base), &variant_trials("y", &spec, &record)]);
             found.into_iter().map(|finding| finding.guard).collect::<Vec<_>>()
         })
     };

@@ -30,7 +30,7 @@ fn done(inserts: f64, reads: f64) -> TrialRecord {
 }
 
 fn unequal(spec: &TrialSpec, name: &str, x: &TrialRecord, y: &TrialRecord) -> Option<String> {
-    variants::unequal_offer(&variant_trials("x", spec, x), &variant_trials("y", spec, y), &name.parse().unwrap())
+    variants::unequal_offer([&variant_trials("x", spec, x), &variant_trials("y", spec, y)], &name.parse().unwrap())
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn rates_of_unequal_plans_of_requests_are_compared_and_times_are_not() {
     });
     let of = |other: &TrialSpec| {
         let (x, y) = (variant_trials("x", &spec, &all), variant_trials("y", other, &cut));
-        ["insert.time", "insert.rate"].map(|name| variants::unequal_offer(&x, &y, &name.parse().unwrap()))
+        ["insert.time", "insert.rate"].map(|name| variants::unequal_offer([&x, &y], &name.parse().unwrap()))
     };
     let why = Some("`x` attempted 10 operations, but `y` attempted 7".to_owned());
     assert_eq!(of(&spec), [why.clone(), why.clone()]);
@@ -230,7 +230,7 @@ fn other_mixes_are_compared_by_the_latencies_of_their_kinds_only() {
     let unequal = |x: [f64; 2], y: [f64; 2], name: &str| {
         let (x, y) = (mix(x), mix(y));
         let (x, y) = (variant_trials("x", &x, &ran), variant_trials("y", &y, &ran));
-        variants::unequal_offer(&x, &y, &name.parse().unwrap())
+        variants::unequal_offer([&x, &y], &name.parse().unwrap())
     };
     let why = "in `read` they send other mixes of requests: compare the latencies of one kind, such as `read.kind.NAME.latency.p50`";
     for name in ["read.rate", "read.latency.p99", "read.kind.a.rate"] {
@@ -451,5 +451,5 @@ fn rates_of_answers_with_other_lengths_are_compared_where_the_file_says_what_is_
     assert_eq!(unequal(&unchecked, "read.rss.max", &whole, &half), None, "no time");
     let elsewhere = spec("GET", ", headers = { accept-encoding = \"gzip\" }");
     let [x, y] = [variant_trials("x", &unchecked, &whole), variant_trials("y", &elsewhere, &half)];
-    assert_eq!(variants::unequal_offer(&x, &y, &"read.rate".parse().unwrap()), None, "they ask for other answers");
+    assert_eq!(variants::unequal_offer([&x, &y], &"read.rate".parse().unwrap()), None, "they ask for other answers");
 }

@@ -15,7 +15,7 @@ fn answered(statuses: &[(u16, f64)]) -> TrialRecord {
 }
 
 fn unequal(spec: &TrialSpec, name: &str, x: &TrialRecord, y: &TrialRecord) -> Option<String> {
-    variants::unequal_offer(&variant_trials("x", spec, x), &variant_trials("y", spec, y), &name.parse().unwrap())
+    variants::unequal_offer([&variant_trials("x", spec, x), &variant_trials("y", spec, y)], &name.parse().unwrap())
 }
 
 const STORED: &[(u16, f64)] = &[(201, 500.0)];
@@ -118,5 +118,5 @@ fn latencies_of_kinds_are_compared_where_the_mix_differs() {
     };
     let (one, other, x, y) = (mix(1.0), mix(3.0), answered(STORED), answered(REDIRECTED));
     let (x, y) = (variant_trials("x", &one, &x), variant_trials("y", &other, &y));
-    assert_eq!(variants::unequal_offer(&x, &y, &"insert.kind.a.latency.p50".parse().unwrap()), None);
+    assert_eq!(variants::unequal_offer([&x, &y], &"insert.kind.a.latency.p50".parse().unwrap()), None);
 }

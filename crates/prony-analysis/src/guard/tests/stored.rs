@@ -19,7 +19,7 @@ fn nothing_is_compared_after_writes_for_a_given_time_that_stored_other_amounts()
     let why = |spec: &TrialSpec, name: &str, theirs: f64| {
         let (x, y) = (ran(1000.0), ran(theirs));
         let (x, y) = (variant_trials("x", spec, &x), variant_trials("y", spec, &y));
-        variants::unequal_offer(&x, &y, &name.parse().unwrap())
+        variants::unequal_offer([&x, &y], &name.parse().unwrap())
     };
     let inserted = after(vec![Action::Put(second.clone()), Action::Close]);
     let expected = "`a` did as many operations as fitted, 1000 in `x` but 30 in `y`: other amounts are stored";
@@ -50,7 +50,10 @@ fn amounts_of_a_given_time_are_compared_only_over_as_many_operations() {
     };
     let why = |spec: &TrialSpec, name: &str, x, y| {
         let (x, y) = (ran(x), ran(y));
-        variants::unequal_offer(&variant_trials("x", spec, &x), &variant_trials("y", spec, &y), &name.parse().unwrap())
+        variants::unequal_offer(
+            [&variant_trials("x", spec, &x), &variant_trials("y", spec, &y)],
+            &name.parse().unwrap(),
+        )
     };
     let (ours, half) = ((1e5, 0.0, 1e9), (5e4, 0.0, 0.7e9));
     let expected = "`u` lasts a given time, in which `x` did 100000 operations but `y` 50000, and more operations are more of \
@@ -84,7 +87,7 @@ fn removals_of_nothing_are_named_and_not_compared() {
     };
     let why = |x: &TrialRecord, y: &TrialRecord| {
         let (x, y) = (variant_trials("x", &removing, x), variant_trials("y", &removing, y));
-        variants::unequal_offer(&x, &y, &"d.time".parse().unwrap())
+        variants::unequal_offer([&x, &y], &"d.time".parse().unwrap())
     };
     assert!(why(&ran(0.0), &ran(10.0)).unwrap().contains("found no record"));
     assert_eq!(why(&ran(5.0), &ran(5.0)), None);
@@ -133,7 +136,7 @@ fn puts_that_replace_their_own_records_are_not_compared_with_puts_of_new_ones() 
     let why = |spec: &TrialSpec, operations: [f64; 2], metric: &str| {
         let [x, y] = operations.map(ran);
         let (x, y) = (variant_trials("x", spec, &x), variant_trials("y", spec, &y));
-        variants::unequal_offer(&x, &y, &metric.parse().unwrap())
+        variants::unequal_offer([&x, &y], &metric.parse().unwrap())
     };
     let puts = of(vec![for_a_second()]);
     assert_eq!(
@@ -165,7 +168,7 @@ fn reads_that_find_less_are_not_compared_whatever_was_stored() {
         let (a, b) = (of(1, read.clone()), of(9, read.clone()));
         let (x, y) = (ran(metric, counts[0]), ran(metric, counts[1]));
         let (x, y) = (variant_trials("x", &a, &x), variant_trials("y", &b, &y));
-        variants::unequal_offer(&x, &y, &"r.time".parse().unwrap())
+        variants::unequal_offer([&x, &y], &"r.time".parse().unwrap())
     };
     let get = Action::Get(ops(Amount::Count(10)));
     assert!(why(&get, Metric::Misses, [0.0, 9.0]).unwrap().contains("90 % of those of `y`"));
@@ -187,7 +190,7 @@ fn memory_is_compared_where_the_variants_were_to_store_other_amounts() {
     let why = |theirs: &TrialSpec, name: &str| {
         let (ours, x, y) = (of(1), ran(100.0), ran(200.0));
         let (x, y) = (variant_trials("x", &ours, &x), variant_trials("y", theirs, &y));
-        variants::unequal_offer(&x, &y, &name.parse().unwrap())
+        variants::unequal_offer([&x, &y], &name.parse().unwrap())
     };
     assert!(why(&of(1), "b.rss.max").is_some() && why(&of(2), "b.time").is_some());
     assert_eq!(why(&of(2), "b.rss.max"), None);
@@ -210,7 +213,7 @@ fn nothing_is_compared_after_a_background_that_stored_other_amounts() {
     let why = |theirs| {
         let (x, y) = (ran(100.0), ran(theirs));
         let (x, y) = (variant_trials("x", &spec, &x), variant_trials("y", &spec, &y));
-        variants::unequal_offer(&x, &y, &"b.time".parse().unwrap())
+        variants::unequal_offer([&x, &y], &"b.time".parse().unwrap())
     };
     let found = why(30.0).unwrap();
     assert!(found.starts_with("the background of `a` did as many operations as fitted, 100 in `x` but 30"), "{found}");

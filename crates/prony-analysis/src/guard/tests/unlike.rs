@@ -27,8 +27,8 @@ fn why_of(spec: &TrialSpec, x: &[TrialRecord], y: &[TrialRecord], metric: &str) 
     let x = VariantTrials { trials: x.iter().collect(), ..of("x") };
     let y = VariantTrials { trials: y.iter().collect(), ..of("y") };
     let metric = metric.parse().unwrap();
-    let of_metric = || unlike::in_metric(&x, &y, &metric).or_else(|| run_order::matters(&x, &y, &metric));
-    unlike::in_all(&x, &y).or_else(of_metric)
+    let of_metric = || unlike::in_metric([&x, &y], &metric).or_else(|| run_order::matters([&x, &y], &metric));
+    unlike::in_all([&x, &y]).or_else(of_metric)
 }
 
 /// A program's mark came three times, and was faster by its first time alone.
