@@ -200,16 +200,15 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
     let programs = raw.root.get("program").is_some();
     let servers = services::are_measured(&raw.root);
     if !programs && raw.root.get("store").is_none() && !servers {
-        let problem = Problem::new(raw.root.span.clone(), "the file has nothing to measure");
-        problems.add(problem.hint("add `[store]`, `[program.NAME]` or `[[service]]`"));
+        let message = "the file has nothing to measure";
+        problems.fault(&raw.root.span, message, "add `[store]`, `[program.NAME]` or `[[service]]`");
     }
     if let (true, Some(other)) = (servers, raw.root.entry("store").or(raw.root.entry("program"))) {
-        let message = format!("a file measures services or a {}, not both", other.key);
         let hint = match other.key.as_str() {
             "program" => "a program can use services, but `http` and `run` are phases of services: write two files",
             _ => "a store can use services, but `http` and `run` are phases of services: write two files",
         };
-        problems.add(Problem::new(other.key_span.clone(), message).hint(hint));
+        problems.fault(&other.key_span, format!("a file measures services or a {}, not both", other.key), hint);
     }
     let phases =
         raw.root.entry("phase").filter(|phases| phases.node.list().is_some_and(|list| list.len() > MOST_PHASES));
@@ -218,14 +217,13 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
             "the experiment has {} phases; the maximum is {MOST_PHASES}",
             phases.node.list().map_or(0, <[_]>::len)
         );
-        problems.add(Problem::new(phases.key_span.clone(), message).hint("let one phase run many operations"));
+        problems.fault(&phases.key_span, message, "let one phase run many operations");
     }
     if !programs
         && (raw.root.get("store").is_some() || servers)
         && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty))
     {
-        let problem = Problem::new(raw.root.span.clone(), "the experiment has no phase");
-        problems.add(problem.hint("add `[[phase]]` with a name and an action"));
+        problems.fault(&raw.root.span, "the experiment has no phase", "add `[[phase]]` with a name and an action");
     }
 }
 
@@ -249,10 +247,9 @@ fn no_baseline(
 ) {
     let missing = !baseline.is_empty() && !combinations.iter().any(|levels| combine::is_baseline(levels, baseline));
     if missing && !is_narrowed(overrides) && !combinations.is_empty() {
-        let entry = raw.root.get("compare").and_then(|compare| compare.entry("baseline"));
-        let span = entry.map_or(0..0, |entry| entry.node.span.clone());
-        let problem = Problem::new(span, "no variant is the baseline, so nothing can be compared");
-        problems.add(problem.hint("`[design]` excludes these levels: name other levels, or let these run"));
+        let span = raw.root.at(["compare", "baseline"]).map_or(0..0, |node| node.span.clone());
+        let message = "no variant is the baseline, so nothing can be compared";
+        problems.fault(span, message, "`[design]` excludes these levels: name other levels, or let these run");
     }
 }
 
@@ -264,7 +261,7 @@ fn baseline_set_aside(
     overrides: &Overrides,
     problems: &mut Problems<'_>,
 ) {
-    let entries = raw.root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
+    let entries = raw.root.at(["compare", "baseline"]).and_then(Node::table);
     for (path, levels) in &overrides.set {
         let (name, key) = path.split_once('.').map_or((path.as_str(), None), |(name, key)| (name, Some(key)));
         let named = baseline.iter().map(|(at, level)| (&factors[*at], *level)).find(|(factor, _)| factor.name == name);
@@ -285,13 +282,13 @@ fn baseline_set_aside(
         let (own, given) = (own.unwrap_or_default(), levels.join(","));
         let message = format!("--set {path}={given} removes the baseline `{label}`, so nothing would be compared");
         let hint = format!("write `--set {path}={own},{given}`, or `--only` for a run without a comparison");
-        problems.add(Problem::new(span.unwrap_or(0..0), message).hint(hint));
+        problems.fault(span.unwrap_or(0..0), message, hint);
     }
 }
 
 /// Every phase's name, in the order of the file, over all variants.
 fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination], narrowed: bool) -> PhaseNames {
-    let programs = root.get("program").and_then(Node::table).unwrap_or_default();
+    let programs = root.table_of("program");
     let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
     let replicas = context.replicas(root, combinations, narrowed);
     let services = context.services(root, combinations);
@@ -303,8 +300,7 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     };
     let mut names =
         PhaseNames { beside_services: beside, roles, replicas, services, steps, kinds, ..PhaseNames::default() };
-    let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
-    for phase in phases {
+    for phase in root.list_of("phase") {
         // A level may be the whole phase.
         let beside = phase.get("background").is_some() || phase.text().is_some();
         for name in context.names_of(phase, combinations) {
@@ -315,8 +311,7 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
             }
         }
     }
-    let nodes = root.get("phase").and_then(Node::list).unwrap_or_default();
-    if root.get("program").is_some() && !nodes.iter().any(is_observed) {
+    if root.get("program").is_some() && !root.list_of("phase").iter().any(is_observed) {
         names.list.push((WHOLE.to_owned(), true));
     }
     names

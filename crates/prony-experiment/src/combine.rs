@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use prony_model::spelling::nearest;
 
 use super::design::ALL;
-use super::factors::{FactorDef, by_key, left_out, level_fault, level_hint, selection};
+use super::factors::{FactorDef, by_key, left_out, no_level, selection};
 use super::node::Node;
 use super::problem::{Problem, Problems};
 
@@ -22,7 +22,7 @@ pub(crate) type Combination = Vec<usize>;
 /// Reads the partial baseline: factor -> level, by index. Where one change is left out at a time and the file names no
 /// baseline, it is all changes together.
 pub(crate) fn baseline(factors: &[FactorDef], root: &Node, problems: &mut Problems<'_>) -> BTreeMap<usize, usize> {
-    let node = root.get("compare").and_then(|compare| compare.get("baseline"));
+    let node = root.at(["compare", "baseline"]);
     let mut baseline = named(factors, node, problems);
     if let (None, Some(name)) = (node, left_out(root)) {
         let at = factors.iter().position(|factor| factor.name == name);
@@ -39,16 +39,12 @@ pub(crate) fn named(factors: &[FactorDef], node: Option<&Node>, problems: &mut P
         if entry.node.list().is_some() || entry.node.table().is_some() {
             continue;
         }
-        let label = entry.node.label();
         match factor.level_of(&entry.node) {
-            Some(level) => match factor.meant(level).as_slice() {
-                [one] => _ = named.insert(at, *one),
-                _ => _ = named.insert(at, level),
-            },
-            None => {
-                let problem = Problem::new(entry.node.span.clone(), level_fault(factor, &label));
-                problems.add(problem.maybe_hint(level_hint(factor, &label)));
+            Some(level) => {
+                let meant = factor.meant(level);
+                named.insert(at, if let [one] = meant[..] { one } else { level });
             }
+            None => problems.add(no_level(&entry.node.span, factor, &entry.node.label())),
         }
     }
     named
@@ -68,7 +64,7 @@ pub(crate) fn combinations(
     let parts = match (grid, vary) {
         (Some(grid), Some(vary)) => {
             let problem = Problem::new(vary.key_span.clone(), "`vary` and `grid` exclude each other");
-            problems.add(problem.label(grid.key_span.clone(), "`grid` stands"));
+            problems.add(problem.label(&grid.key_span, "`grid` stands"));
             return Vec::new();
         }
         (Some(grid), None) => tables(factors, &grid.node, &all, problems),
@@ -89,13 +85,12 @@ pub(crate) fn combinations(
     combinations.retain(|levels| factors.iter().zip(levels).all(|(factor, level)| factor.levels[*level].selected));
     if combinations.is_empty() && problems.is_empty() {
         let span = root.entry("design").or(root.entry("factors")).map_or(0..0, |entry| entry.key_span.clone());
-        problems
-            .add(Problem::new(span, "no variant is left to run").hint("check `skip`, `grid`, `--set` and `--only`"));
+        problems.fault(span, "no variant is left to run", "check `skip`, `grid`, `--set` and `--only`");
     }
     if combinations.len() > MOST_VARIANTS {
         let message = format!("{} variants would run; the maximum is {MOST_VARIANTS}", combinations.len());
         let span = root.entry("design").or(root.entry("factors")).map_or(0..0, |entry| entry.key_span.clone());
-        problems.add(Problem::new(span, message).hint("remove levels, or use `skip`, `grid`, `vary` or `--only`"));
+        problems.fault(span, message, "remove levels, or use `skip`, `grid`, `vary` or `--only`");
         return Vec::new();
     }
     combinations
@@ -141,13 +136,12 @@ fn star(
     problems: &mut Problems<'_>,
 ) -> Vec<Vec<Vec<usize>>> {
     if baseline.is_empty() && problems.is_empty() {
-        let problem = Problem::new(vary.span.clone(), "`vary = \"one at a time\"` needs a baseline to vary around");
-        problems.add(problem.hint("write `[compare] baseline = { factor = level }`"));
+        let message = "`vary = \"one at a time\"` needs a baseline to vary around";
+        problems.fault(&vary.span, message, "write `[compare] baseline = { factor = level }`");
     }
     if baseline.len() == 1 && problems.is_empty() {
-        let message = "`vary` excludes no variant, since the baseline names one factor only";
         let hint = "name the level of each factor that is varied around the baseline, or remove `vary`";
-        problems.add(Problem::new(vary.span.clone(), message).hint(hint));
+        problems.fault(&vary.span, "`vary` excludes no variant, since the baseline names one factor only", hint);
     }
     let mut center = all.to_vec();
     let fixed = || baseline.iter().filter(|(at, _)| !factors[**at].free);
@@ -170,15 +164,13 @@ fn leave_out(factors: &[FactorDef], skip: &Node, combinations: &mut Vec<Combinat
             continue;
         }
         if table.table().is_some_and(<[_]>::is_empty) {
-            problems.add(
-                Problem::new(table.span.clone(), "this table excludes every variant").hint("name a level of a factor"),
-            );
+            problems.fault(&table.span, "this table excludes every variant", "name a level of a factor");
             continue;
         }
         let matches = |levels: &Combination| chosen.iter().all(|(at, list)| list.contains(&levels[*at]));
         if !before.iter().any(matches) {
-            let problem = Problem::new(table.span.clone(), "no variant has these levels, so nothing is skipped");
-            problems.add(problem.hint("remove the table, or correct its levels"));
+            let message = "no variant has these levels, so nothing is skipped";
+            problems.fault(&table.span, message, "remove the table, or correct its levels");
         }
         combinations.retain(|levels| !matches(levels));
     }
@@ -211,7 +203,7 @@ pub(crate) fn unused(factors: &[FactorDef], used: &[String], problems: &mut Prob
         if !used.contains(&factor.name) && nearest(&factor.name, unknown()).is_none() {
             let message = format!("factor `{}` is not used, so its levels make no difference", factor.name);
             let hint = format!("write `{{{}}}` where its level belongs, or remove the factor", factor.name);
-            problems.add(Problem::new(factor.span.clone(), message).hint(hint));
+            problems.fault(&factor.span, message, hint);
         }
     }
 }

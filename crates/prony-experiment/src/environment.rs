@@ -193,9 +193,8 @@ impl<'a> EnvironmentValues<'a> {
             "tmp" if self.dir => Some(TMP.to_owned()),
             "instance" if self.instance => Some(INSTANCE.to_owned()),
             _ if self.service && of_service(name) => Some(of_services(name).unwrap_or_else(|| {
-                let message = format!("`{{{name}}}` names no value of a service");
-                let problem = Problem::new(span_in(node, self.file, at), message);
-                problems.add(problem.hint("write `{service.NAME.port}`, `.url` or `.data`; of the second of several instances `{service.NAME.2.port}`"));
+                let hint = "write `{service.NAME.port}`, `.url` or `.data`; of the second of several instances `{service.NAME.2.port}`";
+                problems.fault(span_in(node, self.file, at), format!("`{{{name}}}` names no value of a service"), hint);
                 String::new()
             })),
             _ => name.strip_prefix("env.").map(|name| self.variable(name, node, at, problems)),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::design::{ALL, Factor, Level, NONE, WITHOUT};
 use super::node::{Entry, Node, Value};
 use super::placeholder::NAMESPACES;
-use super::problem::{Problem, Problems, known_hint};
+use super::problem::{At, Problem, Problems, known_hint};
 use prony_model::catalog::Overrides;
 use prony_model::units::{parse_bytes, parse_time};
 
@@ -138,8 +138,7 @@ fn number(node: &Node) -> Option<f64> {
 
 /// Reads `[factors]` and applies `--set` and `--only`.
 pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'_>) -> Vec<FactorDef> {
-    let entries = root.get("factors").and_then(Node::table).unwrap_or_default();
-    let mut factors: Vec<FactorDef> = entries.iter().map(|entry| factor(entry, problems)).collect();
+    let mut factors: Vec<FactorDef> = root.table_of("factors").iter().map(|entry| factor(entry, problems)).collect();
     factors.iter_mut().for_each(|factor| factor.free = overrides.free.contains(&factor.name));
     if let Some(wanted) = left_out_node(root) {
         leave_one_out(&mut factors, wanted, problems);
@@ -169,12 +168,12 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
         _ => {
             let message = format!("factor `{}` is {}, not a list of levels", entry.key, entry.node.kind());
             let hint = format!("write `{} = [{}]`, or a table of labels and values", entry.key, entry.node.inline());
-            problems.add(Problem::new(entry.node.span.clone(), message).hint(hint));
+            problems.fault(&entry.node.span, message, hint);
             vec![level(entry.node.label(), &entry.node)]
         }
     };
     if levels.is_empty() {
-        problems.add(Problem::new(entry.node.span.clone(), format!("factor `{}` has no levels", entry.key)));
+        problems.add(Problem::new(&entry.node.span, format!("factor `{}` has no levels", entry.key)));
     }
     let index = Index::of(&levels);
     let labelled = entry.node.table().is_some();
@@ -189,21 +188,22 @@ fn twice(factor: &FactorDef, problems: &mut Problems<'_>) {
     for (at, one) in factor.levels.iter().enumerate() {
         let number = one.node.number().filter(|_| !factor.labelled);
         let same = number.and_then(|number| factor.index.numbers.get(&bits(number))).filter(|same| **same != at);
-        let problem = |message: String| Problem::new(one.node.span.clone(), message);
         if factor.index.labels.get(&one.label) != Some(&at) {
-            problems.add(problem(format!("factor `{}` has the level `{}` twice", factor.name, one.label)));
+            let message = format!("factor `{}` has the level `{}` twice", factor.name, one.label);
+            problems.add(Problem::new(&one.node.span, message));
         } else if let Some(same) = same {
             let other = &factor.levels[*same].label;
             let message =
                 format!("factor `{}` has the numbers `{other}` and `{}`, which are equal", factor.name, one.label);
-            problems.add(problem(message).hint(format!("write versions as texts: `\"{other}\"`, `\"{}\"`", one.label)));
+            let hint = format!("write versions as texts: `\"{other}\"`, `\"{}\"`", one.label);
+            problems.fault(&one.node.span, message, hint);
         }
     }
 }
 
 /// Where `[design] leave_one_out` names a factor.
 pub(crate) fn left_out_node(root: &Node) -> Option<&Node> {
-    root.get("design")?.get("leave_one_out")
+    root.at(["design", "leave_one_out"])
 }
 
 /// The factor of `[design] leave_one_out`, by name.
@@ -214,19 +214,17 @@ pub(crate) fn left_out(root: &Node) -> Option<&str> {
 /// Makes levels of all changes together, of all but one each, and of none.
 fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Problems<'_>) {
     let name = wanted.text().unwrap_or_default();
-    let known = known_hint(name, factors.iter().map(|factor| factor.name.as_str()));
-    let Some(factor) = factors.iter_mut().find(|factor| factor.name == name) else {
-        return problems.add(Problem::new(wanted.span.clone(), format!("unknown factor `{name}`")).maybe_hint(known));
-    };
+    let unknown = unknown_factor(&wanted.span, factors, name);
+    let Some(factor) = factors.iter_mut().find(|factor| factor.name == name) else { return problems.add(unknown) };
     let changes = factor.levels.iter().all(|level| level.node.table().is_some() || level.node.list().is_some());
     if factor.levels.len() < 2 || !changes || !factor.labelled {
-        let problem =
-            Problem::new(wanted.span.clone(), format!("factor `{name}` has no changes that could be left out"));
-        return problems.add(problem.hint("give the factor a table of at least two changes, each with a name"));
+        let message = format!("factor `{name}` has no changes that could be left out");
+        let hint = "give the factor a table of at least two changes, each with a name";
+        return problems.fault(&wanted.span, message, hint);
     }
     let of = |label: String, left_out: Option<usize>| {
         let remaining = factor.levels.iter().enumerate().filter(|(at, _)| Some(*at) != left_out);
-        let all = remaining.flat_map(|(_, level)| level.node.list().unwrap_or(std::slice::from_ref(&level.node)));
+        let all = remaining.flat_map(|(_, level)| level.node.items());
         list(label, factor.span.clone(), all.cloned().collect())
     };
     let each = factor.levels.iter().enumerate().map(|(at, level)| of(format!("{WITHOUT}{}", level.label), Some(at)));
@@ -261,9 +259,8 @@ fn set(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut 
         match factor.level(text) {
             Some(at) => factor.levels[at].selected = true,
             None if factor.labelled => {
-                let fault = level_fault(factor, text);
-                let problem = Problem::new(factor.span.clone(), format!("--set {name}={text}: {fault}"));
-                problems.add(problem.maybe_hint(level_hint(factor, text)));
+                let message = format!("--set {name}={text}: {}", level_fault(factor, text));
+                problems.add(Problem::new(&factor.span, message).maybe_hint(level_hint(factor, text)));
             }
             None => {
                 let node = typed(text, factor.span.clone(), are_texts);
@@ -284,7 +281,7 @@ fn set_key(factors: &mut [FactorDef], path: &str, values: &[String], problems: &
         let Some(before) = level.node.get(key) else {
             let message = format!("--set {path}: level `{}` of `{name}` has no key `{key}`", level.label);
             let keys = level.node.table().unwrap_or_default().iter().map(|entry| entry.key.as_str());
-            problems.add(Problem::new(level.node.span.clone(), message).maybe_hint(known_hint(key, keys)));
+            problems.add(Problem::new(&level.node.span, message).maybe_hint(known_hint(key, keys)));
             continue;
         };
         factor.levels[at].selected = false;
@@ -319,9 +316,8 @@ fn only(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut
         match factor.level(text) {
             Some(at) => _ = wanted.insert(at),
             None => {
-                let fault = level_fault(factor, text);
-                let problem = Problem::new(factor.span.clone(), format!("--only {name}={text}: {fault}"));
-                problems.add(problem.maybe_hint(level_hint(factor, text)));
+                let message = format!("--only {name}={text}: {}", level_fault(factor, text));
+                problems.add(Problem::new(&factor.span, message).maybe_hint(level_hint(factor, text)));
             }
         }
     }
@@ -336,8 +332,7 @@ fn given_twice(option: &str, name: &str, levels: &[String], problems: &mut Probl
     let again = (1..nodes.len()).find(|at| nodes[..*at].iter().any(|before| is_same(before, &nodes[*at])));
     if let Some(again) = again {
         let message = format!("{option} {name}: the level `{}` is given twice", levels[again]);
-        let hint = "write each level once; `--blocks N` runs each variant N times";
-        problems.add(Problem::new(0..0, message).hint(hint));
+        problems.fault(0..0, message, "write each level once; `--blocks N` runs each variant N times");
     }
 }
 
@@ -347,14 +342,12 @@ fn find<'f>(
     option: &str,
     problems: &mut Problems<'_>,
 ) -> Option<&'f mut FactorDef> {
-    match factors.iter().position(|factor| factor.name == name) {
-        Some(at) => Some(&mut factors[at]),
-        None => {
-            let hint = known_hint(name, factors.iter().map(|factor| factor.name.as_str()));
-            problems.add(Problem::new(0..0, format!("{option} {name}: unknown factor `{name}`")).maybe_hint(hint));
-            None
-        }
+    let found = factors.iter().position(|factor| factor.name == name);
+    if found.is_none() {
+        let unknown = unknown_factor(0..0, factors, name);
+        problems.add(Problem { message: format!("{option} {name}: {}", unknown.message), ..unknown });
     }
+    Some(&mut factors[found?])
 }
 
 /// A level from the command line, typed as TOML would type it, or a text where the file has texts: `0123456` may be a revision.
@@ -402,13 +395,24 @@ pub(crate) fn is_given(values: &[String], own: &Node) -> bool {
     values.iter().any(|text| is_same(&typed(text, own.span.clone(), own.text().is_some()), own))
 }
 
+/// The problem of a name that no factor has.
+pub(crate) fn unknown_factor(at: impl At, factors: &[FactorDef], name: &str) -> Problem {
+    let known = known_hint(name, factors.iter().map(|factor| factor.name.as_str()));
+    Problem::new(at, format!("unknown factor `{name}`")).maybe_hint(known)
+}
+
+/// The problem of a label that no level has.
+pub(crate) fn no_level(at: impl At, factor: &FactorDef, label: &str) -> Problem {
+    Problem::new(at, level_fault(factor, label)).maybe_hint(level_hint(factor, label))
+}
+
 /// The fault of a label that no level has.
-pub(crate) fn level_fault(factor: &FactorDef, label: &str) -> String {
+fn level_fault(factor: &FactorDef, label: &str) -> String {
     format!("factor `{}` has no level `{label}`", factor.name)
 }
 
 /// The nearest level, or all of them.
-pub(crate) fn level_hint(factor: &FactorDef, label: &str) -> Option<String> {
+fn level_hint(factor: &FactorDef, label: &str) -> Option<String> {
     known_hint(label, factor.levels.iter().map(|level| level.label.as_str()))
 }
 
@@ -425,30 +429,24 @@ pub(crate) fn by_key<'f>(
 ) -> Option<(usize, &'f FactorDef)> {
     let found = factors.iter().enumerate().find(|(_, factor)| factor.name == entry.key);
     if found.is_none() {
-        let hint = known_hint(&entry.key, factors.iter().map(|factor| factor.name.as_str()));
-        let hint = hint.unwrap_or_else(|| "the file has no `[factors]`".to_owned());
-        problems.add(Problem::new(entry.key_span.clone(), format!("unknown factor `{}`", entry.key)).hint(hint));
+        let no_factors = factors.is_empty().then(|| "the file has no `[factors]`".to_owned());
+        problems.add(unknown_factor(&entry.key_span, factors, &entry.key).maybe_hint(no_factors));
     }
     found
 }
 
 /// Resolves a value as levels of a factor: one, or a list of them, which is not empty.
 pub(crate) fn levels(factor: &FactorDef, node: &Node, problems: &mut Problems<'_>) -> Vec<usize> {
-    let single = std::slice::from_ref(node);
-    let items = node.list().unwrap_or(single);
+    let items = node.items();
     if items.is_empty() {
-        let problem = Problem::new(node.span.clone(), format!("this list names no level of factor `{}`", factor.name));
-        problems.add(problem.hint("name a level, or leave the factor out"));
+        let message = format!("this list names no level of factor `{}`", factor.name);
+        problems.fault(&node.span, message, "name a level, or leave the factor out");
     }
     let mut found = Vec::new();
     for item in items {
         match factor.level_of(item) {
             Some(at) => found.extend(factor.meant(at)),
-            None => {
-                let label = item.label();
-                let problem = Problem::new(item.span.clone(), level_fault(factor, &label));
-                problems.add(problem.maybe_hint(level_hint(factor, &label)));
-            }
+            None => problems.add(no_level(&item.span, factor, &item.label())),
         }
     }
     found

@@ -34,7 +34,7 @@ pub(crate) fn read(
     overrides: &Overrides,
     problems: &mut Problems<'_>,
 ) -> BTreeMap<usize, usize> {
-    let node = raw.root.get("compare").and_then(|compare| compare.get("floor"));
+    let node = raw.root.at(["compare", "floor"]);
     let floor = combine::named(factors, node, problems);
     // A faulty floor was reported already, and a level that the command line removes is no fault.
     let sound = node.and_then(Node::table).is_some_and(|entries| !floor.is_empty() && entries.len() == floor.len());

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::design::Experiment;
 use super::node::Node;
-use super::problem::{Problem, Problems};
+use super::problem::Problems;
 use prony_model::spec::{
     Action, CollectionSpec, DocumentSpec, FieldPath, FieldValue, Filter, Kinds, Operand, QuerySpec, Test, TrialSpec,
 };
@@ -29,14 +29,14 @@ pub(crate) fn queries(root: &Node, experiment: &Experiment, problems: &mut Probl
 fn one(place: Option<&Node>, never: Option<String>, problems: &mut Problems<'_>) {
     if let Some(why) = never {
         let at = place.map_or(0..0, |node| node.span.clone());
-        let problem = Problem::new(at, format!("this query never finds a document: {why}"));
-        problems.add(problem.hint("correct `where`, or leave the query out"));
+        let message = format!("this query never finds a document: {why}");
+        problems.fault(at, message, "correct `where`, or leave the query out");
     }
     if let Some(select) =
         place.and_then(|node| node.get("select")).filter(|node| node.list().is_some_and(<[Node]>::is_empty))
     {
-        let hint = "leave `select` out, or name fields; `count = true` returns none";
-        problems.add(Problem::new(select.span.clone(), "`select` is empty, which returns all fields").hint(hint));
+        let message = "`select` is empty, which returns all fields";
+        problems.fault(&select.span, message, "leave `select` out, or name fields; `count = true` returns none");
     }
 }
 
@@ -116,7 +116,7 @@ impl Kinded<'_> {
             test => {
                 let mut all = Kinds::default();
                 let known = test.operands().into_iter().filter_map(|operand| self.of_operand(operand));
-                known.for_each(|one| add(&mut all, one));
+                known.for_each(|one| all.add(one));
                 named(all)
             }
         };
@@ -234,14 +234,6 @@ fn common(field: Kinds, value: Kinds) -> bool {
         || field.flag && value.flag
         || field.number && value.number
         || field.text && value.text
-}
-
-fn add(all: &mut Kinds, one: Kinds) {
-    all.null |= one.null;
-    all.flag |= one.flag;
-    all.number |= one.number;
-    all.text |= one.text;
-    all.fields |= one.fields;
 }
 
 /// `a number or a text`.

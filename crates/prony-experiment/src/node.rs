@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problem, Problems};
+use super::problem::{At, Problem, Problems};
 
 /// What reads a command that is one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,13 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
+impl Entry {
+    /// Where the value of a key in this table, or else this key, is written.
+    pub(crate) fn place(&self, key: &str) -> Range<usize> {
+        self.node.get(key).map_or(&self.key_span, |node| &node.span).clone()
+    }
+}
+
 /// An experiment file, read but not checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawExperiment {
@@ -95,8 +102,7 @@ pub fn parse(text: &str, file: &str) -> Result<RawExperiment, Vec<Problem>> {
 /// The fault of a file that is not UTF-8: `text` is what can be read of it, `at` the offset up to which it is valid.
 pub fn not_utf8(text: &str, at: usize) -> Vec<Problem> {
     let mut problems = Problems::new(text);
-    let problem = Problem::new(at..at, "the file is not valid UTF-8");
-    problems.add(problem.hint("save it as UTF-8"));
+    problems.fault(at..at, "the file is not valid UTF-8", "save it as UTF-8");
     problems.into_list()
 }
 
@@ -124,7 +130,7 @@ fn node(value: Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Node {
                 Value::Whole(whole)
             }
             Err(_) => {
-                problems.add(Problem::new(span.clone(), format!("`{number}` does not fit into 64 bits")));
+                problems.add(Problem::new(&span, format!("`{number}` does not fit into 64 bits")));
                 Value::Whole(0)
             }
         },
@@ -177,6 +183,36 @@ impl Node {
     /// The value of this key, where the node is a table that has it.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.node)
+    }
+
+    /// The value of the second key in the table under the first one, where there is one.
+    pub(crate) fn at(&self, [outer, inner]: [&str; 2]) -> Option<&Self> {
+        self.get(outer)?.get(inner)
+    }
+
+    /// Where the value of this key, or else the node, is written.
+    pub(crate) fn span_of(&self, key: &str) -> Range<usize> {
+        self.get(key).unwrap_or(self).span.clone()
+    }
+
+    /// Where this key, or else the node, is written.
+    pub(crate) fn key_span(&self, key: &str) -> Range<usize> {
+        self.entry(key).map_or(&self.span, |entry| &entry.key_span).clone()
+    }
+
+    /// The items of the list under this key; none where there is no list.
+    pub(crate) fn list_of(&self, key: &str) -> &[Self] {
+        self.get(key).and_then(Self::list).unwrap_or_default()
+    }
+
+    /// The entries of the table under this key; none where there is no table.
+    pub(crate) fn table_of(&self, key: &str) -> &[Entry] {
+        self.get(key).and_then(Self::table).unwrap_or_default()
+    }
+
+    /// The items, or the node itself where it is no list.
+    pub(crate) fn items(&self) -> &[Self] {
+        self.list().unwrap_or(std::slice::from_ref(self))
     }
 
     /// The entries, where the node is a table.
@@ -261,6 +297,28 @@ impl Node {
                 serde_json::Value::Object(entries.iter().map(pair).collect())
             }
         }
+    }
+}
+
+/// A problem of a value refers to the placeholder from which the value came.
+impl At for &Node {
+    fn problem(self, message: String) -> Problem {
+        (self, self.span.clone()).problem(message)
+    }
+}
+
+/// A problem beside a value, such as at its key, or at a part of it.
+impl At for (&Node, Range<usize>) {
+    fn problem(self, message: String) -> Problem {
+        via(self.0, Problem::new(self.1, message))
+    }
+}
+
+/// Refers to the placeholder from which a faulty value came.
+pub(crate) fn via(node: &Node, problem: Problem) -> Problem {
+    match &node.via {
+        Some(span) if problem.labels.is_empty() => problem.label(span, "used"),
+        _ => problem,
     }
 }
 

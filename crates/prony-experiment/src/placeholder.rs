@@ -163,63 +163,38 @@ pub(crate) fn faults(node: &Node, file: &str, scope: Scope<'_>) -> Vec<Problem> 
 fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> {
     let name = head(hole);
     let factor = scope.factors.iter().any(|factor| factor == name);
-    match name {
-        _ if factor && scope.filled != Filled::Level => None,
+    let elsewhere = match name {
+        _ if factor && scope.filled != Filled::Level => return None,
         _ if factor => {
             let (message, hint) = factor_in_level(hole);
-            Some((message, Some(hint)))
+            return Some((message, Some(hint)));
         }
-        "i" if matches!(scope.of, OfRecord::Number | OfRecord::Request) && hole == "i" => None,
-        "doc" if matches!(scope.of, OfRecord::Document | OfRecord::Request) && hole.len() > 4 => None,
-        "saved" if scope.of == OfRecord::Request && hole.len() > 6 => None,
-        "doc" => Some((
-            format!("`{{{hole}}}` has no meaning here"),
-            Some(
-                "`{doc.FIELD}`, a field of the operation's record, can be used in `where` of a query and in requests"
-                    .to_owned(),
-            ),
-        )),
-        "i" => Some((
-            format!("`{{{hole}}}` has no meaning here"),
-            Some(
-                "`{i}`, the number of a record, can be used in keys and values of `[data]`, and in requests".to_owned(),
-            ),
-        )),
-        "env" | "dir" | "tmp" => Some((
-            format!("`{{{hole}}}` has no meaning here"),
-            Some(
-                "`{env.NAME}` can be used in `[program.NAME]`, and `{dir}` and `{tmp}` in its commands, variables and \
-                 `store`"
-                    .to_owned(),
-            ),
-        )),
-        "instance" => Some((
-            format!("`{{{hole}}}` has no meaning here"),
-            Some(
-                "`{instance}`, the number of a replica, can be used in `command` and `env` of a program's `replicas`, and \
-                 in `[[service]]`"
-                    .to_owned(),
-            ),
-        )),
-        "port" | "data" | "service" => Some((
-            format!("`{{{hole}}}` has no meaning here"),
-            Some(
-                "`{port}`, `{data}` and `{service.NAME.port}` can be used in texts of `[[service]]`".to_owned(),
-            ),
-        )),
-        "saved" => Some((
-            format!("`{{{hole}}}` has no meaning here"),
-            Some("`{saved.NAME}` can be used in `path`, `headers` and `body` of a phase's requests".to_owned()),
-        )),
-        _ if scope.of == OfRecord::Document => Some((
-            format!("unknown placeholder `{{{hole}}}`"),
-            Some("write `{doc.FIELD}` for a field of the operation's record".to_owned()),
-        )),
+        "i" if matches!(scope.of, OfRecord::Number | OfRecord::Request) && hole == "i" => return None,
+        "doc" if matches!(scope.of, OfRecord::Document | OfRecord::Request) && hole.len() > 4 => return None,
+        "saved" if scope.of == OfRecord::Request && hole.len() > 6 => return None,
+        "doc" => "`{doc.FIELD}`, a field of the operation's record, can be used in `where` of a query and in requests",
+        "i" => "`{i}`, the number of a record, can be used in keys and values of `[data]`, and in requests",
+        "env" | "dir" | "tmp" => {
+            "`{env.NAME}` can be used in `[program.NAME]`, and `{dir}` and `{tmp}` in its commands, variables and `store`"
+        }
+        "instance" => {
+            "`{instance}`, the number of a replica, can be used in `command` and `env` of a program's `replicas`, and \
+             in `[[service]]`"
+        }
+        "port" | "data" | "service" => {
+            "`{port}`, `{data}` and `{service.NAME.port}` can be used in texts of `[[service]]`"
+        }
+        "saved" => "`{saved.NAME}` can be used in `path`, `headers` and `body` of a phase's requests",
         _ => {
-            let hint = known(name, scope).unwrap_or_else(|| "the file has no `[factors]`".to_owned());
-            Some((format!("unknown placeholder `{{{hole}}}`"), Some(hint)))
+            let of_document = "write `{doc.FIELD}` for a field of the operation's record";
+            let hint = match scope.of {
+                OfRecord::Document => of_document.to_owned(),
+                _ => known(name, scope).unwrap_or_else(|| "the file has no `[factors]`".to_owned()),
+            };
+            return Some((format!("unknown placeholder `{{{hole}}}`"), Some(hint)));
         }
-    }
+    };
+    Some((format!("`{{{hole}}}` has no meaning here"), Some(elsewhere.to_owned())))
 }
 
 /// The placeholder that is nearest to an unknown name, or all of them.

@@ -40,10 +40,27 @@ pub struct Label {
     pub text: String,
 }
 
+/// A place in the file to which a problem refers: a range of bytes, or a value.
+pub(crate) trait At {
+    fn problem(self, message: String) -> Problem;
+}
+
+impl At for Range<usize> {
+    fn problem(self, message: String) -> Problem {
+        Problem { message, span: self, line: 0, column: 0, hint: None, labels: Vec::new(), note: None }
+    }
+}
+
+impl At for &Range<usize> {
+    fn problem(self, message: String) -> Problem {
+        self.clone().problem(message)
+    }
+}
+
 impl Problem {
-    /// A problem at a range of bytes; line and column are filled in when it is collected.
-    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { message: message.into(), span, line: 0, column: 0, hint: None, labels: Vec::new(), note: None }
+    /// A problem at this place; line and column are filled in when it is collected.
+    pub(crate) fn new(at: impl At, message: impl Into<String>) -> Self {
+        at.problem(message.into())
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -56,8 +73,8 @@ impl Problem {
         self
     }
 
-    pub(crate) fn label(mut self, span: Range<usize>, text: impl Into<String>) -> Self {
-        self.labels.push(Label { span, text: text.into() });
+    pub(crate) fn label(mut self, span: &Range<usize>, text: impl Into<String>) -> Self {
+        self.labels.push(Label { span: span.clone(), text: text.into() });
         self
     }
 }
@@ -89,6 +106,11 @@ impl<'t> Problems<'t> {
     pub(crate) fn add(&mut self, problem: Problem) {
         self.raised += 1;
         self.add_harmless(problem);
+    }
+
+    /// Adds a fault and what to do about it.
+    pub(crate) fn fault(&mut self, at: impl At, message: impl Into<String>, hint: impl Into<String>) {
+        self.add(Problem::new(at, message).hint(hint));
     }
 
     /// A fault after which the surrounding text can still be understood.
@@ -289,7 +311,7 @@ mod tests {
         let text = "[store]\nengin = \"lmdb\"\n";
         let mut problems = Problems::new(text);
         problems.add(
-            Problem::new(8..13, "unknown key `engin`").hint("did you mean `engine`?").label(0..7, "in this table"),
+            Problem::new(8..13, "unknown key `engin`").hint("did you mean `engine`?").label(&(0..7), "in this table"),
         );
         let list = problems.into_list();
         assert_eq!(

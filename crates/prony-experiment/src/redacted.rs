@@ -58,7 +58,7 @@ impl Experiment {
             variant.spec.services.iter_mut().for_each(leave_out_service);
             for phase in &mut variant.spec.phases {
                 match &mut phase.action {
-                    Action::Run(run) => run.command = CommandLine::Words(vec![LEFT_OUT.to_owned()]),
+                    Action::Run(run) => run.command = line(),
                     Action::Http(http) => leave_out_requests(http),
                     _ => {}
                 }
@@ -127,24 +127,21 @@ fn leave_out_requests(http: &mut HttpSpec) {
         match body {
             Some(BodySpec::Text(text)) => hide(text),
             Some(BodySpec::File { path: _, fill }) => {
-                let replaced = std::mem::take(fill).into_iter();
-                *fill = replaced
-                    .map(|(text, mut by)| {
-                        (hidden(&text), {
-                            hide(&mut by);
-                            by
-                        })
-                    })
-                    .collect();
+                fill.values_mut().for_each(hide);
+                *fill = std::mem::take(fill).into_iter().map(|(text, by)| (hidden(&text), by)).collect();
             }
             Some(BodySpec::Document) | None => {}
         }
     }
 }
 
+/// The replacement for a command that is not recorded.
+fn line() -> CommandLine {
+    CommandLine::Words(vec![LEFT_OUT.to_owned()])
+}
+
 fn leave_out_service(service: &mut ServiceSpec) {
     leave_out(&mut service.program);
-    let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
     service.setup.iter_mut().for_each(|setup| *setup = line());
     service.running.iter_mut().for_each(|running| LEFT_OUT.clone_into(&mut running.url));
     match service.counters.as_mut().map(|counters| &mut counters.source) {
@@ -166,7 +163,6 @@ fn leave_out_service(service: &mut ServiceSpec) {
 
 fn leave_out(program: &mut ProgramSpec) {
     let hide = |text: &mut String| LEFT_OUT.clone_into(text);
-    let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
     // Every field is named, so that a new one is not forgotten.
     #[rustfmt::skip]
     let ProgramSpec {

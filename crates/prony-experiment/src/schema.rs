@@ -127,48 +127,47 @@ fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
 /// A value refers to itself: lists and tables hold values again.
 fn field_of_document(generator: &'static TableShape, definitions: &mut Definitions) -> Value {
     let name = definition(&format!("a {}", generator.name));
-    let reference = json!({ "$ref": format!("#/$defs/{name}") });
-    if !definitions.contains_key(&name) {
-        definitions.insert(name.clone(), Value::Null);
-        let actions = generator.actions();
-        let generator = reference_to(generator, definitions);
-        let schema = json!({ "anyOf": [
+    defined(name, definitions, |reference, definitions| {
+        json!({ "anyOf": [
             { "type": ["string", "number", "boolean"] },
-            { "type": "array", "items": reference.clone() },
-            generator,
-            { "type": "object", "propertyNames": { "not": { "enum": actions } }, "additionalProperties": reference.clone() },
-        ] });
-        definitions.insert(name, schema);
-    }
-    reference
+            { "type": "array", "items": reference },
+            reference_to(generator, definitions),
+            {
+                "type": "object",
+                "propertyNames": { "not": { "enum": generator.actions() } },
+                "additionalProperties": reference,
+            },
+        ] })
+    })
 }
 
 /// Fields with conditions, which may be fields with conditions again.
 fn filter(test: &'static TableShape, definitions: &mut Definitions) -> Value {
-    let reference = |name: &str| json!({ "$ref": format!("#/$defs/{name}") });
-    if !definitions.contains_key("filter") {
-        definitions.insert("filter".to_owned(), Value::Null);
-        let tests: Vec<&str> = test.all().map(|field| field.name).collect();
-        let filters = json!({ "type": "array", "items": reference("filter") });
-        let fields = json!({
-            "type": "object",
-            "properties": { "and": filters.clone(), "or": filters },
-            "additionalProperties": reference("condition"),
+    defined("filter".to_owned(), definitions, |filter, definitions| {
+        let condition = defined("condition".to_owned(), definitions, |_, definitions| {
+            let tests: Vec<&str> = test.all().map(|field| field.name).collect();
+            let inner = json!({ "allOf": [filter, { "propertyNames": { "not": { "enum": tests } } }] });
+            json!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, reference_to(test, definitions), inner] })
         });
-        let inner = json!({ "allOf": [reference("filter"), { "propertyNames": { "not": { "enum": tests } } }] });
-        let choices = [json!({ "type": ["string", "number", "boolean"] }), reference_to(test, definitions), inner];
-        definitions.insert("filter".to_owned(), fields);
-        definitions.insert("condition".to_owned(), json!({ "anyOf": choices }));
-    }
-    reference("filter")
+        let filters = json!({ "type": "array", "items": filter });
+        json!({
+            "type": "object",
+            "properties": { "and": filters, "or": filters },
+            "additionalProperties": condition,
+        })
+    })
 }
 
 fn reference_to(shape: &'static TableShape, definitions: &mut Definitions) -> Value {
-    let name = definition(shape.name);
+    defined(definition(shape.name), definitions, |_, definitions| table(shape, definitions))
+}
+
+/// A reference to the definition of this name, which is made where there is none yet; it may contain the reference.
+fn defined(name: String, definitions: &mut Definitions, make: impl FnOnce(&Value, &mut Definitions) -> Value) -> Value {
     let reference = json!({ "$ref": format!("#/$defs/{name}") });
     if !definitions.contains_key(&name) {
         definitions.insert(name.clone(), Value::Null);
-        let schema = table(shape, definitions);
+        let schema = make(&reference, definitions);
         definitions.insert(name, schema);
     }
     reference

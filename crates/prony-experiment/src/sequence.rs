@@ -1,6 +1,9 @@
 //! Checks the order of a variant's phases: open transactions, closed stores, and what the engine cannot do.
 
+use std::ops::Range;
+
 use super::decode::phase::Placed;
+use super::node::Entry;
 use super::problem::{Problem, Problems};
 use prony_model::catalog::{EngineFacts, NO_QUERIES};
 use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sharing, StoreSpec};
@@ -20,8 +23,8 @@ pub(crate) fn settle(phases: &mut [Placed], store: &StoreSpec, facts: &EngineFac
         queue(phase, walk.problems);
     }
     if let Some(writer) = walk.open.take() {
-        let problem = Problem::new(writer.at, format!("the transaction of phase `{}` is never committed", writer.name));
-        walk.problems.add(problem.hint("add a phase with `commit = {}` after it"));
+        let message = format!("the transaction of phase `{}` is never committed", writer.name);
+        walk.problems.fault(writer.at, message, "add a phase with `commit = {}` after it");
     }
 }
 
@@ -30,8 +33,8 @@ pub(crate) fn settle(phases: &mut [Placed], store: &StoreSpec, facts: &EngineFac
 fn queue(phase: &Placed, problems: &mut Problems<'_>) {
     let action = &phase.spec.action;
     let Some(ops) = action.ops().filter(|ops| ops.share == Sharing::Queue) else { return };
-    let at = phase.share.clone().unwrap_or_else(|| phase.action.clone());
-    let mut fault = |message: &str, hint: &str| problems.add(Problem::new(at.clone(), message).hint(hint));
+    let at = phase.place("share");
+    let mut fault = |message: &str, hint: &str| problems.fault(&at, message, hint);
     let equal = "leave `share` out: each client has an equal share";
     if !matches!(action, Action::Get(_) | Action::Find(_)) {
         fault("only `get` and `find` take their operations from a queue", equal);
@@ -62,7 +65,7 @@ fn stay_open(phases: &mut [Placed]) {
 /// The place where something began that affects later phases.
 struct Since {
     name: String,
-    at: std::ops::Range<usize>,
+    at: Range<usize>,
 }
 
 /// Whether a phase and its background would wait for each other, or fail, where a commit waits for read transactions that are
@@ -70,32 +73,6 @@ struct Since {
 fn waits(own: &Ops, action: &Action, ops: &Ops, beside: &Action) -> bool {
     let writer_waits = action.writes() && (ops.transaction == Grouping::Single || own.transaction == Grouping::Open);
     writer_waits || (beside.writes() && own.transaction == Grouping::Single)
-}
-
-/// An action, and the places to which problems refer.
-struct PlacedAction<'a> {
-    action: &'a Action,
-    at: std::ops::Range<usize>,
-    transaction: std::ops::Range<usize>,
-    threads: std::ops::Range<usize>,
-}
-
-/// The action of a phase, and that of its background.
-fn actions(phase: &Placed) -> impl Iterator<Item = PlacedAction<'_>> {
-    let or_action = |place: &Option<std::ops::Range<usize>>| place.clone().unwrap_or_else(|| phase.action.clone());
-    let own = PlacedAction {
-        action: &phase.spec.action,
-        at: phase.action.clone(),
-        transaction: or_action(&phase.transaction),
-        threads: or_action(&phase.threads),
-    };
-    let beside = phase.spec.background.as_ref().zip(phase.background.as_ref()).map(|(action, at)| PlacedAction {
-        action,
-        at: at.clone(),
-        transaction: at.clone(),
-        threads: at.clone(),
-    });
-    std::iter::once(own).chain(beside)
 }
 
 struct Sequence<'p, 't, 'f> {
@@ -121,9 +98,9 @@ impl Sequence<'_, '_, '_> {
             Action::Reopen | Action::Evict => self.closed = None,
             _ => {}
         }
-        for action in actions(phase) {
-            self.engine_can(&action);
-            self.entries(&action);
+        for (action, written) in phase.actions() {
+            self.engine_can(action, written);
+            self.entries(action, written);
         }
         let writes = phase.spec.actions().filter(|action| action.writes());
         self.written.extend(writes.filter_map(|action| Some(action.ops()?.collection.clone())));
@@ -139,20 +116,21 @@ impl Sequence<'_, '_, '_> {
         if let (Some(open), true) = (&self.open, ends) {
             let message =
                 format!("`{}` cannot run while the transaction of phase `{}` is open", action.name(), open.name);
-            let problem = Problem::new(phase.action.clone(), message).hint("put a phase with `commit = {}` before it");
-            self.problems.add(problem.label(open.at.clone(), "opened"));
+            let problem = Problem::new(phase.action(), message).hint("put a phase with `commit = {}` before it");
+            self.problems.add(problem.label(&open.at, "opened"));
             self.open = None;
         }
         let can = matches!(action, Action::Reopen | Action::Evict | Action::Pause(_) | Action::Settle(_));
         if let (Some(closed), false) = (&self.closed, can) {
             let message = format!("`{}` cannot run after phase `{}` has closed the store", action.name(), closed.name);
-            let problem = Problem::new(phase.action.clone(), message).hint("put a phase with `reopen = {}` before it");
-            self.problems.add(problem.label(closed.at.clone(), "closed"));
+            let problem = Problem::new(phase.action(), message).hint("put a phase with `reopen = {}` before it");
+            self.problems.add(problem.label(&closed.at, "closed"));
             self.closed = None;
         }
     }
 
-    fn engine_can(&mut self, PlacedAction { action, at, transaction, .. }: &PlacedAction<'_>) {
+    fn engine_can(&mut self, action: &Action, written: &Entry) {
+        let (at, transaction) = (&written.key_span, written.place("transaction"));
         let several = action.ops().is_some_and(|ops| ops.transaction != Grouping::Each) && action.writes();
         let scans = matches!(action, Action::Scan(_) | Action::Find(_))
             || matches!(action, Action::Mix(mix) if mix.weights.scan > 0.0);
@@ -164,25 +142,21 @@ impl Sequence<'_, '_, '_> {
             }
             _ => false,
         };
-        let inside = **action == Action::Verify && self.open.is_some();
+        let inside = *action == Action::Verify && self.open.is_some();
         let survives = matches!(action, Action::Reopen | Action::Evict);
-        self.need(several, self.facts.batches, transaction.clone(), "has no transactions of several operations");
-        self.need(scans, self.facts.ordered, at.clone(), "does not keep keys in order, so it cannot scan");
-        self.need(
-            rereads || inside,
-            self.facts.reads_own_writes,
-            transaction.clone(),
-            "cannot read inside a write transaction",
-        );
+        self.need(several, self.facts.batches, &transaction, "has no transactions of several operations");
+        self.need(scans, self.facts.ordered, at, "does not keep keys in order, so it cannot scan");
+        let lack = "cannot read inside a write transaction";
+        self.need(rereads || inside, self.facts.reads_own_writes, &transaction, lack);
         let queries =
             matches!(action, Action::Find(_)) || action.ops().is_some_and(|ops| !ops.references.are_ignored());
-        self.need(queries, self.facts.queries(), at.clone(), NO_QUERIES);
-        self.need(survives, self.facts.persistent, at.clone(), "keeps no data when it is closed");
+        self.need(queries, self.facts.queries(), at, NO_QUERIES);
+        self.need(survives, self.facts.persistent, at, "keeps no data when it is closed");
     }
 
     /// What replaces a document must remove its entries from the indexes: it reads the document in its transaction, and no
     /// other client may change it meanwhile.
-    fn entries(&mut self, PlacedAction { action, at, threads: threads_at, .. }: &PlacedAction<'_>) {
+    fn entries(&mut self, action: &Action, written: &Entry) {
         let Some(collection) = action.ops().map(|ops| &ops.collection) else { return };
         let replaces = match action {
             Action::Update(_) | Action::Delete(_) => true,
@@ -196,7 +170,7 @@ impl Sequence<'_, '_, '_> {
             return;
         }
         let lack = "cannot read inside a write transaction, which a change of indexed documents needs";
-        self.need(true, self.facts.reads_own_writes, at.clone(), lack);
+        self.need(true, self.facts.reads_own_writes, &written.key_span, lack);
         // A pass in these orders gives each client records of its own.
         let apart = |ops: &Ops| matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
         let shares = matches!(action, Action::Mix(_)) || action.ops().is_some_and(|ops| !apart(ops));
@@ -207,10 +181,9 @@ impl Sequence<'_, '_, '_> {
                  indexes may be left behind",
                 self.engine
             );
-            let problem = Problem::new(threads_at.clone(), message);
-            self.problems.add(problem.hint(
-                "use one thread, or without a mix the order `shuffled`, in which each thread has records of its own",
-            ));
+            let hint =
+                "use one thread, or without a mix the order `shuffled`, in which each thread has records of its own";
+            self.problems.fault(written.place("threads"), message, hint);
         }
     }
 
@@ -218,74 +191,69 @@ impl Sequence<'_, '_, '_> {
     fn replicas(&mut self, phase: &Placed) {
         let action = &phase.spec.action;
         let Some(ops) = action.ops().filter(|ops| ops.replicas.is_some()) else { return };
-        let at = phase.replicas.clone().unwrap_or_else(|| phase.action.clone());
+        let at = phase.place("replicas");
         let lack = "lets only one process open this store, so `replicas` can only be 1";
-        self.need(action.replicas() > 1, self.facts.processes, at.clone(), lack);
-        let mut fault = |message: String, hint: &str| self.problems.add(Problem::new(at.clone(), message).hint(hint));
+        self.need(action.replicas() > 1, self.facts.processes, &at, lack);
+        let mut fault = |message: &str, hint: &str| self.problems.fault(&at, message, hint);
         if !matches!(action, Action::Get(_) | Action::Scan(_) | Action::Find(_)) {
             let message =
                 format!("`{}` runs in one process: only `get`, `scan` and `find` have `replicas`", action.name());
-            fault(message, "write `threads` for several clients in one process");
+            fault(&message, "write `threads` for several clients in one process");
         }
         if matches!(ops.sample, Sampling::Group(_)) {
             let message = "groups of operations (`sample`) are not recorded where several processes share them";
-            fault(
-                message.to_owned(),
-                "leave `sample` out: latencies of single operations are recorded in each process",
-            );
+            fault(message, "leave `sample` out: latencies of single operations are recorded in each process");
         }
         if let Some(open) = self.open.as_ref().filter(|_| ops.replicas > Some(1)) {
             let message =
                 format!("other processes cannot read inside the transaction of phase `{}`, which is open", open.name);
-            fault(message, "put a phase with `commit = {}` before it");
+            fault(&message, "put a phase with `commit = {}` before it");
         }
     }
 
     /// A background has clients of its own, and ends with the phase.
     fn background(&mut self, phase: &Placed) {
-        let Some((at, beside)) = phase.background.clone().zip(phase.spec.background.as_ref()) else { return };
+        let Some((beside, written)) = phase.actions().nth(1) else { return };
         let Some(ops) = beside.ops() else { return };
         let action = &phase.spec.action;
-        let mut fault = |message: String, hint: &str| self.problems.add(Problem::new(at.clone(), message).hint(hint));
+        let mut fault = |message: &str, hint: &str| self.problems.fault(&written.key_span, message, hint);
         let Some(own) = action.ops() else {
             let message = format!("`{}` repeats no operations, so it has no background", action.name());
-            return fault(message, "give the background to a phase with operations");
+            return fault(&message, "give the background to a phase with operations");
         };
         if own.replicas.is_some() {
-            fault("a phase with `replicas` has no background".to_owned(), "leave one of the two out");
+            fault("a phase with `replicas` has no background", "leave one of the two out");
         }
         if matches!(ops.sample, Sampling::Group(_)) {
-            fault(
-                "groups of operations (`sample`) are not recorded of a background".to_owned(),
-                "leave `sample` out: latencies of single operations are recorded",
-            );
+            let message = "groups of operations (`sample`) are not recorded of a background";
+            fault(message, "leave `sample` out: latencies of single operations are recorded");
         }
         if ops.transaction == Grouping::Open {
-            fault("the transaction of a background ends with the phase".to_owned(), "write `transaction = \"single\"`");
+            fault("the transaction of a background ends with the phase", "write `transaction = \"single\"`");
         }
         if action.writes() && beside.writes() {
             let message = format!(
                 "`{}` and its background both write, so it would not be known which version of a record is stored",
                 action.name()
             );
-            fault(message, "let one of the two only read");
+            fault(&message, "let one of the two only read");
         } else if let Some(open) = self.open.as_ref().filter(|_| beside.writes()) {
             let message =
                 format!("the background would wait for the transaction of phase `{}`, which is open", open.name);
-            fault(message, "put a phase with `commit = {}` before it");
+            fault(&message, "put a phase with `commit = {}` before it");
         } else if self.facts.commits_wait_for_readers && (self.open.is_some() || waits(own, action, ops, beside)) {
             let message = format!(
                 "commits of `{}` wait for readers: with a transaction that lasts as long as the phase, the phase and its \
                  background would wait for each other",
                 self.engine
             );
-            fault(message, SKIP);
+            fault(&message, SKIP);
         }
     }
 
-    fn need(&mut self, wanted: bool, offered: bool, at: std::ops::Range<usize>, lack: &str) {
+    fn need(&mut self, wanted: bool, offered: bool, at: &Range<usize>, lack: &str) {
         if wanted && !offered {
-            self.problems.add(Problem::new(at, format!("`{}` {lack}", self.engine)).hint(SKIP));
+            self.problems.fault(at, format!("`{}` {lack}", self.engine), SKIP);
         }
     }
 
@@ -294,9 +262,8 @@ impl Sequence<'_, '_, '_> {
         let writes = phase.spec.action.writes();
         let begun = since(phase);
         let name = phase.spec.name.clone();
-        let place = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
-        let stated = phase.transaction.is_some();
-        let threads_at = phase.threads.clone().unwrap_or_else(|| phase.action.clone());
+        let (place, threads_at) = (phase.place("transaction"), phase.place("threads"));
+        let stated = place != *phase.action();
         let Some(ops) = phase.spec.action.ops_mut() else { return };
         if let Some(open) = &self.open {
             if stated && matches!(ops.transaction, Grouping::Each | Grouping::Batch(_)) {
@@ -306,26 +273,18 @@ impl Sequence<'_, '_, '_> {
                 );
                 let problem =
                     Problem::new(place, message).hint("leave `transaction` out: the phase runs inside the open one");
-                self.problems.add(problem.label(open.at.clone(), "opened"));
+                self.problems.add(problem.label(&open.at, "opened"));
             } else {
-                self.need(
-                    !writes,
-                    self.facts.reads_own_writes,
-                    begun.at.clone(),
-                    "cannot read inside a write transaction",
-                );
+                let lack = "cannot read inside a write transaction";
+                self.need(!writes, self.facts.reads_own_writes, &begun.at, lack);
             }
             ops.transaction = Grouping::Open;
         } else if ops.transaction == Grouping::Open {
-            self.need(
-                true,
-                self.facts.open_transactions,
-                place.clone(),
-                "cannot keep a transaction open over several phases",
-            );
+            let lack = "cannot keep a transaction open over several phases";
+            self.need(true, self.facts.open_transactions, &place, lack);
             if !writes {
-                let problem = Problem::new(place, format!("phase `{name}` only reads, so it leaves nothing to commit"));
-                self.problems.add(problem.hint("write `transaction = \"single\"`"));
+                let message = format!("phase `{name}` only reads, so it leaves nothing to commit");
+                self.problems.fault(place, message, "write `transaction = \"single\"`");
                 ops.transaction = Grouping::Single;
                 return;
             }
@@ -333,13 +292,11 @@ impl Sequence<'_, '_, '_> {
         }
         if ops.transaction == Grouping::Open && ops.threads > 1 {
             let message = format!("{} threads cannot share the one open transaction", ops.threads);
-            self.problems
-                .add(Problem::new(threads_at, message).hint("write `threads = 1`, or group by `{ batch = N }`"));
+            self.problems.fault(threads_at, message, "write `threads = 1`, or group by `{ batch = N }`");
         }
     }
 }
 
 fn since(phase: &Placed) -> Since {
-    let at = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
-    Since { name: phase.spec.name.clone(), at }
+    Since { name: phase.spec.name.clone(), at: phase.place("transaction") }
 }

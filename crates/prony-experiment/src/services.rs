@@ -12,7 +12,6 @@ use super::decode::{collections, data, service};
 use super::grammar;
 use super::node::{Node, Value};
 use super::problem::{Problem, Problems, known_hint};
-use super::validate::via;
 use super::variant::{Context, fits, known, lacking, limits, phases};
 use prony_model::http::{BodySpec, HttpAmount, HttpSpec, Part};
 use prony_model::program::{INSTANCE, ProgramSpec};
@@ -23,9 +22,8 @@ use prony_model::units::Nanos;
 /// Whether the file measures services, or another server, by requests; a file with a program or a store has services beside that.
 pub(crate) fn are_measured(root: &Node) -> bool {
     let requests = |phase: &Node| phase.entry("http").is_some() || phase.entry("run").is_some();
-    let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
     let subject = ["program", "store"].into_iter().any(|section| root.get(section).is_some());
-    root.get("service").is_some() && !subject || phases.iter().any(requests)
+    root.get("service").is_some() && !subject || root.list_of("phase").iter().any(requests)
 }
 
 /// Faults between services: names that occur twice or do not exist, and an order without a begin. `nodes` are those of the
@@ -36,23 +34,21 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
         let name = node.get("name").unwrap_or(node);
         if names[..at].contains(&service.name()) {
             let message = format!("two services are named `{}`", service.name());
-            problems.add(via(name, Problem::new(name.span.clone(), message).hint("metrics are named by service")));
+            problems.fault(name, message, "metrics are named by service");
         }
         let after = node.get("after").unwrap_or(node);
         for other in &service.after {
             if !names.contains(&other.as_str()) {
-                let hint = known_hint(other, names.iter().copied());
-                let problem = Problem::new(after.span.clone(), format!("unknown service `{other}`"));
-                problems.add(via(after, problem.maybe_hint(hint)));
+                let message = format!("unknown service `{other}`");
+                problems.add(Problem::new(after, message).maybe_hint(known_hint(other, names.iter().copied())));
             }
         }
         for text in service.texts() {
             for asked in holes(&text) {
-                let known = services.iter().find(|other| other.name() == asked.0);
-                if let Some((message, hint)) = no_instance(known, &asked.0, asked.1, services) {
+                if let Some((message, hint)) = no_instance(&asked.0, asked.1, services) {
                     let message = format!("{message} (in a placeholder of service `{}`)", service.name());
                     let place = asking(node, &format!("\0service.{}.{}.", asked.0, asked.1)).unwrap_or(name);
-                    problems.add(via(place, Problem::new(place.span.clone(), message).maybe_hint(hint)));
+                    problems.add(Problem::new(place, message).maybe_hint(hint));
                 }
             }
         }
@@ -68,7 +64,7 @@ fn together(services: &[ServiceSpec], nodes: &[Node], problems: &mut Problems<'_
         let node = &nodes[circle];
         let place = node.get("after").unwrap_or(node);
         let message = format!("service `{}` is to start after itself", services[circle].name());
-        problems.add(via(place, Problem::new(place.span.clone(), message).hint("remove one of the names in `after`")));
+        problems.fault(place, message, "remove one of the names in `after`");
     }
 }
 
@@ -101,7 +97,7 @@ fn counted_twice(services: &[ServiceSpec], nodes: &[Node], problems: &mut Proble
             let place = node.get("counters").unwrap_or(node);
             let message = format!("the counters of service `{}` are read more than once", service.name());
             let hint = "give `counters` to the service that counts, with its own `{port}`, and to one service only";
-            problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+            problems.fault(place, message, hint);
         }
     }
 }
@@ -114,18 +110,17 @@ fn unused_data(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], pro
     let own = service.texts().iter().any(|text| text.contains(DATA));
     if !own && !services.iter().flat_map(ServiceSpec::texts).any(|text| of_it(&text)) {
         let message = format!("no text of a service asks for the data of `{}`", service.name());
-        let hint = "write `{data}` in `command` or `env`, or remove `data`";
-        problems.add(via(data, Problem::new(data.span.clone(), message).hint(hint)));
+        problems.fault(data, message, "write `{data}` in `command` or `env`, or remove `data`");
     }
 }
 
 /// Faults of a service, written as `node`, whose data are made once: nothing makes them, or they need a service that does not
 /// run then.
 fn set_up_once(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], problems: &mut Problems<'_>) {
-    let at = node.entry("data").map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
+    let at = node.key_span("data");
     if service.setup.is_none() && service.program.prepare.is_none() {
         let message = "`setup = \"once\"` copies what `prepare` and `setup` left, and there is neither";
-        problems.add(Problem::new(at.clone(), message).hint("add `prepare` or `setup`, or remove `data`"));
+        problems.fault(&at, message, "add `prepare` or `setup`, or remove `data`");
     }
     let asked = service.texts().into_iter().flat_map(|text| holes(&text)).map(|(name, _)| name);
     let needed: BTreeSet<String> = asked.chain(service.after.iter().cloned()).collect();
@@ -137,7 +132,7 @@ fn set_up_once(service: &ServiceSpec, node: &Node, services: &[ServiceSpec], pro
             other.name()
         );
         let hint = format!("write `data = {{ setup = \"once\" }}` for `{}` too, or remove it here", other.name());
-        problems.add(Problem::new(at, message).hint(hint));
+        problems.fault(at, message, hint);
     }
 }
 
@@ -164,13 +159,8 @@ pub fn started_in_order(services: &[ServiceSpec]) -> Result<Vec<usize>, usize> {
 }
 
 /// That there is no such instance of a service, with a hint.
-fn no_instance(
-    found: Option<&ServiceSpec>,
-    name: &str,
-    number: u32,
-    services: &[ServiceSpec],
-) -> Option<(String, Option<String>)> {
-    match found {
+fn no_instance(name: &str, number: u32, services: &[ServiceSpec]) -> Option<(String, Option<String>)> {
+    match services.iter().find(|service| service.name() == name) {
         None => Some((format!("unknown service `{name}`"), known_hint(name, services.iter().map(ServiceSpec::name)))),
         Some(found) if number > found.count => {
             Some((format!("service `{name}` has no instance {number}: its `count` is {}", found.count), None))
@@ -192,22 +182,16 @@ impl Requests<'_> {
     /// The faults of one phase, whose action is written `at`.
     fn check(&mut self, spec: &mut HttpSpec, at: &Range<usize>, problems: &mut Problems<'_>) {
         if let Some((name, number)) = holes(&spec.server).first() {
-            let found = self.services.iter().find(|service| service.name() == name);
-            let problem = no_instance(found, name, *number, self.services).map(|(message, hint)| {
-                Problem::new(at.clone(), message)
-                    .hint(hint.unwrap_or_else(|| "add a `[[service]]` of this name".to_owned()))
-            });
-            problem.into_iter().for_each(|problem| problems.add(problem));
+            if let Some((message, hint)) = no_instance(name, *number, self.services) {
+                problems.fault(at, message, hint.unwrap_or_else(|| "add a `[[service]]` of this name".to_owned()));
+            }
         }
         if self.data.is_empty() && spec.amount == HttpAmount::Records {
             spec.amount = HttpAmount::Requests(if spec.session { spec.kinds.len() as u64 } else { 1 });
         }
         if spec.amount == HttpAmount::Records && spec.warm_up > Nanos::ZERO {
             let message = "one request for each record leaves none for `warm_up`";
-            problems.add(
-                Problem::new(at.clone(), message)
-                    .hint("set `requests` or `duration`, or a phase of its own with `timed = false`"),
-            );
+            problems.fault(at, message, "set `requests` or `duration`, or a phase of its own with `timed = false`");
         }
         let fields = self.used(spec, at, problems);
         let whole = spec.kinds.iter().any(|kind| kind.body == Some(BodySpec::Document));
@@ -215,27 +199,25 @@ impl Requests<'_> {
         if self.data.is_empty() {
             if documents {
                 let message = "these requests need documents, and the file has no `[data]`";
-                let hint = "add `[data]` with `records`, and `[data.document]`";
-                problems.add(Problem::new(at.clone(), message).hint(hint));
+                problems.fault(at, message, "add `[data]` with `records`, and `[data.document]`");
             }
             return;
         }
-        match collections::found(spec.collection.as_deref(), self.data) {
-            Err(problem) => problems.add(problem(at.clone())),
+        match collections::found(spec.collection.as_deref(), self.data, at) {
+            Err(problem) => problems.add(problem),
             Ok(collection) => {
                 spec.collection.clone_from(&collection.name);
                 match collection.document() {
                     None if documents => {
                         let message =
                             "these requests need documents, and the values of `[data]` are bytes without fields";
-                        problems
-                            .add(Problem::new(at.clone(), message).hint("write `[data.document]` instead of `value`"));
+                        problems.fault(at, message, "write `[data.document]` instead of `value`");
                     }
                     None => {}
                     Some(document) => {
                         let known = document.paths();
                         for field in fields.iter().filter(|field| !known.contains(field)) {
-                            problems.add(collections::unknown(field, collection, &known, at.clone()));
+                            problems.add(collections::unknown(field, collection, &known, at));
                         }
                     }
                 }
@@ -268,7 +250,7 @@ impl Requests<'_> {
         };
         for name in missing {
             let hint = format!("write `save = {{ {name} = {{ header = \"location\" }} }}` in {place}");
-            problems.add(Problem::new(at.clone(), format!("{before} saves `{name}`")).hint(hint));
+            problems.fault(at, format!("{before} saves `{name}`"), hint);
         }
         fields
     }
@@ -277,8 +259,8 @@ impl Requests<'_> {
 /// Faults of a command that runs as a phase: there must be services beside it, and those that it names.
 fn can_run(run: &RunSpec, services: &[ServiceSpec], at: &Range<usize>, problems: &mut Problems<'_>) {
     if services.is_empty() {
-        let problem = Problem::new(at.clone(), "`run` runs a command beside services, and the file has none");
-        problems.add(problem.hint("add `[[service]]`; to measure a command, use `[program.NAME]`"));
+        let message = "`run` runs a command beside services, and the file has none";
+        problems.fault(at, message, "add `[[service]]`; to measure a command, use `[program.NAME]`");
     }
     clients(&run.command.words(), services, at, problems);
 }
@@ -288,14 +270,13 @@ fn can_run(run: &RunSpec, services: &[ServiceSpec], at: &Range<usize>, problems:
 fn clients(texts: &[String], services: &[ServiceSpec], at: &Range<usize>, problems: &mut Problems<'_>) {
     for (own, name) in [(PORT, "port"), (DATA, "data")] {
         if texts.iter().any(|text| text.contains(own)) {
-            let problem = Problem::new(at.clone(), format!("`{{{name}}}` has no meaning here"));
-            problems.add(problem.hint(format!("name the service: `{{service.NAME.{name}}}`")));
+            let message = format!("`{{{name}}}` has no meaning here");
+            problems.fault(at, message, format!("name the service: `{{service.NAME.{name}}}`"));
         }
     }
     for (name, number) in texts.iter().flat_map(|text| holes(text)) {
-        let known = services.iter().find(|service| service.name() == name);
-        if let Some((message, hint)) = no_instance(known, &name, number, services) {
-            problems.add(Problem::new(at.clone(), message).maybe_hint(hint));
+        if let Some((message, hint)) = no_instance(&name, number, services) {
+            problems.add(Problem::new(at, message).maybe_hint(hint));
         }
     }
 }
@@ -310,23 +291,22 @@ pub(crate) fn beside_program(
     clients(&program.texts(), &services.specs, &node.span, problems);
     let Services { specs, nodes } = services;
     for (service, written) in specs.iter().zip(nodes) {
-        let at = |key: &str| written.entry(key).map_or_else(|| written.span.clone(), |entry| entry.key_span.clone());
+        let at = |key: &str| written.key_span(key);
         if service.name() == program.name {
             let message = format!("a service and the program are both named `{}`", program.name);
-            problems.add(Problem::new(at("name"), message).hint("give one of them another name"));
+            problems.fault(at("name"), message, "give one of them another name");
         }
         if service.counters.is_some() {
             let message = "`counters` are read between phases that prony leads, and a program leads its own phases";
-            problems.add(Problem::new(at("counters"), message).hint("remove `counters`"));
+            problems.fault(at("counters"), message, "remove `counters`");
         }
     }
     if specs.is_empty() {
         return;
     }
     if program.warmup > 0 {
-        let at = node.entry("warmup").map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
         let message = "warm-up runs start no services, which the program may need";
-        problems.add(Problem::new(at, message).hint("remove `warmup`"));
+        problems.fault(node.key_span("warmup"), message, "remove `warmup`");
     }
     let suspends = |phase: &&PhaseSpec| matches!(&phase.action, Action::Observe(observe) if observe.suspends());
     if let Some(phase) = phases.iter().find(suspends) {
@@ -335,7 +315,7 @@ pub(crate) fn beside_program(
             phase.name
         );
         let hint = "remove `at_end`, or end the program by a line or a mark instead of a call";
-        problems.add(Problem::new(node.span.clone(), message).hint(hint));
+        problems.fault(&node.span, message, hint);
     }
 }
 
@@ -344,9 +324,8 @@ fn not_limited(limited: Option<&Node>, problems: &mut Problems<'_>) {
     for key in ["memory", "cpus", "pids"] {
         if let Some(entry) = limited.and_then(|limits| limits.entry(key)) {
             let message = format!("`{key}` limits one process tree, and each service has one of its own");
-            let problem = Problem::new(entry.key_span.clone(), message);
-            problems
-                .add(via(&entry.node, problem.hint(format!("write `limits = {{ {key} = ... }}` in `[[service]]`"))));
+            let hint = format!("write `limits = {{ {key} = ... }}` in `[[service]]`");
+            problems.fault((&entry.node, entry.key_span.clone()), message, hint);
         }
     }
 }
@@ -359,12 +338,11 @@ pub(crate) fn beside_store(
     problems: &mut Problems<'_>,
 ) {
     let Some(url) = &store.url else { return };
-    let at = node.get("url").map_or_else(|| node.span.clone(), |url| url.span.clone());
-    clients(std::slice::from_ref(url), &services.specs, &at, problems);
+    clients(std::slice::from_ref(url), &services.specs, &node.span_of("url"), problems);
     not_limited(limited, problems);
     if let Some(placed) = phases.iter().find(|placed| placed.spec.action == Action::Evict) {
         let message = format!("`{}` is a server, whose memory `evict` cannot empty", store.engine);
-        problems.add(Problem::new(placed.action.clone(), message).hint("remove the phase"));
+        problems.fault(placed.action(), message, "remove the phase");
     }
 }
 
@@ -380,7 +358,7 @@ impl Services {
     pub(crate) fn declared(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<Self> {
         let mut all = Self::default();
         let mut sound = true;
-        for written in context.raw.root.get("service").and_then(Node::list).unwrap_or_default() {
+        for written in context.raw.root.list_of("service") {
             let mut node = context.fill(written, levels, problems);
             context.outside.service(&mut node, problems);
             let service = fits(context, "service", &node, &grammar::SERVICE, problems)
@@ -411,10 +389,11 @@ fn check_phases(
     problems: &mut Problems<'_>,
 ) {
     let mut requests = Requests { services, data, saved: Vec::new() };
-    for placed in phases {
-        match &mut placed.spec.action {
+    for (action, written) in phases.iter_mut().filter_map(|placed| placed.actions_mut().next()) {
+        let at = &written.key_span;
+        match action {
             Action::Http(http) => {
-                requests.check(http, &placed.action, problems);
+                requests.check(http, at, problems);
                 for kind in &mut http.kinds {
                     if let Some(BodySpec::File { path, .. }) = &mut kind.body {
                         *path = Place { file }.resolve(path);
@@ -423,13 +402,12 @@ fn check_phases(
             }
             Action::Run(run) => {
                 run.directory = Place { file }.resolve(".");
-                can_run(run, services, &placed.action, problems);
+                can_run(run, services, at, problems);
             }
             Action::Settle(_) | Action::Pause(_) => {}
             action => {
                 let message = format!("`{}` works on a store, but the file measures services", action.name());
-                let hint = "phases of services are `http`, `run`, `settle` and `pause`";
-                problems.add(Problem::new(placed.action.clone(), message).hint(hint));
+                problems.fault(at, message, "phases of services are `http`, `run`, `settle` and `pause`");
             }
         }
     }
@@ -451,13 +429,14 @@ pub(crate) fn spec(context: &Context<'_>, levels: &Combination, problems: &mut P
     });
     let (mut phases, crashes) = phases(context, levels, &limits, problems)?;
     for crash in &crashes {
-        let problem = Problem::new(crash.action.clone(), format!("`{}` works on a store", crash.spec.action()));
-        problems.add(problem.hint("it needs `[store]`, which a file that measures services does not have"));
+        let message = format!("`{}` works on a store", crash.spec.action());
+        let hint = "it needs `[store]`, which a file that measures services does not have";
+        problems.fault(&crash.action.key_span, message, hint);
     }
     let data = known(root, data)?;
     check_phases(&mut phases, (&services.specs, &data), &context.raw.file, problems);
     let actions: Vec<Node> =
-        phases.iter().map(|placed| Node::new(placed.action.clone(), Value::Table(Vec::new()))).collect();
+        phases.iter().map(|placed| Node::new(placed.action().clone(), Value::Table(Vec::new()))).collect();
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
     let of_phases = actions.iter().map(|action| ("phase", Some(action)));
     let of_file = [("data", records.as_ref()), ("limits", limited)];

@@ -8,11 +8,11 @@ use super::decode::trigger::Frame;
 use super::decode::{collections, data, indexes, order, program, references, store, values};
 use super::grammar;
 use super::node::Node;
-use super::problem::{Problem, Problems};
+use super::problem::Problems;
 use super::sequence;
 use super::services::{self, Services};
 use super::subject::{self, Chosen};
-use super::variant::{Context, fits, known, lacking, limits, noted, observed, phases};
+use super::variant::{Context, fits, known, lacking, limits, observed, phases};
 use prony_model::catalog::EngineFacts;
 use prony_model::spec::{CollectionSpec, Limits, StoreSpec, Subject, TrialSpec};
 
@@ -20,10 +20,12 @@ use prony_model::spec::{CollectionSpec, Limits, StoreSpec, Subject, TrialSpec};
 /// been reported.
 pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
     let root = &context.raw.root;
-    match services::are_measured(root) && root.get("store").is_none() && root.get("program").is_none() {
-        true => noted(context, levels, problems, services::spec),
-        false => noted(context, levels, problems, spec),
-    }
+    let are_services = services::are_measured(root) && root.get("store").is_none() && root.get("program").is_none();
+    problems.set_note(context.described(levels));
+    let read = if are_services { services::spec } else { spec };
+    let spec = read(context, levels, problems);
+    problems.set_note(None);
+    spec
 }
 
 /// The specification of the trials of a store or a program.
@@ -127,7 +129,7 @@ fn without_server(crashes: &[PlacedCrash], services: &Services, facts: &EngineFa
     }
     for crash in crashes {
         let message = format!("`{}` works on the files of an engine inside the worker's process", crash.spec.action());
-        problems.add(Problem::new(crash.action.clone(), message).hint("leave it out where the store uses a server"));
+        problems.fault(&crash.action.key_span, message, "leave it out where the store uses a server");
     }
 }
 
@@ -172,6 +174,6 @@ fn needs_data(phases: &[Placed], declared: bool, problems: &mut Problems<'_>) {
     let needs = |placed: &&Placed| placed.spec.action.ops().is_some() || placed.spec.action.name() == "verify";
     if let Some(placed) = phases.iter().find(needs).filter(|_| !declared) {
         let message = format!("`{}` needs records, but the file has no `[data]`", placed.spec.action.name());
-        problems.add(Problem::new(placed.action.clone(), message).hint("add `[data] records = 10_000`"));
+        problems.fault(placed.action(), message, "add `[data] records = 10_000`");
     }
 }

@@ -6,7 +6,6 @@ use super::decode::store::merge_use;
 use super::grammar;
 use super::node::{Entry, Node, RawExperiment, Value};
 use super::problem::{Problem, Problems, known_hint};
-use super::validate::via;
 
 /// What a variant measures, as written in the file, factors filled in.
 pub(crate) enum Chosen {
@@ -35,8 +34,8 @@ pub(crate) fn with_names<'r>(raw: &'r RawExperiment, problems: &mut Problems<'_>
         && let Value::Table(sections) = &mut raw.to_mut().root.value
         && let Some(section) = sections.iter_mut().find(|section| section.key == "program")
     {
-        let problem = Problem::new(section.key_span.clone(), "this program has no name; every program needs one");
-        problems.add(problem.hint("write `[program.NAME]`"));
+        let message = "this program has no name; every program needs one";
+        problems.fault(&section.key_span, message, "write `[program.NAME]`");
         let entry = Entry { key: "NAME".to_owned(), ..section.clone() };
         section.node.value = Value::Table(vec![entry]);
     }
@@ -51,7 +50,7 @@ pub(crate) fn choose(
     sound: &dyn Fn(Node, &mut Problems<'_>) -> Option<Node>,
     problems: &mut Problems<'_>,
 ) -> Option<Chosen> {
-    let programs = root.get("program").and_then(Node::table).unwrap_or_default();
+    let programs = root.table_of("program");
     let store = root.get("store");
     let Some(subject) = root.get("subject") else {
         return match (store, programs) {
@@ -60,11 +59,9 @@ pub(crate) fn choose(
             (None, []) => None,
             _ => {
                 let message = "the file has several stores or programs, but does not say which one a variant measures";
-                let problem = Problem::new(root.span.start..root.span.start, message);
-                problems.add(problem.hint(
-                    "add `[subject] use = \"{subject}\"` and a factor `subject` with levels \
-                                           such as `{ program = \"NAME\" }`",
-                ));
+                let hint = "add `[subject] use = \"{subject}\"` and a factor `subject` with levels \
+                                           such as `{ program = \"NAME\" }`";
+                problems.fault(root.span.start..root.span.start, message, hint);
                 None
             }
         };
@@ -72,9 +69,9 @@ pub(crate) fn choose(
     let subject = sound(merge_use(&named(fill(subject, problems)), ("subject", root), problems)?, problems)?;
     let chosen = of_subject(&subject, root, fill, problems)?;
     if let (Chosen::Store(_), Some(change)) = (&chosen, subject.entry("change")) {
-        let problem =
-            Problem::new(change.key_span.clone(), "`change` changes a program, and this variant measures a store");
-        problems.add(via(&subject, problem.hint("vary settings of the store: `store = { ... }`, or remove `change`")));
+        let message = "`change` changes a program, and this variant measures a store";
+        let hint = "vary settings of the store: `store = { ... }`, or remove `change`";
+        problems.fault((&subject, change.key_span.clone()), message, hint);
         return None;
     }
     Some(chosen)
@@ -87,21 +84,20 @@ fn of_subject(
     fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
     problems: &mut Problems<'_>,
 ) -> Option<Chosen> {
-    let programs = root.get("program").and_then(Node::table).unwrap_or_default();
+    let programs = root.table_of("program");
     match (subject.entry("program"), subject.entry("store")) {
         (Some(wanted), None) => by_name(wanted, programs, subject.get("change"), fill, problems),
         (None, Some(wanted)) => joined(root, &wanted.node, fill, problems).map(Chosen::Store),
         (Some(wanted), Some(_)) => {
-            problems.add(Problem::new(wanted.key_span.clone(), "a variant measures a program or a store, not both"));
+            problems.add(Problem::new(&wanted.key_span, "a variant measures a program or a store, not both"));
             None
         }
         (None, None) => match (root.get("store"), programs) {
             (None, [only]) => Some(program(only, subject.get("change"), fill, problems)),
             (Some(store), []) => merge_use(&fill(store, problems), ("store", root), problems).map(Chosen::Store),
             _ => {
-                let problem = Problem::new(subject.span.clone(), "`[subject]` names neither a program nor a store");
-                problems
-                    .add(via(subject, problem.hint("write `program = \"NAME\"` or `store = { engine = \"...\" }`")));
+                let message = "`[subject]` names neither a program nor a store";
+                problems.fault(subject, message, "write `program = \"NAME\"` or `store = { engine = \"...\" }`");
                 None
             }
         },
@@ -127,8 +123,7 @@ fn by_name(
     let name = wanted.node.text()?;
     let Some(found) = programs.iter().find(|entry| entry.key == name) else {
         let hint = known_hint(name, programs.iter().map(|entry| entry.key.as_str()));
-        let problem = Problem::new(wanted.node.span.clone(), format!("unknown program `{name}`"));
-        problems.add(via(&wanted.node, problem.maybe_hint(hint)));
+        problems.add(Problem::new(&wanted.node, format!("unknown program `{name}`")).maybe_hint(hint));
         return None;
     };
     Some(program(found, change, fill, problems))

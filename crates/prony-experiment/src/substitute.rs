@@ -54,7 +54,7 @@ impl Levels<'_> {
         if !matches!(placeholder::split(text).as_deref(), Ok([Part::Hole(..)])) && words("#") != words("x") {
             let message = format!("a level with `#` makes the rest of `{}` a comment", entry.key);
             let hint = "write the command as a list of words, or quotes around the placeholder";
-            problems.add(Problem::new(entry.node.span.clone(), message).hint(hint));
+            problems.fault(&entry.node.span, message, hint);
         }
     }
 
@@ -91,10 +91,9 @@ impl Levels<'_> {
     /// A level inside a longer text, which names it as `hole` at `place`; `None` where it cannot stand there, which is reported.
     fn in_text(&self, level: &Node, hole: &str, place: &Range<usize>, problems: &mut Problems<'_>) -> Option<String> {
         if level.table().is_some() || level.list().is_some() {
-            let message = format!("`{{{hole}}}` is {}, which cannot stand inside a text", level.kind());
             let hint = "name one setting of the level, as `{factor.setting}`, or make the placeholder \
                 the whole text";
-            problems.add(Problem::new(place.clone(), message).hint(hint));
+            problems.fault(place, format!("`{{{hole}}}` is {}, which cannot stand inside a text", level.kind()), hint);
             return None;
         }
         let is_factor = |name: &str| self.factors.iter().any(|factor| factor.name == head(name));
@@ -103,7 +102,7 @@ impl Levels<'_> {
         for (name, at) in &inner {
             let (message, hint) = factor_in_level(name);
             let problem = Problem::new(span_in(level, self.file, at), message).hint(hint);
-            problems.add(problem.label(place.clone(), "used"));
+            problems.add(problem.label(place, "used"));
         }
         inner.is_empty().then(|| level.label())
     }
@@ -120,7 +119,7 @@ impl Levels<'_> {
                     let factor = &self.factors[place].name;
                     let message = format!("level `{}` of factor `{factor}` has no `{key}`", level.label);
                     let problem = Problem::new(span_in(node, self.file, at), message);
-                    problems.add(problem.label(level.node.span.clone(), format!("level `{}` stands", level.label)));
+                    problems.add(problem.label(&level.node.span, format!("level `{}` stands", level.label)));
                     return None;
                 }
             }

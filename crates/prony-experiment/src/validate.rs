@@ -2,7 +2,7 @@
 
 use super::calendar;
 use super::grammar;
-use super::node::{Entry, Node, Value};
+use super::node::{Entry, Node, Value, via};
 use super::placeholder::{self, Filled, OfRecord, Scope};
 use super::problem::{Problem, Problems, known_hint, quoted};
 use super::shape::{Need, Shape, TableShape};
@@ -189,8 +189,7 @@ impl Walk<'_, '_> {
         let owner = if shape.name == grammar::ROOT.name { "the file".to_owned() } else { format!("`{}`", shape.name) };
         let missing = shape.all().filter(|field| field.need == Need::Required && node.get(field.name).is_none());
         for field in missing {
-            let message = format!("{owner} needs the key `{}`", field.name);
-            self.problems.add(via(node, Problem::new(node.span.clone(), message).hint(lower(field.doc))));
+            self.problems.fault(node, format!("{owner} needs the key `{}`", field.name), lower(field.doc));
         }
         let actions = shape.actions();
         let mut present = actions.iter().filter_map(|name| node.entry(name));
@@ -199,7 +198,7 @@ impl Walk<'_, '_> {
             (Some(first), Some(second)) => {
                 let message = format!("`{}` takes one of `{}` and `{}`, not both", shape.name, first.key, second.key);
                 let problem = Problem::new(second.key_span.clone(), message);
-                self.problems.add(problem.label(first.key_span.clone(), format!("`{}` stands", first.key)));
+                self.problems.add(problem.label(&first.key_span, format!("`{}` stands", first.key)));
             }
             _ => {}
         }
@@ -210,8 +209,7 @@ impl Walk<'_, '_> {
     }
 
     fn needs_one_of(&mut self, keys: &[&str], node: &Node, shape: &TableShape) {
-        let message = format!("`{}` needs one of {}", shape.name, quoted(keys));
-        self.problems.add(via(node, Problem::new(node.span.clone(), message)));
+        self.problems.add(Problem::new(node, format!("`{}` needs one of {}", shape.name, quoted(keys))));
     }
 
     fn braces(&mut self, node: &Node, of: OfRecord) {
@@ -234,8 +232,7 @@ impl Walk<'_, '_> {
                 "runtime" => known.map(|hint| format!("{hint} (programs of other languages need no `runtime`)")),
                 _ => known,
             };
-            let problem = Problem::new(node.span.clone(), format!("`{key}` cannot be `{text}`"));
-            self.problems.add(via(node, problem.maybe_hint(hint)));
+            self.problems.add(Problem::new(node, format!("`{key}` cannot be `{text}`")).maybe_hint(hint));
         }
     }
 
@@ -259,14 +256,13 @@ impl Walk<'_, '_> {
             _ => parse_fraction(&text).err(),
         };
         if let Some(fault) = fault {
-            let problem = Problem::new(node.span.clone(), format!("`{key}`: {fault}"));
             let hint = match &node.value {
                 Value::Whole(percent @ 2..=100) if matches!(shape, Shape::Share) => {
                     format!("for {percent} percent: `\"{percent}%\"`")
                 }
                 _ => format!("expected {}", shape.words()),
             };
-            self.problems.add(via(node, problem.hint(hint)));
+            self.problems.fault(node, format!("`{key}`: {fault}"), hint);
         }
     }
 
@@ -285,7 +281,7 @@ impl Walk<'_, '_> {
             }
             _ => format!("expected {words}"),
         };
-        self.problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
+        self.problems.fault(node, message, hint);
     }
 }
 
@@ -315,14 +311,6 @@ pub(crate) fn is_generator(node: &Node, generator: &TableShape) -> bool {
 /// Whether a table tests a field, and does not name fields inside.
 pub(crate) fn is_test(node: &Node, test: &TableShape) -> bool {
     test.all().any(|field| node.entry(field.name).is_some())
-}
-
-/// Refers to the placeholder from which a faulty value came.
-pub(crate) fn via(node: &Node, problem: Problem) -> Problem {
-    match &node.via {
-        Some(span) if problem.labels.is_empty() => problem.label(span.clone(), "used"),
-        _ => problem,
-    }
 }
 
 fn fits(node: &Node, shape: &Shape) -> bool {

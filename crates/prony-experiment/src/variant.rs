@@ -20,7 +20,7 @@ use super::node::{Node, RawExperiment, Value};
 use super::problem::{Problem, Problems};
 use super::shape::TableShape;
 use super::substitute::{self, Levels};
-use super::validate::{Holes, Walk, via};
+use super::validate::{Holes, Walk};
 use prony_model::catalog::{EngineCatalog, Lack, Surroundings};
 use prony_model::http::PARTS_OF_RAMP;
 use prony_model::service::ServiceSpec;
@@ -80,9 +80,9 @@ impl<'a> Context<'a> {
     /// The replicas that programs start, or that share a store in a phase, over these variants; if the command line has
     /// `narrowed` the levels of the file, what varies may be anything.
     pub(crate) fn replicas(&self, root: &Node, combinations: &[Combination], narrowed: bool) -> Vec<Started> {
-        let programs = root.get("program").and_then(Node::table).unwrap_or_default();
+        let programs = root.table_of("program");
         let of_programs = programs.iter().filter_map(|program| Some((program.node.get("replicas")?, None)));
-        let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
+        let phases = root.list_of("phase");
         let actions = grammar::PHASE.actions();
         // A level may be the whole table of an action.
         let of_phases = phases.iter().filter_map(|phase| {
@@ -115,40 +115,39 @@ impl<'a> Context<'a> {
         all
     }
 
-    /// The phases of requests whose rate has steps, with the most of them over these variants.
-    pub(crate) fn steps(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, u32)> {
-        let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
+    /// The requests of each phase that has some, in each of these variants, with the phase's name.
+    fn requests(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, Node)> {
         let of_phase = |phase: &Node, levels: &Combination| {
             let phase = self.whole(phase, levels);
-            let http = self.quietly(phase.get("http")?, levels);
+            Some((self.name(&phase, levels)?, self.quietly(phase.get("http")?, levels)))
+        };
+        let of_phases = root.list_of("phase").iter();
+        of_phases.flat_map(|phase| combinations.iter().filter_map(move |levels| of_phase(phase, levels))).collect()
+    }
+
+    /// The phases of requests whose rate has steps, with the most of them over these variants.
+    pub(crate) fn steps(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, u32)> {
+        let steps = |(name, http): (String, Node)| {
             let rate = http.get("rate")?;
             let listed = rate.get("steps").and_then(Node::list).map(|steps| steps.len() as u32);
-            let ramp = rate.get("ramp").map(|_| PARTS_OF_RAMP);
-            Some((self.name(&phase, levels)?, listed.or(ramp)?))
+            Some((name, listed.or(rate.get("ramp").map(|_| PARTS_OF_RAMP))?))
         };
-        phases.iter().flat_map(|phase| combinations.iter().filter_map(move |levels| of_phase(phase, levels))).collect()
+        self.requests(root, combinations).into_iter().filter_map(steps).collect()
     }
 
     /// The kinds of requests of phases that have a mix or a session of them, over these variants.
     pub(crate) fn kinds(&self, root: &Node, combinations: &[Combination]) -> Vec<(String, String)> {
-        let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
-        let of_phase = |phase: &Node, levels: &Combination| -> Option<Vec<(String, String)>> {
-            let phase = self.whole(phase, levels);
-            let http = self.quietly(phase.get("http")?, levels);
-            let (name, kinds) = (self.name(&phase, levels)?, http.get("mix").or(http.get("session"))?.table()?);
-            Some(kinds.iter().map(|kind| (name.clone(), kind.key.clone())).collect())
+        let kinds = |(name, http): (String, Node)| {
+            let kinds = http.get("mix").or(http.get("session")).and_then(Node::table).unwrap_or_default();
+            kinds.iter().map(|kind| (name.clone(), kind.key.clone())).collect::<Vec<_>>()
         };
-        phases
-            .iter()
-            .flat_map(|phase| combinations.iter().filter_map(move |levels| of_phase(phase, levels)))
-            .flatten()
-            .collect()
+        self.requests(root, combinations).into_iter().flat_map(kinds).collect()
     }
 
     /// The services over these variants, with the most instances of each and all numbers that it counts.
     pub(crate) fn services(&self, root: &Node, combinations: &[Combination]) -> Vec<NamedService> {
         let mut all: Vec<NamedService> = Vec::new();
-        for service in root.get("service").and_then(Node::list).unwrap_or_default() {
+        for service in root.list_of("service") {
             for levels in combinations {
                 let Some(name) = self.name(service, levels) else { continue };
                 let count = service.get("count").map(|count| self.quietly(count, levels));
@@ -180,24 +179,11 @@ impl<'a> Context<'a> {
     }
 
     /// The levels of a variant as text, for notes.
-    fn described(&self, chosen: &Combination) -> Option<String> {
+    pub(crate) fn described(&self, chosen: &Combination) -> Option<String> {
         let pair = |(factor, level): (&FactorDef, &usize)| format!("{} = {}", factor.name, factor.levels[*level].label);
         let text: Vec<String> = self.factors.iter().zip(chosen).map(pair).collect();
         (!text.is_empty()).then(|| format!("in the variant {}", text.join(", ")))
     }
-}
-
-/// What is read of a variant; its problems name its levels.
-pub(crate) fn noted<T>(
-    context: &Context<'_>,
-    levels: &Combination,
-    problems: &mut Problems<'_>,
-    read: impl FnOnce(&Context<'_>, &Combination, &mut Problems<'_>) -> T,
-) -> T {
-    problems.set_note(context.described(levels));
-    let found = read(context, levels, problems);
-    problems.set_note(None);
-    found
 }
 
 /// `[limits]` of a variant where it has no fault, and as written.
@@ -221,7 +207,7 @@ pub(crate) fn lacking(
 ) {
     let mut add = |sections: &[&Node], lack: Lack| {
         let node = place_of(&lack, sections).or(sections.first().copied()).unwrap_or(&context.raw.root);
-        let problem = via(node, Problem::new(node.span.clone(), lack.message).hint(lack.hint));
+        let problem = Problem::new(node, lack.message).hint(lack.hint);
         if !problems.is_unfilled(&problem.span) {
             problems.add(problem);
         }
@@ -253,9 +239,9 @@ fn place_of<'n>(lack: &Lack, sections: &[&'n Node]) -> Option<&'n Node> {
     if let Some(own) = sections.iter().find_map(|section| section.get(lack.key)).filter(|_| !of_changes) {
         return Some(own);
     }
-    let items = |node: &'n Node| node.list().unwrap_or(std::slice::from_ref(node));
     let changes = sections.iter().filter_map(|section| if of_changes { Some(*section) } else { section.get("change") });
-    let all: Vec<&Node> = changes.flat_map(items).filter_map(|change| change.get(lack.key)).flat_map(items).collect();
+    let all: Vec<&Node> =
+        changes.flat_map(Node::items).filter_map(|change| change.get(lack.key)).flat_map(Node::items).collect();
     let is_named = |value: &&Node| {
         let text = value.text().or_else(|| value.get("file").and_then(Node::text));
         text.is_some_and(|text| lack.message.contains(text))
@@ -287,7 +273,7 @@ pub(crate) fn phases(
     let mut crashes: Vec<PlacedCrash> = Vec::new();
     let mut sound = true;
     let programs = context.raw.root.get("program").is_some();
-    let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
+    let nodes = context.raw.root.list_of("phase");
     for (index, node) in nodes.iter().enumerate() {
         // A phase that is a level itself has its `when` only once it has been filled in.
         let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
@@ -297,7 +283,9 @@ pub(crate) fn phases(
             continue;
         }
         context.ran.borrow_mut().insert(index);
-        let mut filled = context.levels(levels).fill(&without(node, &NOT_OF_STORES), problems);
+        // A variant that measures a store ignores what is for programs.
+        let of_programs = grammar::observed_keys().chain(["when"]).collect::<Vec<_>>();
+        let mut filled = context.levels(levels).fill(&without(node, &of_programs), problems);
         context.outside.phase(&mut filled, problems);
         let fits = fits(context, "phase", &filled, &grammar::PHASE, problems);
         let of_crash = crash::of_crash(&filled).filter(|_| fits).map(|entry| crash::crash(&filled, entry, problems));
@@ -315,7 +303,7 @@ pub(crate) fn phases(
     }
     if list.is_empty() && sound && (programs || !nodes.is_empty()) {
         let span = nodes.first().map_or(0..0, |node| node.span.clone());
-        problems.add(Problem::new(span, "this variant has no phase").hint("check `when` of the phases"));
+        problems.fault(span, "this variant has no phase", "check `when` of the phases");
     }
     end_in_time(context, &list, limits, problems);
     sound.then_some((list, crashes))
@@ -324,14 +312,14 @@ pub(crate) fn phases(
 /// Phases that take a time which their limit, or that of the trial, does not leave them: every trial would time out.
 fn end_in_time(context: &Context<'_>, phases: &[Placed], limits: &Limits, problems: &mut Problems<'_>) {
     let timed_out = "at which the trial has timed out";
-    for Placed { spec, action, .. } in phases {
+    for placed in phases {
+        let spec = &placed.spec;
         if let (Some(time), Some(limit)) = (spec.action.duration(), spec.limit)
             && time >= limit
         {
             let message =
                 format!("`{}` takes {time}, and the limit of the phase is {limit}, {timed_out}", spec.action.name());
-            let hint = "write a shorter time, or give the phase a longer `limit`";
-            problems.add(Problem::new(action.clone(), message).hint(hint));
+            problems.fault(placed.action(), message, "write a shorter time, or give the phase a longer `limit`");
         }
     }
     let times = phases.iter().filter_map(|placed| placed.spec.action.duration());
@@ -339,7 +327,7 @@ fn end_in_time(context: &Context<'_>, phases: &[Placed], limits: &Limits, proble
     if let Some(limit) = limits.trial.filter(|limit| all >= *limit) {
         let place = context.raw.root.get("limits").map_or(0..0, |all| all.get("time").unwrap_or(all).span.clone());
         let message = format!("the phases take {all} or more, and the limit of the trial is {limit}, {timed_out}");
-        problems.add(Problem::new(place, message).hint("write shorter times in the phases, or a longer `time`"));
+        problems.fault(place, message, "write shorter times in the phases, or a longer `time`");
     }
 }
 
@@ -353,7 +341,7 @@ pub(crate) fn observed(
     let mut all = Phases::default();
     let mut watched = false;
     let root = &context.raw.root;
-    for (index, node) in root.get("phase").and_then(Node::list).unwrap_or_default().iter().enumerate() {
+    for (index, node) in root.list_of("phase").iter().enumerate() {
         let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
         let node = filled.as_ref().unwrap_or(node);
         if !program::is_observed(node) {
@@ -396,7 +384,7 @@ pub(crate) fn observed(
 /// Phases that run in no variant, of which none has a fault: what they were to do would be left out in silence.
 pub(crate) fn never_run(context: &Context<'_>, variants: &[Variant], problems: &mut Problems<'_>) {
     let ran = context.ran.borrow();
-    let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
+    let nodes = context.raw.root.list_of("phase");
     for (_, node) in nodes.iter().enumerate().filter(|(index, _)| !ran.contains(index)) {
         let name = node.get("name").and_then(Node::text).map(|name| format!("`{name}` ")).unwrap_or_default();
         let action = grammar::PHASE.actions().into_iter().find(|action| node.entry(action).is_some());
@@ -407,7 +395,7 @@ pub(crate) fn never_run(context: &Context<'_>, variants: &[Variant], problems: &
             }
             None => "correct `when` of the phase, or let a variant with these levels run".to_owned(),
         };
-        problems.add(Problem::new(node.span.clone(), format!("phase {name}runs in no variant")).hint(hint));
+        problems.fault(&node.span, format!("phase {name}runs in no variant"), hint);
     }
 }
 
@@ -417,8 +405,8 @@ fn of_a_store(root: &Node, phase: &Node, problems: &mut Problems<'_>) -> bool {
     let has_store = root.get("store").is_some() || root.get("subject").is_some();
     if let (Some(action), false) = (action, has_store) {
         let message = format!("`{}` works on a store, but the file measures a program", action.key);
-        let problem = Problem::new(action.key_span.clone(), message);
-        problems.add(problem.hint("give the phase of a program `begin` and `end`, or marks with its name"));
+        let hint = "give the phase of a program `begin` and `end`, or marks with its name";
+        problems.fault(&action.key_span, message, hint);
         return false;
     }
     true
@@ -426,9 +414,8 @@ fn of_a_store(root: &Node, phase: &Node, problems: &mut Problems<'_>) -> bool {
 
 fn twice(known: &[String], name: &str, node: &Node, problems: &mut Problems<'_>) {
     if known.iter().any(|other| other == name) {
-        let span = node.get("name").map_or_else(|| node.span.clone(), |name| name.span.clone());
-        let problem = Problem::new(span, format!("two phases are named `{name}`"));
-        problems.add(problem.hint("metrics are named by phase: give each phase a name of its own"));
+        let message = format!("two phases are named `{name}`");
+        problems.fault(node.span_of("name"), message, "metrics are named by phase: give each phase a name of its own");
     }
 }
 
@@ -438,9 +425,6 @@ fn runs(context: &Context<'_>, phase: &Node, levels: &Combination, problems: &mu
     let chosen = selection(context.factors, when, problems);
     chosen.iter().all(|(factor, list)| list.contains(&levels[*factor]))
 }
-
-/// Sections that a variant which measures a store ignores.
-const NOT_OF_STORES: [&str; 8] = ["when", "begin", "end", "mark", "call", "at_end", "read", "then"];
 
 fn without(phase: &Node, keys: &[&str]) -> Node {
     let Some(entries) = phase.table() else { return phase.clone() };

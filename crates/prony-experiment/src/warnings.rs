@@ -30,18 +30,17 @@ pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Ve
 }
 
 fn commands(root: &Node, experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool, problems: &mut Problems<'_>) {
-    for program in root.get("program").and_then(Node::table).unwrap_or_default() {
+    for program in root.table_of("program") {
         let node = &program.node;
         let without = node.get("shell").is_none_or(|shell| matches!(shell.value, Value::Flag(false)));
         let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
         for command in commands.into_iter().flatten().filter(|_| without) {
             if let Some(syntax) = command.text().and_then(shell_syntax) {
-                let message = format!("this command does not run in a shell: {syntax}");
                 let hint = match syntax {
                     ShellSyntax::Variable => "write `env = { NAME = \"value\" }`, or add `shell = true`",
                     ShellSyntax::Sign(_) => "add `shell = true`, or write the command as a list of words",
                 };
-                problems.add(Problem::new(command.span.clone(), message).hint(hint));
+                problems.fault(&command.span, format!("this command does not run in a shell: {syntax}"), hint);
             }
         }
         let of_program =
@@ -51,7 +50,7 @@ fn commands(root: &Node, experiment: &Experiment, is_beside: &dyn Fn(&str) -> bo
             let message = format!("`{word}` is in the folder of this file, but the program runs in an empty directory");
             let hint = "add `directory = \".\"`, so that the program runs in a copy of this folder, or write the \
                         whole path of the file";
-            problems.add(Problem::new(command.span.clone(), message).hint(hint));
+            problems.fault(&command.span, message, hint);
         }
     }
 }
@@ -88,10 +87,9 @@ fn same_trials(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>
         let at =
             root.get("factors").and_then(|all| all.entry(&factor.name)).map_or(0..0, |entry| entry.key_span.clone());
         let (own, other) = (experiment.levels_text(variant), experiment.levels_text(baseline));
-        let message = format!("`{own}` runs the same trial as its baseline, `{other}`");
         let hint = "let the factor make a difference there; for an A/A comparison write levels that are equal, as \
                     `a = {}` and `b = {}`";
-        problems.add(Problem::new(at, message).hint(hint));
+        problems.fault(at, format!("`{own}` runs the same trial as its baseline, `{other}`"), hint);
     }
 }
 
@@ -112,8 +110,8 @@ fn beyond_records(root: &Node, experiment: &Experiment, problems: &mut Problems<
             if times <= records {
                 continue;
             }
-            let phases = root.get("phase").and_then(Node::list).unwrap_or_default();
-            let own = phases.iter().find(|node| node.get("name").and_then(Node::text) == Some(&phase.name));
+            let is_own = |node: &&Node| node.get("name").and_then(Node::text) == Some(&phase.name);
+            let own = root.list_of("phase").iter().find(is_own);
             let at = own.and_then(|node| node.get(phase.action.name())?.get("count"));
             let message = format!(
                 "`{}` {does} {times} times, and the collection has {}: {} of them {work}",
@@ -121,7 +119,7 @@ fn beyond_records(root: &Node, experiment: &Experiment, problems: &mut Problems<
                 count(records, "record"),
                 times - records
             );
-            problems.add(Problem::new(at.map_or(0..0, |node| node.span.clone()), message).hint(hint));
+            problems.fault(at.map_or(0..0, |node| node.span.clone()), message, hint);
         }
     }
 }
@@ -142,7 +140,7 @@ fn values(root: &Node, experiment: &Experiment, problems: &mut Problems<'_>) {
         let place = place.get("value").unwrap_or(place);
         let message = format!("every value is the text `{text}`, {} long", count(text.len(), "byte"));
         let hint = format!("for values with a size of {text} write `value = {{ bytes = \"{text}\" }}`");
-        problems.add(Problem::new(place.span.clone(), message).hint(hint));
+        problems.fault(&place.span, message, hint);
     }
 }
 

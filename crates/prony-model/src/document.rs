@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::json_values::{Altered, NameOrder};
@@ -52,16 +51,8 @@ impl Serialize for FieldValue {
             Self::Int(number) => serializer.serialize_i64(*number),
             Self::Float(number) => serializer.serialize_f64(*number),
             Self::Text(text) => serializer.serialize_str(text),
-            Self::List(items) => {
-                let mut list = serializer.serialize_seq(Some(items.len()))?;
-                items.iter().try_for_each(|item| list.serialize_element(item))?;
-                list.end()
-            }
-            Self::Fields(fields) => {
-                let mut map = serializer.serialize_map(Some(fields.len()))?;
-                fields.iter().try_for_each(|(name, value)| map.serialize_entry(name.as_ref(), value))?;
-                map.end()
-            }
+            Self::List(items) => serializer.collect_seq(items),
+            Self::Fields(fields) => serializer.collect_map(fields.iter().map(|(name, value)| (name.as_ref(), value))),
         }
     }
 }
@@ -554,7 +545,8 @@ impl Kinds {
         }
     }
 
-    fn add(&mut self, other: Self) {
+    /// Adds what another field may have.
+    pub fn add(&mut self, other: Self) {
         let Self { missing, null, flag, number, text, list, fields } = other;
         self.missing |= missing;
         self.null |= null;

@@ -119,9 +119,7 @@ impl<V> Filter<V> {
             Self::Field(path, test) => Filter::Field(path.clone(), test.map(replace)),
         }
     }
-}
 
-impl<V> Filter<V> {
     /// Everything that fields are compared with.
     pub fn operands(&self) -> Vec<&V> {
         match self {

@@ -39,8 +39,7 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
         let parts = match split(node.text()?) {
             Ok(parts) => parts,
             Err(fault) => {
-                let problem = Problem::new(node.span.clone(), fault.message);
-                self.problems.add(problem.hint("write `{{` and `}}` for braces that are meant as text"));
+                self.problems.fault(&node.span, fault.message, "write `{{` and `}}` for braces that are meant as text");
                 return None;
             }
         };
@@ -105,11 +104,8 @@ impl<'a, 'n, 't> Cells<'a, 'n, 't> {
     /// A format that is never used is a mistake.
     pub(crate) fn finish(self) {
         if let Some(node) = self.format.filter(|_| !self.format_used) {
-            let message = format!("the format `{}` fits no value of this table", node.label());
-            self.problems.add(
-                Problem::new(node.span.clone(), message)
-                    .hint("the table's format applies to values without a format of their own"),
-            );
+            let hint = "the table's format applies to values without a format of their own";
+            self.problems.fault(&node.span, format!("the format `{}` fits no value of this table", node.label()), hint);
         }
     }
 }

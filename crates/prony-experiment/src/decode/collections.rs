@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use super::phase::{Placed, QueryPlace};
+use super::phase::Placed;
 use crate::grammar;
-use crate::problem::{Problem, Problems, known_hint};
+use crate::node::{Entry, Node};
+use crate::problem::{At, Problem, Problems, known_hint};
 use prony_model::spec::{Action, CollectionSpec, DocumentSpec, FieldPath};
 
 /// A table of the file that describes a collection: `[data]`, or `[data.collection.NAME]`, or a table in it.
@@ -19,19 +20,19 @@ pub(super) fn described(collection: &CollectionSpec) -> String {
     format!("`{}`", section(collection, ""))
 }
 
-/// The collection with this name, or without a name the only one; else a problem, which needs a place.
+/// The collection with this name, or without a name the only one; else the problem of what asks for it.
 pub(crate) fn found<'d>(
     name: Option<&str>,
     data: &'d [CollectionSpec],
-) -> Result<&'d CollectionSpec, impl FnOnce(Range<usize>) -> Problem + use<>> {
+    at: impl At,
+) -> Result<&'d CollectionSpec, Problem> {
     let found = match (name, data) {
         (None, [only]) => Some(only),
         (None, _) => None,
         (Some(name), _) => data.iter().find(|collection| collection.name.as_deref() == Some(name)),
     };
     let names: Vec<String> = data.iter().filter_map(|collection| collection.name.clone()).collect();
-    let name = name.map(str::to_owned);
-    found.ok_or(move |at| match name {
+    found.ok_or_else(|| match name {
         None => Problem::new(at, "the file has several collections, and this does not say which one it works on")
             .hint(format!("write `collection = \"{}\"`", names.first().map_or("NAME", String::as_str))),
         Some(name) if names.is_empty() => {
@@ -39,24 +40,19 @@ pub(crate) fn found<'d>(
             Problem::new(at, message).hint("leave `collection` out, or write `[data.collection.NAME]`")
         }
         Some(name) => {
-            let hint = known_hint(&name, names.iter().map(String::as_str));
+            let hint = known_hint(name, names.iter().map(String::as_str));
             Problem::new(at, format!("unknown collection `{name}`")).maybe_hint(hint)
         }
     })
 }
 
 /// A field that no document has.
-pub(crate) fn unknown(
-    field: &FieldPath,
-    data: &CollectionSpec,
-    known: &[FieldPath],
-    span: std::ops::Range<usize>,
-) -> Problem {
+pub(crate) fn unknown(field: &FieldPath, data: &CollectionSpec, known: &[FieldPath], at: impl At) -> Problem {
     let names: Vec<String> = known.iter().map(FieldPath::to_string).collect();
     let hint = known_hint(&field.to_string(), names.iter().map(String::as_str));
     let file = data.document().and_then(|document| document.file.as_ref());
     let section = section(data, if file.is_some() { "" } else { "document" });
-    let problem = Problem::new(span, format!("the documents of `{section}` have no field `{field}`"));
+    let problem = Problem::new(at, format!("the documents of `{section}` have no field `{field}`"));
     match file.and_then(|file| file.unnamed.as_ref()).filter(|unnamed| **unnamed == field.to_string()) {
         Some(_) => {
             problem.hint("a field with a full stop in its name cannot be named: it separates names of nested fields")
@@ -68,43 +64,30 @@ pub(crate) fn unknown(
 /// Finds the collections of the phases' operations and queries.
 pub(crate) fn settle(phases: &mut [Placed], data: &[CollectionSpec], problems: &mut Problems<'_>) {
     for placed in phases {
-        let own = placed.collection.clone().unwrap_or_else(|| placed.action.clone());
-        let beside = placed.background.clone().unwrap_or_else(|| own.clone());
-        let [queried, queried_beside] = &placed.queries;
-        let actions = std::iter::once((&mut placed.spec.action, own, queried));
-        let background = placed.spec.background.iter_mut().map(|action| (action, beside.clone(), queried_beside));
-        for (action, at, queried) in actions.chain(background) {
+        for (action, written) in placed.actions_mut() {
             let Some(ops) = action.ops_mut() else { continue };
-            match found(ops.collection.as_deref(), data) {
-                Ok(collection) => ops.collection.clone_from(&collection.name),
-                Err(problem) => {
-                    problems.add(problem(at));
-                    continue;
+            match found(ops.collection.as_deref(), data, written.place("collection")) {
+                Ok(collection) => {
+                    ops.collection.clone_from(&collection.name);
+                    queries(action, written, data, problems);
                 }
+                Err(problem) => problems.add(problem),
             }
-            queries(action, (at, queried), data, problems);
         }
     }
 }
 
 /// Queries are over documents, and name fields that these have: any other field finds nothing.
-fn queries(
-    action: &mut Action,
-    (at, places): (Range<usize>, &[QueryPlace]),
-    data: &[CollectionSpec],
-    problems: &mut Problems<'_>,
-) {
+fn queries(action: &mut Action, written: &Entry, data: &[CollectionSpec], problems: &mut Problems<'_>) {
     let Action::Find(find) = action else { return };
+    let places = written.node.get("query").map(Node::items).unwrap_or_default();
     let page = data.iter().find(|collection| collection.name == find.ops.collection);
     for (number, query) in find.queries.iter_mut().enumerate() {
         let queried = match query.collection.as_deref() {
             None => page,
-            named => match found(named, data) {
+            named => match found(named, data, places[number].span_of("collection")) {
                 Ok(collection) => Some(collection),
-                Err(problem) => {
-                    problems.add(problem(places.get(number).map_or(&at, |place| &place.collection).clone()));
-                    return;
-                }
+                Err(problem) => return problems.add(problem),
             },
         };
         let (Some(page), Some(queried)) = (page, queried) else { return };
@@ -113,11 +96,10 @@ fn queries(
         let page = Some((page, compared)).filter(|(_, compared)| !compared.is_empty());
         for (collection, fields) in std::iter::once((queried, query.fields())).chain(page) {
             let Some(document) = collection.document() else {
-                problems.add(no_documents(collection, at));
-                return;
+                return problems.add(no_documents(collection, written.place("collection")));
             };
             let known = document.paths();
-            let at = places.get(number).map_or(&at, |place| &place.filter);
+            let at = places[number].span_of("where");
             for field in fields.into_iter().filter(|field| !known.contains(field)) {
                 let test = unknown_test(field, document, at.clone());
                 problems.add(test.unwrap_or_else(|| unknown(field, collection, &known, at.clone())));

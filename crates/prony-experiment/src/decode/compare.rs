@@ -7,13 +7,12 @@ use super::instance::{self, PhaseNames};
 use super::view::whole;
 use crate::combine::Combination;
 use crate::design::{AllowedErrors, Blocks, Compare, Observe, Variant};
-use crate::factors::{FactorDef, by_key, level_fault, level_hint};
+use crate::factors::{FactorDef, by_key, no_level};
 use crate::grammar;
-use crate::node::{Entry, Node, Value};
+use crate::node::{Node, Value};
 use crate::problem::{Problem, Problems, known_hint};
 use prony_model::latency::highest;
 use prony_model::metric::{Metric, MetricKey, MetricName};
-use prony_model::program::{Care, ProfileOf};
 use prony_model::spec::{Amount, Ops, PhaseSpec};
 use prony_model::units::Fraction;
 
@@ -32,13 +31,12 @@ pub(crate) struct Named {
 /// `[compare]` without baseline and floor, which the design has read already.
 pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, problems: &mut Problems<'_>) -> Compare {
     let view = View::new(node, &grammar::COMPARE);
-    let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
     let errors = allowed_errors(&view, problems);
     Compare {
         baseline: named.baseline,
         floor: named.floor,
         primary: view.get("metric").and_then(|node| metric(node, phases, problems)),
-        metrics: metrics.iter().filter_map(|node| metric(node, phases, problems)).collect(),
+        metrics: view.list_of("metrics").iter().filter_map(|node| metric(node, phases, problems)).collect(),
         margin: margin(&view, problems),
         alpha: alpha(&view, problems),
         blocks: default_blocks(&view, problems),
@@ -57,7 +55,7 @@ fn allowed_errors(view: &View<'_>, problems: &mut Problems<'_>) -> AllowedErrors
         if is_bare || node.value == Value::Number(1.0) {
             let message = format!("`errors`: `{}` may be a number of operations or a share of them", node.label());
             let hint = "write a number of operations without quotes and point, such as `1`, or a share with `%`, such as `\"1%\"`";
-            problems.add(Problem::new(node.span.clone(), message).hint(hint));
+            problems.fault(&node.span, message, hint);
         }
     }
     let count = view.whole("errors").map(AllowedErrors::Count);
@@ -75,8 +73,8 @@ pub(crate) fn within_a_budget(blocks: Blocks) -> Blocks {
 fn margin(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
     let margin = view.share("margin").or(Fraction::new(0.03)).unwrap_or_default();
     if let (Some(node), true) = (view.get("margin"), margin.get() >= 1.0) {
-        let problem = Problem::new(node.span.clone(), format!("`margin` cannot be `{}`", node.label()));
-        problems.add(problem.hint("expected a share below 1, such as `\"3%\"`: differences below it do not matter"));
+        let hint = "expected a share below 1, such as `\"3%\"`: differences below it do not matter";
+        problems.fault(&node.span, format!("`margin` cannot be `{}`", node.label()), hint);
     }
     margin
 }
@@ -85,8 +83,8 @@ fn margin(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
 fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
     let alpha = view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default();
     if let (Some(node), true) = (view.get("alpha"), alpha.get() <= 0.0 || alpha.get() >= 0.5) {
-        let problem = Problem::new(node.span.clone(), format!("`alpha` cannot be `{}`", node.label()));
-        problems.add(problem.hint("expected a share above 0 and below a half, such as `\"5%\"`"));
+        let message = format!("`alpha` cannot be `{}`", node.label());
+        problems.fault(&node.span, message, "expected a share above 0 and below a half, such as `\"5%\"`");
     }
     alpha
 }
@@ -148,12 +146,15 @@ fn last_alike(variants: &[Variant], phase: &str) -> bool {
     })
 }
 
+/// The metrics that `[compare]` names, with their places.
+fn named_metrics(compare: Option<&Node>) -> impl Iterator<Item = (&Node, MetricName)> {
+    let listed = ["metric", "metrics"].into_iter().filter_map(move |key| compare?.get(key));
+    listed.flat_map(Node::items).filter_map(|node| Some((node, node.text()?.parse::<MetricName>().ok()?)))
+}
+
 /// Warns of a `time` or `rate` that is compared where numbers of clients differ.
 pub(crate) fn gaps_differ(root: &Node, variants: &[Variant], problems: &mut Problems<'_>) {
-    let Some(compare) = root.get("compare") else { return };
-    let listed = ["metric", "metrics"].into_iter().filter_map(|key| compare.get(key));
-    for node in listed.flat_map(|node| node.list().unwrap_or(std::slice::from_ref(node))) {
-        let Some(name) = node.text().and_then(|text| text.parse::<MetricName>().ok()) else { continue };
+    for (node, name) in named_metrics(root.get("compare")) {
         let is_of_gaps = name.instance.is_none() && matches!(name.key.metric, Metric::Time | Metric::Rate);
         let instead = instead_of_time(variants, &name.phase);
         // Where operations start by a rate, `time` has the gaps too.
@@ -167,8 +168,7 @@ pub(crate) fn gaps_differ(root: &Node, variants: &[Variant], problems: &mut Prob
              numbers of clients",
             name.phase
         );
-        let hint = format!("compare `{}.{instead}`", name.phase, instead = instead.name());
-        problems.add(Problem::new(node.span.clone(), message).hint(hint));
+        problems.fault(&node.span, message, format!("compare `{}.{instead}`", name.phase, instead = instead.name()));
     }
 }
 
@@ -191,14 +191,11 @@ fn offered(variant: &Variant, phase: &str) -> Option<f64> {
 
 /// Metrics that show nothing when compared: times of phases whose duration the file sets.
 pub(crate) fn given_times(node: Option<&Node>, variants: &[Variant], problems: &mut Problems<'_>) {
-    let listed = ["metric", "metrics"].into_iter().filter_map(|key| node?.get(key));
-    for node in listed.flat_map(|node| node.list().unwrap_or(std::slice::from_ref(node))) {
-        let Some(name) = node.text().and_then(|text| text.parse::<MetricName>().ok()) else { continue };
+    for (node, name) in named_metrics(node) {
         let phases = variants.iter().flat_map(|variant| &variant.spec.phases);
         let mut own = phases.filter(|phase| phase.name == name.phase);
         if let Some((message, instead)) = own.find_map(|phase| phase.is_no_speed(&name)) {
-            let hint = format!("compare {instead}");
-            problems.add(Problem::new(node.span.clone(), message).hint(hint));
+            problems.fault(&node.span, message, format!("compare {instead}"));
         }
     }
 }
@@ -208,12 +205,12 @@ fn metric(node: &Node, phases: &PhaseNames, problems: &mut Problems<'_>) -> Opti
     match text.parse::<MetricName>() {
         Ok(name) => {
             if let Some((message, hint)) = phase_fault(&name, phases) {
-                problems.add(Problem::new(node.span.clone(), message).maybe_hint(hint));
+                problems.add(Problem::new(&node.span, message).maybe_hint(hint));
             }
             Some(name)
         }
         Err(error) => {
-            problems.add(Problem::new(node.span.clone(), error.to_string()));
+            problems.add(Problem::new(&node.span, error.to_string()));
             None
         }
     }
@@ -247,8 +244,8 @@ fn default_blocks(view: &View<'_>, problems: &mut Problems<'_>) -> Blocks {
     let blocks = View::new(Some(node), &grammar::BLOCKS);
     let Some(default) = blocks.get("default") else { return range(node, problems) };
     for bound in ["min", "max"].into_iter().filter(|bound| blocks.get(bound).is_some()) {
-        let problem = Problem::new(blocks.key_span(bound), format!("`{bound}` and `default` exclude each other"));
-        problems.add(problem.hint("write `default = { min = 6, max = 12 }`"));
+        let message = format!("`{bound}` and `default` exclude each other");
+        problems.fault(blocks.key_span(bound), message, "write `default = { min = 6, max = 12 }`");
     }
     range(default, problems)
 }
@@ -262,7 +259,7 @@ fn range(node: &Node, problems: &mut Problems<'_>) -> Blocks {
     let min = view.whole("min").map_or_else(|| max.map_or(DEFAULT_BLOCKS, |max| max.min(DEFAULT_BLOCKS)), |n| n as u32);
     let max = max.unwrap_or(min);
     if max < min {
-        problems.add(Problem::new(node.span.clone(), format!("`max`, {max}, is below `min`, {min}")));
+        problems.add(Problem::new(&node.span, format!("`max`, {max}, is below `min`, {min}")));
     }
     Blocks { min, max }
 }
@@ -273,30 +270,21 @@ pub(crate) fn level_blocks(
     factors: &[FactorDef],
     problems: &mut Problems<'_>,
 ) -> Vec<(usize, usize, Blocks)> {
-    let blocks = View::new(node, &grammar::COMPARE).get("blocks").and_then(Node::table).unwrap_or_default();
+    let blocks = View::new(node, &grammar::COMPARE).table_of("blocks");
     let mut set = Vec::new();
     for entry in blocks.iter().filter(|entry| grammar::BLOCKS.field(&entry.key).is_none()) {
         let Some((at, factor)) = by_key(factors, entry, problems) else { continue };
         for level in entry.node.table().unwrap_or_default() {
-            match level_of(factor, level, problems) {
+            match factor.level(&level.key) {
                 Some(found) => {
                     let blocks = range(&level.node, problems);
                     set.extend(factor.meant(found).into_iter().map(|found| (at, found, blocks)));
                 }
-                None => continue,
+                None => problems.add(no_level(&level.key_span, factor, &level.key)),
             }
         }
     }
     set
-}
-
-fn level_of(factor: &FactorDef, entry: &Entry, problems: &mut Problems<'_>) -> Option<usize> {
-    let found = factor.level(&entry.key);
-    if found.is_none() {
-        let problem = Problem::new(entry.key_span.clone(), level_fault(factor, &entry.key));
-        problems.add(problem.maybe_hint(level_hint(factor, &entry.key)));
-    }
-    found
 }
 
 /// The blocks of one variant: the fewest that its levels ask for, else the default.
@@ -312,8 +300,8 @@ pub(crate) fn observe(node: Option<&Node>) -> Observe {
     Observe {
         hertz: view.whole("hertz").map_or(default.hertz, |hertz| hertz as u32),
         throughput: view.time("throughput").unwrap_or(default.throughput),
-        care: if view.plain("care") == Some("light") { Care::Light } else { Care::Full },
-        profile: (view.plain("profile") == Some("cpu")).then_some(ProfileOf::Cpu),
+        care: view.word("care").unwrap_or_default(),
+        profile: view.word("profile"),
         record_commands: view.flag("record_commands").unwrap_or(true),
         syncs: view.flag("syncs"),
     }

@@ -7,7 +7,6 @@ use super::view::{line, texts};
 use crate::grammar;
 use crate::node::Node;
 use crate::problem::{Problem, Problems, known_hint};
-use crate::validate::via;
 use prony_model::metric::{Metric, MetricError, MetricKey, MetricName, Stat};
 use prony_model::service::{
     CounterSource, CountersSpec, MONGODB_GAUGES, MONGODB_OPERATIONS, MONGODB_TOTALS, POSTGRESQL_GAUGES,
@@ -15,7 +14,7 @@ use prony_model::service::{
 };
 
 /// A fault, and a hint.
-type Fault = (String, Option<String>);
+pub(crate) type Fault = (String, Option<String>);
 
 /// The statistics of a gauge.
 const STATISTICS: [Stat; 4] = [Stat::Mean, Stat::Max, Stat::Min, Stat::End];
@@ -62,16 +61,14 @@ fn usual(source: &CounterSource) -> (Vec<&'static str>, Vec<&'static str>, Optio
 
 fn check(spec: &CountersSpec, node: &Node, view: &View<'_>, problems: &mut Problems<'_>) {
     if spec.totals.is_empty() && spec.gauges.is_empty() {
-        let message = format!("`{}` names no number that is read", spec.source.name());
         let hint = "write `totals = [\"NAME\"]` for numbers that only grow, `gauges = [\"NAME\"]` for others";
-        problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
+        problems.fault(node, format!("`{}` names no number that is read", spec.source.name()), hint);
     }
     let mut known = BTreeSet::new();
     for (key, names) in [("totals", &spec.totals), ("gauges", &spec.gauges)] {
-        let written = view.get(key).and_then(Node::list).unwrap_or_default();
-        for (name, at) in names.iter().zip(written) {
+        for (name, at) in names.iter().zip(view.list_of(key)) {
             if let Some((message, hint)) = fault_of(name, key == "totals", &spec.source, !known.insert(name)) {
-                problems.add(via(at, Problem::new(at.span.clone(), message).maybe_hint(hint)));
+                problems.add(Problem::new(at, message).maybe_hint(hint));
             }
         }
     }
@@ -79,8 +76,7 @@ fn check(spec: &CountersSpec, node: &Node, view: &View<'_>, problems: &mut Probl
         && !spec.totals.contains(name)
     {
         let message = format!("`operations` names `{name}`, which is none of the totals");
-        let hint = known_hint(name, spec.totals.iter().map(String::as_str));
-        problems.add(via(at, Problem::new(at.span.clone(), message).maybe_hint(hint)));
+        problems.add(Problem::new(at, message).maybe_hint(known_hint(name, spec.totals.iter().map(String::as_str))));
     }
 }
 

@@ -1,14 +1,11 @@
 //! Reads the phases of crash trials, `kill` and `powercut`, and checks what they repeat.
 
-use std::ops::Range;
-
 use super::View;
 use super::phase::{Placed, name};
 use super::view::unescaped;
 use crate::grammar;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems, known_hint};
-use crate::validate::via;
 use prony_model::spec::{Action, CollectionSpec, CrashSpec, CutKind, ValueSpec};
 use prony_model::units::Nanos;
 
@@ -27,14 +24,12 @@ const LEAST_VALUE: u64 = 16;
 /// The keys of a phase that mean nothing for crash trials.
 const NOT_OF_CRASHES: [&str; 3] = ["timed", "limit", "background"];
 
-/// A phase of crash trials with the places to which later checks refer.
+/// A phase of crash trials, with what later checks refer to.
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedCrash {
     pub(crate) spec: CrashSpec,
-    /// Where its action's key is written.
-    pub(crate) action: Range<usize>,
-    during: Range<usize>,
-    also: Range<usize>,
+    /// The action as it is written.
+    pub(crate) action: Entry,
 }
 
 /// The action of a phase that is one of crash trials.
@@ -47,8 +42,7 @@ pub(crate) fn crash(node: &Node, entry: &Entry, problems: &mut Problems<'_>) -> 
     for key in NOT_OF_CRASHES {
         if let Some(found) = node.entry(key) {
             let message = format!("`{key}` has no meaning for `{}`, whose trials are never timed", entry.key);
-            let problem = Problem::new(found.key_span.clone(), message);
-            problems.add(via(node, problem.hint(format!("leave `{key}` out"))));
+            problems.fault((node, found.key_span.clone()), message, format!("leave `{key}` out"));
         }
     }
     let kind = CutKind::ALL.into_iter().find(|kind| kind.name() == entry.key)?;
@@ -59,19 +53,17 @@ pub(crate) fn crash(node: &Node, entry: &Entry, problems: &mut Problems<'_>) -> 
             (view, view.whole("images").unwrap_or(IMAGES), view.flag("creation").unwrap_or(false))
         }
     };
-    let also = view.get("also").and_then(Node::list).unwrap_or_default();
     let spec = CrashSpec {
         name: name(node, problems)?,
         during: view.text("during")?,
-        also: also.iter().filter_map(unescaped).collect(),
+        also: view.list_of("also").iter().filter_map(unescaped).collect(),
         cut: kind,
         images: u32::try_from(images).unwrap_or(u32::MAX),
         creation,
         cuts: u32::try_from(view.whole("cuts").unwrap_or(CUTS)).unwrap_or(u32::MAX),
         within: view.time("within").unwrap_or(WITHIN),
     };
-    let span = |key: &str| view.get(key).map_or_else(|| entry.key_span.clone(), |node| node.span.clone());
-    Some(PlacedCrash { spec, action: entry.key_span.clone(), during: span("during"), also: span("also") })
+    Some(PlacedCrash { spec, action: entry.clone() })
 }
 
 /// Checks that each phase of crash trials has writes to repeat, whose survival shows in what is stored.
@@ -85,13 +77,13 @@ pub(crate) fn fit(
         let during = &crash.spec.during;
         let Some(phase) = phases.iter().find(|phase| phase.spec.name == *during) else {
             let names = phases.iter().filter(|phase| repeats(&phase.spec.action)).map(|phase| phase.spec.name.as_str());
-            let problem = Problem::new(crash.during.clone(), format!("there is no phase `{during}` in this variant"));
-            problems.add(problem.maybe_hint(known_hint(during, names)));
+            let message = format!("there is no phase `{during}` in this variant");
+            problems.add(Problem::new(crash.action.place("during"), message).maybe_hint(known_hint(during, names)));
             continue;
         };
         if let Some((why, hint)) = no_writes(phase) {
             let message = format!("`{}` cannot repeat `{during}`: {why}", crash.spec.action());
-            problems.add(Problem::new(crash.during.clone(), message).hint(hint));
+            problems.fault(crash.action.place("during"), message, hint);
         }
         let own = phase.spec.action.ops().and_then(|ops| ops.collection.as_ref());
         for collection in data.unwrap_or_default() {
@@ -132,7 +124,7 @@ fn distinct(crash: &PlacedCrash, collection: &CollectionSpec, problems: &mut Pro
     let of = collection.name.as_ref().map(|name| format!(" of `{name}`")).unwrap_or_default();
     let ValueSpec::Bytes(value) = &collection.value else {
         let message = format!("`{}` needs values of bytes, and the records{of} are documents", crash.spec.action());
-        problems.add(Problem::new(crash.during.clone(), message).hint("write `value = { bytes = 128 }`"));
+        problems.fault(crash.action.place("during"), message, "write `value = { bytes = 128 }`");
         return;
     };
     let prefix: u64 = value.prefix.iter().map(|literal| literal.len() as u64).sum();
@@ -141,7 +133,7 @@ fn distinct(crash: &PlacedCrash, collection: &CollectionSpec, problems: &mut Pro
             "`{}` needs values of {LEAST_VALUE} bytes or more{of}: each begins with its record's number and version",
             crash.spec.action()
         );
-        problems.add(Problem::new(crash.during.clone(), message).hint("write a larger `bytes` in `[data]`"));
+        problems.fault(crash.action.place("during"), message, "write a larger `bytes` in `[data]`");
     }
 }
 
@@ -150,11 +142,11 @@ fn further(crash: &PlacedCrash, own: Option<&String>, data: &[CollectionSpec], p
     for (at, name) in crash.spec.also.iter().enumerate() {
         let names = data.iter().filter_map(|collection| collection.name.as_deref());
         if !names.clone().any(|known| known == name) {
-            let problem = Problem::new(crash.also.clone(), format!("there is no collection `{name}`"));
-            problems.add(problem.maybe_hint(known_hint(name, names)));
+            let message = format!("there is no collection `{name}`");
+            problems.add(Problem::new(crash.action.place("also"), message).maybe_hint(known_hint(name, names)));
         } else if Some(name) == own || crash.spec.also[..at].contains(name) {
-            let problem = Problem::new(crash.also.clone(), format!("the transactions write `{name}` already"));
-            problems.add(problem.hint("name further collections only, each once"));
+            let message = format!("the transactions write `{name}` already");
+            problems.fault(crash.action.place("also"), message, "name further collections only, each once");
         }
     }
 }

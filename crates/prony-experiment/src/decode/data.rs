@@ -2,12 +2,11 @@
 
 use super::View;
 use super::document::{self, Files, Known};
-use super::size::{document_length, longest, shortest, size};
+use super::size::{document_length, longest, size};
 use super::view::template;
 use crate::grammar;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
-use crate::validate::via;
 use prony_model::catalog::EngineFacts;
 use prony_model::number;
 use prony_model::spec::{BytesSpec, CollectionSpec, Generator, KeySpec, Size, ValueSpec};
@@ -25,8 +24,7 @@ pub(crate) fn data(node: &Node, files: &Files<'_>, problems: &mut Problems<'_>) 
     };
     for entry in node.table().unwrap_or_default().iter().filter(|entry| entry.key != "collection") {
         let message = format!("`{}` stands beside `collection`, but belongs to one collection", entry.key);
-        let problem = Problem::new(entry.key_span.clone(), message);
-        problems.add(problem.hint("write it in each `[data.collection.NAME]`"));
+        problems.fault(&entry.key_span, message, "write it in each `[data.collection.NAME]`");
     }
     names(several, view.span(), problems);
     let each = |entry: &Entry, known: Option<&Known>, problems: &mut Problems<'_>| {
@@ -49,7 +47,7 @@ pub(crate) fn data(node: &Node, files: &Files<'_>, problems: &mut Problems<'_>) 
 /// Names of collections are names of tables in SQL, where letters of either case are the same.
 fn names(several: &[Entry], span: std::ops::Range<usize>, problems: &mut Problems<'_>) {
     if several.is_empty() {
-        problems.add(Problem::new(span.clone(), "`collection` is empty").hint("write `[data.collection.NAME]`"));
+        problems.fault(&span, "`collection` is empty", "write `[data.collection.NAME]`");
     }
     if several.len() > CollectionSpec::MOST {
         let message = format!("{} collections are too many: there can be {}", several.len(), CollectionSpec::MOST);
@@ -58,13 +56,12 @@ fn names(several: &[Entry], span: std::ops::Range<usize>, problems: &mut Problem
     for (at, Entry { key, key_span, .. }) in several.iter().enumerate() {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if key.is_empty() || !key.chars().all(plain) {
-            let problem = Problem::new(key_span.clone(), format!("`{key}` is not a valid name of a collection"));
-            problems.add(problem.hint("use letters without accents, digits, `-` and `_`"));
+            let message = format!("`{key}` is not a valid name of a collection");
+            problems.fault(key_span, message, "use letters without accents, digits, `-` and `_`");
         }
         if let Some(other) = several[..at].iter().find(|other| other.key.eq_ignore_ascii_case(key)) {
-            let problem =
-                Problem::new(key_span.clone(), format!("`{key}` and `{}` are the same name in SQL", other.key));
-            problems.add(problem.hint("choose names that differ in more than their case"));
+            let message = format!("`{key}` and `{}` are the same name in SQL", other.key);
+            problems.fault(key_span, message, "choose names that differ in more than their case");
         }
     }
 }
@@ -97,7 +94,7 @@ fn collection(
     };
     let data = CollectionSpec { name, records, key, value };
     if let Some(message) = too_large(&data) {
-        problems.add(Problem::new(view.get("records")?.span.clone(), message).hint("use fewer records"));
+        problems.fault(&view.get("records")?.span, message, "use fewer records");
     }
     Some(data)
 }
@@ -111,8 +108,8 @@ fn records(view: &View<'_>, value: &ValueSpec, problems: &mut Problems<'_>) -> O
     match (view.whole("records"), file) {
         (Some(records), Some(file)) if records > file.rows => {
             let message = format!("`records` is {records}, but the file has {}", number::count(file.rows, "row"));
-            let problem = Problem::new(view.get("records")?.span.clone(), message);
-            problems.add(problem.hint("leave `records` out: then every row is a record"));
+            let hint = "leave `records` out: then every row is a record";
+            problems.fault(&view.get("records")?.span, message, hint);
             None
         }
         (Some(records), _) => Some(records),
@@ -123,13 +120,13 @@ fn records(view: &View<'_>, value: &ValueSpec, problems: &mut Problems<'_>) -> O
 
 /// The text from which keys are made where the file does not say: the document's `id`, if that holds the number.
 fn id_of(value: &ValueSpec) -> Vec<String> {
-    match value {
-        ValueSpec::Document(document) => match document.id() {
-            Some(Generator::Template(parts)) if parts.len() > 1 => parts.clone(),
-            _ => vec![String::new(), String::new()],
-        },
-        ValueSpec::Bytes(_) => vec![String::new(), String::new()],
+    if let ValueSpec::Document(document) = value
+        && let Some(Generator::Template(parts)) = document.id()
+        && parts.len() > 1
+    {
+        return parts.clone();
     }
+    vec![String::new(), String::new()]
 }
 
 fn bytes_value(view: &View<'_>, problems: &mut Problems<'_>) -> Option<BytesSpec> {
@@ -154,7 +151,7 @@ fn too_large(data: &CollectionSpec) -> Option<String> {
         KeySpec::Template { parts, pad } => parts.iter().map(String::len).sum::<usize>() as u64 + u64::from(*pad),
     };
     let value = match &data.value {
-        ValueSpec::Bytes(value) => shortest(&value.bytes).as_bytes(),
+        ValueSpec::Bytes(value) => value.bytes.least().as_bytes(),
         ValueSpec::Document(document) => document_length(document).0,
     };
     let each = key.saturating_add(value).max(1);
@@ -180,11 +177,10 @@ fn key(node: &Node, records: u64, problems: &mut Problems<'_>) -> Option<KeySpec
         return template_key(text, view.whole("pad").unwrap_or(0) as u8, problems);
     }
     if let Some(width) = view.whole("integer") {
-        let span = view.get("integer").map_or_else(|| node.span.clone(), |integer| integer.span.clone());
+        let span = node.span_of("integer");
         match width {
             4 if records > u64::from(u32::MAX) + 1 => {
-                let problem = Problem::new(span, format!("4 bytes cannot number {records} records"));
-                problems.add(problem.hint("write `integer = 8`"));
+                problems.fault(span, format!("4 bytes cannot number {records} records"), "write `integer = 8`");
             }
             4 | 8 => {}
             _ => problems.add(Problem::new(span, format!("`integer` cannot be `{width}`")).hint("expected 4 or 8")),
@@ -197,7 +193,7 @@ fn key(node: &Node, records: u64, problems: &mut Problems<'_>) -> Option<KeySpec
     let least = prefix.len() as u64 + if hex { 16 } else { 8 };
     if whole < least {
         let message = format!("a hashed key of {whole} bytes is too short: prefix and 8 bytes of hash take {least}");
-        problems.add(Problem::new(view.key_span("hashed"), message).hint(format!("write `hashed = {least}` or more")));
+        problems.fault(view.key_span("hashed"), message, format!("write `hashed = {least}` or more"));
     }
     Some(KeySpec::Hashed { prefix, bytes: whole as u16, hex })
 }
@@ -205,8 +201,7 @@ fn key(node: &Node, records: u64, problems: &mut Problems<'_>) -> Option<KeySpec
 fn template_key(node: &Node, pad: u8, problems: &mut Problems<'_>) -> Option<KeySpec> {
     let parts = template(node)?;
     if parts.len() < 2 {
-        let problem = Problem::new(node.span.clone(), "every record would have the same key");
-        problems.add(via(node, problem.hint("put `{i}`, the record's number, into the text")));
+        problems.fault(node, "every record would have the same key", "put `{i}`, the record's number, into the text");
     }
     Some(KeySpec::Template { parts, pad })
 }
@@ -233,8 +228,7 @@ fn prefix_fits(view: &View<'_>, value: &ValueSpec, records: u64, problems: &mut 
     let written = longest_template(prefix, 0, records);
     if written > longest(bytes).as_bytes() {
         let message = format!("a prefix of {written} bytes does not fit into values of {}", longest(bytes));
-        let problem = Problem::new(at.span.clone(), message);
-        problems.add(via(at, problem.hint("write a larger `bytes`: the prefix is part of it")));
+        problems.fault(at, message, "write a larger `bytes`: the prefix is part of it");
     }
 }
 
@@ -248,7 +242,7 @@ pub(crate) fn value_length(node: &Node, data: &CollectionSpec, memory: Bytes, pr
         let value = node.get("value").or_else(|| node.get("document"));
         let span = value.and_then(|value| value.get("bytes")).or(value).unwrap_or(node).span.clone();
         let message = format!("values of {longest} do not fit into memory: the machine has {memory}");
-        problems.add(via(node, Problem::new(span, message).hint("use shorter values and more records")));
+        problems.fault((node, span), message, "use shorter values and more records");
     }
 }
 
@@ -262,11 +256,9 @@ pub(crate) fn key_length(
 ) {
     let longest = longest_key(&data.key, data.records);
     if let Some(most) = facts.max_key.filter(|most| longest + u64::from(before) > *most) {
-        let span = node.get("key").map_or_else(|| node.span.clone(), |key| key.span.clone());
         let one = if before { ", one of which says to what a key belongs" } else { "" };
         let message = format!("keys of {longest} bytes are too long: `{engine}` allows at most {most} bytes{one}");
-        let problem = Problem::new(span, message);
-        problems.add(problem.hint("shorten the key, or leave the variant out with `[design] skip`"));
+        problems.fault(node.span_of("key"), message, "shorten the key, or leave the variant out with `[design] skip`");
     }
 }
 

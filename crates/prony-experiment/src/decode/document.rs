@@ -10,11 +10,10 @@ use crate::calendar::seconds;
 use crate::grammar;
 use crate::node::{Entry, Node, Value};
 use crate::problem::{Problem, Problems};
-use crate::validate::{is_generator, via};
+use crate::validate::is_generator;
 use prony_model::catalog::EngineCatalog;
 use prony_model::spec::{
-    CollectionSpec, Distribution, DocumentFile, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec,
-    ReferenceSpec,
+    CollectionSpec, DocumentFile, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, ReferenceSpec,
 };
 use prony_model::units::Fraction;
 
@@ -33,7 +32,7 @@ pub(super) fn document(
     if let (Some(first), Some(second)) = (kinds.next(), kinds.next()) {
         let message = format!("`data` takes one of `{first}` and `{second}`, not both");
         let problem = Problem::new(view.key_span(second), message);
-        problems.add(problem.label(view.key_span(first), format!("`{first}` stands")));
+        problems.add(problem.label(&view.key_span(first), format!("`{first}` stands")));
     }
     let encoding = match view.plain("encoding") {
         Some("json") => Encoding::Json,
@@ -46,8 +45,7 @@ pub(super) fn document(
     let node = view.get("document")?;
     let fields = fields(node, known, problems)?;
     if fields.is_empty() {
-        problems
-            .add(Problem::new(node.span.clone(), "the documents have no fields").hint("write `name = value` in it"));
+        problems.fault(&node.span, "the documents have no fields", "write `name = value` in it");
     }
     Some(DocumentSpec { fields, encoding, file: None })
 }
@@ -66,7 +64,7 @@ impl Files<'_> {
         match self.catalog.documents(Path::new(&path)) {
             Ok(found) => Some(found),
             Err(message) => {
-                problems.add(via(node, Problem::new(node.span.clone(), message)));
+                problems.add(Problem::new(node, message));
                 None
             }
         }
@@ -77,8 +75,8 @@ fn fields(node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Op
     let mut all = Vec::new();
     for Entry { key, key_span, node } in node.table()? {
         if key.is_empty() || key.contains('.') {
-            let problem = Problem::new(key_span.clone(), format!("`{key}` cannot be the name of a field"));
-            problems.add(problem.hint("use a name without full stops; they separate the names of nested fields"));
+            let hint = "use a name without full stops; they separate the names of nested fields";
+            problems.fault(key_span, format!("`{key}` cannot be the name of a field"), hint);
         }
         let generator = (node.table().is_some() && is_generator(node, &grammar::GENERATOR))
             .then(|| View::new(Some(node), &grammar::GENERATOR));
@@ -109,8 +107,8 @@ fn value(node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Opt
 /// An item of a list, which is always there.
 fn item(node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Generator> {
     if let Some(entry) = node.entry("present").filter(|_| is_generator(node, &grammar::GENERATOR)) {
-        let problem = Problem::new(entry.key_span.clone(), "`present` has no effect on an item of a list");
-        problems.add(via(node, problem.hint("write the number of items as `items = [LEAST, MOST]`")));
+        let message = "`present` has no effect on an item of a list";
+        problems.fault((node, entry.key_span.clone()), message, "write the number of items as `items = [LEAST, MOST]`");
     }
     value(node, known, problems)
 }
@@ -170,7 +168,7 @@ fn generator(view: &View<'_>, known: Option<&Known>, problems: &mut Problems<'_>
 fn cycle(node: &Node, problems: &mut Problems<'_>) -> Option<Vec<FieldValue>> {
     let values: Vec<FieldValue> = node.list()?.iter().filter_map(constant).collect();
     if values.is_empty() {
-        problems.add(via(node, Problem::new(node.span.clone(), "`cycle` has no values")));
+        problems.add(Problem::new(node, "`cycle` has no values"));
         return None;
     }
     Some(values)
@@ -182,8 +180,8 @@ fn random_text(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Opt
     if compressible.get() < least.get() {
         let percent = least.get() * 100.0;
         let message = format!("`compressible` of a text cannot be below {percent} %: its characters have 6 bits in 8");
-        let problem = Problem::new(view.key_span("compressible"), message);
-        problems.add(problem.hint("use `value = { bytes = ..., compressible = ... }` for bytes that do not compress"));
+        let hint = "use `value = { bytes = ..., compressible = ... }` for bytes that do not compress";
+        problems.fault(view.key_span("compressible"), message, hint);
     }
     Some(Generator::Text { bytes: size(node, problems)?, compressible })
 }
@@ -203,22 +201,18 @@ fn reference(view: &View<'_>, node: &Node, known: Option<&Known>, problems: &mut
     if known.faulty.contains(&name) {
         return None;
     }
-    let to = match collections::found(Some(&name), &known.sound) {
+    let to = match collections::found(Some(&name), &known.sound, node) {
         Ok(to) => to,
         Err(problem) => {
-            problems.add(via(node, problem(node.span.clone())));
+            problems.add(problem);
             return None;
         }
     };
     if matches!(to.key, KeySpec::Hashed { hex: false, .. }) {
-        let problem = Problem::new(node.span.clone(), format!("the keys of `{name}` are bytes, which are no text"));
-        problems.add(via(node, problem.hint("write `hex = true` in its `key`")));
+        let message = format!("the keys of `{name}` are bytes, which are no text");
+        problems.fault(node, message, "write `hex = true` in its `key`");
     }
-    let distribution = match view.plain("distribution") {
-        Some("zipfian") => Distribution::Zipfian,
-        Some("cycle") => Distribution::Cycle,
-        _ => Distribution::Uniform,
-    };
+    let distribution = view.word("distribution").unwrap_or_default();
     let (records, key) = (to.records, to.key.clone());
     Some(Generator::Reference(Box::new(ReferenceSpec { collection: name, records, key, distribution })))
 }
@@ -248,8 +242,7 @@ fn pair(
     let ends: Vec<i64> = node.list()?.iter().filter_map(read).collect();
     let [first, second] = <[i64; 2]>::try_from(ends).ok()?;
     if first > second {
-        let problem = Problem::new(node.span.clone(), format!("the first value of `{key}` must be the lowest"));
-        problems.add(via(node, problem));
+        problems.add(Problem::new(node, format!("the first value of `{key}` must be the lowest")));
         return None;
     }
     Some((first, second))

@@ -8,7 +8,7 @@ use crate::grammar;
 use crate::node::{Node, Value};
 use crate::placeholder::{Part, split};
 use crate::problem::{Problem, Problems};
-use crate::validate::{is_test, via};
+use crate::validate::is_test;
 use prony_model::spec::{FieldPath, FieldValue, Filter, FindSpec, Operand, QuerySpec, SortKey, Test};
 
 /// The queries and how they are repeated.
@@ -20,7 +20,7 @@ pub(super) fn find(node: &Node, problems: &mut Problems<'_>) -> Option<FindSpec>
         None => vec![query(place, problems)?],
     };
     if queries.is_empty() {
-        problems.add(via(place, Problem::new(place.span.clone(), "`query` is empty: the operations would do nothing")));
+        problems.add(Problem::new(place, "`query` is empty: the operations would do nothing"));
     }
     Some(FindSpec { ops, queries })
 }
@@ -29,12 +29,10 @@ fn query(node: &Node, problems: &mut Problems<'_>) -> Option<QuerySpec> {
     let view = View::new(Some(node), &grammar::QUERY);
     let count = view.flag("count").unwrap_or(false);
     for key in ["sort", "skip", "limit", "select"].into_iter().filter(|key| count && view.get(key).is_some()) {
-        let message = format!("`{key}` has no effect on `count`");
-        problems.add(Problem::new(view.key_span(key), message).hint("leave one of the two out"));
+        problems.fault(view.key_span(key), format!("`{key}` has no effect on `count`"), "leave one of the two out");
     }
     let paths = |key: &str, problems: &mut Problems<'_>| -> Option<Vec<(FieldPath, bool)>> {
-        let list = view.get(key).and_then(Node::list).unwrap_or_default();
-        list.iter().map(|one| field(one, key == "sort", problems)).collect()
+        view.list_of(key).iter().map(|one| field(one, key == "sort", problems)).collect()
     };
     Some(QuerySpec {
         collection: view.text("collection"),
@@ -60,8 +58,8 @@ pub(super) fn field(node: &Node, signed: bool, problems: &mut Problems<'_>) -> O
     match name.parse() {
         Ok(path) => Some((path, descending)),
         Err(error) => {
-            let problem = Problem::new(node.span.clone(), format!("`{text}` names no field: {error}"));
-            problems.add(via(node, problem.hint("write names with full stops between them, as `internal.type`")));
+            let message = format!("`{text}` names no field: {error}");
+            problems.fault(node, message, "write names with full stops between them, as `internal.type`");
             None
         }
     }
@@ -87,7 +85,7 @@ fn filter(path: &[String], node: &Node, problems: &mut Problems<'_>) -> Option<F
 fn fields(path: &[String], node: &Node, problems: &mut Problems<'_>) -> Option<Filter<Operand>> {
     let entries = node.table()?;
     if entries.is_empty() && !path.is_empty() {
-        problems.add(via(node, Problem::new(node.span.clone(), format!("`{}` has no test", path.join(".")))));
+        problems.add(Problem::new(node, format!("`{}` has no test", path.join("."))));
     }
     let mut all = Vec::new();
     for entry in entries {
@@ -103,7 +101,7 @@ fn fields(path: &[String], node: &Node, problems: &mut Problems<'_>) -> Option<F
                 let inner: Vec<String> = path.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
                 if inner.iter().any(String::is_empty) {
                     let message = format!("`{name}` names no field: a field's name is empty");
-                    problems.add(via(node, Problem::new(entry.key_span.clone(), message)));
+                    problems.add(Problem::new((node, entry.key_span.clone()), message));
                     return None;
                 }
                 filter(&inner, &entry.node, problems)?
@@ -115,7 +113,7 @@ fn fields(path: &[String], node: &Node, problems: &mut Problems<'_>) -> Option<F
 
 fn not_empty(key: &str, node: &Node, length: usize, problems: &mut Problems<'_>) {
     if length == 0 {
-        problems.add(via(node, Problem::new(node.span.clone(), format!("`{key}` is empty, so no document fits"))));
+        problems.add(Problem::new(node, format!("`{key}` is empty, so no document fits")));
     }
 }
 
@@ -155,9 +153,7 @@ fn operand(node: &Node, problems: &mut Problems<'_>) -> Option<Operand> {
         Value::Date(date) => match in_utc(date) {
             Some(text) => FieldValue::Text(text),
             None => {
-                let problem =
-                    Problem::new(node.span.clone(), format!("`{date}` is not a time from the year 0 to 9999-12-30"));
-                problems.add(via(node, problem));
+                problems.add(Problem::new(node, format!("`{date}` is not a time from the year 0 to 9999-12-30")));
                 return None;
             }
         },
@@ -174,15 +170,12 @@ fn of_text(node: &Node, text: &str, problems: &mut Problems<'_>) -> Option<Opera
         [Part::Hole(name, _)] => match name.strip_prefix("doc.")?.parse() {
             Ok(path) => Some(Operand::Document(path)),
             Err(error) => {
-                let problem = Problem::new(node.span.clone(), format!("`{{{name}}}` names no field: {error}"));
-                problems.add(via(node, problem));
+                problems.add(Problem::new(node, format!("`{{{name}}}` names no field: {error}")));
                 None
             }
         },
         parts if parts.iter().any(of_document) => {
-            let problem =
-                Problem::new(node.span.clone(), "`{doc.FIELD}` must be the whole text, without other characters");
-            problems.add(via(node, problem));
+            problems.add(Problem::new(node, "`{doc.FIELD}` must be the whole text, without other characters"));
             None
         }
         _ => unescaped(node).map(|text| Operand::Constant(FieldValue::Text(text))),

@@ -12,14 +12,12 @@ use crate::grammar;
 use crate::node::{Entry, Node, Value};
 use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
-use crate::validate::via;
 use prony_model::http::{
     AnswerSpec, BodySpec, ExpectedStatuses, HttpAmount, HttpSpec, OPEN_CONNECTIONS, Part, RateSteps, RequestKind,
     RequestRate, RetrySpec, SaveSpec, SavedFrom, Template,
 };
 use prony_model::service::{OfService, hole};
-use prony_model::spec::RateStep;
-use prony_model::spec::{FieldPath, Order};
+use prony_model::spec::{FieldPath, Order, RateStep};
 use prony_model::units::Nanos;
 
 /// Steps of a schedule, at most: the load generator has a histogram of each.
@@ -49,9 +47,8 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
     let connections = view.whole("connections").unwrap_or(usual);
     if threads > connections {
         let message = format!("there are more threads, {threads}, than connections, {connections}");
-        let problem = Problem::new(view.key_span("threads"), message);
-        problems
-            .add(via(node, problem.hint("each thread needs a connection: raise `connections`, or lower `threads`")));
+        let hint = "each thread needs a connection: raise `connections`, or lower `threads`";
+        problems.fault((node, view.key_span("threads")), message, hint);
     }
     Some(HttpSpec {
         server: server(&view, problems)?,
@@ -82,8 +79,8 @@ const SESSION: &str = "session";
 /// The table of the kinds of requests, where there are several, with its key.
 fn several<'n>(view: &View<'n>, problems: &mut Problems<'_>) -> Option<(&'static str, &'n Node)> {
     if view.get(MIX).is_some() && view.get(SESSION).is_some() {
-        let problem = Problem::new(view.key_span(SESSION), "`mix` and `session` exclude each other");
-        problems.add(problem.hint("write a phase for each of the two"));
+        let message = "`mix` and `session` exclude each other";
+        problems.fault(view.key_span(SESSION), message, "write a phase for each of the two");
     }
     [MIX, SESSION].into_iter().find_map(|key| Some((key, view.get(key)?)))
 }
@@ -91,9 +88,8 @@ fn several<'n>(view: &View<'n>, problems: &mut Problems<'_>) -> Option<(&'static
 /// The only kind of requests.
 fn one(view: &View<'_>, node: &Node, problems: &mut Problems<'_>) -> Option<RequestKind> {
     if view.get("path").is_none() {
-        let problem = Problem::new(node.span.clone(), "these requests have no `path`");
-        let hint = "write `path`, or `mix` or `session` with several kinds of requests";
-        problems.add(via(node, problem.hint(hint)));
+        let message = "these requests have no `path`";
+        problems.fault(node, message, "write `path`, or `mix` or `session` with several kinds of requests");
         return None;
     }
     kind(node, view, &OfAll::default(), problems)
@@ -111,14 +107,14 @@ struct OfAll {
 fn kinds(view: &View<'_>, (key, node): (&str, &Node), problems: &mut Problems<'_>) -> Option<Vec<RequestKind>> {
     for own in ["path", "method", "body", "json", "save"] {
         if view.get(own).is_some() {
-            let problem = Problem::new(view.key_span(own), format!("`{own}` and `{key}` exclude each other"));
-            problems.add(problem.hint(format!("write `{own}` in each kind of request of `{key}`")));
+            let message = format!("`{own}` and `{key}` exclude each other");
+            problems.fault(view.key_span(own), message, format!("write `{own}` in each kind of request of `{key}`"));
         }
     }
     let entries = node.table().unwrap_or_default();
     if entries.is_empty() {
         let example = if key == MIX { EXAMPLE_OF_MIX } else { EXAMPLE_OF_SESSION };
-        problems.add(via(node, Problem::new(node.span.clone(), format!("`{key}` is empty")).hint(example)));
+        problems.fault(node, format!("`{key}` is empty"), example);
         return None;
     }
     let of_all = OfAll {
@@ -130,13 +126,12 @@ fn kinds(view: &View<'_>, (key, node): (&str, &Node), problems: &mut Problems<'_
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if entry.key.is_empty() || !entry.key.chars().all(is_name) {
             let message = format!("`{}` is no name of a kind of request", entry.key);
-            let problem = Problem::new(entry.key_span.clone(), message);
-            problems.add(problem.hint("use letters, digits, `-` and `_`"));
+            problems.fault(&entry.key_span, message, "use letters, digits, `-` and `_`");
         }
         let view = View::new(Some(&entry.node), &grammar::REQUEST_KIND);
         if key == SESSION && view.get("weight").is_some() {
-            let problem = Problem::new(view.key_span("weight"), "requests of a session have no weight");
-            problems.add(problem.hint("each session has all of them, in the order of the file: remove `weight`"));
+            let hint = "each session has all of them, in the order of the file: remove `weight`";
+            problems.fault(view.key_span("weight"), "requests of a session have no weight", hint);
         }
         Some(RequestKind {
             name: Some(entry.key.clone()),
@@ -150,20 +145,19 @@ fn kinds(view: &View<'_>, (key, node): (&str, &Node), problems: &mut Problems<'_
 /// Faults of sessions: they are sent by users, each of whom waits for an answer before the next request, and whole.
 fn can_be_sessions(view: &View<'_>, amount: HttpAmount, requests: u64, problems: &mut Problems<'_>) {
     if view.get("rate").is_some() {
-        let message = "`rate` and `session` both say when a request starts";
         let hint = "a request of a session starts after the answer to the one before: use `connections` and `think`";
-        problems.add(Problem::new(view.key_span("rate"), message).hint(hint));
+        problems.fault(view.key_span("rate"), "`rate` and `session` both say when a request starts", hint);
     }
     let HttpAmount::Requests(count) = amount else { return };
     let key = view.key_span("requests");
     if count % requests != 0 {
         let next = count.next_multiple_of(requests);
-        let problem = Problem::new(key, format!("{count} requests are no whole sessions of {requests} requests"));
-        problems.add(problem.hint(format!("write `requests = {next}`: {} sessions", next / requests)));
+        let message = format!("{count} requests are no whole sessions of {requests} requests");
+        problems.fault(key, message, format!("write `requests = {next}`: {} sessions", next / requests));
     } else if view.get("warm_up").is_some() {
         let message = "with `warm_up`, some of the sessions that `requests` counts would begin before the results";
         let hint = "set `duration` instead of `requests`, or a phase of its own with `timed = false`";
-        problems.add(Problem::new(view.key_span("warm_up"), message).hint(hint));
+        problems.fault(view.key_span("warm_up"), message, hint);
     }
 }
 
@@ -174,7 +168,7 @@ fn save_alike(kinds: &[RequestKind], node: &Node, problems: &mut Problems<'_>) {
         |(name, save): &&(&String, &SaveSpec)| all.iter().any(|(other, of)| other == name && of.each != save.each);
     if let Some((name, _)) = all.iter().find(differs) {
         let message = format!("`{name}` is saved once and with `each = true`");
-        problems.add(Problem::new(node.span.clone(), message).hint("give one of the two another name"));
+        problems.fault(&node.span, message, "give one of the two another name");
     }
 }
 
@@ -191,7 +185,7 @@ fn can_be_compared(view: &View<'_>, kinds: &[RequestKind], amount: HttpAmount, p
         );
         let hint = "digest answers in a phase of its own with `requests`, and `timed = false`; or count `rows`, which are \
                     compared for each answer";
-        problems.add(Problem::new(view.key_span(key), message).hint(hint));
+        problems.fault(view.key_span(key), message, hint);
     }
 }
 
@@ -202,12 +196,10 @@ const EXAMPLE_OF_MIX: &str =
 const EXAMPLE_OF_SESSION: &str = "write `session = { create = { path = \"/a\", json = \"{doc}\", save = { id = { json = \"/id\" } } }, read = { path = \"/a/{saved.id}\" } }`";
 
 fn headers(view: &View<'_>, problems: &mut Problems<'_>) -> Vec<(String, Template)> {
-    let entries = view.get("headers").and_then(Node::table).unwrap_or_default();
     let mut header = |entry: &Entry| {
         let value = template(&entry.node)?;
         let mut fault = |message: &str, hint: &str| {
-            let problem = Problem::new(entry.key_span.clone(), format!("`{}` {message}", entry.key));
-            problems.add(via(&entry.node, problem.hint(hint)));
+            problems.fault((&entry.node, entry.key_span.clone()), format!("`{}` {message}", entry.key), hint);
         };
         if !is_token(&entry.key) {
             fault("is not a valid name of a header field", "use letters, digits and `-`");
@@ -218,7 +210,7 @@ fn headers(view: &View<'_>, problems: &mut Problems<'_>) -> Vec<(String, Templat
         }
         Some((entry.key.clone(), value))
     };
-    entries.iter().filter_map(&mut header).collect()
+    view.table_of("headers").iter().filter_map(&mut header).collect()
 }
 
 /// Whether a text can be a method or the name of a header field (RFC 9110, section 5.6.2).
@@ -239,13 +231,12 @@ fn path(node: &Node, problems: &mut Problems<'_>) -> Option<Template> {
         first => matches!(first, Some(Part::Saved(_))),
     };
     if !begins {
-        let problem = Problem::new(node.span.clone(), "`path` does not begin with `/`");
-        problems.add(via(node, problem.hint("write it as `/schools/{i}`, or begin it with `{saved.NAME}`")));
+        let message = "`path` does not begin with `/`";
+        problems.fault(node, message, "write it as `/schools/{i}`, or begin it with `{saved.NAME}`");
     }
     if let Some(c) = fixed_text(&path).find(|c| !c.is_ascii_graphic()) {
-        let problem = Problem::new(node.span.clone(), format!("`path` contains the character {c:?}"));
         let bytes: String = c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
-        problems.add(via(node, problem.hint(format!("write it as `{bytes}`"))));
+        problems.fault(node, format!("`path` contains the character {c:?}"), format!("write it as `{bytes}`"));
     }
     Some(path)
 }
@@ -257,14 +248,14 @@ fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_
     let mut headers: Vec<_> = of_all.headers.iter().filter(|(name, _)| !replaced(name)).cloned().collect();
     headers.extend(own);
     if let (Some(_), Some(json)) = (view.get("body"), node.entry("json")) {
-        let problem =
-            Problem::new(json.key_span.clone(), "a request has one body: `body` and `json` exclude each other");
-        problems.add(problem.hint("remove one of the two keys"));
+        let message = "a request has one body: `body` and `json` exclude each other";
+        problems.fault(&json.key_span, message, "remove one of the two keys");
     }
     let body = match (view.get("json"), view.get("body")) {
         (Some(_), _) => {
             if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
-                headers.push(("content-type".to_owned(), fixed("application/json")));
+                let json = Template(vec![Part::Text("application/json".to_owned())]);
+                headers.push(("content-type".to_owned(), json));
             }
             Some(BodySpec::Document)
         }
@@ -275,11 +266,7 @@ fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_
     let default_method = if body.is_some() { "POST" } else { "GET" };
     let method = view.text("method").unwrap_or_else(|| default_method.to_owned());
     if let (Some(node), false) = (view.get("method"), is_token(&method)) {
-        problems.add(via(
-            node,
-            Problem::new(node.span.clone(), format!("`{method}` is not a valid HTTP method"))
-                .hint("write it as `POST`"),
-        ));
+        problems.fault(node, format!("`{method}` is not a valid HTTP method"), "write it as `POST`");
     }
     let has_body = !method.eq_ignore_ascii_case("HEAD");
     let answer_of_all = of_all.answer.clone().filter(|_| has_body);
@@ -288,8 +275,8 @@ fn kind(node: &Node, view: &View<'_>, of_all: &OfAll, problems: &mut Problems<'_
     let in_body = save.values().any(|save| !matches!(save.from, SavedFrom::Header(_)));
     if !has_body && (answer.is_some() || in_body) {
         let at = view.key_span(if answer.is_some() { "answer" } else { "save" });
-        let problem = Problem::new(at, "answers to HEAD have no body that could be read");
-        problems.add(problem.hint("use `GET`, or save the value of a `header`"));
+        let message = "answers to HEAD have no body that could be read";
+        problems.fault(at, message, "use `GET`, or save the value of a `header`");
     }
     let expect = expect(view).unwrap_or_else(|| of_all.expect.clone());
     Some(RequestKind { name: None, weight: 1.0, path, method, headers, body, expect, answer, save })
@@ -306,8 +293,8 @@ fn server(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
     let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     if authority.is_none_or(|authority| authority.is_empty() || authority.trim_end_matches('/').contains('/')) {
         let node = view.get("url")?;
-        let problem = Problem::new(node.span.clone(), format!("`{url}` is no server"));
-        problems.add(via(node, problem.hint("write it as `http://127.0.0.1:8080`, and the rest as `path`")));
+        let message = format!("`{url}` is no server");
+        problems.fault(node, message, "write it as `http://127.0.0.1:8080`, and the rest as `path`");
     }
     Some(url.trim_end_matches('/').to_owned())
 }
@@ -324,11 +311,8 @@ fn rate(node: &Node, problems: &mut Problems<'_>) -> Option<RequestRate> {
     let Some(steps) = view.get("steps") else { return arrivals(node).map(RequestRate::Constant) };
     let all = steps.list().unwrap_or_default();
     if !(1..=MOST_STEPS).contains(&all.len()) {
-        let problem = Problem::new(steps.span.clone(), format!("`steps` has {} steps", all.len()));
-        problems.add(via(
-            steps,
-            problem.hint(format!("write 1 to {MOST_STEPS} of them: `{{ rate = 100, for = \"10 s\" }}`")),
-        ));
+        let message = format!("`steps` has {} steps", all.len());
+        problems.fault(steps, message, format!("write 1 to {MOST_STEPS} of them: `{{ rate = 100, for = \"10 s\" }}`"));
         return None;
     }
     let step = |node: &Node| {
@@ -345,8 +329,8 @@ fn amount(view: &View<'_>, rate: Option<&RequestRate>, problems: &mut Problems<'
         for key in ["requests", "duration"] {
             if view.get(key).is_some() {
                 let message = format!("`{key}` and the steps of `rate` both say when the requests end");
-                let problem = Problem::new(view.key_span(key), message);
-                problems.add(problem.hint(format!("leave `{key}` out: the requests last {}", steps.time())));
+                let hint = format!("leave `{key}` out: the requests last {}", steps.time());
+                problems.fault(view.key_span(key), message, hint);
             }
         }
         return HttpAmount::Duration(steps.time());
@@ -354,7 +338,7 @@ fn amount(view: &View<'_>, rate: Option<&RequestRate>, problems: &mut Problems<'
     match (view.whole("requests"), view.time("duration")) {
         (Some(_), Some(_)) => {
             let problem = Problem::new(view.key_span("duration"), "`requests` and `duration` exclude each other");
-            problems.add(problem.label(view.key_span("requests"), "`requests` stands"));
+            problems.add(problem.label(&view.key_span("requests"), "`requests` stands"));
             HttpAmount::Records
         }
         (Some(count), None) => HttpAmount::Requests(count),
@@ -366,15 +350,15 @@ fn amount(view: &View<'_>, rate: Option<&RequestRate>, problems: &mut Problems<'
 /// The time between an answer and the next request of its connection.
 fn think(view: &View<'_>, problems: &mut Problems<'_>) -> Nanos {
     if let (Some(_), true) = (view.get("think"), view.get("rate").is_some()) {
-        let problem = Problem::new(view.key_span("think"), "`think` and `rate` both say when a request starts");
-        problems.add(problem.hint("leave out `rate` for a closed loop of connections, or `think` for an open one"));
+        let hint = "leave out `rate` for a closed loop of connections, or `think` for an open one";
+        problems.fault(view.key_span("think"), "`think` and `rate` both say when a request starts", hint);
     }
     view.time("think").unwrap_or(Nanos::ZERO)
 }
 
 /// The statuses of answers that are no errors; `None` where none are named.
 fn expect(view: &View<'_>) -> Option<ExpectedStatuses> {
-    Some(ExpectedStatuses(statuses(Some(view.get("expect")?))))
+    Some(ExpectedStatuses(statuses(view.get("expect")?)))
 }
 
 fn retry(view: &View<'_>, kinds: &[RequestKind], problems: &mut Problems<'_>) -> Option<RetrySpec> {
@@ -382,29 +366,26 @@ fn retry(view: &View<'_>, kinds: &[RequestKind], problems: &mut Problems<'_>) ->
     let on = table.get("on")?;
     let named = |word: &str| on.list().unwrap_or_default().iter().any(|node| node.text() == Some(word));
     let retry = RetrySpec {
-        statuses: statuses(Some(on)),
+        statuses: statuses(on),
         timeout: named("timeout"),
         connection: named("connection"),
         times: table.whole("times")? as u32,
         wait: table.time("wait").unwrap_or(Nanos::ZERO),
     };
     if on.list().is_some_and(<[Node]>::is_empty) {
-        let problem = Problem::new(on.span.clone(), "`on` is empty, so that nothing is repeated");
-        problems.add(via(on, problem.hint("write `on = [503, \"timeout\", \"connection\"]`, or remove `retry`")));
+        let message = "`on` is empty, so that nothing is repeated";
+        problems.fault(on, message, "write `on = [503, \"timeout\", \"connection\"]`, or remove `retry`");
     }
     let expected = |status: &u16| kinds.iter().any(|kind| kind.expect.contains(*status));
     if let Some(status) = retry.statuses.iter().find(|status| expected(status)) {
-        let problem =
-            Problem::new(on.span.clone(), format!("status {status} is expected, so that no attempt with it fails"));
-        problems.add(via(on, problem.hint("an expected answer ends its request: remove the status from `on`")));
+        let message = format!("status {status} is expected, so that no attempt with it fails");
+        problems.fault(on, message, "an expected answer ends its request: remove the status from `on`");
     }
     Some(retry)
 }
 
-fn statuses(node: Option<&Node>) -> Vec<u16> {
-    let Some(node) = node else { return Vec::new() };
-    let all = node.list().unwrap_or(std::slice::from_ref(node));
-    all.iter().filter_map(whole).map(|status| status as u16).collect()
+fn statuses(node: &Node) -> Vec<u16> {
+    node.items().iter().filter_map(whole).map(|status| status as u16).collect()
 }
 
 fn body(node: &Node, problems: &mut Problems<'_>) -> Option<BodySpec> {
@@ -412,10 +393,9 @@ fn body(node: &Node, problems: &mut Problems<'_>) -> Option<BodySpec> {
         return Some(BodySpec::Text(template(node)?));
     }
     let view = View::new(Some(node), &grammar::BODY);
-    let fill = view.get("fill").and_then(Node::table).unwrap_or_default();
+    let fill = view.table_of("fill");
     if let Some(entry) = fill.iter().find(|entry| entry.key.is_empty()) {
-        let problem = Problem::new(entry.key_span.clone(), "a text to replace is empty");
-        problems.add(via(node, problem.hint("name a text that is in the file")));
+        problems.fault((node, entry.key_span.clone()), "a text to replace is empty", "name a text that is in the file");
     }
     let fill = fill.iter().filter_map(|entry| Some((entry.key.clone(), template(&entry.node)?))).collect();
     Some(BodySpec::File { path: view.text("file")?, fill })
@@ -428,36 +408,33 @@ fn answer(view: &View<'_>, problems: &mut Problems<'_>) -> Option<AnswerSpec> {
     let mut sound = |node: &Node| pattern(node, problems).and_then(|regex| Some((node.text()?.to_owned(), regex)));
     let matches = table.get("match").and_then(&mut sound).map(|(text, _)| text);
     let rows = table.get("rows").and_then(&mut sound);
-    let without = table.get("without").and_then(Node::list).unwrap_or_default();
-    let without = without.iter().filter_map(|node| Some(sound(node)?.0)).collect();
+    let without = table.list_of("without").iter().filter_map(|node| Some(sound(node)?.0)).collect();
     let digest = table.flag("digest").unwrap_or(false);
     if let (Some(node), Some((_, regex))) = (table.get("rows"), &rows)
         && regex.captures_len() > 2
     {
-        let problem =
-            Problem::new(node.span.clone(), "the pattern has several groups: which one is the number of rows?");
-        problems.add(via(node, problem.hint("write the others as `(?:...)`")));
+        let message = "the pattern has several groups: which one is the number of rows?";
+        problems.fault(node, message, "write the others as `(?:...)`");
     }
     if let Some(entry) = node.entry("without").filter(|_| !digest) {
-        let problem = Problem::new(entry.key_span.clone(), "`without` changes nothing, since bodies are not digested");
-        problems.add(problem.hint("add `digest = true`, or remove `without`"));
+        let message = "`without` changes nothing, since bodies are not digested";
+        problems.fault(&entry.key_span, message, "add `digest = true`, or remove `without`");
     }
     let reads = digest || table.get("match").is_some() || table.get("rows").is_some();
     let any = table.flag("any").unwrap_or(false);
     if let Some(entry) = node.entry("any").filter(|_| any && reads) {
-        let problem = Problem::new(entry.key_span.clone(), "any body is right, and `answer` says what one has");
-        problems.add(problem.hint("remove `any`, or the other keys of `answer`"));
+        let message = "any body is right, and `answer` says what one has";
+        problems.fault(&entry.key_span, message, "remove `any`, or the other keys of `answer`");
     }
     if !reads && !any {
-        let problem = Problem::new(node.span.clone(), "`answer` reads nothing");
-        problems.add(via(node, problem.hint("give it `match`, `rows`, `digest = true` or `any = true`")));
+        problems.fault(node, "`answer` reads nothing", "give it `match`, `rows`, `digest = true` or `any = true`");
     }
     Some(AnswerSpec { matches, rows: rows.map(|(text, _)| text), digest, without })
 }
 
 fn saves(view: &View<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, SaveSpec> {
     let mut all = BTreeMap::new();
-    for entry in view.get("save").and_then(Node::table).unwrap_or_default() {
+    for entry in view.table_of("save") {
         let save = match &entry.node.value {
             Value::Text(_) => Some(SaveSpec { from: SavedFrom::Body, each: false }),
             _ => save(&entry.node, problems),
@@ -473,25 +450,20 @@ fn save(node: &Node, problems: &mut Problems<'_>) -> Option<SaveSpec> {
         SavedFrom::Header(name)
     } else if let Some(pointer) = view.plain("json") {
         if !pointer.is_empty() && !pointer.starts_with('/') {
-            let problem = Problem::new(view.key_span("json"), format!("`{pointer}` is no JSON pointer"));
-            problems.add(problem.hint("write it as `/id`"));
+            problems.fault(view.key_span("json"), format!("`{pointer}` is no JSON pointer"), "write it as `/id`");
         }
         SavedFrom::Json(pointer.to_owned())
     } else if let Some(node) = view.get("pattern") {
         let regex = pattern(node, problems)?;
         if Regex::captures_len(&regex) < 2 {
-            let problem = Problem::new(node.span.clone(), "the pattern has no group, so nothing is saved");
-            problems.add(problem.hint("put the part to save into parentheses: `id=([0-9]+)`"));
+            let message = "the pattern has no group, so nothing is saved";
+            problems.fault(&node.span, message, "put the part to save into parentheses: `id=([0-9]+)`");
         }
         SavedFrom::Pattern(node.text()?.to_owned())
     } else {
         SavedFrom::Body
     };
     Some(SaveSpec { from, each: view.flag("each").unwrap_or(false) })
-}
-
-fn fixed(text: &str) -> Template {
-    Template(vec![Part::Text(text.to_owned())])
 }
 
 /// A text with placeholders of a request.

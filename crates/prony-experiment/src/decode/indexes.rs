@@ -6,7 +6,6 @@ use super::find::field;
 use super::size::longest;
 use crate::node::{Entry, Node};
 use crate::problem::{Problem, Problems};
-use crate::validate::via;
 use prony_model::catalog::{EngineFacts, NO_QUERIES};
 use prony_model::spec::{
     CollectionSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, IndexSpec, KeySpec, StoreSpec,
@@ -15,15 +14,12 @@ use prony_model::spec::{
 /// Each index as it is written, with the name of its collection where the file says it.
 fn written(node: &Node) -> Vec<(Option<&Entry>, &Node)> {
     match node.table() {
-        Some(entries) => {
-            entries.iter().flat_map(|entry| items(&entry.node).iter().map(move |one| (Some(entry), one))).collect()
-        }
-        None => items(node).iter().map(|one| (None, one)).collect(),
+        Some(entries) => entries
+            .iter()
+            .flat_map(|entry| entry.node.list().unwrap_or_default().iter().map(move |one| (Some(entry), one)))
+            .collect(),
+        None => node.list().unwrap_or_default().iter().map(|one| (None, one)).collect(),
     }
-}
-
-fn items(node: &Node) -> &[Node] {
-    node.list().unwrap_or_default()
 }
 
 /// The indexes.
@@ -63,20 +59,19 @@ pub(crate) fn fit(
     let (Some(node), false) = (node.get("indexes"), store.indexes.is_empty()) else { return };
     if !facts.ordered {
         let message = format!("`{}` does not keep keys in order, so it cannot have indexes", store.engine);
-        let problem = Problem::new(node.span.clone(), message);
-        problems.add(via(node, problem.hint("leave the variant out with `[design] skip`")));
+        problems.fault(node, message, "leave the variant out with `[design] skip`");
         return;
     }
     let Some(data) = data else { return };
     let places = written(node);
     for ((entry, _), index) in places.iter().zip(&mut store.indexes) {
-        let at = entry.map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
-        match collections::found(entry.map(|entry| entry.key.as_str()), data) {
+        let at = (node, entry.map_or(&node.span, |entry| &entry.key_span).clone());
+        match collections::found(entry.map(|entry| entry.key.as_str()), data, at) {
             Ok(collection) => index.collection.clone_from(&collection.name),
-            Err(problem) => {
+            Err(problem) if entry.is_some() => return problems.add(problem),
+            Err(_) => {
                 let hint = "write a table with the indexes of each collection: `indexes = { NAME = [[\"FIELD\"]] }`";
-                let problem = if entry.is_some() { problem(at) } else { Problem::new(at, SEVERAL).hint(hint) };
-                return problems.add(via(node, problem));
+                return problems.fault(node, SEVERAL, hint);
             }
         }
     }
@@ -106,32 +101,27 @@ fn of_collection(
 ) {
     let of = collections::described(data);
     let Some(document) = data.document() else {
-        let message = format!("indexes need documents, but the values of {of} are bytes without fields");
-        let problem = Problem::new(node.span.clone(), message);
         let hint = format!("write `{}` with fields instead of `value`", collections::section(data, "document"));
-        problems.add(via(node, problem.hint(hint)));
+        problems.fault(node, format!("indexes need documents, but the values of {of} are bytes without fields"), hint);
         return;
     };
     if !facts.queries() {
-        let problem = Problem::new(node.span.clone(), format!("`{engine}` {NO_QUERIES}"));
-        problems.add(via(node, problem.hint("leave the indexes or the variant out")));
+        problems.fault(node, format!("`{engine}` {NO_QUERIES}"), "leave the indexes or the variant out");
         return;
     }
     if facts.own_documents && document.encoding != Encoding::Json {
         let message = format!("`{engine}` can index documents only if they are encoded as JSON");
-        let hint = format!("write `encoding = \"json\"` in {of}");
-        problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
+        problems.fault(node, message, format!("write `encoding = \"json\"` in {of}"));
         return;
     }
     let known = document.paths();
-    for (at, fields) in indexes {
+    for &(at, fields) in indexes {
         for field in fields.iter().filter(|field| !known.contains(field)) {
-            problems.add(via(at, collections::unknown(field, data, &known, at.span.clone())));
+            problems.add(collections::unknown(field, data, &known, at));
         }
         for field in fields.iter().filter(|field| facts.own_documents && document.kinds(field).list) {
             let message = format!("`{engine}` has one entry per document in an index, and `{field}` may be a list");
-            let problem = Problem::new(at.span.clone(), message);
-            problems.add(via(at, problem.hint("leave the index or the variant out")));
+            problems.fault(at, message, "leave the index or the variant out");
         }
         let widest = Widest { records: data.records };
         let (mut entry, mut entries) = (1 + longest_key(&data.key, data.records), 1u64);
@@ -144,24 +134,20 @@ fn of_collection(
         if entries > MOST_ENTRIES {
             let message =
                 format!("a document may have {entries} entries in this index: at most {MOST_ENTRIES} are allowed");
-            let problem = Problem::new(at.span.clone(), message);
-            problems.add(via(at, problem.hint("index one list alone, or make the lists shorter with `items`")));
+            problems.fault(at, message, "index one list alone, or make the lists shorter with `items`");
         }
         if let Some(most) = facts.max_key.filter(|most| entry > *most) {
             let message = format!(
                 "entries of this index have up to {entry} bytes, with the document's key: `{engine}` allows at most {most} bytes"
             );
-            let problem = Problem::new(at.span.clone(), message);
-            problems.add(via(
-                at,
-                problem.hint("index a shorter field, shorten the texts, or leave the variant out with `[design] skip`"),
-            ));
+            let hint = "index a shorter field, shorten the texts, or leave the variant out with `[design] skip`";
+            problems.fault(at, message, hint);
         }
     }
 }
 
 fn refuse(node: &Node, message: impl Into<String>, problems: &mut Problems<'_>) {
-    problems.add(via(node, Problem::new(node.span.clone(), message.into())));
+    problems.add(Problem::new(node, message.into()));
 }
 
 /// The most entries that a document may have in an index: prony encodes them together.

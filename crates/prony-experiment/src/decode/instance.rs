@@ -1,6 +1,6 @@
 //! The instances whose metrics a phase may have besides its own: roles, replicas, and its background.
 
-use super::counters::{Counted, unknown};
+use super::counters::{Counted, Fault, unknown};
 use crate::node::Node;
 use crate::problem::quoted;
 use prony_model::http::{kind_of, step_of};
@@ -62,7 +62,7 @@ impl Started {
 }
 
 /// The fault of a metric's instance, and a hint.
-pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option<(String, Option<String>)> {
+pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option<Fault> {
     let roles = phases.roles;
     if phases.services.is_empty() && name.key.metric.counter().is_some() {
         return Some(unknown(name));
@@ -120,7 +120,7 @@ pub(super) fn fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> O
 }
 
 /// The fault of a step of a schedule.
-fn no_step(name: &MetricName, number: u32, steps: &[(String, u32)]) -> Option<(String, Option<String>)> {
+fn no_step(name: &MetricName, number: u32, steps: &[(String, u32)]) -> Option<Fault> {
     let most = steps.iter().filter(|(phase, _)| *phase == name.phase).map(|(_, most)| *most).max().unwrap_or(0);
     if most < number {
         let message = match most {
@@ -133,7 +133,7 @@ fn no_step(name: &MetricName, number: u32, steps: &[(String, u32)]) -> Option<(S
 }
 
 /// The fault of a kind of request.
-fn no_kind(name: &MetricName, kind: &str, kinds: &[(String, String)]) -> Option<(String, Option<String>)> {
+fn no_kind(name: &MetricName, kind: &str, kinds: &[(String, String)]) -> Option<Fault> {
     let known: Vec<&str> =
         kinds.iter().filter(|(phase, _)| *phase == name.phase).map(|(_, kind)| kind.as_str()).collect();
     match known.as_slice() {
@@ -149,7 +149,7 @@ fn no_kind(name: &MetricName, kind: &str, kinds: &[(String, String)]) -> Option<
 }
 
 /// The fault of a metric that is not known of a part of a phase's requests.
-fn of_all_requests(name: &MetricName, part: &str) -> Option<(String, Option<String>)> {
+fn of_all_requests(name: &MetricName, part: &str) -> Option<Fault> {
     let hint = format!("write `{}.{}`", name.phase, name.key);
     let counted = [Metric::Ok, Metric::Operations, Metric::Errors, Metric::Skipped, Metric::Rate];
     let has = counted.iter().chain(&Metric::LATENCY).any(|metric| *metric == name.key.metric);
@@ -158,7 +158,7 @@ fn of_all_requests(name: &MetricName, part: &str) -> Option<(String, Option<Stri
 }
 
 /// The fault of an instance in a file with services.
-fn of_services(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option<(String, Option<String>)> {
+fn of_services(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option<Fault> {
     let services = &phases.services;
     let outer = ROLES.iter().find_map(|role| instance.strip_suffix(role)?.strip_suffix('.')).unwrap_or(instance);
     let is_meant = |service: &&NamedService| match outer.strip_prefix(service.name.as_str()) {
@@ -184,7 +184,7 @@ fn of_services(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option
 }
 
 /// The fault where replicas have metrics, but not those that the name means.
-fn not_started(name: &MetricName, of: OfReplicas, replicas: &[&Started]) -> Option<(String, Option<String>)> {
+fn not_started(name: &MetricName, of: OfReplicas, replicas: &[&Started]) -> Option<Fault> {
     let here = replicas.iter().filter(|started| started.phase.as_ref().is_none_or(|phase| *phase == name.phase));
     let Some(most) = here.map(|started| started.most).max() else {
         let phases: Vec<&str> = replicas.iter().filter_map(|started| started.phase.as_deref()).collect();

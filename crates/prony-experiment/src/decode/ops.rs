@@ -1,12 +1,11 @@
 //! Reads the keys that say how operations of a phase are repeated: `count`, `order`, `threads` and others.
 
 use super::View;
-use super::view::{rate, whole};
+use super::view::{named, rate, whole};
 use crate::grammar;
 use crate::node::Node;
 use crate::problem::{Problem, Problems};
 use crate::shape::TableShape;
-use crate::validate::via;
 use prony_model::spec::{
     Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, Order, PauseEvery, References, Sampling, ScanLength,
     ScanSpec, Sharing,
@@ -28,7 +27,7 @@ pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problem
         },
         replicas: view.whole("replicas").map(|count| count as u32),
         threads: view.whole("threads").unwrap_or(1) as u32,
-        share: if view.plain("share") == Some("queue") { Sharing::Queue } else { Sharing::Equal },
+        share: view.word("share").unwrap_or(Sharing::Equal),
         pause: view.get("pause").and_then(pause),
         rate: view.get("rate").and_then(arrivals),
         sample: view.get("sample").and_then(sampling).unwrap_or(Sampling::Every),
@@ -41,9 +40,8 @@ pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problem
     };
     let draws = !matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
     if action == "put" && draws {
-        let span = view.get("order").map_or_else(|| node.span.clone(), |order| order.span.clone());
-        let problem = Problem::new(span, "`put` inserts each record once, but this order repeats records");
-        problems.add(problem.hint("write `update` to overwrite, or `mix` with `insert`"));
+        let message = "`put` inserts each record once, but this order repeats records";
+        problems.fault(node.span_of("order"), message, "write `update` to overwrite, or `mix` with `insert`");
     }
     Some(ops)
 }
@@ -52,7 +50,7 @@ fn amount(view: &View<'_>, problems: &mut Problems<'_>) -> Amount {
     match (view.whole("count"), view.time("duration")) {
         (Some(_), Some(_)) => {
             let problem = Problem::new(view.key_span("duration"), "`count` and `duration` exclude each other");
-            problems.add(problem.label(view.key_span("count"), "`count` stands"));
+            problems.add(problem.label(&view.key_span("count"), "`count` stands"));
             Amount::Records
         }
         (Some(count), None) => Amount::Count(count),
@@ -71,15 +69,12 @@ fn default_order(action: &str) -> Order {
 }
 
 fn grouping(node: &Node) -> Option<Grouping> {
-    match node.text() {
-        Some("each") => Some(Grouping::Each),
-        Some("single") => Some(Grouping::Single),
-        Some("open") => Some(Grouping::Open),
-        Some(_) => None,
-        None => match View::new(Some(node), &grammar::BATCH).whole("batch")? {
-            1 => Some(Grouping::Each),
-            n => Some(Grouping::Batch(n)),
-        },
+    if node.text().is_some() {
+        return named(node);
+    }
+    match View::new(Some(node), &grammar::BATCH).whole("batch")? {
+        1 => Some(Grouping::Each),
+        n => Some(Grouping::Batch(n)),
     }
 }
 
@@ -104,8 +99,7 @@ pub(super) fn order(node: &Node, problems: &mut Problems<'_>) -> Option<Order> {
         let theta = view.number(key)?;
         if theta >= 1.0 {
             let place = view.get(key)?;
-            let problem = Problem::new(place.span.clone(), format!("the exponent of `{key}` must be below 1"));
-            problems.add(via(place, problem.hint("YCSB uses 0.99")));
+            problems.fault(place, format!("the exponent of `{key}` must be below 1"), "YCSB uses 0.99");
         }
         Some(theta)
     };
@@ -127,10 +121,8 @@ pub(super) fn arrivals(node: &Node) -> Option<Arrivals> {
 }
 
 fn sampling(node: &Node) -> Option<Sampling> {
-    match node.text() {
-        Some("none") => return Some(Sampling::None),
-        Some("every") => return Some(Sampling::Every),
-        _ => {}
+    if node.text().is_some() {
+        return named(node);
     }
     let view = View::new(Some(node), &grammar::ONE_IN);
     view.whole("operations").map(Sampling::Group).or_else(|| view.whole("one_in").map(Sampling::OneIn))
@@ -165,8 +157,8 @@ pub(crate) fn mix(node: &Node, problems: &mut Problems<'_>) -> Option<MixSpec> {
         delete: weight("delete"),
     };
     if weights == MixWeights::default() {
-        let problem = Problem::new(node.span.clone(), "every weight of this mix is zero");
-        problems.add(problem.hint("write for example `mix = { read = 0.95, update = 0.05 }`"));
+        let message = "every weight of this mix is zero";
+        problems.fault(&node.span, message, "write for example `mix = { read = 0.95, update = 0.05 }`");
     }
     let scan_length = view.get("scan_length").and_then(scan_length).unwrap_or(ScanLength::UniformTo(100));
     Some(MixSpec { ops, weights, scan_length })

@@ -4,7 +4,6 @@ use super::trigger::Frame;
 use super::view::unescaped;
 use crate::node::Node;
 use crate::problem::{Problem, Problems, known_hint};
-use crate::validate::via;
 use prony_model::program::{ObserveSpec, OutputTo, ProgramSpec, Trigger};
 use prony_model::spec::{Action, PhaseSpec};
 
@@ -91,19 +90,18 @@ fn observed(phase: &PhaseSpec) -> Option<&ObserveSpec> {
 pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>) {
     let Some(place) = node.get("begin").and_then(|begin| begin.get("after")) else { return };
     let Some(name) = unescaped(place) else { return };
-    let fault = |message: String| Problem::new(place.span.clone(), message);
     if earlier.has(&name) == Some(false) {
-        let problem = fault(format!("no earlier phase is named `{name}`"));
-        problems.add(via(place, problem.maybe_hint(earlier.hint(&name))));
+        let message = format!("no earlier phase is named `{name}`");
+        problems.add(Problem::new(place, message).maybe_hint(earlier.hint(&name)));
     }
     if earlier.observed(&name).is_some_and(|observe| observe.end.is_none()) {
         let message = format!("phase `{name}` lasts until the program ends, so no phase can follow it");
-        problems.add(via(place, fault(message).hint(format!("give `{name}` an `end`"))));
+        problems.fault(place, message, format!("give `{name}` an `end`"));
     }
     if earlier.observed(&name).is_some_and(|observe| observe.end.is_some() && observe.stop) {
         let message =
             format!("prony stops the program when phase `{name}` ends (`then = \"stop\"`), so no phase can follow it");
-        problems.add(via(place, fault(message).hint(format!("remove `then` from `{name}`, or this phase"))));
+        problems.fault(place, message, format!("remove `then` from `{name}`, or this phase"));
     }
 }
 
@@ -116,8 +114,7 @@ pub(crate) fn begins_before_the_stop(node: &Node, phases: &Phases, problems: &mu
             "prony stops the program when the replicas have ended (`then = \"stop\"` of phase `{}`), so no phase can begin then",
             stopping.name
         );
-        let hint = format!("remove `then` from `{}`, or this phase", stopping.name);
-        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+        problems.fault(place, message, format!("remove `then` from `{}`, or this phase", stopping.name));
     }
 }
 
@@ -128,8 +125,7 @@ pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: 
     if phases.awaits_replicas(&phase.name).is_some() {
         let message =
             format!("phase `{}` begins when the replicas have ended, so the same event cannot end it", phase.name);
-        let hint = "end the phase with a line, a mark, `settle`, or with the program";
-        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+        problems.fault(place, message, "end the phase with a line, a mark, `settle`, or with the program");
     }
 }
 
@@ -145,8 +141,7 @@ pub(crate) fn no_shared_read(node: &Node, phases: &Phases, problems: &mut Proble
          marks and calls arrive by another channel than lines",
         other.name, last.name
     );
-    let hint = "change the patterns so that each line matches the pattern of one phase only";
-    problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+    problems.fault(place, message, "change the patterns so that each line matches the pattern of one phase only");
 }
 
 /// While `at_end` of a phase suspends the program no other phase may be running, as far as that is known: one that has
@@ -167,7 +162,7 @@ pub(crate) fn no_shared_suspension(node: &Node, phases: &Phases, problems: &mut 
                  have no measurements"
             );
             let hint = format!("end phase `{open}` earlier, or measure the two phases in two separate experiments");
-            problems.add(Problem::new(place.clone(), message).hint(hint));
+            problems.fault(place, message, hint);
         }
     }
 }
@@ -185,8 +180,7 @@ pub(crate) fn hears_output(program: &ProgramSpec, node: &Node, phases: &Phases, 
     if let Some(listens) = listens {
         let message =
             format!("{listens} needs lines of the program's output, which prony does not read with this `output`");
-        let hint = "remove `output`; or begin and end the phase by marks, which need no output";
-        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+        problems.fault(place, message, "remove `output`; or begin and end the phase by marks, which need no output");
     }
 }
 
@@ -195,10 +189,9 @@ pub(crate) fn starts_with_a_phase(program: &ProgramSpec, node: &Node, phases: &P
     let Some(replicas) = &program.replicas else { return };
     let (name, phase) = (&program.name, &replicas.phase);
     let place = node.get("replicas").and_then(|node| node.get("phase")).unwrap_or(node);
-    let fault = |message: String| Problem::new(place.span.clone(), message);
     if phases.has(phase) == Some(false) {
         let message = format!("program `{name}` has no phase `{phase}` with which replicas could start");
-        problems.add(via(place, fault(message).maybe_hint(phases.hint(phase))));
+        problems.add(Problem::new(place, message).maybe_hint(phases.hint(phase)));
     }
     if let Some(awaits) = phases.awaits_replicas(phase) {
         let how = match awaits == phase {
@@ -206,6 +199,6 @@ pub(crate) fn starts_with_a_phase(program: &ProgramSpec, node: &Node, phases: &P
             false => format!("which comes after `{awaits}`, and `{awaits}` waits until the replicas have ended"),
         };
         let hint = "start the replicas with an earlier phase, or begin that phase with a line, a mark or a call";
-        problems.add(via(place, fault(format!("replicas would start with phase `{phase}`, {how}")).hint(hint)));
+        problems.fault(place, format!("replicas would start with phase `{phase}`, {how}"), hint);
     }
 }

@@ -6,43 +6,42 @@ use super::View;
 use super::find::find;
 use super::http::http;
 use super::ops::{mix, ops, scan};
-use super::view::{line, time};
+use super::view::{line, named, time};
 use crate::grammar;
 use crate::node::{Entry, Node};
-use crate::problem::{Problem, Problems};
-use crate::validate::via;
+use crate::problem::Problems;
 use prony_model::spec::{Action, Amount, PhaseSpec, RunSpec, SettleSpec, Sharing, Sign, Signs};
 use prony_model::units::Nanos;
 
-/// A phase with the places to which later checks refer.
+/// A phase, with its action and that of its background as they are written, to which later checks refer.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) spec: PhaseSpec,
-    /// Where the action's key is written.
-    pub(crate) action: Range<usize>,
-    /// Where `collection` is written, where it is.
-    pub(crate) collection: Option<Range<usize>>,
-    /// Where `transaction` is written, where it is.
-    pub(crate) transaction: Option<Range<usize>>,
-    /// Where `threads` is written, where it is.
-    pub(crate) threads: Option<Range<usize>>,
-    /// Where `replicas` is written, where it is.
-    pub(crate) replicas: Option<Range<usize>>,
-    /// Where `share` is written, where it is.
-    pub(crate) share: Option<Range<usize>>,
-    /// Where the key of the background's operations is written, where there are any.
-    pub(crate) background: Option<Range<usize>>,
-    /// Where the queries are written: of the phase, and of its background.
-    pub(crate) queries: [Vec<QueryPlace>; 2],
+    action: Entry,
+    background: Option<Entry>,
 }
 
-/// Where a query is written.
-#[derive(Clone, Debug)]
-pub(crate) struct QueryPlace {
-    /// Where its collection is, or else the query.
-    pub(crate) collection: Range<usize>,
-    /// Where its `where` is, or else the query.
-    pub(crate) filter: Range<usize>,
+impl Placed {
+    /// Where the action's key is written.
+    pub(crate) fn action(&self) -> &Range<usize> {
+        &self.action.key_span
+    }
+
+    /// Where a key of the action, or else the action's own key, is written.
+    pub(crate) fn place(&self, key: &str) -> Range<usize> {
+        self.action.place(key)
+    }
+
+    /// The action, and that of the background, each as it is written too.
+    pub(crate) fn actions(&self) -> impl Iterator<Item = (&Action, &Entry)> {
+        self.spec.actions().zip(std::iter::once(&self.action).chain(&self.background))
+    }
+
+    /// As [`Self::actions`], to change them.
+    pub(crate) fn actions_mut(&mut self) -> impl Iterator<Item = (&mut Action, &Entry)> {
+        let actions = std::iter::once(&mut self.spec.action).chain(&mut self.spec.background);
+        actions.zip(std::iter::once(&self.action).chain(&self.background))
+    }
 }
 
 /// The name, and its fault if it has one.
@@ -51,8 +50,8 @@ pub(crate) fn name(node: &Node, problems: &mut Problems<'_>) -> Option<String> {
     let name = super::view::unescaped(place)?;
     let plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     if !plain || name.trim() != name || name.is_empty() {
-        let problem = Problem::new(place.span.clone(), format!("`{name}` is not a valid name of a phase"));
-        problems.add(via(place, problem.hint("use letters, digits, `-` and `_`, with spaces between them")));
+        let message = format!("`{name}` is not a valid name of a phase");
+        problems.fault(place, message, "use letters, digits, `-` and `_`, with spaces between them");
     }
     Some(name)
 }
@@ -75,29 +74,7 @@ pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Prob
         },
         limit,
     };
-    let inner = |key: &str| entry.node.get(key).map(|node| node.span.clone());
-    Some(Placed {
-        spec,
-        action: entry.key_span.clone(),
-        collection: inner("collection"),
-        transaction: inner("transaction"),
-        threads: inner("threads"),
-        replicas: inner("replicas"),
-        share: inner("share"),
-        background: beside.map(|entry| entry.key_span.clone()),
-        queries: [queries(&entry.node), beside.map(|entry| queries(&entry.node)).unwrap_or_default()],
-    })
-}
-
-/// Where each query is written, and its collection.
-fn queries(action: &Node) -> Vec<QueryPlace> {
-    let Some(place) = action.get("query") else { return Vec::new() };
-    let all = place.list().unwrap_or(std::slice::from_ref(place));
-    let place = |query: &Node| QueryPlace {
-        collection: query.get("collection").unwrap_or(query).span.clone(),
-        filter: query.get("where").unwrap_or(query).span.clone(),
-    };
-    all.iter().map(place).collect()
+    Some(Placed { spec, action: entry.clone(), background: beside.cloned() })
 }
 
 /// The operations of a background, if it has any.
@@ -106,8 +83,7 @@ fn background<'n>(node: &'n Node, problems: &mut Problems<'_>) -> Option<&'n Ent
     let first = known.next()?;
     if let Some(second) = known.next() {
         let message = format!("a background has operations of one kind, not `{}` and `{}`", first.key, second.key);
-        let problem = Problem::new(second.key_span.clone(), message);
-        problems.add(via(node, problem.hint("write a `mix` for several kinds")));
+        problems.fault((node, second.key_span.clone()), message, "write a `mix` for several kinds");
     }
     Some(first)
 }
@@ -122,8 +98,7 @@ fn without_end(mut action: Action, entry: &Entry, problems: &mut Problems<'_>) -
     ];
     for (key, message) in reasons {
         if let Some(found) = entry.node.entry(key) {
-            let problem = Problem::new(found.key_span.clone(), message);
-            problems.add(via(&entry.node, problem.hint(format!("leave `{key}` out"))));
+            problems.fault((&entry.node, found.key_span.clone()), message, format!("leave `{key}` out"));
         }
     }
     if let Some(ops) = action.ops_mut() {
@@ -170,16 +145,15 @@ pub(super) fn settle(node: &Node, limit: Option<Nanos>, problems: &mut Problems<
         beside: view.get("beside").map_or(default.beside, signs),
     };
     if let (Some(of), true) = (node.get("of"), spec.of == Signs::default()) {
-        let problem = Problem::new(of.span.clone(), "`of` names no sign of activity, so there is no `settle.time`");
-        problems.add(via(of, problem.hint("name at least one of `cpu`, `written`, `disk`, `dirty`")));
+        let message = "`of` names no sign of activity, so there is no `settle.time`";
+        problems.fault(of, message, "name at least one of `cpu`, `written`, `disk`, `dirty`");
     }
     can_settle(node, &spec, limit, problems);
     spec
 }
 
 fn signs(node: &Node) -> Signs {
-    let named = |node: &Node| Sign::ALL.into_iter().find(|sign| node.text() == Some(sign.name()));
-    node.list().unwrap_or_default().iter().filter_map(named).collect()
+    node.list().unwrap_or_default().iter().filter_map(named::<Sign>).collect()
 }
 
 /// The time of quiet must fit into its cap, and that into the phase's limit: a phase that reaches its limit has timed
@@ -188,7 +162,7 @@ fn can_settle(node: &Node, spec: &SettleSpec, limit: Option<Nanos>, problems: &m
     let SettleSpec { quiet, within, .. } = *spec;
     let place = |key: &str| node.get(key).unwrap_or(node);
     let mut fault = |place: &Node, message: String, hint: &str| {
-        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+        problems.fault(place, message, hint);
     };
     let within_is = match node.get("within") {
         Some(_) => format!("`within` ({within})"),

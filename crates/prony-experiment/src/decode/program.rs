@@ -1,22 +1,20 @@
 //! Reads `[program.NAME]` and its phases, of one variant.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 
 use super::View;
 use super::pattern::pattern;
 use super::phase::{name, settle};
 use super::trigger::{Frame, call, trigger};
-use super::view::{items, line, texts, unescaped, whole, word};
+use super::view::{line, named, texts, unescaped, whole, word};
 use crate::grammar;
 use crate::node::{Node, Value};
-use crate::problem::{Problem, Problems};
+use crate::problem::{At, Problem, Problems};
 use crate::shape::TableShape;
-use crate::validate::via;
 use prony_model::program::{
-    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, OutwardLinks,
-    ProgramSpec, ReplicasSpec, Runtime, Trigger, WHOLE, Weak, group_meaning, package,
+    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, ObserveSpec, OutputTo, OutwardLinks, ProgramSpec,
+    ReplicasSpec, Trigger, WHOLE, Weak, group_meaning, package,
 };
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
@@ -31,11 +29,6 @@ pub(crate) fn program(
     problems: &mut Problems<'_>,
 ) -> Option<ProgramSpec> {
     let view = View::new(Some(node), &grammar::PROGRAM);
-    let copy = match view.plain("copy") {
-        Some("trial") => CopyOf::Trial,
-        Some("none") => CopyOf::None,
-        _ => CopyOf::Variant,
-    };
     let place = Place { file };
     let mut spec = ProgramSpec {
         name: name.to_owned(),
@@ -45,15 +38,15 @@ pub(crate) fn program(
             None => CommandLine::Words(Vec::new()),
         },
         directory: view.text("directory").map(|path| place.resolve(&path)),
-        copy,
-        links: links(&view),
+        copy: view.word("copy").unwrap_or_default(),
+        links: view.word("links").unwrap_or_default(),
         store: store(&view, problems),
         env: view.get("env").map(env).unwrap_or_default(),
         inherit: texts(view.get("inherit")),
         input: view.get("input").map_or(Some(InputSpec::Null), |node| place.input(node))?,
         output: view.get("output").map_or(Some(OutputTo::Capture), |node| place.output(node))?,
         pty: view.flag("pty").unwrap_or(false),
-        runtime: view.plain("runtime").and_then(Runtime::named),
+        runtime: view.word("runtime"),
         success: success(view.get("success"), problems),
         build: view.get("build").and_then(line),
         prepare: view.get("prepare").and_then(line),
@@ -65,30 +58,27 @@ pub(crate) fn program(
     };
     no_nul(node, problems);
     changes.into_iter().for_each(|node| no_nul(node, problems));
-    for node in view.get("change").into_iter().chain(changes).flat_map(items) {
+    for node in view.get("change").into_iter().chain(changes).flat_map(Node::items) {
         place.change(node, &mut spec, problems);
+        names_of_variables(View::new(Some(node), &grammar::CHANGE).get("env"), None, problems);
     }
     // It makes the copy to which the other changes apply.
     spec.changes.sort_by_key(|change| !matches!(change, Change::Revision { .. }));
     if let [Change::Revision { of: first }, Change::Revision { of: second }, ..] = spec.changes.as_slice() {
         let message = format!("program `{name}` has two revisions, `{first}` and `{second}`");
-        problems.add(Problem::new(node.span.clone(), message).hint("name one `revision` in each variant"));
+        problems.fault(&node.span, message, "name one `revision` in each variant");
     }
     names_of_variables(view.get("env"), view.get("inherit"), problems);
-    for node in view.get("change").into_iter().chain(changes).flat_map(items) {
-        names_of_variables(View::new(Some(node), &grammar::CHANGE).get("env"), None, problems);
-    }
     let copied = spec.directory.is_some() && spec.copy != CopyOf::None;
     if !spec.changes.is_empty() && !copied {
-        let problem = Problem::new(node.span.clone(), format!("program `{name}` has no copy that could be changed"));
-        problems.add(problem.hint("set its `directory`, and remove `copy = \"none\"`"));
+        let message = format!("program `{name}` has no copy that could be changed");
+        problems.fault(&node.span, message, "set its `directory`, and remove `copy = \"none\"`");
     }
     let writes =
         [("change", !spec.changes.is_empty()), ("build", spec.build.is_some()), ("prepare", spec.prepare.is_some())];
     if let (OutwardLinks::Keep, Some((step, _))) = (spec.links, writes.iter().find(|(_, is_there)| *is_there)) {
         let message = format!("through a link that is kept, `{step}` could change files outside the copy");
-        let problem = Problem::new(view.key_span("links"), message);
-        problems.add(problem.hint(format!("write `links = \"copy\"`, or remove `{step}`")));
+        problems.fault(view.key_span("links"), message, format!("write `links = \"copy\"`, or remove `{step}`"));
     }
     check_output(&spec, &view, problems);
     Some(spec)
@@ -97,22 +87,12 @@ pub(crate) fn program(
 /// Faults of `output` beside `pty` and `replicas`.
 fn check_output(spec: &ProgramSpec, view: &View<'_>, problems: &mut Problems<'_>) {
     if spec.output != OutputTo::Capture && spec.pty {
-        let problem = Problem::new(view.key_span("pty"), "`pty` works only with captured output");
-        problems.add(problem.hint("remove `pty` or `output`"));
+        problems.fault(view.key_span("pty"), "`pty` works only with captured output", "remove `pty` or `output`");
     }
     if matches!(spec.output, OutputTo::File(_)) && spec.replicas.is_some() {
         let message =
             format!("program `{}` and its replicas would write over each other's output in one file", spec.name);
-        let problem = Problem::new(view.key_span("output"), message);
-        problems.add(problem.hint("remove `output`, or write `output = \"null\"`"));
-    }
-}
-
-fn links(view: &View<'_>) -> OutwardLinks {
-    match view.plain("links") {
-        Some("copy") => OutwardLinks::Copy,
-        Some("keep") => OutwardLinks::Keep,
-        _ => OutwardLinks::Refuse,
+        problems.fault(view.key_span("output"), message, "remove `output`, or write `output = \"null\"`");
     }
 }
 
@@ -120,8 +100,8 @@ fn links(view: &View<'_>) -> OutwardLinks {
 fn store(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
     let path = view.text("store")?;
     if path.is_empty() {
-        let problem = Problem::new(view.key_span("store"), "`store` is empty and names no file or directory");
-        problems.add(problem.hint("write where the program keeps its data, as `store = \"{dir}/data\"`"));
+        let hint = "write where the program keeps its data, as `store = \"{dir}/data\"`";
+        problems.fault(view.key_span("store"), "`store` is empty and names no file or directory", hint);
     }
     Some(path)
 }
@@ -130,8 +110,8 @@ fn store(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
 fn success(node: Option<&Node>, problems: &mut Problems<'_>) -> Vec<i32> {
     let Some(node) = node else { return vec![0] };
     if node.list().is_some_and(<[Node]>::is_empty) {
-        let problem = Problem::new(node.span.clone(), "`success` is empty, so every run would fail");
-        problems.add(via(node, problem.hint("name exit codes, or write `\"any\"` for every exit code")));
+        let message = "`success` is empty, so every run would fail";
+        problems.fault(node, message, "name exit codes, or write `\"any\"` for every exit code");
     }
     node.list().unwrap_or_default().iter().filter_map(whole).map(|n| n as i32).collect()
 }
@@ -144,15 +124,15 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
     let shell = match shell {
         Some(Node { value: Value::Flag(flag), .. }) => flag.then(|| "sh".to_owned()),
         Some(node) if node.text().is_none() => {
-            let problem = Problem::new(node.span.clone(), format!("`shell` cannot be `{}`", node.label()));
-            problems.add(problem.hint("write `true`, `false`, or the shell's name"));
+            let message = format!("`shell` cannot be `{}`", node.label());
+            problems.fault(&node.span, message, "write `true`, `false`, or the shell's name");
             return None;
         }
         Some(node) => unescaped(node),
         None => None,
     };
     let mut fault = |message: &str, hint: &str| {
-        problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
+        problems.fault(node, message, hint);
         None
     };
     match (node.list(), shell) {
@@ -190,8 +170,7 @@ fn has_nul(text: &str) -> bool {
 fn no_nul(node: &Node, problems: &mut Problems<'_>) {
     match &node.value {
         Value::Text(text) if has_nul(text) => {
-            let problem = Problem::new(node.span.clone(), "a text of a program cannot contain the character NUL");
-            problems.add(via(node, problem.hint("remove `\\u0000`")));
+            problems.fault(node, "a text of a program cannot contain the character NUL", "remove `\\u0000`");
         }
         Value::List(items) => items.iter().for_each(|item| no_nul(item, problems)),
         Value::Table(entries) => {
@@ -204,19 +183,21 @@ fn no_nul(node: &Node, problems: &mut Problems<'_>) {
 
 /// Faults of the names in `env` and `inherit`, each where it is written.
 fn names_of_variables(env: Option<&Node>, inherit: Option<&Node>, problems: &mut Problems<'_>) {
-    let mut check = |name: &str, place: Range<usize>, fault: &dyn Fn(Problem) -> Problem| {
-        if name.is_empty() || name.contains(['=', '\0']) {
-            problems.add(fault(Problem::new(place.clone(), format!("`{name}` is not a valid name of a variable"))));
-        }
-        if name.starts_with("PRONY_") || name == "TMPDIR" {
-            let problem = Problem::new(place, format!("the variable `{name}` is set by prony"));
-            problems.add(fault(problem.hint("choose another name")));
-        }
-    };
-    let set = env.and_then(Node::table).unwrap_or_default();
-    set.iter().for_each(|entry| check(&entry.key, entry.key_span.clone(), &|problem| problem));
-    let inherited = inherit.into_iter().flat_map(items);
-    inherited.for_each(|node| check(&word(node), node.span.clone(), &|problem| via(node, problem)));
+    for entry in env.and_then(Node::table).unwrap_or_default() {
+        name_of_variable(&entry.key, &entry.key_span, problems);
+    }
+    for node in inherit.into_iter().flat_map(Node::items) {
+        name_of_variable(&word(node), node, problems);
+    }
+}
+
+fn name_of_variable(name: &str, at: impl At + Copy, problems: &mut Problems<'_>) {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        problems.add(Problem::new(at, format!("`{name}` is not a valid name of a variable")));
+    }
+    if name.starts_with("PRONY_") || name == "TMPDIR" {
+        problems.fault(at, format!("the variable `{name}` is set by prony"), "choose another name");
+    }
 }
 
 /// Further copies of the program; `None` where their number is 0. `shell` is the program's.
@@ -259,26 +240,22 @@ impl Place<'_> {
     }
 
     fn output(&self, node: &Node) -> Option<OutputTo> {
-        match (node.table(), node.text()) {
-            (Some(_), _) => {
-                View::new(Some(node), &grammar::OUTPUT).text("file").map(|path| OutputTo::File(self.resolve(&path)))
-            }
-            (None, Some("null")) => Some(OutputTo::Null),
-            (None, Some("inherit")) => Some(OutputTo::Inherit),
-            (None, _) => Some(OutputTo::Capture),
+        if node.table().is_none() {
+            return Some(named(node).unwrap_or(OutputTo::Capture));
         }
+        View::new(Some(node), &grammar::OUTPUT).text("file").map(|path| OutputTo::File(self.resolve(&path)))
     }
 
     fn change(&self, node: &Node, spec: &mut ProgramSpec, problems: &mut Problems<'_>) {
         let view = View::new(Some(node), &grammar::CHANGE);
         if alters_nothing(&view, spec) {
-            let problem = Problem::new(node.span.clone(), "this change alters nothing");
-            problems.add(via(node, problem.hint("write another change, or `{}` for the program as it is")));
+            let message = "this change alters nothing";
+            problems.fault(node, message, "write another change, or `{}` for the program as it is");
         }
         spec.env.extend(view.get("env").map(env).unwrap_or_default());
         spec.changes.extend(view.text("revision").map(|of| Change::Revision { of }));
-        let manager = [Manager::Npm, Manager::Pip].into_iter().find(|one| view.plain("manager") == Some(one.name()));
-        for node in view.get("dependency").into_iter().flat_map(items) {
+        let manager = view.word("manager");
+        for node in view.get("dependency").into_iter().flat_map(Node::items) {
             let Some(text) = unescaped(node) else { continue };
             match package(&text) {
                 Some((name, version)) => {
@@ -286,12 +263,11 @@ impl Place<'_> {
                     spec.changes.push(Change::Dependency { name, version, manager });
                 }
                 None => {
-                    let problem = Problem::new(node.span.clone(), format!("`{text}` is not a package with a version"));
-                    problems.add(via(node, problem.hint("write `name@version`")));
+                    problems.fault(node, format!("`{text}` is not a package with a version"), "write `name@version`");
                 }
             }
         }
-        for node in view.get("replace").into_iter().flat_map(items) {
+        for node in view.get("replace").into_iter().flat_map(Node::items) {
             let view = View::new(Some(node), &grammar::REPLACE);
             let (Some(file), Some(find), Some(with)) = (view.text("file"), view.plain("find"), view.plain("with"))
             else {
@@ -300,7 +276,7 @@ impl Place<'_> {
             let count = view.whole("count").unwrap_or(1);
             let mut fault = |key: &str, message: &str, hint: &str| {
                 let at = view.get(key).unwrap_or(node);
-                problems.add(via(at, Problem::new(at.span.clone(), message).hint(hint)));
+                problems.fault(at, message, hint);
             };
             if find.is_empty() {
                 fault("find", "`find` is empty", "write the text to replace");
@@ -332,8 +308,8 @@ fn alters_nothing(view: &View<'_>, spec: &ProgramSpec) -> bool {
 
 /// Whether a phase as written says how it is observed.
 pub(crate) fn is_observed(node: &Node) -> bool {
-    let any = |keys: &[&str]| keys.iter().any(|key| node.entry(key).is_some());
-    any(&grammar::OBSERVED_KEYS) || !any(&grammar::PHASE.actions())
+    let has = |key: &str| node.entry(key).is_some();
+    grammar::observed_keys().any(has) || !grammar::PHASE.actions().into_iter().any(has)
 }
 
 /// The phase of a program without phases of its own.
@@ -376,16 +352,14 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
         at_end: view.get("at_end").map(|node| at_end(node, stop, problems)),
     };
     if observe.stop && observe.end.is_none() {
-        let problem =
-            Problem::new(view.key_span("then"), "the phase ends with the program, so there is nothing to stop");
-        problems.add(problem.hint("give the phase an `end`, or remove `then`"));
+        let message = "the phase ends with the program, so there is nothing to stop";
+        problems.fault(view.key_span("then"), message, "give the phase an `end`, or remove `then`");
     }
     if let Some(background) =
         node.entry("background").filter(|_| !grammar::PHASE.actions().iter().any(|key| node.get(key).is_some()))
     {
-        let problem =
-            Problem::new(background.key_span.clone(), "only a phase with operations on a store has a `background`");
-        problems.add(problem.hint("remove `background`"));
+        let message = "only a phase with operations on a store has a `background`";
+        problems.fault(&background.key_span, message, "remove `background`");
     }
     Some(PhaseSpec {
         name,
@@ -400,17 +374,13 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
 fn one_way(node: &Node, problems: &mut Problems<'_>) {
     let bound = node.entry("begin").or(node.entry("end"));
     if let (Some(mark), true) = (node.entry("mark"), bound.is_some()) {
-        let problem = Problem::new(
-            mark.key_span.clone(),
-            "`mark` sets begin and end of the phase, so `begin` and `end` cannot be set too",
-        );
-        problems.add(problem.hint("write `begin = { mark = \"NAME\" }`"));
+        let message = "`mark` sets begin and end of the phase, so `begin` and `end` cannot be set too";
+        problems.fault(&mark.key_span, message, "write `begin = { mark = \"NAME\" }`");
     }
     let other = bound.or(node.entry("mark"));
     if let (Some(call), Some(other)) = (node.entry("call"), other) {
         let message = format!("`call` sets begin and end of the phase, so `{}` cannot be set too", other.key);
-        let hint = "write `begin = { call = \"...\" }` and an `end`, or make two phases";
-        problems.add(Problem::new(call.key_span.clone(), message).hint(hint));
+        problems.fault(&call.key_span, message, "write `begin = { call = \"...\" }` and an `end`, or make two phases");
     }
     let line = node.get("begin").and_then(|begin| begin.entry("line"));
     let mark = node.get("end").and_then(|end| end.entry("mark"));
@@ -418,34 +388,27 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
         let message = "the phase begins with a line and ends with a mark, but their order is not known: they arrive \
                        by different channels";
         let hint = "begin the phase with a mark too, `begin = { mark = \"NAME\" }`, or end it with a line";
-        problems.add(via(&mark.node, Problem::new(mark.key_span.clone(), message).hint(hint)));
+        problems.fault((&mark.node, mark.key_span.clone()), message, hint);
     }
     let called = node.entry("call").or_else(|| node.get("end")?.entry("call"));
     if let (Some(at_end), None) = (node.entry("at_end"), called) {
-        let problem =
-            Problem::new(at_end.key_span.clone(), "`at_end` needs a `call`, at whose end it suspends the program");
-        problems.add(problem.hint("add `call = \"FILE#EXPORT\"` to the phase, or remove `at_end`"));
+        let message = "`at_end` needs a `call`, at whose end it suspends the program";
+        problems.fault(&at_end.key_span, message, "add `call = \"FILE#EXPORT\"` to the phase, or remove `at_end`");
     }
 }
 
 fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
     let view = View::new(Some(node), &grammar::AT_END);
     if view.get("wait").is_some() && view.get("settle").is_some() {
-        let problem = Problem::new(view.key_span("wait"), "`wait` and `settle` exclude each other");
-        problems.add(via(node, problem.hint("remove one of the two keys")));
+        let message = "`wait` and `settle` exclude each other";
+        problems.fault((node, view.key_span("wait")), message, "remove one of the two keys");
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
-    let weak = match view.plain("weak") {
-        Some("clear") => Weak::Clear,
-        Some("turn") => Weak::Turn,
-        // A program that does not continue cannot notice cleared references.
-        _ if stop => Weak::Clear,
-        _ => Weak::Turn,
-    };
+    // A program that does not continue cannot notice cleared references.
+    let weak = view.word("weak").unwrap_or(if stop { Weak::Clear } else { Weak::Turn });
     if view.get("weak").is_some() && !collect {
-        let problem =
-            Problem::new(view.key_span("weak"), "`weak` applies to a forced garbage collection, but none is forced");
-        problems.add(via(node, problem.hint("add `collect = true`, or remove `weak`")));
+        let message = "`weak` applies to a forced garbage collection, but none is forced";
+        problems.fault((node, view.key_span("weak")), message, "add `collect = true`, or remove `weak`");
     }
     // The time in which a program is suspended counts for no limit of a phase.
     AtEndSpec { collect, weak, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
@@ -455,14 +418,12 @@ fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {
     let Some(regex) = pattern(node, problems) else { return };
     let groups: Vec<&str> = regex.capture_names().flatten().collect();
     if groups.is_empty() {
-        let problem = Problem::new(node.span.clone(), "the pattern has no named group, so nothing is read");
-        problems.add(problem.hint("name a group after the metric that is read: `(?<time>[0-9.]+)s`"));
+        let message = "the pattern has no named group, so nothing is read";
+        problems.fault(&node.span, message, "name a group after the metric that is read: `(?<time>[0-9.]+)s`");
     }
     for group in groups.into_iter().filter(|group| *group != DIGEST_GROUP && group_meaning(group).is_none()) {
-        let problem = Problem::new(node.span.clone(), format!("the group `{group}` names no metric"));
-        problems.add(problem.hint(
-            "name the group after a metric, with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; \
-             or `digest`",
-        ));
+        let hint = "name the group after a metric, with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; \
+             or `digest`";
+        problems.fault(&node.span, format!("the group `{group}` names no metric"), hint);
     }
 }

@@ -23,12 +23,10 @@ impl Check<'_> {
         // The collections that hold documents by now.
         let mut filled: Vec<&str> = Vec::new();
         for placed in phases {
-            let beside = placed.background.clone().unwrap_or_else(|| placed.action.clone());
-            let own = std::iter::once((&placed.spec.action, placed.action.clone()));
-            for (action, at) in own.chain(placed.spec.background.iter().map(|action| (action, beside.clone()))) {
+            for (action, written) in placed.actions() {
                 let Some(ops) = action.ops() else { continue };
                 if !ops.references.are_ignored() {
-                    self.action(action, ops, &filled, at, problems);
+                    self.action(action, ops, &filled, &written.key_span, problems);
                 }
                 if matches!(action, Action::Put(_) | Action::Update(_) | Action::Compute(_) | Action::Mix(_)) {
                     filled.extend(ops.collection.as_deref());
@@ -37,7 +35,7 @@ impl Check<'_> {
         }
     }
 
-    fn action(&self, action: &Action, ops: &Ops, filled: &[&str], at: Range<usize>, problems: &mut Problems<'_>) {
+    fn action(&self, action: &Action, ops: &Ops, filled: &[&str], at: &Range<usize>, problems: &mut Problems<'_>) {
         let mut fault = |message: String, hint: &str| problems.add(Problem::new(at.clone(), message).hint(hint));
         let (name, engine) = (action.name(), &self.store.engine);
         if !matches!(action, Action::Put(_) | Action::Update(_) | Action::Delete(_)) {

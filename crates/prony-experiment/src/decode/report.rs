@@ -6,11 +6,11 @@ use std::ops::Range;
 use super::View;
 use super::cell::Cells;
 use super::instance::PhaseNames;
-use crate::design::{Column, Factor, Statistic, TableSpec};
-use crate::factors::{FactorDef, selection};
+use crate::design::{Column, Factor, TableSpec};
+use crate::factors::{FactorDef, selection, unknown_factor};
 use crate::grammar;
 use crate::node::Node;
-use crate::problem::{Problem, Problems, known_hint};
+use crate::problem::{Problem, Problems};
 use prony_model::format::Format;
 
 /// What the tables of a report may refer to.
@@ -30,8 +30,7 @@ pub(crate) fn tables(
 ) -> Vec<TableSpec> {
     let view = View::new(report, &grammar::REPORT);
     let known = Known { all, shown, phases };
-    let tables = view.get("table").and_then(Node::list).unwrap_or_default();
-    tables.iter().map(|node| table(node, &known, problems)).collect()
+    view.list_of("table").iter().map(|node| table(node, &known, problems)).collect()
 }
 
 fn table(node: &Node, known: &Known<'_>, problems: &mut Problems<'_>) -> TableSpec {
@@ -55,12 +54,7 @@ fn table(node: &Node, known: &Known<'_>, problems: &mut Problems<'_>) -> TableSp
         tables,
         columns_by,
         columns,
-        statistic: match view.plain("statistic") {
-            Some("mean") => Statistic::Mean,
-            Some("min") => Statistic::Min,
-            Some("max") => Statistic::Max,
-            _ => Statistic::Median,
-        },
+        statistic: view.word("statistic").unwrap_or_default(),
     }
 }
 
@@ -76,15 +70,13 @@ fn select(view: &View<'_>, known: &Known<'_>, problems: &mut Problems<'_>) -> BT
 /// Factors by name: one, or a list.
 fn named(node: Option<&Node>, known: &Known<'_>, problems: &mut Problems<'_>) -> Vec<String> {
     let Some(node) = node else { return Vec::new() };
-    let single = std::slice::from_ref(node);
     let mut names = Vec::new();
-    for item in node.list().unwrap_or(single) {
+    for item in node.items() {
         let Some(name) = item.text() else { continue };
         if known.all.iter().any(|factor| factor.name == name) {
             names.push(name.to_owned());
         } else {
-            let hint = known_hint(name, known.all.iter().map(|factor| factor.name.as_str()));
-            problems.add(Problem::new(item.span.clone(), format!("unknown factor `{name}`")).maybe_hint(hint));
+            problems.add(unknown_factor(&item.span, known.all, name));
         }
     }
     names
@@ -93,7 +85,7 @@ fn named(node: Option<&Node>, known: &Known<'_>, problems: &mut Problems<'_>) ->
 /// The columns in order, and the factors that group them.
 fn columns(view: &View<'_>, known: &Known<'_>, problems: &mut Problems<'_>) -> (Vec<Column>, Vec<String>) {
     let mut cells = Cells::new(known.phases, format(view, problems), problems);
-    let declared = view.get("cells").and_then(Node::table).unwrap_or_default();
+    let declared = view.table_of("cells");
     let headed: Vec<(Column, Range<usize>)> = declared
         .iter()
         .filter_map(|entry| Some((cells.cell(&entry.key, &entry.node)?, entry.key_span.clone())))
@@ -137,7 +129,7 @@ fn format<'n>(view: &View<'n>, problems: &mut Problems<'_>) -> Option<&'n Node> 
     match Format::parse(node.text()?) {
         Ok(_) => Some(node),
         Err(error) => {
-            problems.add(Problem::new(node.span.clone(), error.to_string()));
+            problems.add(Problem::new(&node.span, error.to_string()));
             None
         }
     }

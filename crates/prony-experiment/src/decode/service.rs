@@ -8,8 +8,7 @@ use super::store::limits;
 use super::view::{line, texts, unescaped};
 use crate::grammar;
 use crate::node::{Entry, Node};
-use crate::problem::{Problem, Problems};
-use crate::validate::via;
+use crate::problem::Problems;
 use prony_model::program::{REPLICAS, ROLES};
 use prony_model::service::{
     ALL, DataSpec, LOAD, Observed, PORT, ReadySign, ReadySpec, RunningSpec, ServiceSpec, SetUp,
@@ -27,11 +26,10 @@ pub(crate) fn service(node: &Node, file: &str, problems: &mut Problems<'_>) -> O
     let name = unescaped(place)?;
     let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
     if !plain || name.chars().all(|c| c.is_ascii_digit()) {
-        let problem = Problem::new(place.span.clone(), format!("`{name}` is not a valid name of a service"));
-        problems.add(via(place, problem.hint("use letters, digits, `-` and `_`")));
+        problems.fault(place, format!("`{name}` is not a valid name of a service"), "use letters, digits, `-` and `_`");
     } else if is_reserved(&name) {
         let message = format!("a service cannot be named `{name}`: metrics have an instance of this name already");
-        problems.add(via(place, Problem::new(place.span.clone(), message).hint("give it another name")));
+        problems.fault(place, message, "give it another name");
     }
     let running = running(&view, node, file, problems)?;
     let program = program(&name, node, None, file, problems)?;
@@ -64,10 +62,8 @@ const OF_STARTED: [&str; 10] =
 fn running(view: &View<'_>, node: &Node, file: &str, problems: &mut Problems<'_>) -> Option<Option<RunningSpec>> {
     let Some(place) = view.get("url") else {
         if let Some(entry) = node.entry("observe") {
-            let problem = Problem::new(entry.key_span.clone(), "prony observes what it starts");
-            problems.add(
-                problem.hint("remove `observe`; or write `url` in place of `command` for a server that runs already"),
-            );
+            let hint = "remove `observe`; or write `url` in place of `command` for a server that runs already";
+            problems.fault(&entry.key_span, "prony observes what it starts", hint);
         }
         return Some(None);
     };
@@ -75,22 +71,17 @@ fn running(view: &View<'_>, node: &Node, file: &str, problems: &mut Problems<'_>
     let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")).unwrap_or_default();
     let port = authority.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
     let Some((_, port)) = port.filter(|(host, _)| ["127.0.0.1", "localhost"].contains(host)) else {
-        let problem =
-            Problem::new(place.span.clone(), format!("`{url}` is no server of this machine that can be observed"));
-        problems.add(via(place, problem.hint("write it as `http://127.0.0.1:8080`, without a path")));
+        let message = format!("`{url}` is no server of this machine that can be observed");
+        problems.fault(place, message, "write it as `http://127.0.0.1:8080`, without a path");
         return None;
     };
     for entry in OF_STARTED.iter().filter_map(|key| node.entry(key)) {
         let message = format!("`{}` has no effect on a server that runs already", entry.key);
-        problems
-            .add(Problem::new(entry.key_span.clone(), message).hint("remove the key, or let prony start the server"));
+        problems.fault(&entry.key_span, message, "remove the key, or let prony start the server");
     }
     let Some(observe) = view.get("observe") else {
-        let problem = Problem::new(place.span.clone(), "which processes are those of this server is not said");
-        problems.add(via(
-            place,
-            problem.hint("write `observe = { pid_file = \"...\" }`, or `pid`, `cgroup` or `container`"),
-        ));
+        let message = "which processes are those of this server is not said";
+        problems.fault(place, message, "write `observe = { pid_file = \"...\" }`, or `pid`, `cgroup` or `container`");
         return None;
     };
     let table = View::new(Some(observe), &grammar::OBSERVED);
@@ -114,7 +105,7 @@ fn can_be_asked(view: &View<'_>, url: &str, problems: &mut Problems<'_>) {
     ] {
         if let Some(entry) = ready.entry(key).filter(|_| !has_effect) {
             let hint = "use `tcp` or `command`, or leave `ready` out: the server is ready when it accepts connections";
-            problems.add(Problem::new(entry.key_span.clone(), why).hint(hint));
+            problems.fault(&entry.key_span, why, hint);
         }
     }
 }
@@ -124,13 +115,9 @@ fn set_up(data: Option<&Node>, problems: &mut Problems<'_>) -> SetUp {
     if let Some(data) = data
         && data.table().is_some_and(<[Entry]>::is_empty)
     {
-        let problem = Problem::new(data.span.clone(), "`data` says nothing of what `{data}` holds");
-        problems.add(via(data, problem.hint("write `from` or `setup`, or remove `data`")));
+        problems.fault(data, "`data` says nothing of what `{data}` holds", "write `from` or `setup`, or remove `data`");
     }
-    match view.text("setup").as_deref() {
-        Some("once") => SetUp::Once,
-        _ => SetUp::Each,
-    }
+    view.word("setup").unwrap_or_default()
 }
 
 /// Whether metrics have instances of this name already.
@@ -145,7 +132,7 @@ fn ready(node: Option<&Node>, asks_port: bool, problems: &mut Problems<'_>) -> O
         node.and_then(Node::table).into_iter().flatten().filter(|entry| entry.key != "within").collect();
     if let [_, second, ..] = signs.as_slice() {
         let message = format!("`ready` has one sign, and `{}` is a second one", second.key);
-        problems.add(Problem::new(second.key_span.clone(), message).hint("remove one of them"));
+        problems.fault(&second.key_span, message, "remove one of them");
     }
     let sign = match signs.first() {
         None if asks_port => ReadySign::Port,
@@ -154,17 +141,17 @@ fn ready(node: Option<&Node>, asks_port: bool, problems: &mut Problems<'_>) -> O
             "http" => {
                 let path = unescaped(&entry.node)?;
                 if !path.starts_with('/') || !asks_port {
-                    let hint = "write a path such as `/`, and `{port}` in `command` or `env` of the service";
                     let message = "`http` needs a path that begins with `/`, and a service that listens on `{port}`";
-                    problems.add(Problem::new(entry.key_span.clone(), message).hint(hint));
+                    let hint = "write a path such as `/`, and `{port}` in `command` or `env` of the service";
+                    problems.fault(&entry.key_span, message, hint);
                 }
                 ReadySign::Http(path)
             }
             "tcp" => {
                 let address = unescaped(&entry.node)?;
                 if !address.contains(':') {
-                    let hint = "write `tcp = \"127.0.0.1:{port}\"`";
-                    problems.add(Problem::new(entry.node.span.clone(), "`tcp` needs a host and a port").hint(hint));
+                    let message = "`tcp` needs a host and a port";
+                    problems.fault(&entry.node.span, message, "write `tcp = \"127.0.0.1:{port}\"`");
                 }
                 ReadySign::Tcp(address)
             }

@@ -19,7 +19,7 @@ pub(super) fn size(node: &Node, problems: &mut Problems<'_>) -> Option<Size> {
         let ends: Vec<Bytes> = list.list()?.iter().filter_map(bytes).collect();
         let [min, max] = <[Bytes; 2]>::try_from(ends).ok()?;
         if min > max {
-            problems.add(Problem::new(list.span.clone(), format!("the first length of `{key}` must be the shortest")));
+            problems.add(Problem::new(&list.span, format!("the first length of `{key}` must be the shortest")));
         }
         Some((min, max))
     };
@@ -35,14 +35,6 @@ pub(super) fn size(node: &Node, problems: &mut Problems<'_>) -> Option<Size> {
         problems.add(Problem::new(log_normal.span(), "`median` is above `max`"));
     }
     Some(Size::LogNormal { median, sigma, max })
-}
-
-/// The least length.
-pub(super) fn shortest(size: &Size) -> Bytes {
-    match size {
-        Size::Fixed(bytes) | Size::Uniform { min: bytes, .. } | Size::Zipfian { min: bytes, .. } => *bytes,
-        Size::LogNormal { .. } => Bytes::default(),
-    }
 }
 
 /// The greatest length.
@@ -75,7 +67,7 @@ fn sum(each: impl Iterator<Item = (u64, u64)>) -> (u64, u64) {
 
 fn length(generator: &Generator) -> (u64, u64) {
     match generator {
-        Generator::Text { bytes, .. } => (shortest(bytes).as_bytes(), longest(bytes).as_bytes()),
+        Generator::Text { bytes, .. } => (bytes.least().as_bytes(), longest(bytes).as_bytes()),
         // Two syllables of two letters at least, five at most, and blanks.
         Generator::Words { count, .. } => (count.saturating_mul(5).saturating_sub(1), count.saturating_mul(11)),
         Generator::List { of, items: (fewest, most) } => {

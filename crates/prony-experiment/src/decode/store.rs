@@ -8,7 +8,6 @@ use super::view::{bytes, time, unescaped};
 use crate::grammar;
 use crate::node::{Entry, Node, Value};
 use crate::problem::{Problem, Problems, known_hint, quoted};
-use crate::validate::via;
 use prony_model::catalog::{EngineCatalog, EngineFacts};
 use prony_model::spec::{Durability, Limits, OptionValue, StoreSpec};
 use prony_model::spelling::nearest;
@@ -24,13 +23,13 @@ pub(crate) fn merge_use(store: &Node, (owner, root): (&str, &Node), problems: &m
             Some(hole) => format!("`{hole}` names no factor of `[factors]`"),
             None => format!("`use` cannot be {}", level.node.kind()),
         };
-        let factors = root.get("factors").and_then(Node::table).into_iter().flatten().map(|factor| factor.key.as_str());
+        let factors = root.table_of("factors").iter().map(|factor| factor.key.as_str());
         let near = hole.and_then(|hole| nearest(hole.trim_matches(['{', '}']), factors));
         let hint = near.map_or_else(
             || format!("write a table with keys of `[{owner}]`, or `\"{{NAME}}\"` for the levels of the factor NAME"),
             |near| format!("did you mean `{{{near}}}`?"),
         );
-        problems.add(via(&level.node, Problem::new(level.node.span.clone(), message).hint(hint)));
+        problems.fault(&level.node, message, hint);
         return None;
     };
     let mut merged = without_use(store, entries);
@@ -41,7 +40,7 @@ pub(crate) fn merge_use(store: &Node, (owner, root): (&str, &Node), problems: &m
             Some(other) => {
                 let message = format!("`{}` is set here and in the table of `use`", entry.key);
                 let problem = Problem::new(other.key_span.clone(), message);
-                problems.add(problem.label(entry.key_span.clone(), "set by `use`"));
+                problems.add(problem.label(&entry.key_span, "set by `use`"));
             }
         }
     }
@@ -61,23 +60,18 @@ pub(crate) fn store(
 ) -> Option<(StoreSpec, EngineFacts)> {
     let view = View::new(Some(node), &grammar::STORE);
     let Some(engine_node) = view.get("engine") else {
-        problems.add(via(
-            node,
-            Problem::new(node.span.clone(), "`store` needs the key `engine`")
-                .hint("name of the engine, such as `lmdb`"),
-        ));
+        problems.fault(node, "`store` needs the key `engine`", "name of the engine, such as `lmdb`");
         return None;
     };
     let engine = unescaped(engine_node)?;
-    let durability = view.plain("durability").and_then(|name| Durability::ALL.into_iter().find(|d| d.name() == name));
-    let options = view.get("options").and_then(Node::table).unwrap_or_default();
+    let durability: Option<Durability> = view.word("durability");
     let options: BTreeMap<String, OptionValue> =
-        options.iter().filter_map(|entry| Some((entry.key.clone(), option(&entry.node)?))).collect();
+        view.table_of("options").iter().filter_map(|entry| Some((entry.key.clone(), option(&entry.node)?))).collect();
     let indexes = indexes(view.get("indexes"), problems);
     let url = view.text("url");
     let spec = StoreSpec { engine, durability, options, indexes, url };
     let Some(facts) = engines.facts(&spec) else {
-        problems.add(via(engine_node, unknown_engine(engine_node, &spec.engine, engines)));
+        problems.add(unknown_engine(engine_node, &spec.engine, engines));
         return None;
     };
     let lacks_url = match (facts.server, view.get("url")) {
@@ -88,11 +82,10 @@ pub(crate) fn store(
         _ => None,
     };
     if let Some((node, what, hint)) = lacks_url {
-        let problem = Problem::new(node.span.clone(), format!("`{}` {what}", spec.engine));
-        problems.add(via(node, problem.hint(hint)));
+        problems.fault(node, format!("`{}` {what}", spec.engine), hint);
     }
     match durability.filter(|class| !facts.classes.contains(class)) {
-        Some(class) => problems.add(not_offered(&view, &spec.engine, class, &facts)),
+        Some(class) => problems.add(not_offered(view.get("durability").unwrap_or(node), &spec.engine, class, &facts)),
         None => settings(&view, node, &spec, engines, problems),
     }
     Some((spec, facts))
@@ -100,21 +93,19 @@ pub(crate) fn store(
 
 fn unknown_engine(node: &Node, engine: &str, engines: &dyn EngineCatalog) -> Problem {
     if let Some((_, feature)) = engines.absent().into_iter().find(|(name, _)| name == engine) {
-        let problem = Problem::new(node.span.clone(), format!("engine `{engine}` is not in this build"));
+        let problem = Problem::new(node, format!("engine `{engine}` is not in this build"));
         return problem.hint(format!("build prony with `--features {feature}`"));
     }
     let names = engines.engines();
     let hint = known_hint(engine, names.iter().map(String::as_str));
-    Problem::new(node.span.clone(), format!("unknown engine `{engine}`")).maybe_hint(hint)
+    Problem::new(node, format!("unknown engine `{engine}`")).maybe_hint(hint)
 }
 
-fn not_offered(view: &View<'_>, engine: &str, class: Durability, facts: &EngineFacts) -> Problem {
+fn not_offered(at: &Node, engine: &str, class: Durability, facts: &EngineFacts) -> Problem {
     let offered: Vec<&str> = facts.classes.iter().map(|class| class.name()).collect();
     let message = format!("`{engine}` does not offer durability `{}`; it offers {}", class.name(), quoted(&offered));
-    let node = view.get("durability");
-    let problem = Problem::new(node.map_or_else(|| view.span(), |node| node.span.clone()), message)
-        .hint("choose a class that the engine offers, or leave the variant out with `[design] skip`");
-    node.map_or(problem.clone(), |node| via(node, problem))
+    Problem::new(at, message)
+        .hint("choose a class that the engine offers, or leave the variant out with `[design] skip`")
 }
 
 fn settings(view: &View<'_>, node: &Node, spec: &StoreSpec, engines: &dyn EngineCatalog, problems: &mut Problems<'_>) {
@@ -132,7 +123,7 @@ fn settings(view: &View<'_>, node: &Node, spec: &StoreSpec, engines: &dyn Engine
         let place = place.or_else(|| Some(view.get("durability")?.span.clone()));
         let span = place.or_else(|| Some(view.get("engine")?.span.clone())).unwrap_or_else(|| node.span.clone());
         let owner = entry.map_or(node, |entry| &entry.node);
-        problems.add(via(owner, Problem::new(span, fault.message).maybe_hint(fault.hint)));
+        problems.add(Problem::new((owner, span), fault.message).maybe_hint(fault.hint));
     }
 }
 
@@ -156,10 +147,7 @@ pub(crate) fn enough_memory(limit: Option<&Node>, least: Bytes, subject: &str, p
     let Some((node, limit)) = limit.and_then(|node| Some((node, bytes(node)?))) else { return };
     if limit < least {
         let message = format!("`memory` is {limit}, but a {subject} needs at least {least} to start");
-        problems.add(via(
-            node,
-            Problem::new(node.span.clone(), message).hint("raise the limit: most programs need several MB"),
-        ));
+        problems.fault(node, message, "raise the limit: most programs need several MB");
     }
 }
 

@@ -5,9 +5,8 @@ use super::pattern::pattern;
 use super::phase::settle;
 use super::view::unescaped;
 use crate::node::Node;
-use crate::problem::{Problem, Problems};
+use crate::problem::Problems;
 use crate::shape::TableShape;
-use crate::validate::via;
 use prony_model::program::{Runtime, Trigger};
 use prony_model::units::Nanos;
 
@@ -43,9 +42,8 @@ pub(super) fn trigger(
     }
     if of("replicas").is_some() {
         if frame.replicas == Some(false) {
-            let problem = Problem::new(view.key_span("replicas"), "the program has no replicas that could end");
             let hint = "add `replicas` to the program; if their `count` is 0, exclude the phase with its `when`";
-            problems.add(via(node, problem.hint(hint)));
+            problems.fault((node, view.key_span("replicas")), "the program has no replicas that could end", hint);
         }
         return Some(Trigger::Replicas);
     }
@@ -58,15 +56,14 @@ pub(super) fn trigger(
 /// A function is timed by the probe of its runtime.
 pub(super) fn call(node: &Node, runtime: Option<Option<Runtime>>, problems: &mut Problems<'_>) {
     let (Some(text), Some(runtime)) = (unescaped(node), runtime) else { return };
-    let fault = |message: String, hint: &str| via(node, Problem::new(node.span.clone(), message).hint(hint));
     let Some(runtime) = runtime else {
         let message = format!("the function `{text}` cannot be timed: the program names no `runtime`");
-        problems.add(fault(message, "add `runtime = \"node\"` or `runtime = \"python\"` to the program"));
+        problems.fault(node, message, "add `runtime = \"node\"` or `runtime = \"python\"` to the program");
         return;
     };
     if !runtime.is_call(&text) {
         let message = format!("`{text}` is not the name of a function in the runtime `{}`", runtime.name());
         let (_, form) = runtime.call_form();
-        problems.add(fault(message, &format!("write `{form}`; full stops separate nested names")));
+        problems.fault(node, message, format!("write `{form}`; full stops separate nested names"));
     }
 }

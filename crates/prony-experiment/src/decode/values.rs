@@ -2,8 +2,7 @@
 
 use super::collections;
 use crate::node::Node;
-use crate::problem::{Problem, Problems};
-use crate::validate::via;
+use crate::problem::Problems;
 use prony_model::catalog::EngineFacts;
 use prony_model::json_values::{Altered, MOST_NAMES, MOST_NESTED, Part};
 use prony_model::spec::{CollectionSpec, Encoding};
@@ -24,8 +23,7 @@ pub(crate) fn come_back(
     let span = value.unwrap_or(node).span.clone();
     let of = collections::described(data);
     let message = format!("`{engine}` stores the values of JSON documents, not their text, {}", found(&altered, &of));
-    let problem = via(value.unwrap_or(node), Problem::new(span, message));
-    problems.add(problem.hint(advice(altered.part)));
+    problems.fault((value.unwrap_or(node), span), message, advice(altered.part));
 }
 
 /// What a document has that is not known from its values.

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use crate::node::{Node, Value};
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, IntoDeserializer};
+
+use crate::node::{Entry, Node, Value};
 use crate::placeholder::{Part, split};
 use crate::problem::{Problem, Problems};
 use crate::shape::TableShape;
@@ -32,8 +35,7 @@ impl<'n> View<'n> {
 
     /// Where the key, or else the table, is written.
     pub(crate) fn key_span(&self, key: &str) -> Range<usize> {
-        let entry = self.node.and_then(|node| node.entry(key));
-        entry.map_or_else(|| self.span(), |entry| entry.key_span.clone())
+        self.node.map_or(0..0, |node| node.key_span(key))
     }
 
     /// Where the table is written.
@@ -49,6 +51,16 @@ impl<'n> View<'n> {
         }
     }
 
+    /// The items of a list; none where there is none.
+    pub(crate) fn list_of(&self, key: &str) -> &'n [Node] {
+        self.get(key).and_then(Node::list).unwrap_or_default()
+    }
+
+    /// The entries of a table; none where there is none.
+    pub(crate) fn table_of(&self, key: &str) -> &'n [Entry] {
+        self.get(key).and_then(Node::table).unwrap_or_default()
+    }
+
     pub(crate) fn whole(&self, key: &str) -> Option<u64> {
         self.get(key).and_then(whole)
     }
@@ -62,12 +74,16 @@ impl<'n> View<'n> {
 
     /// Whole numbers in a list; none where there is none.
     pub(crate) fn numbers(&self, key: &str) -> Vec<u32> {
-        let all = self.get(key).and_then(Node::list).unwrap_or_default();
-        all.iter().filter_map(whole).filter_map(|number| number.try_into().ok()).collect()
+        self.list_of(key).iter().filter_map(whole).filter_map(|number| number.try_into().ok()).collect()
     }
 
     pub(crate) fn number(&self, key: &str) -> Option<f64> {
         self.get(key)?.number()
+    }
+
+    /// A word, which is the name of a value in records too.
+    pub(crate) fn word<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        self.get(key).and_then(named)
     }
 
     /// A text as it is written.
@@ -120,6 +136,12 @@ fn quantity<T>(node: &Node, parse: fn(&str) -> Result<T, QuantityError>) -> Opti
     parse(&node.quantity()?).ok()
 }
 
+/// The value that a word names, in files as in records.
+pub(crate) fn named<T: DeserializeOwned>(node: &Node) -> Option<T> {
+    let word: StrDeserializer<'_, serde::de::value::Error> = node.text()?.into_deserializer();
+    T::deserialize(word).ok()
+}
+
 /// A text with the escapes of braces undone.
 pub(crate) fn unescaped(node: &Node) -> Option<String> {
     Some(template(node)?.join("{i}"))
@@ -138,14 +160,9 @@ pub(crate) fn template(node: &Node) -> Option<Vec<String>> {
     Some(parts)
 }
 
-/// One, or each of a list.
-pub(super) fn items(node: &Node) -> &[Node] {
-    node.list().unwrap_or(std::slice::from_ref(node))
-}
-
 /// Texts: one, or each of a list.
 pub(super) fn texts(node: Option<&Node>) -> Vec<String> {
-    node.into_iter().flat_map(items).map(word).collect()
+    node.into_iter().flat_map(Node::items).map(word).collect()
 }
 
 /// A text, or a number or flag as it is written.

@@ -373,7 +373,9 @@ static OBSERVED: [Field; 7] = [
 ];
 
 /// The keys of an observed phase that no store's phase has.
-pub(crate) const OBSERVED_KEYS: [&str; 7] = ["begin", "end", "mark", "call", "at_end", "read", "then"];
+pub(crate) fn observed_keys() -> impl Iterator<Item = &'static str> {
+    OBSERVED.iter().map(|field| field.name)
+}
 
 static OPTIONAL_ACTIONS: [Field; ACTIONS.len()] = optional_actions();
 

@@ -121,22 +121,13 @@ impl Document {
     }
 
     fn constant(&self, value: &FieldValue) -> f64 {
+        let is_json = self.encoding == Encoding::Json;
         match value {
-            FieldValue::Null | FieldValue::Bool(_) => {
-                if self.encoding == Encoding::Json {
-                    4.5
-                } else {
-                    1.0
-                }
-            }
+            FieldValue::Null | FieldValue::Bool(_) if is_json => 4.5,
+            FieldValue::Null | FieldValue::Bool(_) => 1.0,
             FieldValue::Int(number) => self.number(*number),
-            FieldValue::Float(number) => {
-                if self.encoding == Encoding::Json {
-                    number.to_string().len() as f64
-                } else {
-                    9.0
-                }
-            }
+            FieldValue::Float(number) if is_json => number.to_string().len() as f64,
+            FieldValue::Float(_) => 9.0,
             FieldValue::Text(text) => self.text(text.len() as f64),
             FieldValue::List(items) => {
                 self.punctuation(items.len() as f64, false) + items.iter().map(|item| self.constant(item)).sum::<f64>()
