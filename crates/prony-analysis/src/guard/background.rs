@@ -108,6 +108,30 @@ mod tests {
         assert!(of("write.fdatasync", [0.0, 0.0]).is_none() && of("write.wall", [0.0, 0.0]).is_some());
     }
 
+    /// They were called removals beside a phase that removes, and removals were not named beside another phase.
+    #[test]
+    fn background_that_finds_nothing_is_named_by_its_own_action() {
+        let said = |own: &str, background: Action| -> Vec<String> {
+            let mut spec = spec("lmdb");
+            spec.phases[0].background = Some(background);
+            let mut record = worked(&[]);
+            record.phases[0].action = own.to_owned();
+            let counts = [(Metric::Operations, 50.0), (Metric::Rows, 0.0), (Metric::Misses, 50.0)];
+            let counts = counts.map(|(metric, n)| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(n)));
+            record.phases[0].readings.insert("background".into(), counts.into());
+            let found = super::super::trial::check(&spec, &record, Nanos::ZERO);
+            found
+                .into_iter()
+                .filter(|finding| finding.guard == "nothing_found")
+                .map(|finding| finding.message)
+                .collect()
+        };
+        let ops = || ops(Amount::Background);
+        assert_eq!(said("delete", Action::Get(ops())), ["50 reads of the background found no row at all"]);
+        assert_eq!(said("put", Action::Delete(ops())), ["50 removals of the background found no record at all"]);
+        assert!(said("get", Action::Compute(ops())).is_empty(), "a cache that fills misses at first");
+    }
+
     /// fjall removed 145,000 times from 20,000 records, and was "40 times faster" than LMDB, which found most of them.
     #[test]
     fn removals_that_last_a_time_are_compared_where_it_is_known_how_many_found_a_record() {

@@ -199,12 +199,21 @@ fn reads_that_find_nothing_are_named() {
         action: action.into(),
         ..phase("read", &[(Metric::Rows, rows), (Metric::Operations, done)])
     };
-    let found = trial::nothing_found(&read("get", 0.0, 50.0), "").unwrap();
+    let found = trial::nothing_found(&read("get", 0.0, 50.0), ("", "get")).unwrap();
     assert_eq!((found.severity, found.message.as_str()), (Severity::Warning, "50 reads found no row at all"));
-    assert!(trial::nothing_found(&read("http", 0.0, 50.0), "").unwrap().message.starts_with("50 answers found no row"));
-    assert_eq!(trial::nothing_found(&read("get", 1.0, 50.0), ""), None);
-    assert_eq!(trial::nothing_found(&read("get", 0.0, 0.0), ""), None, "nothing was read");
-    assert_eq!(trial::nothing_found(&read("compute", 0.0, 50.0), ""), None, "a cache that fills misses at first");
+    assert!(
+        trial::nothing_found(&read("http", 0.0, 50.0), ("", "http"))
+            .unwrap()
+            .message
+            .starts_with("50 answers found no row")
+    );
+    assert_eq!(trial::nothing_found(&read("get", 1.0, 50.0), ("", "get")), None);
+    assert_eq!(trial::nothing_found(&read("get", 0.0, 0.0), ("", "get")), None, "nothing was read");
+    assert_eq!(
+        trial::nothing_found(&read("compute", 0.0, 50.0), ("", "compute")),
+        None,
+        "a cache that fills misses at first"
+    );
 }
 
 #[test]

@@ -42,10 +42,13 @@ const LITTLE_OF_FREE: f64 = 0.01;
 pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Finding> {
     let mut findings = Vec::new();
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
-        let http = questions::named(spec, &phase.name).and_then(|spec| spec.action.http());
+        let declared = questions::named(spec, &phase.name);
+        let http = declared.and_then(|spec| spec.action.http());
         let instances = ["", BACKGROUND].into_iter();
         findings.extend(instances.clone().filter_map(|instance| errors_present(phase, instance, http)));
-        findings.extend(instances.clone().filter_map(|instance| nothing_found(phase, instance)));
+        let background = declared.and_then(|spec| spec.background.as_ref()).map_or("", |action| action.name());
+        let actions = [("", phase.action.as_str()), (BACKGROUND, background)];
+        findings.extend(actions.into_iter().filter_map(|of| nothing_found(phase, of)));
         findings.extend(instances.filter_map(|instance| refusals::many_refused(phase, instance)));
         findings.extend(gaps_between_batches(phase));
         findings.extend(phase_too_short(phase, clock));
@@ -115,22 +118,19 @@ pub(crate) fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Optio
 }
 
 /// No read found a record: the phase measured only unsuccessful lookups.
-pub(crate) fn nothing_found(phase: &PhaseRecord, instance: &str) -> Option<Finding> {
+pub(crate) fn nothing_found(phase: &PhaseRecord, (instance, action): (&str, &str)) -> Option<Finding> {
     let of = |metric| phase.amount_of(instance, metric);
     let done = of(Metric::Operations)?;
-    if phase.action == "delete" && done > 0.0 && of(Metric::Misses) == Some(done) {
+    if action == "delete" && done > 0.0 && of(Metric::Misses) == Some(done) {
         let message = format!("{done:.0} removals{} found no record at all", whose(instance));
         let hint = "check whether an earlier phase stores these records, and with the same keys";
         return Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name));
     }
     let rows = of(Metric::Rows)?;
-    if rows > 0.0
-        || done == 0.0
-        || (instance.is_empty() && !matches!(phase.action.as_str(), "get" | "scan" | "find" | "http"))
-    {
+    if rows > 0.0 || done == 0.0 || !matches!(action, "get" | "scan" | "find" | "http") {
         return None;
     }
-    let (reads, hint) = match phase.action.as_str() {
+    let (reads, hint) = match action {
         "find" => ("operations", "check `where`, and whether an earlier phase stores the documents"),
         "http" => (
             "answers",

@@ -92,7 +92,7 @@ fn removals_of_nothing_are_named_and_not_compared() {
     assert!(why(&ran(0.0), &ran(10.0)).unwrap().contains("found no record"));
     assert_eq!(why(&ran(5.0), &ran(5.0)), None);
     assert_eq!(why(&ran(10.0), &ran(10.0)), None);
-    let named = |misses| trial::nothing_found(&ran(misses).phases[0], "").map(|found| found.message);
+    let named = |misses| trial::nothing_found(&ran(misses).phases[0], ("", "delete")).map(|found| found.message);
     assert_eq!(named(10.0).as_deref(), Some("10 removals found no record at all"));
     assert_eq!(named(9.0), None);
 }
