@@ -269,8 +269,11 @@ pub(crate) fn unequal_offer(both @ [baseline, variant]: Compared<'_>, name: &Met
         .or_else(|| OF_PHASE.into_iter().find_map(|guard| guard([(a, baseline), (b, variant)], name)))
 }
 
-/// Guards of what the two variants did in a phase; the first reason counts.
-const OF_PHASE: [fn([InPhase<'_>; 2], &MetricName) -> Option<String>; 7] = [
+/// A guard of what the two variants did in a phase.
+type OfPhase = fn([InPhase<'_>; 2], &MetricName) -> Option<String>;
+
+/// The first reason counts.
+const OF_PHASE: [OfPhase; 7] = [
     statuses::unequal,
     refusals::unequal,
     reads::unequal,
