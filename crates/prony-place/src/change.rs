@@ -196,8 +196,8 @@ fn sizes(head: &str) -> Option<[u64; 2]> {
 /// Whether the first part of a patch's paths is that of git. A patch of git's that only adds files, or changes modes, has no
 /// old file.
 fn strips(patch: &[u8]) -> bool {
-    let prefixes = ["--- a/", "+++ b/", "diff --git a/"];
-    prefixes.into_iter().any(|line| patch.windows(line.len()).any(|part| part == line.as_bytes()))
+    let prefixes: [&[u8]; 3] = [b"--- a/", b"+++ b/", b"diff --git a/"];
+    patch.split(|byte| *byte == b'\n').any(|line| prefixes.into_iter().any(|prefix| line.starts_with(prefix)))
 }
 
 /// Reasons why a program's changes certainly cannot be made in a copy of its existing directory. Of files that an
@@ -401,6 +401,11 @@ mod tests {
         assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, hash of the copy is now "));
         assert_eq!(fs::read_to_string(site.path().join("a.js")).unwrap(), "one three one\n");
         assert!(patch(site.path(), name, &mut Vec::new()).unwrap_err().contains("does not apply"), "a second time");
+        // Without git's prefixes, of which the content speaks.
+        let plain =
+            "--- a.js\n+++ a.js\n@@ -1 +1 @@\n-one three one\n+paths in `diff --git a/a.js` begin with `--- a/`\n";
+        fs::write(&file, plain).unwrap();
+        assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, hash of the copy is now "));
         // Neither a link nor a mode is in the content of any file.
         let link = "diff --git a/lib b/lib\nnew file mode 120000\n--- /dev/null\n+++ b/lib\n@@ -0,0 +1 @@\n+a.js\n\\ No newline at end of file\n";
         let mode = "diff --git a/a.js b/a.js\nold mode 100644\nnew mode 100755\n";
