@@ -147,16 +147,14 @@ impl<'a> RunContext<'a> {
         })
     }
 
-    /// The same context with an experiment that has grown by variants; known ones keep their places.
+    /// Goes on with an experiment that has grown by variants; known ones keep their places.
     ///
     /// # Errors
-    /// Where new variants have limits that cannot be enforced here.
-    pub fn with<'b>(self, experiment: &'b Experiment) -> Result<RunContext<'b>, Error>
-    where
-        'a: 'b,
-    {
+    /// Where new variants have limits that cannot be enforced here: the context is as it was.
+    pub fn grow(&mut self, experiment: &'a Experiment) -> Result<(), Error> {
         enforceable(experiment)?;
-        Ok(RunContext { experiment, ..self })
+        self.experiment = experiment;
+        Ok(())
     }
 
     /// The reference workloads before a trial: those after the trial before, where that is less than a second ago.

@@ -73,7 +73,7 @@ fn context<'a>(experiment: &'a Experiment, near: &Path, means: &mut Means<'_>) -
 /// A search's run.
 pub struct TrialRunner<'a> {
     experiments: &'a Experiments,
-    context: Option<RunContext<'a>>,
+    context: RunContext<'a>,
     database: Database,
     run: RunId,
     experiment: Experiment,
@@ -152,10 +152,10 @@ impl<'a> TrialRunner<'a> {
         // Where it was, unless the command line says otherwise.
         let elsewhere_asked = elsewhere(means.near, means.database).is_some();
         let near = data.head.scratch.as_deref().filter(|_| !elsewhere_asked).unwrap_or(means.near);
-        let context = context(stored, near, &mut means)?;
+        let mut context = context(stored, near, &mut means)?;
         let experiment = experiment.continuing(&data.experiment);
         let host = context.host.clone();
-        let context = context.with(experiments.put(experiment.clone()))?;
+        context.grow(experiments.put(experiment.clone()))?;
         let mut runner = Self::ready(experiments, context, database, run, experiment, means)?;
         runner.session = runner.database.begin_session(run, &host, env!("CARGO_PKG_VERSION"), unix_ms())?;
         runner.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
@@ -179,7 +179,7 @@ impl<'a> TrialRunner<'a> {
         means.observer.event(&Event::Notice { text, hint: None });
         Ok(Self {
             experiments,
-            context: Some(context),
+            context,
             database,
             run,
             experiment,
@@ -224,8 +224,7 @@ impl<'a> TrialRunner<'a> {
             self.database.extend_run(self.run, &self.experiment, self.position)?;
         }
         if self.experiment != before {
-            let stored = self.experiments.put(self.experiment.clone());
-            self.context = self.context.take().map(|context| context.with(stored)).transpose()?;
+            self.context.grow(self.experiments.put(self.experiment.clone()))?;
         }
         Ok(id)
     }
@@ -248,15 +247,15 @@ impl<'a> TrialRunner<'a> {
             let record = self.again(stored, variant, block)?;
             return Ok(self.of_same_sources(record));
         }
-        let Some(context) = self.context.as_ref().filter(|_| !self.means.interrupt.asked()) else {
+        if self.means.interrupt.asked() {
             self.summary.interrupted = true;
             return Ok(None);
-        };
+        }
         let (seed, _) = lone_block(self.experiment.seed(), block, 0);
         let planned = PlannedTrial { block, sub_block: 0, position, variant, label: Label::A, seed };
         let text = self.experiment.levels_text(&self.experiment.variants()[variant]);
         self.means.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
-        let mut record = trial::run(context, &planned, self.means.observer)?;
+        let mut record = trial::run(&self.context, &planned, self.means.observer)?;
         record.conditions.session = self.session;
         let now = monotonic();
         record.conditions.spent = Some(Spent { time: now.since(self.last), once: Nanos::ZERO });
@@ -359,7 +358,7 @@ impl<'a> TrialRunner<'a> {
     }
 
     fn clean_up(&mut self) -> Result<(), prony_runner::Error> {
-        self.context.as_ref().map_or(Ok(()), |context| trial::clean_up(context, self.means.observer))
+        trial::clean_up(&self.context, self.means.observer)
     }
 
     /// Ends the run; what went wrong in a `cleanup` is in the summary.
