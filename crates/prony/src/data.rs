@@ -31,8 +31,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes the first `count` records of a collection, and returns how many bytes that were. Records with documents are their
-/// documents. With a `label`, each line of JSON says of which collection the record is.
+/// Writes the first `count` records of a collection, and returns how many bytes and records that were. Records with documents are
+/// their documents. With a `label`, each line of JSON says of which collection the record is.
 ///
 /// # Errors
 /// Those of `out`.
@@ -42,7 +42,7 @@ pub fn write(
     count: u64,
     (form, label): (Form, Option<&str>),
     out: &mut dyn Write,
-) -> io::Result<Bytes> {
+) -> io::Result<(Bytes, u64)> {
     let records = Records::new(data, seed).map_err(io::Error::other)?;
     // Rows of a file do not go on beyond its end, as generated records do.
     let is_file = data.document().is_some_and(|document| document.file.is_some());
@@ -67,7 +67,7 @@ pub fn write(
             }
         }
     }
-    Ok(Bytes::from_bytes(out.bytes))
+    Ok((Bytes::from_bytes(out.bytes), count))
 }
 
 /// A document with the name of its collection.
@@ -218,8 +218,8 @@ mod tests {
 
     fn written(data: &CollectionSpec, form: Form) -> String {
         let mut out = Vec::new();
-        let bytes = write(data, 1, 3, (form, None), &mut out).unwrap();
-        assert_eq!(bytes.as_bytes(), out.len() as u64);
+        let (bytes, records) = write(data, 1, 3, (form, None), &mut out).unwrap();
+        assert_eq!((bytes.as_bytes(), records), (out.len() as u64, 3));
         String::from_utf8(out).unwrap()
     }
 

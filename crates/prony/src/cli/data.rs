@@ -93,8 +93,8 @@ impl Arguments {
             let count = self.records.unwrap_or(collection.records);
             let written = data::write(collection, seed, count, (self.to, label), out);
             let what = || self.output.as_ref().map_or("the output".to_owned(), |path| format!("`{}`", path.display()));
-            let written = written.map_err(|source| Error::Write { what: what(), source })?;
-            (bytes, all) = (written.as_bytes().saturating_add(bytes), count.saturating_add(all));
+            let (written, records) = written.map_err(|source| Error::Write { what: what(), source })?;
+            (bytes, all) = (written.as_bytes().saturating_add(bytes), records.saturating_add(all));
         }
         say(&format!("{}: {}\n", Bytes::from_bytes(bytes), number::count(all, "record")));
         Ok(())

@@ -42,6 +42,18 @@ fn documents_are_written_as_they_are_stored() {
     assert_eq!(text(&output.stdout), "id,odd\r\n/0/,false\r\n/1/,true\r\n/2/,false\r\n");
 }
 
+/// It said "1000 records".
+#[test]
+fn records_of_a_file_are_as_many_as_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("d.ndjson"), "{\"a\":1}\n{\"a\":2}\n").unwrap();
+    let file = "[store]\nengine = \"memory\"\n[data]\nfile = \"d.ndjson\"\n[[phase]]\nname = \"write\"\nput = {}\n";
+    std::fs::write(dir.path().join("e.toml"), file).unwrap();
+    let output = prony(&dir, &["e.toml", "--records", "1000"]);
+    assert_eq!(text(&output.stdout), "{\"a\":1}\n{\"a\":2}\n");
+    assert!(text(&output.stderr).contains(": 2 records"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn collections_are_written_one_after_the_other_or_one_of_them() {
     let dir = tempfile::tempdir().unwrap();
