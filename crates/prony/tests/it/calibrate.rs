@@ -137,7 +137,14 @@ fn the_same_work_twice_is_no_difference_on_the_noise_of_this_machine() {
 #[test]
 fn smallest_effect_is_judged_by_how_often_it_is_found_on_the_noise_of_this_machine() {
     let Some((result, lines)) = judged("smallest-effect") else { return };
-    assert_eq!((lines.len(), number(&lines[0], "truth"), number(&lines[0], "tries")), (1, 0.8, 400.0));
+    assert_eq!((lines.len(), number(&lines[0], "truth")), (1, 0.8));
+    // On a very noisy machine a simulated run may detect no effect at all: it is not among the tries then.
+    if lines[0]["reading"].is_null() {
+        let why = lines[0]["why"].as_str().unwrap();
+        assert!(result == "fail" && why.starts_with("too few samples: ") && why.ends_with(" 400"), "{lines:?}");
+        return;
+    }
+    assert_eq!(number(&lines[0], "tries"), 400.0);
     let what = lines[0]["what"].as_str().unwrap();
     assert!(what.contains(" %): detected"), "it says how much: {what}");
     // Of 400 tries, 304 are the fewest whose exact 95 % interval reaches 80 %.
