@@ -181,10 +181,10 @@ struct Requests<'a> {
 impl Requests<'_> {
     /// The faults of one phase, whose action is written `at`.
     fn check(&mut self, spec: &mut HttpSpec, at: &Range<usize>, problems: &mut Problems<'_>) {
-        if let Some((name, number)) = holes(&spec.server).first() {
-            if let Some((message, hint)) = no_instance(name, *number, self.services) {
-                problems.fault(at, message, hint.unwrap_or_else(|| "add a `[[service]]` of this name".to_owned()));
-            }
+        if let Some((name, number)) = holes(&spec.server).first()
+            && let Some((message, hint)) = no_instance(name, *number, self.services)
+        {
+            problems.fault(at, message, hint.unwrap_or_else(|| "add a `[[service]]` of this name".to_owned()));
         }
         if self.data.is_empty() && spec.amount == HttpAmount::Records {
             spec.amount = HttpAmount::Requests(if spec.session { spec.kinds.len() as u64 } else { 1 });
@@ -203,23 +203,18 @@ impl Requests<'_> {
             }
             return;
         }
-        match collections::found(spec.collection.as_deref(), self.data, at) {
-            Err(problem) => problems.add(problem),
-            Ok(collection) => {
-                spec.collection.clone_from(&collection.name);
-                match collection.document() {
-                    None if documents => {
-                        let message =
-                            "these requests need documents, and the values of `[data]` are bytes without fields";
-                        problems.fault(at, message, "write `[data.document]` instead of `value`");
-                    }
-                    None => {}
-                    Some(document) => {
-                        let known = document.paths();
-                        for field in fields.iter().filter(|field| !known.contains(field)) {
-                            problems.add(collections::unknown(field, collection, &known, at));
-                        }
-                    }
+        let Some(collection) = collections::found(spec.collection.as_deref(), self.data, at, problems) else { return };
+        spec.collection.clone_from(&collection.name);
+        match collection.document() {
+            None if documents => {
+                let message = "these requests need documents, and the values of `[data]` are bytes without fields";
+                problems.fault(at, message, "write `[data.document]` instead of `value`");
+            }
+            None => {}
+            Some(document) => {
+                let known = document.paths();
+                for field in fields.iter().filter(|field| !known.contains(field)) {
+                    problems.add(collections::unknown(field, collection, &known, at));
                 }
             }
         }

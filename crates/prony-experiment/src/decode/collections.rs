@@ -20,19 +20,23 @@ pub(super) fn described(collection: &CollectionSpec) -> String {
     format!("`{}`", section(collection, ""))
 }
 
-/// The collection with this name, or without a name the only one; else the problem of what asks for it.
+/// The collection with this name, or without a name the only one; where there is none, that is a fault of what asks for it.
 pub(crate) fn found<'d>(
     name: Option<&str>,
     data: &'d [CollectionSpec],
     at: impl At,
-) -> Result<&'d CollectionSpec, Problem> {
+    problems: &mut Problems<'_>,
+) -> Option<&'d CollectionSpec> {
     let found = match (name, data) {
         (None, [only]) => Some(only),
         (None, _) => None,
         (Some(name), _) => data.iter().find(|collection| collection.name.as_deref() == Some(name)),
     };
+    if found.is_some() {
+        return found;
+    }
     let names: Vec<String> = data.iter().filter_map(|collection| collection.name.clone()).collect();
-    found.ok_or_else(|| match name {
+    problems.add(match name {
         None => Problem::new(at, "the file has several collections, and this does not say which one it works on")
             .hint(format!("write `collection = \"{}\"`", names.first().map_or("NAME", String::as_str))),
         Some(name) if names.is_empty() => {
@@ -43,7 +47,8 @@ pub(crate) fn found<'d>(
             let hint = known_hint(name, names.iter().map(String::as_str));
             Problem::new(at, format!("unknown collection `{name}`")).maybe_hint(hint)
         }
-    })
+    });
+    None
 }
 
 /// A field that no document has.
@@ -66,13 +71,10 @@ pub(crate) fn settle(phases: &mut [Placed], data: &[CollectionSpec], problems: &
     for placed in phases {
         for (action, written) in placed.actions_mut() {
             let Some(ops) = action.ops_mut() else { continue };
-            match found(ops.collection.as_deref(), data, written.place("collection")) {
-                Ok(collection) => {
-                    ops.collection.clone_from(&collection.name);
-                    queries(action, written, data, problems);
-                }
-                Err(problem) => problems.add(problem),
-            }
+            let at = written.place("collection");
+            let Some(collection) = found(ops.collection.as_deref(), data, at, problems) else { continue };
+            ops.collection.clone_from(&collection.name);
+            queries(action, written, data, problems);
         }
     }
 }
@@ -85,10 +87,7 @@ fn queries(action: &mut Action, written: &Entry, data: &[CollectionSpec], proble
     for (number, query) in find.queries.iter_mut().enumerate() {
         let queried = match query.collection.as_deref() {
             None => page,
-            named => match found(named, data, places[number].span_of("collection")) {
-                Ok(collection) => Some(collection),
-                Err(problem) => return problems.add(problem),
-            },
+            named => found(named, data, places[number].span_of("collection"), problems),
         };
         let (Some(page), Some(queried)) = (page, queried) else { return };
         query.collection.clone_from(&queried.name);

@@ -201,13 +201,7 @@ fn reference(view: &View<'_>, node: &Node, known: Option<&Known>, problems: &mut
     if known.faulty.contains(&name) {
         return None;
     }
-    let to = match collections::found(Some(&name), &known.sound, node) {
-        Ok(to) => to,
-        Err(problem) => {
-            problems.add(problem);
-            return None;
-        }
-    };
+    let to = collections::found(Some(&name), &known.sound, node, problems)?;
     if matches!(to.key, KeySpec::Hashed { hex: false, .. }) {
         let message = format!("the keys of `{name}` are bytes, which are no text");
         problems.fault(node, message, "write `hex = true` in its `key`");

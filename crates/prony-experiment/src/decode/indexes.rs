@@ -65,15 +65,14 @@ pub(crate) fn fit(
     let Some(data) = data else { return };
     let places = written(node);
     for ((entry, _), index) in places.iter().zip(&mut store.indexes) {
-        let at = (node, entry.map_or(&node.span, |entry| &entry.key_span).clone());
-        match collections::found(entry.map(|entry| entry.key.as_str()), data, at) {
-            Ok(collection) => index.collection.clone_from(&collection.name),
-            Err(problem) if entry.is_some() => return problems.add(problem),
-            Err(_) => {
-                let hint = "write a table with the indexes of each collection: `indexes = { NAME = [[\"FIELD\"]] }`";
-                return problems.fault(node, SEVERAL, hint);
-            }
+        if entry.is_none() && data.len() != 1 {
+            let hint = "write a table with the indexes of each collection: `indexes = { NAME = [[\"FIELD\"]] }`";
+            return problems.fault(node, SEVERAL, hint);
         }
+        let at = (node, entry.map_or(&node.span, |entry| &entry.key_span).clone());
+        let name = entry.map(|entry| entry.key.as_str());
+        let Some(collection) = collections::found(name, data, at, problems) else { return };
+        index.collection.clone_from(&collection.name);
     }
     for collection in data {
         let own: Vec<(&Node, &[FieldPath])> = places
