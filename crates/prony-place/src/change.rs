@@ -196,8 +196,16 @@ fn sizes(head: &str) -> Option<[u64; 2]> {
 /// Whether the first part of a patch's paths is that of git. A patch of git's that only adds files, or changes modes, has no
 /// old file.
 fn strips(patch: &[u8]) -> bool {
-    let prefixes: [&[u8]; 3] = [b"--- a/", b"+++ b/", b"diff --git a/"];
-    patch.split(|byte| *byte == b'\n').any(|line| prefixes.into_iter().any(|prefix| line.starts_with(prefix)))
+    // Of an indented patch too, which `patch` accepts. The first head decides: content may look like one.
+    let lines: Vec<&[u8]> = patch.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start).collect();
+    let of_head = |lines: &[&[u8]]| match lines {
+        [git, _] if git.starts_with(b"diff --git ") => Some(git.starts_with(b"diff --git a/")),
+        [old, new] if old.starts_with(b"--- ") && new.starts_with(b"+++ ") => {
+            Some(old.starts_with(b"--- a/") || new.starts_with(b"+++ b/"))
+        }
+        _ => None,
+    };
+    lines.windows(2).find_map(of_head).unwrap_or(false)
 }
 
 /// Reasons why a program's changes certainly cannot be made in a copy of its existing directory. Of files that an
@@ -401,11 +409,17 @@ mod tests {
         assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, hash of the copy is now "));
         assert_eq!(fs::read_to_string(site.path().join("a.js")).unwrap(), "one three one\n");
         assert!(patch(site.path(), name, &mut Vec::new()).unwrap_err().contains("does not apply"), "a second time");
-        // Without git's prefixes, of which the content speaks.
-        let plain =
-            "--- a.js\n+++ a.js\n@@ -1 +1 @@\n-one three one\n+paths in `diff --git a/a.js` begin with `--- a/`\n";
-        fs::write(&file, plain).unwrap();
-        assert!(patch(site.path(), name, &mut Vec::new()).unwrap().contains("applied, hash of the copy is now "));
+        // Without git's prefixes, and indented as a whole; both with lines whose text looks like a head.
+        let plain = "--- a.js\n+++ a.js\n@@ -1 +1,3 @@\n-one three one\n+paths of `diff --git a/a.js` begin so: --- a/\n+-- a/b\n+++ b/c\n";
+        let indented = "  --- a/a.js\n  +++ b/a.js\n  @@ -1,3 +1,2 @@\n   paths of `diff --git a/a.js` begin so: --- a/\n  --- a/b\n   ++ b/c\n";
+        for text in [plain, indented] {
+            fs::write(&file, text).unwrap();
+            let made = patch(site.path(), name, &mut Vec::new());
+            assert!(
+                made.as_ref().is_ok_and(|made| made.contains("applied, hash of the copy is now ")),
+                "{made:?} {text}"
+            );
+        }
         // Neither a link nor a mode is in the content of any file.
         let link = "diff --git a/lib b/lib\nnew file mode 120000\n--- /dev/null\n+++ b/lib\n@@ -0,0 +1 @@\n+a.js\n\\ No newline at end of file\n";
         let mode = "diff --git a/a.js b/a.js\nold mode 100644\nnew mode 100755\n";

@@ -228,7 +228,7 @@ impl Cell {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "FigureOut")]
 pub struct Figure {
-    // Numbers may be infinite here, which JSON writes as null.
+    // Where JSON has no number because it is infinite, this has infinity; a quotient of unlike things has no unit.
     /// The statistic that the table shows; `None` if no trial has a value, or if it is one of the `infinite` trials.
     pub value: Option<f64>,
     /// The smallest value of any trial; `None` as in `value`.

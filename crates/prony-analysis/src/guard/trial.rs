@@ -127,10 +127,11 @@ pub(crate) fn nothing_found(phase: &PhaseRecord, (instance, action): (&str, &str
         return Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name));
     }
     let rows = of(Metric::Rows)?;
-    if rows > 0.0 || done == 0.0 || !matches!(action, "get" | "scan" | "find" | "http") {
+    if rows > 0.0 || done == 0.0 || (instance.is_empty() && !matches!(action, "get" | "scan" | "find" | "http")) {
         return None;
     }
     let (reads, hint) = match action {
+        "mix" => ("operations", "check whether an earlier phase stores these records, and with the same keys"),
         "find" => ("operations", "check `where`, and whether an earlier phase stores the documents"),
         "http" => (
             "answers",

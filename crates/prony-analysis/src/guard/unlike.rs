@@ -89,9 +89,9 @@ pub(crate) fn in_metric(both: Compared<'_>, name: &MetricName) -> Option<String>
 /// The phase came more often in the trials of one variant: only its first time is measured.
 fn repeated(both @ [baseline, variant]: Compared<'_>, phase: &str) -> Option<String> {
     let repeats = |trial: &TrialRecord| trial.program().and_then(|program| program.repeated.get(phase).copied());
-    let [ours, theirs] = both.map(|all| 1.0 + mean(all, |trial| repeats(trial).unwrap_or(0) as f64));
-    ((ours - theirs).abs() > REPEATED * ours.max(theirs)).then(|| {
-        let [ours, theirs] = [ours, theirs].map(shown);
+    let [ours, theirs] = both.map(|all| mean(all, |trial| repeats(trial).unwrap_or(0) as f64));
+    ((ours - theirs).abs() > REPEATED * (1.0 + ours.max(theirs))).then(|| {
+        let [ours, theirs] = [ours, theirs].map(|repeats| shown(1.0 + repeats));
         format!(
             "`{phase}` is measured the first time it comes, which is one of {ours} in a trial of `{baseline}` and one of {theirs} in one \
              of `{variant}`"

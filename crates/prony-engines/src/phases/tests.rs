@@ -489,7 +489,6 @@ fn the_runner_leads() {
     assert!(matches!(ended.unwrap_err().cause, Stop::Link(_)));
 }
 
-/// Runs a plan on a real engine.
 #[test]
 fn every_engine_of_the_build_gives_the_same_answers() {
     let batch = |order| Ops { transaction: Grouping::Batch(50), ..ops(order) };

@@ -364,7 +364,10 @@ impl State {
         let group_read = monotonic();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
         let pressure = if self.settings.lean { prony_model::record::Pressure::default() } else { pressure() };
-        let device = self.device.clone().and_then(|device| device.read());
+        let device = match &self.device {
+            Reading::Measured(device) => device.read(),
+            Reading::Missing(why) => Reading::Missing(why.clone()),
+        };
         let processes = self.snapshot_processes(at, roles, is_cheap);
         let unread = StoreReading::missing(&if is_cheap { not_read() } else { Why::NotApplicable });
         let began_store = monotonic();
@@ -513,7 +516,10 @@ impl State {
         };
         let disk = cache::disk_usage(store);
         let cached = cache::resident(store);
-        let unwritten = cached.clone().and_then(|found| found.unwritten());
+        let unwritten = match &cached {
+            Reading::Measured(found) => found.unwritten(),
+            Reading::Missing(why) => Reading::Missing(why.clone()),
+        };
         StoreReading { disk, cached, unwritten }
     }
 }

@@ -233,13 +233,12 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// What the parser says of an error, the first of several texts; `None` where it is empty.
+/// What the parser says of an error, the first of several texts.
 fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
-    let text = match error.get(kind)? {
-        ContextValue::Strings(texts) => texts.first()?.clone(),
-        value => value.to_string(),
-    };
-    Some(text).filter(|text| !text.is_empty())
+    match error.get(kind)? {
+        ContextValue::Strings(texts) => texts.first().cloned(),
+        value => Some(value.to_string()),
+    }
 }
 
 /// That an option does not take a value.
@@ -315,9 +314,9 @@ fn out_of_range(error: &clap::Error) -> Option<Error> {
 /// A value that is not one of an option's.
 fn no_such_value(error: &clap::Error) -> Option<Error> {
     let Some(ContextValue::Strings(all)) = error.get(ContextKind::ValidValue) else { return None };
-    context(error, ContextKind::InvalidValue)?;
-    let near =
-        context(error, ContextKind::SuggestedValue).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    let named = |kind| context(error, kind).filter(|text| !text.is_empty());
+    named(ContextKind::InvalidValue)?;
+    let near = named(ContextKind::SuggestedValue).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
     Some(Error::arguments(invalid_value(error), format!("{near}possible values: {}", all.join(", "))))
 }
 
