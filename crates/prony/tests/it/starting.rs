@@ -213,6 +213,8 @@ fn first_mistakes_at_the_command_line_have_a_hint() {
             &["shwo"][..],
             "error: unknown command `shwo`\nhint: did you mean `prony show`? `prony --help` lists the commands\n",
         ),
+        // As a script with a variable that is not set.
+        (&[""], "error: unknown command ``\nhint: "),
         (
             &["run", "my.toml", "--database", "nosuch/x.db"],
             "error: the folder `nosuch` does not exist\nhint: create the folder",
