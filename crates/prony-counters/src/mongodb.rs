@@ -41,8 +41,7 @@ const KINDS: usize = 6;
 
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Mongodb {
-    /// Where the server is; or what is wrong with the address.
-    address: Result<Address, &'static str>,
+    address: String,
     names: Vec<String>,
     open: Option<Connection>,
     /// Connections that were made.
@@ -51,17 +50,17 @@ pub(crate) struct Mongodb {
 
 impl Mongodb {
     pub(crate) fn new(address: &str, names: Vec<String>) -> Self {
-        Self { address: Address::parse(address), names, open: None, connections: 0 }
+        Self { address: address.to_owned(), names, open: None, connections: 0 }
     }
 
     /// The numbers, the number of the server's process, and the commands before this one on its connection.
     fn status(&mut self) -> Result<(BTreeMap<String, f64>, f64, u32), String> {
-        let address = self.address.as_ref().map_err(|fault| (*fault).to_owned())?;
         let open = match &mut self.open {
             Some(open) => open,
             None => {
+                let address = Address::parse(&self.address)?;
                 self.connections += 1;
-                let open = Connection::open(address, "admin", READER, Some(LIMIT));
+                let open = Connection::open(&address, "admin", READER, Some(LIMIT));
                 self.open.insert(open.map_err(|failure| no_connection(reason(failure, "the login")))?)
             }
         };

@@ -17,7 +17,7 @@ use crate::{LIMIT, Numbers, Source, chosen, no_answer, no_connection, without};
 
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Redis {
-    address: Result<Address, &'static str>,
+    address: String,
     names: Vec<String>,
     open: Option<Open>,
     /// Connections that were made.
@@ -36,18 +36,17 @@ struct Open {
 
 impl Redis {
     pub(crate) fn new(address: &str, names: Vec<String>) -> Self {
-        // `INFO` is about all databases.
-        let address = Address::parse(address).map(|address| Address { database: 0, ..address });
-        Self { address, names, open: None, connections: 0, known: BTreeMap::new(), resets: 0 }
+        Self { address: address.to_owned(), names, open: None, connections: 0, known: BTreeMap::new(), resets: 0 }
     }
 
     fn info(&mut self) -> Result<(String, u64), String> {
-        let address = self.address.as_ref().map_err(|fault| (*fault).to_owned())?;
         let open = match &mut self.open {
             Some(open) => open,
             None => {
+                // `INFO` is about all databases.
+                let address = Address { database: 0, ..Address::parse(&self.address)? };
                 self.connections += 1;
-                let connection = Connection::open(address, Some(LIMIT)).map_err(reason).map_err(no_connection)?;
+                let connection = Connection::open(&address, Some(LIMIT)).map_err(reason).map_err(no_connection)?;
                 let commands = u64::from(!address.login.is_empty());
                 let open = self.open.insert(Open { connection, commands });
                 // A command is not counted in its own answer: without one before the first reading, that would have no count

@@ -24,8 +24,7 @@ pub(super) enum Head {
 }
 
 /// What is no answer of Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is not of Redis")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
 /// Adds a command: its name and its arguments.
