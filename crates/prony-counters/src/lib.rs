@@ -7,23 +7,28 @@
 mod http;
 pub mod lines;
 mod mongodb;
-#[cfg(feature = "postgres")]
 mod postgresql;
 mod redis;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io;
 use std::time::Duration;
 
 use prony_model::reading::{Reading, Why};
 use prony_model::service::CounterSource;
+use prony_servers::wire::Limit;
 
 /// How long one reading may take.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer that are read at most.
-pub const LONGEST: usize = 4 << 20;
+/// How sessions that only read counters call themselves.
+const READER: &str = "prony counters";
+
+/// What an answer may take.
+const LIMIT: Limit = Limit { time: DEADLINE, bytes: 4 << 20 };
 
 /// A place where numbers are read.
 pub trait Source: Send {
@@ -78,7 +83,7 @@ pub struct Late {
 /// command prints, which others run: see [`lines`].
 pub fn source(spec: &CounterSource, at: &str, names: Vec<String>) -> Option<Box<dyn Source>> {
     Some(match spec {
-        CounterSource::Postgresql(_) => postgresql(at, names),
+        CounterSource::Postgresql(_) => Box::new(postgresql::Postgresql::new(at, names)),
         CounterSource::Redis(_) => Box::new(redis::Redis::new(at, names)),
         CounterSource::Mongodb(_) => Box::new(mongodb::Mongodb::new(at, names)),
         CounterSource::Prometheus(_) => Box::new(http::Page::new(at, names)),
@@ -86,21 +91,17 @@ pub fn source(spec: &CounterSource, at: &str, names: Vec<String>) -> Option<Box<
     })
 }
 
-#[cfg(feature = "postgres")]
-fn postgresql(at: &str, names: Vec<String>) -> Box<dyn Source> {
-    Box::new(postgresql::Postgresql::new(at, names))
+fn no_connection(why: impl Display) -> String {
+    format!("no connection: {why}")
 }
 
-#[cfg(not(feature = "postgres"))]
-fn postgresql(_: &str, _: Vec<String>) -> Box<dyn Source> {
-    /// Reads nothing.
-    struct Absent;
-    impl Source for Absent {
-        fn read(&mut self) -> Result<Numbers, Why> {
-            Err(Why::NotSupported("this prony was built without its feature `postgres`".into()))
-        }
+/// Why a connection gave no answer.
+fn no_answer(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => format!("no whole answer within {} s", DEADLINE.as_secs()),
+        io::ErrorKind::UnexpectedEof => "the connection was closed before a whole answer".to_owned(),
+        _ => error.to_string(),
     }
-    Box::new(Absent)
 }
 
 /// Subtracts what prony itself has added to totals, and its connection from numbers of connections. A total may be less, since a

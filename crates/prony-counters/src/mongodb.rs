@@ -1,18 +1,15 @@
 //! `serverStatus` of MongoDB: one command by `OP_MSG`, whose answer is a document in BSON.
 //!
-//! The server counts the command of each reading itself. Those of earlier readings and of the login are subtracted, and so is the
-//! connection.
+//! The server counts the command of each reading itself. Those of earlier readings, of the greeting and of the login are subtracted,
+//! and so is the connection.
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
 
 use prony_model::reading::Why;
 use prony_model::service::{MONGODB_ACTIVE, MONGODB_COMMANDS, MONGODB_CONNECTIONS, MONGODB_OPERATIONS};
-use prony_mongodb::bson::{self, Writer};
-use prony_mongodb::{Address, Credentials, Login};
+use prony_servers::mongodb::{Address, Connection, Failure, bson};
 
-use crate::http::{answer, connected};
-use crate::{LONGEST, Numbers, Source, chosen, without};
+use crate::{LIMIT, Numbers, READER, Source, chosen, no_answer, no_connection, without};
 
 /// Where each number is in the answer; [`MONGODB_OPERATIONS`] is a sum.
 const PLACES: [(&str, &[&str]); 21] = [
@@ -44,76 +41,53 @@ const KINDS: usize = 6;
 
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Mongodb {
-    /// Where the server is; or what is wrong with the address.
-    address: Result<Address, &'static str>,
+    address: String,
     names: Vec<String>,
-    open: Option<Open>,
+    open: Option<Connection>,
     /// Connections that were made.
     connections: u64,
 }
 
-struct Open {
-    stream: TcpStream,
-    /// Commands that were sent on it.
-    commands: u32,
-}
-
 impl Mongodb {
     pub(crate) fn new(address: &str, names: Vec<String>) -> Self {
-        Self { address: Address::parse(address), names, open: None, connections: 0 }
+        Self { address: address.to_owned(), names, open: None, connections: 0 }
     }
 
-    /// The answer, and the commands before it on its connection.
-    fn status(&mut self) -> Result<(Vec<u8>, u32), String> {
-        let address = self.address.as_ref().map_err(|fault| (*fault).to_owned())?;
+    /// The numbers, the number of the server's process, and the commands before this one on its connection.
+    fn status(&mut self) -> Result<(BTreeMap<String, f64>, f64, u32), String> {
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let stream = connected(&address.place)?;
+                let address = Address::parse(&self.address)?;
                 self.connections += 1;
-                let open = self.open.insert(Open { stream, commands: 0 });
-                address.login.as_ref().map_or(Ok(()), |login| open.log_in(login))?;
-                open
+                let open = Connection::open(&address, "admin", READER, Some(LIMIT));
+                self.open.insert(open.map_err(|failure| no_connection(reason(failure, "the login")))?)
             }
         };
-        let before = open.commands;
-        Ok((open.ask("admin", |command| command.int32("serverStatus", 1))?, before))
+        let before = open.commands();
+        let status = open.ask_admin(|command| command.int32("serverStatus", 1));
+        let (values, process) = fields(status.map_err(|failure| reason(failure, "`serverStatus`"))?);
+        Ok((values, process, before))
     }
 }
 
-impl Open {
-    fn log_in(&mut self, of: &Credentials) -> Result<(), String> {
-        let answer = self.ask("admin", |command| {
-            command.int32("isMaster", 1);
-            prony_mongodb::ask_mechanisms(of, command);
-        })?;
-        let mut login = Login::begin(of, &answer)?;
-        loop {
-            let answer = self.ask(login.source(), |command| login.write(command))?;
-            is_ok(&answer).map_err(|why| format!("the login failed: {why}"))?;
-            if login.answered(&answer)? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The answer to a command on a database.
-    fn ask(&mut self, database: &str, command: impl FnOnce(&mut Writer<'_>)) -> Result<Vec<u8>, String> {
-        self.commands += 1;
-        let mut message = Vec::new();
-        prony_mongodb::message(&mut message, self.commands, database, command);
-        answer(&mut self.stream, &message, |answer| Ok(document(answer)?.map(<[u8]>::to_vec)))
+/// Why there is no answer; `what` was asked for.
+fn reason(failure: Failure, what: &str) -> String {
+    match failure {
+        Failure::Io(error) => no_answer(&error),
+        Failure::Server { text, .. } => format!("{what} failed: {text}"),
+        failure => failure.to_string(),
     }
 }
 
 impl Source for Mongodb {
     fn read(&mut self) -> Result<Numbers, Why> {
-        let read = self.status().and_then(|(document, own)| Ok((fields(&document)?, own)));
+        let read = self.status();
         if read.is_err() {
             // What is left of its answer would be taken for the next one.
             self.open = None;
         }
-        let ((values, process), own) = read.map_err(|why| Why::Failed(format!("MongoDB: {why}").into()))?;
+        let (values, process, own) = read.map_err(|why| Why::Failed(format!("MongoDB: {why}").into()))?;
         let since = format!("process {process} by connection {}", self.connections);
         let mut numbers = chosen(&self.names, &values, &since, "`serverStatus`");
         let own = f64::from(own);
@@ -126,46 +100,28 @@ impl Source for Mongodb {
     }
 }
 
-/// The document of an answer once all of it is there.
-fn document(answer: &[u8]) -> Result<Option<&[u8]>, String> {
-    let length = prony_mongodb::length(answer).map_err(|error| error.to_string())?;
-    match length {
-        Some(length) if length > LONGEST => Err(format!("the answer has more than {LONGEST} bytes")),
-        Some(length) => {
-            let whole = answer.get(..length).map(prony_mongodb::document).transpose();
-            whole.map_err(|error| error.to_string())
-        }
-        None => Ok(None),
-    }
-}
-
 /// The numbers of an answer, and the number of the server's process.
-fn fields(status: &[u8]) -> Result<(BTreeMap<String, f64>, f64), String> {
-    is_ok(status).map_err(|why| format!("`serverStatus` failed: {why}"))?;
+fn fields(status: &[u8]) -> (BTreeMap<String, f64>, f64) {
     let of = |(name, path): &(&str, &[&str])| Some(((*name).to_owned(), bson::number(status, path)?));
     let mut values: BTreeMap<String, f64> = PLACES.iter().filter_map(of).collect();
     let kinds: Option<Vec<f64>> = PLACES[..KINDS].iter().map(|(name, _)| values.get(*name).copied()).collect();
     values.extend(kinds.map(|kinds| (MONGODB_OPERATIONS.to_owned(), kinds.iter().sum())));
-    Ok((values, bson::number(status, &["pid"]).unwrap_or_default()))
-}
-
-/// The server's reason where it has refused a command.
-fn is_ok(answer: &[u8]) -> Result<(), &str> {
-    let is_ok = bson::number(answer, &["ok"]) == Some(1.0);
-    if is_ok { Ok(()) } else { Err(bson::text(answer, "errmsg").unwrap_or("no reason is given")) }
+    (values, bson::number(status, &["pid"]).unwrap_or_default())
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use prony_model::service::{MONGODB_GAUGES, MONGODB_TOTALS};
-    use prony_mongodb::bson::Writer;
+    use prony_servers::mongodb::bson::Writer;
+    use prony_servers::mongodb::message;
 
     use super::*;
+
     /// An answer with this document.
     pub(crate) fn answer(document: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
-        let mut message = Vec::new();
-        prony_mongodb::message(&mut message, 7, "admin", document);
-        message
+        let mut out = Vec::new();
+        message(&mut out, 7, "admin", document);
+        out
     }
 
     /// A status with so many operations of each kind and connections.
@@ -190,20 +146,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn answers_are_read_when_they_are_whole() {
-        let all = answer(status(2, 4));
-        for length in 0..all.len() {
-            assert_eq!(document(&all[..length]), Ok(None), "{length}");
-        }
-        let (values, process) = fields(document(&all).unwrap().unwrap()).unwrap();
+    fn numbers_of_an_answer_are_found() {
+        let mut status_document = Vec::new();
+        bson::write(&mut status_document, status(2, 4));
+        let (values, process) = fields(&status_document);
         assert_eq!(
             (values[MONGODB_OPERATIONS], values["inserts"], values["connections"], process),
             (12.0, 2.0, 4.0, 5.0)
         );
         assert!(!values.contains_key("write_conflicts"), "what the server does not have is missing");
-        assert!(document(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
-        let refused = answer(|refused| refused.int32("ok", 0));
-        let refused = fields(document(&refused).unwrap().unwrap());
-        assert_eq!(refused.unwrap_err(), "`serverStatus` failed: no reason is given");
+    }
+
+    #[test]
+    fn refusal_is_a_reason() {
+        let refused = Failure::Server { code: 0, text: "no reason is given".to_owned() };
+        assert_eq!(reason(refused, "`serverStatus`"), "`serverStatus` failed: no reason is given");
     }
 }

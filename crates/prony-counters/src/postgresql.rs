@@ -16,12 +16,10 @@ use std::time::Duration;
 
 use prony_model::reading::{Reading, Why};
 use prony_model::service::{POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, postgresql_tracks};
-use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
+use prony_servers::postgresql::{Address, Connection, Failure};
 
 use self::settings::{COUNTS, Given, STATEMENTS, not_counted};
-use crate::{DEADLINE, Late, Lost, Number, Numbers, Source};
+use crate::{LIMIT, Late, Lost, Number, Numbers, READER, Source, no_answer, no_connection};
 
 /// The first version whose idle sessions report what is left.
 const REPORTING: u32 = 150_000;
@@ -34,9 +32,6 @@ const HIDDEN: [(&str, &str); 2] = [
     ("role", "the role may not see sessions of other roles: GRANT pg_read_all_stats"),
     ("setting", "sessions do not show whether they are idle: they need `track_activities = on`"),
 ];
-
-/// How sessions that only read counters call themselves.
-const READER: &str = "prony counters";
 
 /// Entries of statements that were removed took their counts with them.
 const EVICTED: &str =
@@ -54,8 +49,7 @@ pub(crate) struct Postgresql {
 
 /// A session of another database.
 struct Open {
-    runtime: Runtime,
-    client: Client,
+    connection: Connection,
     database: String,
     version: u32,
 }
@@ -70,26 +64,27 @@ impl Postgresql {
     }
 
     fn numbers(&mut self) -> Result<Numbers, String> {
-        let open = match self.open.take() {
+        let mut open = match self.open.take() {
             Some(open) => open,
             None => Open::new(&self.parameters)?,
         };
         let reported: Vec<&String> =
             self.names.iter().filter(|name| POSTGRESQL_REPORTED.contains(&name.as_str())).collect();
-        let row = open.row(&query(&open.database, &self.names))?;
-        let found = row.first().ok_or("there is no such database")?;
-        let text = |column: &str| found.try_get(column).ok().flatten().unwrap_or_default().to_owned();
+        let row =
+            open.rows(&query(&open.database, &self.names))?.into_iter().next().ok_or("there is no such database")?;
+        let mut row = row.into_iter().map(Option::unwrap_or_default);
+        let [oid, begin, idle, hidden, idle_wal, hidden_wal] = std::array::from_fn(|_| row.next().unwrap_or_default());
         // The server counts for all sessions: what another connection reads is the same count.
-        let since = |more: &str| format!("{}, {more}", text("since"));
+        let since = |more: &str| format!("{begin}, {more}");
         let mut numbers = Numbers::default();
-        for name in self.names.iter().filter(|name| *name != POSTGRESQL_STATEMENTS) {
-            let value = text(name).parse().map(|value| Number { value, since: since(""), lost: None });
-            let missing = || Reading::failed(format!("`{name}` is `{}`", text(name)));
+        for (name, text) in of_row(&self.names).zip(row) {
+            let value = text.parse().map(|value| Number { value, since: since(""), lost: None });
+            let missing = || Reading::failed(format!("`{name}` is `{text}`"));
             numbers.values.insert(name.clone(), value.map_or_else(|_| missing(), Reading::Measured));
         }
         let tracked: Vec<&String> = self.names.iter().filter(|name| postgresql_tracks(name)).collect();
         let settings = match !tracked.is_empty() || self.wants(POSTGRESQL_STATEMENTS) {
-            true => open.settings(&text("oid")),
+            true => open.settings(&oid),
             false => Ok(Vec::new()),
         };
         for name in tracked {
@@ -102,16 +97,16 @@ impl Postgresql {
             }
         }
         let mut late = Vec::new();
-        for [of_all, hidden, idle] in [["", "hidden", "idle"], ["wal_", "hidden_wal", "idle_wal"]] {
-            let of_these = |name: &&String| name.starts_with("wal_") != of_all.is_empty();
+        for (of_all, hidden, idle) in [(false, hidden, idle), (true, hidden_wal, idle_wal)] {
+            let of_these = |name: &&String| name.starts_with("wal_") == of_all;
             let reported = reported.iter().copied().filter(of_these);
-            if let Some((_, why)) = HIDDEN.iter().find(|(cause, _)| *cause == text(hidden)) {
+            if let Some((_, why)) = HIDDEN.iter().find(|(cause, _)| *cause == hidden) {
                 let names = names_of_sessions(&self.names).filter(of_these);
                 numbers.values.extend(names.map(|name| (name.clone(), Reading::not_supported(*why))));
             } else if open.version < REPORTING {
                 let why = "sessions of PostgreSQL before version 15 report what they counted with their next command";
                 numbers.values.extend(reported.map(|name| (name.clone(), Reading::not_supported(why))));
-            } else if text(idle) != "t" {
+            } else if idle != "t" {
                 late.extend(reported.cloned());
             }
         }
@@ -120,11 +115,12 @@ impl Postgresql {
             numbers.late = Some(Late { names: late, why });
         }
         if self.wants(POSTGRESQL_STATEMENTS) {
-            let statements = settings.and_then(|given| open.statements(&text("oid"), &given, &since));
+            let statements = settings.and_then(|given| open.statements(&oid, &given, &since));
             let statements = statements.unwrap_or_else(Reading::failed);
             numbers.values.insert(POSTGRESQL_STATEMENTS.to_owned(), statements);
         }
-        self.open = Some(open);
+        // After a statement whose answer took too long it is.
+        self.open = Some(open).filter(|open| !open.connection.is_broken());
         Ok(numbers)
     }
 }
@@ -137,53 +133,39 @@ impl Source for Postgresql {
 
 impl Open {
     fn new(parameters: &str) -> Result<Self, String> {
-        let mut config: Config = parameters.parse().map_err(|_| "the parameters of the connection are faulty")?;
-        let observed = config.get_dbname().or(config.get_user()).unwrap_or_default().to_owned();
-        let apart = APART.into_iter().find(|apart| *apart != observed).unwrap_or(APART[0]);
-        config.dbname(apart).application_name(READER).connect_timeout(DEADLINE);
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let connected = runtime.block_on(async { timeout(DEADLINE, config.connect(NoTls)).await });
-        let (client, connection) = connected.map_err(|_| too_long())?.map_err(|error| reason(&error))?;
-        runtime.spawn(async move {
-            // Its end shows in the next query.
-            let _ = connection.await;
-        });
-        let mut open = Self { runtime, client, database: observed, version: 0 };
-        let version = open.row("SELECT current_setting('server_version_num') AS version")?;
-        let version = version.first().and_then(|row| row.try_get("version").ok().flatten()?.parse().ok());
+        let mut address = Address::parse_parameters(parameters)?;
+        let apart = apart(&address.database).to_owned();
+        let database = std::mem::replace(&mut address.database, apart);
+        let connection = Connection::open(&address, READER, Some(LIMIT)).map_err(reason).map_err(no_connection)?;
+        let mut open = Self { connection, database, version: 0 };
+        let version = open.rows("SELECT current_setting('server_version_num')")?.concat();
+        let version = version.first().and_then(|version| version.as_ref()?.parse().ok());
         open.version = version.ok_or("its version is not known")?;
         Ok(open)
     }
 
-    /// The rows of a query.
-    fn row(&self, query: &str) -> Result<Vec<SimpleQueryRow>, String> {
-        let answered = self.runtime.block_on(async { timeout(DEADLINE, self.client.simple_query(query)).await });
-        let messages = answered.map_err(|_| too_long())?.map_err(|error| reason(&error))?;
-        let rows = messages.into_iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row),
-            _ => None,
-        });
-        Ok(rows.collect())
+    fn rows(&mut self, query: &str) -> Result<Vec<Vec<Option<String>>>, String> {
+        self.connection.query(query).map_err(reason)
     }
 
     /// The settings that sessions of the database with this number may get.
-    fn settings(&self, oid: &str) -> Result<Vec<Given>, String> {
-        let rows = self.row(&settings::query(oid))?;
-        let given = |row: &SimpleQueryRow| Given::of(&|column| row.try_get(column).ok()?.map(str::to_owned));
-        rows.iter().map(given).collect::<Option<_>>().ok_or_else(|| "its settings cannot be read".to_owned())
+    fn settings(&mut self, oid: &str) -> Result<Vec<Given>, String> {
+        let rows = self.rows(&settings::query(oid))?;
+        let given = |row: Vec<Option<String>>| Given::of(row.try_into().ok()?);
+        rows.into_iter().map(given).collect::<Option<_>>().ok_or_else(|| "its settings cannot be read".to_owned())
     }
 
     /// The statements of the database with this number, where the extension counts them; `false` spares it to read their texts
     /// from a file.
     fn statements(
-        &self,
+        &mut self,
         oid: &str,
         given: &[Given],
         since: &dyn Fn(&str) -> String,
     ) -> Result<Reading<Number>, String> {
-        let installed = self.row("SELECT 1 FROM pg_extension WHERE extname = 'pg_stat_statements'")?;
+        let installed = self.rows("SELECT 1 FROM pg_extension WHERE extname = 'pg_stat_statements'")?;
         if installed.is_empty() {
-            let apart = APART.into_iter().find(|apart| *apart != self.database).unwrap_or(APART[0]);
+            let apart = apart(&self.database);
             let why = format!(
                 "statements of all databases are counted by the extension `pg_stat_statements`, and prony reads them from another database \
                  than the one whose statements it counts, where the extension is not installed: start the server with `-c \
@@ -195,25 +177,36 @@ impl Open {
             "SELECT coalesce(sum(calls), 0) AS calls, (SELECT dealloc FROM pg_stat_statements_info) AS evicted, \
              (SELECT stats_reset FROM pg_stat_statements_info) AS since FROM pg_stat_statements(false) WHERE dbid = {oid}"
         );
-        let row = self.row(&query)?;
+        let row = self.rows(&query)?.into_iter().next().unwrap_or_default();
         // After the function, which says why where its library was not loaded.
         if let Some(why) = not_counted(&STATEMENTS, given) {
             return Ok(Reading::not_supported(why));
         }
-        let text = |column: &str| row.first()?.try_get(column).ok()?.map(str::to_owned);
-        let value = text("calls").and_then(|calls| calls.parse().ok()).ok_or("`pg_stat_statements` has no sum")?;
-        let lost = Some(Lost { amount: text("evicted").unwrap_or_default(), why: EVICTED });
-        Ok(Reading::Measured(Number { value, since: since(&text("since").unwrap_or_default()), lost }))
+        let [calls, evicted, begin] = row.try_into().unwrap_or_default();
+        let value = calls.and_then(|calls: String| calls.parse().ok()).ok_or("`pg_stat_statements` has no sum")?;
+        let lost = Some(Lost { amount: evicted.unwrap_or_default(), why: EVICTED });
+        Ok(Reading::Measured(Number { value, since: since(&begin.unwrap_or_default()), lost }))
     }
 }
 
-/// What reads the numbers of these names in one row: the columns have their names. `idle` is whether every session of the database
+/// The database from which another one is observed.
+fn apart(observed: &str) -> &'static str {
+    APART.into_iter().find(|apart| *apart != observed).unwrap_or(APART[0])
+}
+
+/// Those that [`query`] reads.
+fn of_row(names: &[String]) -> impl Iterator<Item = &String> {
+    names.iter().filter(|name| *name != POSTGRESQL_STATEMENTS)
+}
+
+/// What reads the numbers of these names in one row, behind six other columns: `oid` is the number of the database, `since` which
+/// database it is, when the server was started, and when its statistics were reset, `idle` whether every session of the database
 /// has been idle long enough, `hidden` why that is not known, `idle_wal` and `hidden_wal` the same of all sessions but those that
-/// only read counters, `since` which database it is, when the server was started, and when its statistics were reset.
+/// only read counters.
 fn query(database: &str, names: &[String]) -> String {
     let database = database.replace('\'', "''");
     let mut columns = String::new();
-    for name in names.iter().filter(|name| *name != POSTGRESQL_STATEMENTS) {
+    for name in of_row(names) {
         let sessions =
             "SELECT count(*) FROM pg_stat_activity WHERE datid = d.datid AND backend_type = 'client backend'";
         let _ = match name.as_str() {
@@ -241,36 +234,28 @@ fn query(database: &str, names: &[String]) -> String {
     )
 }
 
-fn too_long() -> String {
-    format!("no answer within {} s", DEADLINE.as_secs())
-}
-
 /// Those that sessions report or that are numbers of sessions.
 fn names_of_sessions(names: &[String]) -> impl Iterator<Item = &String> {
     let of_sessions = |name: &str| name.starts_with("connections") || POSTGRESQL_REPORTED.contains(&name);
     names.iter().filter(move |name| of_sessions(name))
 }
 
-/// An error with its causes; of an error of the server only its code, since its text may have names of users and databases.
-fn reason(error: &tokio_postgres::Error) -> String {
-    if let Some(code) = error.code() {
-        let meaning = match code.code() {
-            "28000" | "28P01" => ": the server does not accept the user or the password",
-            "3D000" => ": there is no such database",
-            "42501" => ": the role lacks a privilege",
-            "53300" => ": there are too many connections",
-            "57P01" | "57P02" | "57P03" => ": the server is not available",
-            _ => "",
-        };
-        return format!("the server reports the error {}{meaning}", code.code());
-    }
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
+/// Why a server gave no answer; of an error of its own only the code, since its text may have names of users and databases.
+fn reason(failure: Failure) -> String {
+    let code = match failure {
+        Failure::Server { code, .. } => code,
+        Failure::Io(error) => return no_answer(&error),
+        failure => return failure.to_string(),
+    };
+    let meaning = match code.as_str() {
+        "28000" | "28P01" => ": the server does not accept the user or the password",
+        "3D000" => ": there is no such database",
+        "42501" => ": the role lacks a privilege",
+        "53300" => ": there are too many connections",
+        "57P01" | "57P02" | "57P03" => ": the server is not available",
+        _ => "",
+    };
+    format!("the server reports the error {code}{meaning}")
 }
 
 #[cfg(test)]

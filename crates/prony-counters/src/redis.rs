@@ -8,18 +8,16 @@
 //! (`cmdstat_info`, of which each reading is one, and one more before the first): if one went back, all totals have begun anew.
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
 
 use prony_model::reading::Why;
 use prony_model::service::REDIS_COMMANDS;
-use prony_resp::{Address, Head};
+use prony_servers::redis::{Address, Connection, Failure, Value};
 
-use crate::http::{answer, connected};
-use crate::{LONGEST, Numbers, Source, chosen, without};
+use crate::{LIMIT, Numbers, Source, chosen, no_answer, no_connection, without};
 
 /// A server at an address, to which one connection stays open.
 pub(crate) struct Redis {
-    address: Result<Address, &'static str>,
+    address: String,
     names: Vec<String>,
     open: Option<Open>,
     /// Connections that were made.
@@ -31,36 +29,35 @@ pub(crate) struct Redis {
 }
 
 struct Open {
-    stream: TcpStream,
+    connection: Connection,
     /// Commands that were sent on it.
     commands: u64,
 }
 
 impl Redis {
     pub(crate) fn new(address: &str, names: Vec<String>) -> Self {
-        Self { address: Address::parse(address), names, open: None, connections: 0, known: BTreeMap::new(), resets: 0 }
+        Self { address: address.to_owned(), names, open: None, connections: 0, known: BTreeMap::new(), resets: 0 }
     }
 
     fn info(&mut self) -> Result<(String, u64), String> {
-        let address = self.address.as_ref().map_err(|fault| (*fault).to_owned())?;
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let stream = connected(&address.place)?;
+                // `INFO` is about all databases.
+                let address = Address { database: 0, ..Address::parse(&self.address)? };
                 self.connections += 1;
-                let open = self.open.insert(Open { stream, commands: 0 });
-                if !address.login.is_empty() {
-                    open.ask("AUTH", &address.login, simple)?;
-                }
+                let connection = Connection::open(&address, Some(LIMIT)).map_err(reason).map_err(no_connection)?;
+                let commands = u64::from(!address.login.is_empty());
+                let open = self.open.insert(Open { connection, commands });
                 // A command is not counted in its own answer: without one before the first reading, that would have no count
                 // that a reset takes away.
-                open.ask("INFO", &["server".to_owned()], bulk)?;
+                open.info("server")?;
                 open
             }
         };
         let before = open.commands;
         // All sections: those of commands are no default.
-        Ok((open.ask("INFO", &["all".to_owned()], bulk)?, before))
+        Ok((open.info("all")?, before))
     }
 
     /// Notices whether totals began anew since the last reading.
@@ -77,14 +74,20 @@ impl Redis {
 }
 
 impl Open {
-    /// The answer to a command, of the kind that it has to be.
-    fn ask(&mut self, name: &str, arguments: &[String], kind: Kind) -> Result<String, String> {
-        let words: Vec<&[u8]> =
-            [name].into_iter().chain(arguments.iter().map(String::as_str)).map(str::as_bytes).collect();
-        let mut command = Vec::new();
-        prony_resp::push(&mut command, &words);
+    /// The numbers of a section.
+    fn info(&mut self, section: &str) -> Result<String, String> {
         self.commands += 1;
-        answer(&mut self.stream, &command, kind)
+        match self.connection.ask(&[b"INFO", section.as_bytes()]).map_err(reason)? {
+            Value::Text(text) => Ok(text),
+            _ => Err("the answer is no text of some length".to_owned()),
+        }
+    }
+}
+
+fn reason(failure: Failure) -> String {
+    match failure {
+        Failure::Io(error) => no_answer(&error),
+        failure => failure.to_string(),
     }
 }
 
@@ -147,56 +150,9 @@ fn growing(text: &str) -> BTreeMap<String, f64> {
     pairs.filter_map(number).collect()
 }
 
-/// Reads the text of an answer of one kind once all of it is there.
-type Kind = fn(&[u8]) -> Result<Option<String>, String>;
-
-/// A simple string: one line.
-fn simple(answer: &[u8]) -> Result<Option<String>, String> {
-    match head(answer)? {
-        None => Ok(None),
-        Some((Head::Text(text), _)) => Ok(Some(String::from_utf8_lossy(&answer[text]).into_owned())),
-        Some(_) => Err("the answer is no text".to_owned()),
-    }
-}
-
-/// A bulk string: a line with its length, and the text.
-fn bulk(answer: &[u8]) -> Result<Option<String>, String> {
-    match head(answer)? {
-        None => Ok(None),
-        Some((Head::Bulk(Some(length)), begin)) if length <= LONGEST => {
-            let body = answer.get(begin..begin + length).filter(|_| answer.len() >= begin + length + 2);
-            Ok(body.map(|body| String::from_utf8_lossy(body).into_owned()))
-        }
-        Some(_) => Err("the answer is no text of some length".to_owned()),
-    }
-}
-
-/// The first line of an answer, which is no error.
-fn head(answer: &[u8]) -> Result<Option<(Head, usize)>, String> {
-    match prony_resp::head(answer).map_err(|error| error.to_string())? {
-        Some((Head::Error(text), _)) => Err(String::from_utf8_lossy(&answer[text]).into_owned()),
-        head => Ok(head),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bulk_strings_are_read_when_they_are_whole() {
-        let all = b"$8\r\na:1\r\nb:2\r\n";
-        for length in 0..all.len() {
-            assert_eq!(bulk(&all[..length]), Ok(None), "{length}");
-        }
-        assert_eq!(bulk(all).unwrap().as_deref(), Some("a:1\r\nb:2"));
-        assert_eq!(bulk(b"-NOAUTH Authentication required.\r\n").unwrap_err(), "NOAUTH Authentication required.");
-        for garbage in [&b"$-1\r\n"[..], b":5\r\n", b"$9999999\r\n", b"$99999999999\r\n", b"hello\r\n", b"+OK\r\n"] {
-            assert!(bulk(garbage).is_err());
-        }
-        assert_eq!(simple(b"+OK\r\n").unwrap().as_deref(), Some("OK"));
-        assert!(simple(b":1\r\n").is_err());
-    }
 
     #[test]
     fn fields_with_texts_are_no_numbers() {

@@ -137,14 +137,14 @@ fn reasons_have_no_parameters_of_a_source() {
 #[test]
 fn operations_and_connections_of_mongodb_are_those_of_its_clients() {
     use crate::mongodb::tests::{answer, status};
-    // Of each kind one more at each reading, which is a command too.
-    let address = conversing(vec![(0..3).map(|number| answer(status(10 + number, 4))).collect()]);
+    // Of each kind one more at each command: the greeting, and each reading.
+    let address = conversing(vec![(0..4).map(|number| answer(status(10 + number, 4))).collect()]);
     let names = ["opcounters", "commands", "connections", "write_conflicts"].map(str::to_owned).to_vec();
     let mut source = source(&CounterSource::Mongodb(String::new()), &address, names).unwrap();
     for number in 0..3 {
         let numbers = source.read().unwrap();
         let of = |name: &str| value(&numbers, name);
-        let expected = (60.0 + 5.0 * f64::from(number), 10.0, 3.0);
+        let expected = (65.0 + 5.0 * f64::from(number), 10.0, 3.0);
         assert_eq!(
             (of("opcounters"), of("commands"), of("connections")),
             (Ok(expected.0), Ok(expected.1), Ok(expected.2))

@@ -37,5 +37,3 @@ mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod timed_loop;
-#[cfg(any(feature = "mongodb", feature = "postgres", feature = "redis"))]
-mod wire;

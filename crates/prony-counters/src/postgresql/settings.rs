@@ -84,9 +84,9 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// From a row of [`query`], by its columns.
-    pub(super) fn of(column: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
-        let scope = match (column("server").as_deref(), column("here").as_deref(), column("role")) {
+    /// From a row of [`query`].
+    pub(super) fn of([name, value, server, here, role]: [Option<String>; 5]) -> Option<Self> {
+        let scope = match (server.as_deref(), here.as_deref(), role) {
             (Some("t"), ..) => Scope::Server,
             (Some(_), ..) => Scope::Own,
             (None, Some("t"), Some(role)) if role.is_empty() => Scope::Database,
@@ -94,7 +94,7 @@ impl Given {
             (None, Some("t"), Some(role)) => Scope::RoleHere(role),
             (None, _, role) => Scope::Role(role?),
         };
-        Some(Self { name: column("name")?, value: column("value")?, scope })
+        Some(Self { name: name?, value: value?, scope })
     }
 }
 

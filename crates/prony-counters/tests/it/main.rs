@@ -1,7 +1,6 @@
 //! Tests of sources against real servers, which the tests start themselves.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
-#[cfg(feature = "postgres")]
 mod postgresql;
 mod redis;
 mod server;

@@ -10,10 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use prony_model::spec::Durability;
-use prony_mongodb::Address;
-use prony_mongodb::bson::{self, Value};
+use prony_servers::mongodb::bson::{self, Value};
+use prony_servers::mongodb::{Address, Connection, Failure};
 
-use super::connection::{Connection, Failure};
 use super::{DUPLICATE_KEY, ENGINE, settings, while_};
 use crate::driver::EngineError;
 use crate::failure::failed;
@@ -33,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The connection of a trial, and its mark: that in the file `marker` in the trial's directory, unless this is the first opening.
 pub(super) fn connect(address: &Address, database: &str, marker: &Path) -> Result<(Connection, String), EngineError> {
     let mark = fs::read_to_string(marker).unwrap_or_else(|_| new_mark());
-    let control = Connection::open(address, database, &mark).map_err(while_("opening the store"))?;
+    let control = Connection::open(address, database, &mark, None).map_err(while_("opening the store"))?;
     Ok((control, mark))
 }
 

@@ -1,6 +1,6 @@
 //! Reads what the server says of the way in which it runs a query.
 
-use prony_mongodb::bson::{self, Value};
+use prony_servers::mongodb::bson::{self, Value};
 
 use super::values::MOST_NESTED;
 use crate::own_query::plan_step;

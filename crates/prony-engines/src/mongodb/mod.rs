@@ -9,7 +9,6 @@
 //!
 //! [`settings`] has what settings amount to, [`database`] how a database becomes a trial's, [`connection`] the answers.
 
-mod connection;
 mod database;
 mod explained;
 mod query;
@@ -21,10 +20,9 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, QuerySpec, StoreSpec};
-use prony_mongodb::Address;
-use prony_mongodb::bson::{self, Value, Writer};
+use prony_servers::mongodb::bson::{self, Value, Writer};
+use prony_servers::mongodb::{Address, Connection, Failure};
 
-use self::connection::{Connection, Failure};
 use self::query::Template;
 pub use self::session::{MongodbRead, MongodbSession, MongodbWrite};
 use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Settings, Store, StoreFault, Table};
@@ -66,7 +64,7 @@ impl Driver for Mongodb {
         Description {
             name: ENGINE.to_owned(),
             version: "a server of MongoDB 3.6 or newer".to_owned(),
-            library: format!("prony-mongodb {}", env!("CARGO_PKG_VERSION")),
+            library: format!("prony-servers {}", env!("CARGO_PKG_VERSION")),
             capabilities: Capabilities {
                 ordered: true,
                 persistent: true,
@@ -199,7 +197,7 @@ impl Store for MongodbStore {
     type Session<'s> = MongodbSession<'s>;
 
     fn session(&self) -> Result<MongodbSession<'_>, EngineError> {
-        let connection = Connection::open(&self.address, &self.database, &self.mark);
+        let connection = Connection::open(&self.address, &self.database, &self.mark, None);
         Ok(MongodbSession::new(connection.map_err(while_("opening a session"))?, self))
     }
 
@@ -244,7 +242,7 @@ impl Store for MongodbStore {
 
     fn confirm(&self) -> Result<(), EngineError> {
         // That the server has ended the other connection says nothing of the database.
-        let control = Connection::open(&self.address, &self.database, &self.mark);
+        let control = Connection::open(&self.address, &self.database, &self.mark, None);
         let mut control = control.map_err(while_("looking for the store"))?;
         database::verify(&mut control, &self.database, &self.mark)
     }

@@ -11,7 +11,7 @@
 
 use prony_model::query::{Filter, Operand, QuerySpec, Test};
 use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, Kinds, SortKey};
-use prony_mongodb::bson::Writer;
+use prony_servers::mongodb::bson::Writer;
 
 use super::database::RECORDS;
 use super::values::{self, DOCUMENT, KEY};
@@ -385,7 +385,7 @@ mod tests {
     fn filter(tests: &str, bound: &[FieldValue]) -> String {
         let template = Template::read(&format!(r#"{{"find":"c","filter":{tests}}}"#)).unwrap();
         let mut out = Vec::new();
-        prony_mongodb::bson::write(&mut out, |out| template.write(out, bound));
+        prony_servers::mongodb::bson::write(&mut out, |out| template.write(out, bound));
         let mut json = Vec::new();
         values::push_json(&out, &mut json).unwrap();
         let json = String::from_utf8(json).unwrap();

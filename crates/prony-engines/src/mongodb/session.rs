@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use prony_model::spec::{Encoding, FieldValue};
-use prony_mongodb::bson::{self, Value, Writer};
+use prony_servers::mongodb::Connection;
+use prony_servers::mongodb::bson::{self, Value, Writer};
 use prony_workload::decode;
 
-use super::connection::Connection;
 use super::query::{Template, command_name};
 use super::{ENGINE, MAX_KEY, MongodbStore, settings, values, while_};
 use crate::documents::no_document;

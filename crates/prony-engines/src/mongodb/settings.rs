@@ -9,9 +9,9 @@
 
 use prony_model::record::effective::{NamedSettings, Promise, Setting};
 use prony_model::spec::{Durability, StoreSpec};
-use prony_mongodb::bson::{self, Value, Writer};
+use prony_servers::mongodb::bson::{self, Value, Writer};
+use prony_servers::mongodb::{Connection, Failure};
 
-use super::connection::{Connection, Failure};
 use crate::driver::StoreFault;
 use crate::options::{self, Config, promise};
 

@@ -5,7 +5,7 @@
 //! as the keys are. (MongoDB orders byte strings by their lengths first.)
 
 use prony_model::spec::FieldValue;
-use prony_mongodb::bson::{self, NoDocument, Value, Writer};
+use prony_servers::mongodb::bson::{self, NoDocument, Value, Writer};
 
 /// The name of a key.
 pub(super) const KEY: &str = "_id";

@@ -1,8 +1,8 @@
 //! Reads what the server says of the way in which it runs a statement.
 
+use prony_servers::postgresql::{Connection, Failure};
 use serde_json::Value;
 
-use super::connection::{Connection, Failure};
 use crate::own_query::plan_step;
 
 /// The name of the statement that is explained.

@@ -11,8 +11,6 @@
 //!
 //! [`settings`] holds the options and what settings of the server amount to, [`connection`] the protocol.
 
-mod address;
-mod connection;
 mod explained;
 mod json_text;
 mod query;
@@ -26,9 +24,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{DocumentSpec, Durability, FieldValue, QuerySpec, StoreSpec};
+use prony_servers::postgresql::{Address, Connection, Failure};
 
-use self::address::Address;
-use self::connection::{Connection, Failure};
 pub use self::session::{PostgresqlSession, PostgresqlTransaction};
 use self::tables::OfTable;
 use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Settings, Store, StoreFault, Table};
@@ -125,7 +122,7 @@ impl Driver for Postgresql {
 }
 
 fn connect(address: &Address, config: &Config) -> Result<Connection, Failure> {
-    let mut connection = Connection::open(address)?;
+    let mut connection = Connection::open(address, "prony", None)?;
     // The server does not end sessions that have nothing to do for a while, with whose end their locks end too. Before version 14
     // there is no such setting.
     let stay = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'";

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use prony_model::spec::FieldValue;
+use prony_servers::postgresql::{Connection, columns};
 
-use super::connection::{Connection, columns};
 use super::json_text::{Names, Writer};
 use super::tables::{OfTable, PAGE};
 use super::values::{JSONB, Value};
@@ -221,7 +221,7 @@ impl PostgresqlTransaction<'_> {
     /// Ends it with its commit.
     fn end(&mut self) -> Result<(), EngineError> {
         if self.state.open {
-            self.connection.run(COMMIT, &[]);
+            self.connection.run::<Value<'_>>(COMMIT, &[]);
         } else if self.connection.waiting() == 0 {
             return Ok(());
         }
@@ -245,7 +245,7 @@ impl PostgresqlTransaction<'_> {
         if !std::mem::take(&mut self.state.open) {
             return Ok(());
         }
-        self.connection.run(ROLLBACK, &[]);
+        self.connection.run::<Value<'_>>(ROLLBACK, &[]);
         self.connection.exchange(|_| ()).map(drop).map_err(while_("discarding a transaction"))
     }
 }
@@ -373,7 +373,7 @@ impl Read for PostgresqlTransaction<'_> {
             return self.end();
         }
         if std::mem::take(&mut self.state.open) {
-            self.connection.run(COMMIT, &[]);
+            self.connection.run::<Value<'_>>(COMMIT, &[]);
             self.connection.exchange_later().map_err(while_("ending a transaction"))?;
         }
         Ok(())

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connection, Failure};
+use prony_servers::postgresql::{Connection, Failure};
+
 use super::json_text::Names;
 use super::query::{self, TABLE, quoted};
 use super::{ENGINE, while_};

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use prony_model::spec::FieldValue;
+use prony_servers::postgresql::Bind;
 
 use crate::own_query::decimal;
 
@@ -20,15 +21,11 @@ pub(super) enum Value<'v> {
     Field(&'v FieldValue),
 }
 
-impl Value<'_> {
-    /// Writes its length and bytes.
+impl Bind for Value<'_> {
     #[inline]
-    pub(super) fn write(self, out: &mut Vec<u8>) {
+    fn write(self, out: &mut Vec<u8>) {
         match self {
-            Self::Bytes(bytes) => {
-                out.extend((bytes.len() as u32).to_be_bytes());
-                out.extend(bytes);
-            }
+            Self::Bytes(bytes) => bytes.write(out),
             Self::Json(text) => {
                 out.extend((text.len() as u32 + 1).to_be_bytes());
                 out.push(JSONB);

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connection, Failure, Value};
+use prony_servers::redis::{Connection, Failure, Value};
+
 use super::{ENGINE, while_};
 use crate::driver::EngineError;
 use crate::failure::failed;

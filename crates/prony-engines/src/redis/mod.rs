@@ -9,7 +9,6 @@
 //!
 //! [`settings`] has the options and what settings of the server amount to, [`connection`] the answers.
 
-mod connection;
 mod database;
 mod settings;
 mod transaction;
@@ -20,9 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_model::spec::{Durability, StoreSpec};
-use prony_resp::Address;
+use prony_servers::redis::{Address, Connection, Failure, Reply};
 
-use self::connection::{Connection, Failure, Reply};
 pub use self::transaction::RedisWrite;
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, Read, Session, Settings, Store, StoreFault, Then,
@@ -72,7 +70,7 @@ impl Driver for Redis {
         Description {
             name: ENGINE.to_owned(),
             version: "a server of Redis 6.2 or newer, or Valkey, by version 2 of their protocol".to_owned(),
-            library: format!("prony-resp {}", env!("CARGO_PKG_VERSION")),
+            library: format!("prony-servers {}", env!("CARGO_PKG_VERSION")),
             capabilities: Capabilities {
                 batches: true,
                 persistent: true,
@@ -99,7 +97,7 @@ impl Driver for Redis {
     fn open(dir: &Path, spec: &StoreSpec) -> Result<RedisStore, EngineError> {
         let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
         let address = server::address(ENGINE, spec, address)?;
-        let mut control = Connection::open(&address).map_err(while_("opening the store"))?;
+        let mut control = Connection::open(&address, None).map_err(while_("opening the store"))?;
         let (read_back, run) = settings::read_back(&mut control).map_err(while_("reading the server's settings"))?;
         if let Some(what) = settings::unusable(&read_back).or_else(|| settings::misfit(&config, &read_back)) {
             return Err(unsupported(ENGINE, what));
@@ -167,7 +165,7 @@ impl Store for RedisStore {
     type Session<'s> = RedisSession;
 
     fn session(&self) -> Result<RedisSession, EngineError> {
-        let connection = Connection::open(&self.address).map_err(while_("opening a session"))?;
+        let connection = Connection::open(&self.address, None).map_err(while_("opening a session"))?;
         Ok(RedisSession { connection })
     }
 
@@ -194,7 +192,7 @@ impl Store for RedisStore {
 
     fn confirm(&self) -> Result<(), EngineError> {
         // That the server has ended the other connection says nothing of the database.
-        let mut connection = Connection::open(&self.address).map_err(while_("looking for the store"))?;
+        let mut connection = Connection::open(&self.address, None).map_err(while_("looking for the store"))?;
         database::verify(&mut connection, self.address.database, &self.mark)
     }
 }

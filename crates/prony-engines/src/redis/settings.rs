@@ -12,8 +12,8 @@
 
 use prony_model::record::effective::{NamedSettings, PowerCut, ProcessCrash, Promise};
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
+use prony_servers::redis::{Connection, Failure, Value};
 
-use super::connection::{Connection, Failure, Value};
 use crate::driver::{OptionSpec, StoreFault};
 use crate::options::{self, Config, contradiction, one_of, option, promise};
 use crate::server::{self, text};

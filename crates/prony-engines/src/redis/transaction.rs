@@ -4,9 +4,8 @@
 //! command for each of them. A transaction that is one command needs no more: the server runs one after the other. Others are
 //! between `MULTI` and `EXEC`; the server queues their commands until `EXEC`.
 
-use prony_resp::{begin, push_word};
+use prony_servers::redis::{Connection, Failure, Reply, begin, push, push_word};
 
-use super::connection::{Connection, Failure, Reply};
 use super::{ENGINE, database, while_};
 use crate::driver::{EngineError, Read, Then, Write};
 use crate::failure::{OWN_WRITES, failed, unsupported};
@@ -109,7 +108,7 @@ impl<'t> RedisWrite<'t> {
         let mut answers = std::mem::take(&mut self.commands);
         if !std::mem::replace(&mut self.open, true) {
             let mut multi = Vec::new();
-            prony_resp::push(&mut multi, &[b"MULTI"]);
+            push(&mut multi, &[b"MULTI"]);
             self.connection.out().splice(..0, multi);
             answers += 1;
         }
@@ -215,7 +214,7 @@ mod tests {
     fn command_of_several_writes_begins_as_that_of_a_single_one() {
         let of = |words: &[&[u8]]| {
             let mut out = Vec::new();
-            prony_resp::push(&mut out, words);
+            push(&mut out, words);
             out
         };
         assert!(of(&[b"SET", b"k", b"v"]).starts_with(Kind::Put.single()));

@@ -1,20 +1,16 @@
-//! RESP, version 2: the protocol of Redis and Valkey, and the URLs of their servers.
+//! RESP, version 2: the protocol of Redis and Valkey.
 //!
 //! A command is an array of byte strings. An answer is a line, behind which a byte string has its bytes and an array its items,
 //! each an answer again. Nothing here reads or writes a connection.
 
-mod address;
-
 use std::ops::Range;
-
-pub use address::Address;
 
 /// A first line of an answer is not longer: the longest are errors with their texts.
 const LONGEST_LINE: usize = 64 << 10;
 
 /// The first line of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Head {
+pub(super) enum Head {
     /// A text: where it is in the bytes.
     Text(Range<usize>),
     /// The server's error: where its text is in the bytes.
@@ -28,9 +24,8 @@ pub enum Head {
 }
 
 /// What is no answer of Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is not of Redis")]
-pub struct Malformed;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
 
 /// Adds a command: its name and its arguments.
 #[inline]
@@ -75,7 +70,7 @@ fn line(out: &mut Vec<u8>, kind: u8, mut number: usize) {
 /// # Errors
 /// Where these bytes begin no answer.
 #[inline]
-pub fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Malformed> {
+pub(super) fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Malformed> {
     let Some(kind) = bytes.first() else { return Ok(None) };
     if !b"+-:$*".contains(kind) {
         return Err(Malformed);

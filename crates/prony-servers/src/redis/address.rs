@@ -1,5 +1,7 @@
 //! The URL of a server.
 
+use crate::{decoded, placed};
+
 /// The port of a URL without one.
 const PORT: u16 = 6379;
 
@@ -40,30 +42,11 @@ impl Address {
         let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
         let database = if database.is_empty() { Ok(0) } else { database.parse() };
         Ok(Self {
-            place: placed(place)?,
+            place: placed(place, PORT)?,
             login: words.collect::<Result<_, _>>()?,
             database: database.map_err(|_| "the database of the URL is no number")?,
         })
     }
-}
-
-/// Host and port, with the default of each.
-fn placed(place: &str) -> Result<String, &'static str> {
-    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, rest)) => (format!("[{host}]"), rest.strip_prefix(':')),
-        None => {
-            let (host, port) = place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port)));
-            (if host.is_empty() { "127.0.0.1" } else { host }.to_owned(), port)
-        }
-    };
-    let port: u16 = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| "the port of the URL is no port"))?;
-    Ok(format!("{host}:{port}"))
-}
-
-/// A part of a URL without its percent-encoding.
-fn decoded(part: &str) -> Result<String, &'static str> {
-    let decoded = percent_encoding::percent_decode_str(part).decode_utf8();
-    decoded.map(Into::into).map_err(|_| "the URL is not UTF-8")
 }
 
 #[cfg(test)]

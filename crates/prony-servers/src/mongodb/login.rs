@@ -12,8 +12,8 @@ use md5::{Digest as _, Md5};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
-use crate::Credentials;
-use crate::bson::{self, Value, Writer};
+use super::Credentials;
+use super::bson::{self, Value, Writer};
 
 /// The begin of each conversation: no binding to a channel, no other name of the user.
 const HEADER: &str = "n,,";
@@ -25,7 +25,7 @@ const ROUNDS: std::ops::RangeInclusive<u32> = 4_096..=10_000_000;
 pub type Fault = &'static str;
 
 /// A login, of which one side's message follows on the other's.
-pub struct Login {
+pub(super) struct Login {
     mechanism: &'static Mechanism,
     password: String,
     source: String,
@@ -73,7 +73,7 @@ static SHA_1: Mechanism = Mechanism {
 };
 
 /// Adds to `isMaster` the question by which mechanisms this user may log in.
-pub fn ask_mechanisms(of: &Credentials, command: &mut Writer<'_>) {
+pub(super) fn ask_mechanisms(of: &Credentials, command: &mut Writer<'_>) {
     command.text("saslSupportedMechs", &format!("{}.{}", of.source, of.user));
 }
 
@@ -82,7 +82,7 @@ impl Login {
     ///
     /// # Errors
     /// Where the system has no random numbers.
-    pub fn begin(of: &Credentials, answer: &[u8]) -> Result<Self, Fault> {
+    pub(super) fn begin(of: &Credentials, answer: &[u8]) -> Result<Self, Fault> {
         let mut nonce = [0; 24];
         SystemRandom::new().fill(&mut nonce).map_err(|_| "the system has no random numbers")?;
         Ok(Self::with(of, mechanism(answer), &BASE64_STANDARD.encode(nonce)))
@@ -101,12 +101,12 @@ impl Login {
     }
 
     /// The database on which the commands are.
-    pub fn source(&self) -> &str {
+    pub(super) fn source(&self) -> &str {
         &self.source
     }
 
     /// Writes the next command.
-    pub fn write(&self, command: &mut Writer<'_>) {
+    pub(super) fn write(&self, command: &mut Writer<'_>) {
         if matches!(self.expected, Expected::Challenge) {
             command.int32("saslStart", 1);
             command.text("mechanism", self.mechanism.name);
@@ -121,7 +121,7 @@ impl Login {
     ///
     /// # Errors
     /// Where it is not the server's part of the conversation, or the server does not know the password.
-    pub fn answered(&mut self, answer: &[u8]) -> Result<bool, Fault> {
+    pub(super) fn answered(&mut self, answer: &[u8]) -> Result<bool, Fault> {
         let is_done = bson::at(answer, &["done"]) == Some(Value::Bool(true));
         let Some(Value::Binary(message)) = bson::at(answer, &["payload"]) else {
             return Err("the answer to a login has no message");

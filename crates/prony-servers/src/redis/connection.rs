@@ -6,13 +6,13 @@
 use std::io;
 use std::ops::Range;
 
-use prony_resp::{Address, Head, Malformed};
-
-use crate::wire::Wire;
+use super::Address;
+use super::protocol::{self, Head, Malformed};
+use crate::wire::{Limit, Wire};
 
 /// Why something was not answered.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The connection.
     #[error("the connection to the server failed")]
     Io(#[from] io::Error),
@@ -31,8 +31,10 @@ impl From<Malformed> for Failure {
 }
 
 /// An answer, or the head of one with items.
-pub(super) enum Reply {
+pub enum Reply {
+    /// A line such as `OK`.
     Text,
+    /// A number.
     Integer(i64),
     /// Where the value is in [`Connection::bytes`] until the next answer is read; `None` where there is none.
     Bulk(Option<Range<usize>>),
@@ -42,21 +44,28 @@ pub(super) enum Reply {
 
 /// An answer with all its items.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
+    /// A value that is not there.
     None,
+    /// A line such as `OK`.
+    Done,
+    /// A number.
     Integer(i64),
+    /// A byte string.
     Text(String),
+    /// An array.
     List(Vec<Value>),
 }
 
 impl Value {
-    pub(super) fn text(self) -> Option<String> {
+    /// The text, where it is one.
+    pub fn text(self) -> Option<String> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 }
 
 /// A connection.
-pub(super) struct Connection {
+pub struct Connection {
     wire: Wire,
 }
 
@@ -68,8 +77,9 @@ impl Connection {
     ///
     /// # Errors
     /// Where the server cannot be reached or refuses it.
-    pub(super) fn open(address: &Address) -> Result<Self, Failure> {
-        let mut open = Self { wire: Wire::tcp(address.place.as_str())? };
+    pub fn open(address: &Address, limit: Option<Limit>) -> Result<Self, Failure> {
+        let wire = Wire::tcp(address.place.as_str(), limit)?;
+        let mut open = Self { wire };
         if !address.login.is_empty() {
             let login = address.login.iter().map(String::as_bytes);
             open.ask(&[b"AUTH".as_slice()].into_iter().chain(login).collect::<Vec<_>>())?;
@@ -82,13 +92,13 @@ impl Connection {
 
     /// Adds a command: its name and its arguments.
     #[inline]
-    pub(super) fn add(&mut self, words: &[&[u8]]) {
-        prony_resp::push(&mut self.wire.out, words);
+    pub fn add(&mut self, words: &[&[u8]]) {
+        protocol::push(&mut self.wire.out, words);
     }
 
     /// What was added and not sent.
     #[inline]
-    pub(super) const fn out(&mut self) -> &mut Vec<u8> {
+    pub const fn out(&mut self) -> &mut Vec<u8> {
         &mut self.wire.out
     }
 
@@ -97,7 +107,7 @@ impl Connection {
     /// # Errors
     /// Where the connection fails.
     #[inline]
-    pub(super) fn send(&mut self) -> Result<(), Failure> {
+    pub fn send(&mut self) -> Result<(), Failure> {
         Ok(self.wire.send()?)
     }
 
@@ -106,7 +116,7 @@ impl Connection {
     /// # Errors
     /// The server's error, after which the next answer can be read; those of the connection, after which none can.
     #[inline]
-    pub(super) fn reply(&mut self) -> Result<Reply, Failure> {
+    pub fn reply(&mut self) -> Result<Reply, Failure> {
         let reply = self.received();
         if let Err(Failure::Protocol(_)) = &reply {
             self.wire.break_off();
@@ -116,7 +126,7 @@ impl Connection {
 
     fn received(&mut self) -> Result<Reply, Failure> {
         let (head, length) = loop {
-            match prony_resp::head(self.wire.received())? {
+            match protocol::head(self.wire.received())? {
                 Some(head) => break head,
                 None => self.wire.fill(self.wire.received().len() + 1)?,
             }
@@ -141,7 +151,7 @@ impl Connection {
 
     /// The bytes of the last answer.
     #[inline]
-    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.wire.at(range)
     }
 
@@ -149,7 +159,8 @@ impl Connection {
     ///
     /// # Errors
     /// The server's, and those of the connection.
-    pub(super) fn ask(&mut self, words: &[&[u8]]) -> Result<Value, Failure> {
+    pub fn ask(&mut self, words: &[&[u8]]) -> Result<Value, Failure> {
+        self.wire.begin_answer();
         self.add(words);
         self.send()?;
         self.value(MOST_NESTED)
@@ -158,7 +169,7 @@ impl Connection {
     /// The next answer with its items, arrays in so many others at most.
     fn value(&mut self, most: u32) -> Result<Value, Failure> {
         Ok(match self.reply()? {
-            Reply::Text => Value::Text(String::new()),
+            Reply::Text => Value::Done,
             Reply::Integer(number) => Value::Integer(number),
             Reply::Bulk(None) | Reply::Array(None) => Value::None,
             Reply::Bulk(Some(range)) => Value::Text(String::from_utf8_lossy(self.bytes(range)).into_owned()),
@@ -180,7 +191,7 @@ impl Connection {
     ///
     /// # Errors
     /// The first error, once all of them were read.
-    pub(super) fn replies(&mut self, count: usize) -> Result<(), Failure> {
+    pub fn replies(&mut self, count: usize) -> Result<(), Failure> {
         let mut first = Ok(());
         for _ in 0..count {
             match self.reply() {
@@ -220,7 +231,7 @@ mod tests {
                 thread::yield_now();
             }
         });
-        let mut open = Connection::open(&Address::parse(&address).unwrap()).unwrap();
+        let mut open = Connection::open(&Address::parse(&address).unwrap(), None).unwrap();
         open.add(&[b"PING"]);
         open.send().unwrap();
         open

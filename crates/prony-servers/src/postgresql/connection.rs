@@ -11,15 +11,14 @@ use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 
 use super::address::{Address, Host};
-use super::values::Value;
-use crate::wire::Wire;
+use crate::wire::{Limit, Wire};
 
 /// A message is not longer: PostgreSQL's own bound of a value is 1 GB.
 const LONGEST: usize = 1 << 30;
 
 /// Why something was not answered.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The connection.
     #[error("the connection to the server failed")]
     Io(#[from] io::Error),
@@ -41,8 +40,23 @@ pub(super) enum Failure {
     Pooler,
 }
 
+/// What is bound to a parameter of a statement.
+pub trait Bind {
+    /// Writes its length and its bytes, in the binary form of its type.
+    fn write(self, out: &mut Vec<u8>);
+}
+
+/// Of `bytea` or `text`.
+impl Bind for &[u8] {
+    #[inline]
+    fn write(self, out: &mut Vec<u8>) {
+        out.extend((self.len() as u32).to_be_bytes());
+        out.extend(self);
+    }
+}
+
 /// A connection.
-pub(super) struct Connection {
+pub struct Connection {
     /// Of which `out` has messages that were not sent.
     wire: Wire,
     /// Exchanges whose answers were not read.
@@ -53,28 +67,28 @@ pub(super) struct Connection {
 
 /// How an exchange was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answered {
+pub struct Answered {
     /// A transaction was rolled back, also where it was to be committed.
-    pub(super) rolled_back: bool,
+    pub rolled_back: bool,
 }
 
 impl Connection {
-    /// Connects and logs in.
+    /// Connects and logs in, under the `name` by which the server shows the session.
     ///
     /// # Errors
     /// Where the server cannot be reached or refuses it.
-    pub(super) fn open(address: &Address) -> Result<Self, Failure> {
+    pub fn open(address: &Address, name: &str, limit: Option<Limit>) -> Result<Self, Failure> {
         let wire = match &address.host {
-            Host::Tcp(name, port) => Wire::tcp((name.as_str(), *port))?,
-            Host::Unix(path) => Wire::unix(path)?,
+            Host::Tcp(name, port) => Wire::tcp((name.as_str(), *port), limit)?,
+            Host::Unix(path) => Wire::unix(path, limit)?,
         };
         let mut open = Self { wire, unread: 0, backend: None };
-        open.log_in(address)?;
+        open.log_in(address, name)?;
         Ok(open)
     }
 
-    fn log_in(&mut self, address: &Address) -> Result<(), Failure> {
-        let own = [("user", address.user.as_str()), ("database", &address.database), ("application_name", "prony")];
+    fn log_in(&mut self, address: &Address, name: &str) -> Result<(), Failure> {
+        let own = [("user", address.user.as_str()), ("database", &address.database), ("application_name", name)];
         let options = address.options.as_deref().map(|options| ("options", options));
         let mut body = vec![0, 3, 0, 0];
         for (name, value) in own.into_iter().chain([("client_encoding", "UTF8")]).chain(options) {
@@ -85,7 +99,7 @@ impl Connection {
         self.wire.out.extend(body);
         self.wire.send()?;
         let password =
-            || address.password.as_deref().ok_or(Failure::Protocol("it asks for a password, and the URL has none"));
+            || address.password.as_deref().ok_or(Failure::Protocol("it asks for a password, and none is given"));
         let mut scram = None;
         loop {
             let (tag, body) = self.receive()?;
@@ -108,7 +122,7 @@ impl Connection {
                     let exchange = ScramSha256::new(password()?.as_bytes(), ChannelBinding::unsupported());
                     self.message(b'p', |out| {
                         cstr(out, SCRAM_SHA_256);
-                        sized(out, exchange.message());
+                        exchange.message().write(out);
                     });
                     scram = Some(exchange);
                 }
@@ -136,7 +150,7 @@ impl Connection {
     /// # Errors
     /// Those of the server, and that a pooler is in its place: it logs clients in itself, with a number of its own, and may run
     /// each transaction in another session of the server, which does not have the settings.
-    pub(super) fn set_up(&mut self, settings: &str) -> Result<(), Failure> {
+    pub fn set_up(&mut self, settings: &str) -> Result<(), Failure> {
         let answered = self.query(&format!("{settings}; SELECT pg_backend_pid()"))?;
         let backend = answered.last().and_then(|row| row.first()?.as_ref()?.parse().ok());
         if backend.is_some() && backend == self.backend { Ok(()) } else { Err(Failure::Pooler) }
@@ -153,7 +167,7 @@ impl Connection {
     }
 
     /// Adds the preparation of a statement under a name.
-    pub(super) fn prepare(&mut self, name: &str, sql: &str) {
+    pub fn prepare(&mut self, name: &str, sql: &str) {
         self.message(b'P', |out| {
             [name, sql].into_iter().for_each(|text| cstr(out, text));
             // Types of parameters follow from the statement.
@@ -162,19 +176,19 @@ impl Connection {
     }
 
     /// Adds a run of a prepared statement; all values are in binary form.
-    pub(super) fn run(&mut self, name: &str, values: &[Value<'_>]) {
+    pub fn run<V: Bind + Copy>(&mut self, name: &str, values: &[V]) {
         self.run_with(name, values.iter().copied(), 0);
     }
 
     /// Adds a run of a prepared statement before everything that was added and not sent.
-    pub(super) fn run_first(&mut self, name: &str) {
+    pub fn run_first(&mut self, name: &str) {
         let waiting = self.wire.out.len();
-        self.run(name, &[]);
+        self.run::<&[u8]>(name, &[]);
         self.wire.out.rotate_left(waiting);
     }
 
     /// As [`Connection::run`], for at most so many rows, or all with 0; the server knows no more than 65,535 values.
-    pub(super) fn run_with<'v>(&mut self, name: &str, values: impl ExactSizeIterator<Item = Value<'v>>, rows: u32) {
+    pub fn run_with(&mut self, name: &str, values: impl ExactSizeIterator<Item = impl Bind>, rows: u32) {
         self.message(b'B', |out| {
             ["", name].into_iter().for_each(|text| cstr(out, text));
             out.extend([0, 1, 0, 1]);
@@ -189,13 +203,18 @@ impl Connection {
         });
     }
 
+    /// Whether the connection has failed.
+    pub const fn is_broken(&self) -> bool {
+        self.wire.is_broken()
+    }
+
     /// How many bytes were added and not sent.
-    pub(super) const fn waiting(&self) -> usize {
+    pub const fn waiting(&self) -> usize {
         self.wire.out.len()
     }
 
     /// Removes what was added and not sent.
-    pub(super) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         self.wire.out.clear();
     }
 
@@ -203,7 +222,7 @@ impl Connection {
     ///
     /// # Errors
     /// The first error of the server, which has skipped all that follows.
-    pub(super) fn exchange(&mut self, row: impl FnMut(&[u8])) -> Result<Answered, Failure> {
+    pub fn exchange(&mut self, row: impl FnMut(&[u8])) -> Result<Answered, Failure> {
         self.message(b'S', |_| {});
         self.finish(row)
     }
@@ -213,7 +232,7 @@ impl Connection {
     ///
     /// # Errors
     /// Where the connection fails.
-    pub(super) fn exchange_later(&mut self) -> Result<(), Failure> {
+    pub fn exchange_later(&mut self) -> Result<(), Failure> {
         self.message(b'S', |_| {});
         self.wire.send()?;
         self.unread += 1;
@@ -224,7 +243,8 @@ impl Connection {
     ///
     /// # Errors
     /// The server's first error.
-    pub(super) fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failure> {
+    pub fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failure> {
+        self.wire.begin_answer();
         self.message(b'Q', |out| cstr(out, sql));
         let mut rows = Vec::new();
         self.finish(|row| {
@@ -292,7 +312,7 @@ impl Drop for Connection {
 }
 
 /// The columns of a row; `None` for NULL.
-pub(super) fn columns(mut row: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+pub fn columns(mut row: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     std::iter::from_fn(move || {
         let (head, rest) = row.split_first_chunk::<4>()?;
         let length = i32::from_be_bytes(*head);
@@ -310,11 +330,6 @@ fn cstr(out: &mut Vec<u8>, text: &str) {
     // The protocol cannot carry a zero byte, and no text of ours has one.
     out.extend(text.bytes().filter(|byte| *byte != 0));
     out.push(0);
-}
-
-fn sized(out: &mut Vec<u8>, value: &[u8]) {
-    out.extend((value.len() as u32).to_be_bytes());
-    out.extend(value);
 }
 
 /// The server's error.
@@ -355,7 +370,7 @@ mod tests {
                 let _ = stream.write_all(&answer.concat());
             }
         });
-        Connection::open(&Address::parse(&format!("postgresql://a@127.0.0.1:{port}/b")).unwrap()).unwrap()
+        Connection::open(&Address::parse(&format!("postgresql://a@127.0.0.1:{port}/b")).unwrap(), "test", None).unwrap()
     }
 
     /// Of a pooler that gives each transaction a session, some were without `synchronous_commit` and isolation level.

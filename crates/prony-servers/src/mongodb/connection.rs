@@ -6,14 +6,15 @@
 use std::io;
 use std::ops::Range;
 
-use prony_mongodb::bson::{self, Value, Writer};
-use prony_mongodb::{Address, Login, Malformed};
-
-use crate::wire::Wire;
+use super::Address;
+use super::bson::{self, Value, Writer};
+use super::login::{Fault, Login, ask_mechanisms};
+use super::message::{self, Malformed};
+use crate::wire::{Limit, Wire};
 
 /// Why something was not answered.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The connection.
     #[error("the connection failed")]
     Io(#[from] io::Error),
@@ -22,7 +23,7 @@ pub(super) enum Failure {
     Protocol(#[from] Malformed),
     /// The login, for a reason that the server does not give.
     #[error("{0}")]
-    Login(prony_mongodb::Fault),
+    Login(Fault),
     /// The server's error.
     #[error("{text} (error {code})")]
     Server {
@@ -34,7 +35,7 @@ pub(super) enum Failure {
 }
 
 /// A connection.
-pub(super) struct Connection {
+pub struct Connection {
     wire: Wire,
     database: String,
     /// Commands that were added.
@@ -48,17 +49,17 @@ impl Connection {
     ///
     /// # Errors
     /// Where the server cannot be reached or refuses it.
-    pub(super) fn open(address: &Address, database: &str, name: &str) -> Result<Self, Failure> {
-        let wire = Wire::tcp(address.place.as_str())?;
+    pub fn open(address: &Address, database: &str, name: &str, limit: Option<Limit>) -> Result<Self, Failure> {
+        let wire = Wire::tcp(address.place.as_str(), limit)?;
         let mut open = Self { wire, database: database.to_owned(), commands: 0, unanswered: 0 };
         let login = address.login.as_ref();
         let answer = open.ask(|command| {
             command.int32("isMaster", 1);
-            login.into_iter().for_each(|login| prony_mongodb::ask_mechanisms(login, command));
+            login.into_iter().for_each(|login| ask_mechanisms(login, command));
             command.document("client", |client| {
                 client.document("application", |application| application.text("name", name));
                 client.document("driver", |driver| {
-                    driver.text("name", "prony-mongodb");
+                    driver.text("name", "prony-servers");
                     driver.text("version", env!("CARGO_PKG_VERSION"));
                 });
                 client.document("os", |os| os.text("type", "Linux"));
@@ -83,9 +84,9 @@ impl Connection {
 
     /// Adds a command on the database.
     #[inline]
-    pub(super) fn add(&mut self, command: impl FnOnce(&mut Writer<'_>)) {
+    pub fn add(&mut self, command: impl FnOnce(&mut Writer<'_>)) {
         self.commands = self.commands.wrapping_add(1);
-        prony_mongodb::message(&mut self.wire.out, self.commands, &self.database, command);
+        message::message(&mut self.wire.out, self.commands, &self.database, command);
         self.unanswered += 1;
     }
 
@@ -93,30 +94,36 @@ impl Connection {
     ///
     /// # Errors
     /// The server's, and those of the connection.
-    pub(super) fn ask_admin(&mut self, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
+    pub fn ask_admin(&mut self, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
         self.ask_on("admin", command)
     }
 
     fn ask_on(&mut self, database: &str, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
         self.commands = self.commands.wrapping_add(1);
-        prony_mongodb::message(&mut self.wire.out, self.commands, database, command);
+        message::message(&mut self.wire.out, self.commands, database, command);
         self.unanswered += 1;
+        self.wire.begin_answer();
         self.send()?;
         self.answer()
     }
 
+    /// How many commands were added, those of the login among them.
+    pub const fn commands(&self) -> u32 {
+        self.commands
+    }
+
     /// How many commands were added and not answered.
-    pub(super) const fn waiting(&self) -> usize {
+    pub const fn waiting(&self) -> usize {
         self.unanswered
     }
 
     /// Bytes that were added and not sent.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.wire.out.len()
     }
 
     /// Removes the commands that were added and not sent.
-    pub(super) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         self.wire.out.clear();
         self.unanswered = 0;
     }
@@ -126,7 +133,7 @@ impl Connection {
     /// # Errors
     /// Where the connection fails.
     #[inline]
-    pub(super) fn send(&mut self) -> Result<(), Failure> {
+    pub fn send(&mut self) -> Result<(), Failure> {
         let sent = self.wire.send();
         if sent.is_err() {
             self.unanswered = 0;
@@ -139,10 +146,10 @@ impl Connection {
     /// # Errors
     /// The server's error, after which the next answer can be read; those of the connection, after which none can.
     #[inline]
-    pub(super) fn answer(&mut self) -> Result<&[u8], Failure> {
+    pub fn answer(&mut self) -> Result<&[u8], Failure> {
         self.unanswered = self.unanswered.saturating_sub(1);
         let range = self.received().inspect_err(|_| self.wire.break_off())?;
-        let document = prony_mongodb::document(self.wire.at(range))?;
+        let document = message::document(self.wire.at(range))?;
         match fault(document) {
             None => Ok(document),
             Some((code, text)) => Err(Failure::Server { code, text: text.to_owned() }),
@@ -152,14 +159,14 @@ impl Connection {
     /// The next message, which has a document.
     fn received(&mut self) -> Result<Range<usize>, Failure> {
         let length = loop {
-            match prony_mongodb::length(self.wire.received())? {
+            match message::length(self.wire.received())? {
                 Some(length) => break length,
                 None => self.wire.fill(self.wire.received().len() + 1)?,
             }
         };
         self.wire.fill(length)?;
         let message = self.wire.take(length);
-        prony_mongodb::document(self.wire.at(message.clone()))?;
+        message::document(self.wire.at(message.clone()))?;
         Ok(message)
     }
 
@@ -168,7 +175,7 @@ impl Connection {
     /// # Errors
     /// The server's, and those of the connection.
     #[inline]
-    pub(super) fn ask(&mut self, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
+    pub fn ask(&mut self, command: impl FnOnce(&mut Writer<'_>)) -> Result<&[u8], Failure> {
         self.add(command);
         self.send()?;
         self.answer()
@@ -179,7 +186,7 @@ impl Connection {
     /// # Errors
     /// The first error, once all answers were read.
     #[inline]
-    pub(super) fn exchange(&mut self) -> Result<(), Failure> {
+    pub fn exchange(&mut self) -> Result<(), Failure> {
         self.send()?;
         let mut first = Ok(());
         while self.unanswered > 0 {
@@ -228,7 +235,7 @@ mod tests {
 
     fn message(fields: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let mut out = Vec::new();
-        prony_mongodb::message(&mut out, 1, "d", fields);
+        message::message(&mut out, 1, "d", fields);
         out
     }
 
@@ -246,7 +253,7 @@ mod tests {
                 }
             }
         });
-        Connection::open(&Address { place, login: None, database: None }, "d", "test").unwrap()
+        Connection::open(&Address { place, login: None, database: None }, "d", "test", None).unwrap()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Messages: a command and its answer are a document each.
 
-use crate::bson::{self, Writer};
+use super::bson::{self, Writer};
 
 /// The opcode of `OP_MSG`, the only one since MongoDB 5.1.
 const OP_MSG: u32 = 2013;
@@ -40,7 +40,7 @@ pub fn message(out: &mut Vec<u8>, number: u32, database: &str, fields: impl FnOn
 /// # Errors
 /// Where these bytes begin no answer.
 #[inline]
-pub fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..HEAD)?.first_chunk()?));
     let (Some(length), Some(opcode)) = (word(0), word(12)) else { return Ok(None) };
     let length = length as usize;
@@ -52,7 +52,7 @@ pub fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
 /// # Errors
 /// Where it has none. A checksum may follow, which nothing asked for.
 #[inline]
-pub fn document(message: &[u8]) -> Result<&[u8], Malformed> {
+pub(super) fn document(message: &[u8]) -> Result<&[u8], Malformed> {
     message.get(BEFORE..).and_then(bson::document).ok_or(Malformed)
 }
 

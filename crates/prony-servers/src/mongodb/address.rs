@@ -1,5 +1,7 @@
 //! The URL of a server.
 
+use crate::{decoded, placed};
+
 /// The port of a URL without one.
 const PORT: u16 = 27017;
 
@@ -57,14 +59,7 @@ impl Address {
         if database.len() > 63 || !database.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)) {
             return Err("the database of the URL has other characters than letters, digits, `_` and `-`");
         }
-        let has_port = place.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-        let place = match (place, has_port) {
-            ("", _) => format!("127.0.0.1:{PORT}"),
-            (host, false) => format!("{host}:{PORT}"),
-            (place, true) => place.to_owned(),
-        };
-        let port = place.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-        port.ok_or("the port of the URL is no port")?;
+        let place = placed(place, PORT)?;
         let database = Some(database.to_owned()).filter(|database| !database.is_empty());
         let source = source(options)?.or_else(|| database.clone()).unwrap_or_else(|| "admin".to_owned());
         let login = who.map(|who| credentials(who, source)).transpose()?;
@@ -88,12 +83,6 @@ fn source(options: &str) -> Result<Option<String>, &'static str> {
 fn credentials(who: &str, source: String) -> Result<Credentials, &'static str> {
     let (user, password) = who.split_once(':').ok_or("the URL names a user without a password")?;
     Ok(Credentials { user: decoded(user)?, password: decoded(password)?, source })
-}
-
-/// A part of a URL without its percent-encoding.
-fn decoded(part: &str) -> Result<String, &'static str> {
-    let decoded = percent_encoding::percent_decode_str(part).decode_utf8();
-    decoded.map(Into::into).map_err(|_| "the URL is not UTF-8")
 }
 
 #[cfg(test)]
