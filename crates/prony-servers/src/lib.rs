@@ -12,16 +12,20 @@ fn decoded(part: &str) -> Result<String, &'static str> {
 }
 
 /// The host of a URL, without the brackets of an address of IPv6, and the port where there is one.
-fn host_and_port(place: &str) -> (&str, Option<&str>) {
-    match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, rest)) => (host, rest.strip_prefix(':')),
+///
+/// # Errors
+/// That something else stands behind the brackets, such as another host.
+fn host_and_port(place: &str) -> Result<(&str, Option<&str>), &'static str> {
+    Ok(match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("what follows `]` in the URL is no port")?)),
         None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
-    }
+    })
 }
 
 /// Host and port as [`std::net::ToSocketAddrs`] reads them; of a URL that names none, this machine and the `default` port.
 fn placed(place: &str, default: u16) -> Result<String, &'static str> {
-    let (host, port) = host_and_port(place);
+    let (host, port) = host_and_port(place)?;
     let port = port.map_or(Ok(default), |port| port.parse().map_err(|_| "the port of the URL is no port"))?;
     Ok(match host {
         "" => format!("{LOCAL}:{port}"),

@@ -14,7 +14,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Room for what is received at once.
 const ROOM: usize = 64 << 10;
@@ -103,6 +105,11 @@ pub struct Wire {
     is_broken: bool,
 }
 
+/// How long it is until then; the system refuses a time of 0.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
 /// Connects to the first address that accepts it within what `time` gives each.
 fn connect(address: impl ToSocketAddrs, time: impl Fn() -> Duration) -> io::Result<TcpStream> {
     let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -125,15 +132,15 @@ fn set_up(stream: TcpStream) -> io::Result<TcpStream> {
 }
 
 impl Wire {
-    fn of<S: Stream + AsFd + 'static>(stream: S, limit: Option<Limit>) -> io::Result<Self> {
-        let mut stream: Box<dyn Stream> = match limit {
+    /// A limit comes with the instant at which connecting and the first answer, as that to a login, end.
+    fn of<S: Stream + AsFd + 'static>(stream: S, limit: Option<(Limit, Instant)>) -> io::Result<Self> {
+        let stream: Box<dyn Stream> = match limit {
             None => Box::new(stream),
-            Some(limit) => {
+            Some((limit, until)) => {
                 sockopt::set_socket_timeout(&stream, Timeout::Send, Some(limit.time))?;
-                Box::new(Limited { stream, limit, until: Instant::now(), bytes_left: 0 })
+                Box::new(Limited { stream, limit, until, bytes_left: limit.bytes })
             }
         };
-        stream.begin_answer();
         Ok(Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0, is_broken: false })
     }
 
@@ -142,18 +149,25 @@ impl Wire {
     /// # Errors
     /// Those of the system, and that no address of the host accepts the connection in time.
     pub fn tcp(address: impl ToSocketAddrs, limit: Option<Limit>) -> io::Result<Self> {
-        let until = limit.map(|limit| Instant::now() + limit.time);
-        // The system refuses a time of 0.
-        let left = |until: Instant| until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        Self::of(connect(address, || until.map_or(DEADLINE, left))?, limit)
+        let limit = limit.map(|limit| (limit, Instant::now() + limit.time));
+        Self::of(connect(address, || limit.map_or(DEADLINE, |(_, until)| left(until)))?, limit)
     }
 
     /// Connects to a socket of the file system.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Those of the system, and that the server does not accept the connection in time.
     pub fn unix(path: &Path, limit: Option<Limit>) -> io::Result<Self> {
-        Self::of(UnixStream::connect(path)?, limit)
+        let limit = limit.map(|limit| (limit, Instant::now() + limit.time));
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        // While the queue of the server is full connecting waits, as long as sending may ("SO_SNDTIMEO" in socket(7)).
+        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(limit.map_or(DEADLINE, |(_, until)| left(until))))?;
+        net::connect(&socket, &SocketAddrUnix::new(path)?).map_err(|error| match error {
+            Errno::AGAIN => io::ErrorKind::TimedOut.into(),
+            _ => io::Error::from(error),
+        })?;
+        sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+        Self::of(UnixStream::from(socket), limit)
     }
 
     /// Gives the next answer all that one may take, where that is limited.
@@ -266,6 +280,29 @@ mod tests {
             (0..4).map(|_| connect(listener.local_addr().unwrap(), || Duration::from_millis(100))).collect();
         let kind = tried.last().unwrap().as_ref().unwrap_err().kind();
         assert_eq!(kind, io::ErrorKind::TimedOut);
+    }
+
+    /// Counters of a server that was stopped were waited for without an end.
+    #[test]
+    fn connecting_to_a_socket_of_the_file_system_has_a_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        net::listen(&listener, 0).unwrap();
+        let limit = Limit { time: Duration::from_millis(100), bytes: ROOM };
+        let tried: Vec<_> = (0..3).map(|_| Wire::unix(&path, Some(limit)).map(|_| ())).collect();
+        assert!(tried[0].is_ok(), "{tried:?}");
+        let kept: Vec<_> = (0..3).map(|_| Wire::unix(&path, Some(limit))).collect();
+        assert!(kept.iter().any(|wire| wire.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)));
+    }
+
+    #[test]
+    fn connecting_and_the_first_answer_take_no_longer_than_one_answer() {
+        let began = Instant::now();
+        let mut wire = slow(Duration::from_millis(300), ROOM);
+        std::thread::sleep(Duration::from_millis(300).saturating_sub(began.elapsed()));
+        assert_eq!(wire.fill(ROOM).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(wire.received().is_empty(), "its time was over before anything was received");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! Each write is atomic by itself. There are no transactions of several operations: a server that is no replica set has none, and
 //! this driver uses none of a replica set. So there are no snapshots either.
 //!
-//! [`settings`] has what settings amount to, [`database`] how a database becomes a trial's, [`connection`] the answers.
+//! [`settings`] has what settings amount to, [`database`] how a database becomes a trial's.
 
 mod database;
 mod explained;

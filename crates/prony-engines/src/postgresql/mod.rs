@@ -9,7 +9,7 @@
 //! chapter on the protocol). So a transaction that only writes is one round trip, and a read of one record is a single statement.
 //! In other read transactions `BEGIN` is sent with the first statement, and the end without waiting for its answer.
 //!
-//! [`settings`] holds the options and what settings of the server amount to, [`connection`] the protocol.
+//! [`settings`] holds the options and what settings of the server amount to.
 
 mod explained;
 mod json_text;

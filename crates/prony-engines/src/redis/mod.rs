@@ -7,7 +7,7 @@
 //! Keys have no order: there are no scans. (A sorted set of the keys beside the records would have one, at the price of another
 //! write for each and more memory than small records take.)
 //!
-//! [`settings`] has the options and what settings of the server amount to, [`connection`] the answers.
+//! [`settings`] has the options and what settings of the server amount to.
 
 mod database;
 mod settings;

@@ -11,7 +11,8 @@ const PORT: u16 = 5432;
 
 /// Parameters that libpq has and prony has not: others are in no message, since they may be parts of a password.
 const REFUSED: &str = "application_name channel_binding client_encoding connect_timeout gssencmode hostaddr keepalives \
-                       load_balance_hosts passfile service sslmode sslrootcert target_session_attrs";
+                       keepalives_idle keepalives_interval keepalives_retries load_balance_hosts passfile service sslmode \
+                       sslnegotiation sslrootcert target_session_attrs tcp_user_timeout";
 
 /// Where a database is, and as whom to connect.
 #[derive(Clone, PartialEq, Eq)]
@@ -100,7 +101,7 @@ impl Address {
         let (server, database) = rest.split_once('/').unwrap_or((rest, ""));
         let (who, place) = server.rsplit_once('@').unwrap_or(("", server));
         let (user, password) = who.split_once(':').map_or((who, None), |(user, password)| (user, Some(password)));
-        let (host, port) = host_and_port(place);
+        let (host, port) = host_and_port(place)?;
         let mut given = Given::default();
         let own = [("host", Some(host)), ("port", port), ("user", Some(user)), ("password", password)];
         for (name, part) in own.into_iter().chain([("dbname", Some(database))]) {

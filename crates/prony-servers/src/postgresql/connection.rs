@@ -30,6 +30,9 @@ pub enum Failure {
         /// Its text.
         message: String,
     },
+    /// A login that prony cannot do.
+    #[error("{0}")]
+    Login(&'static str),
     /// What the server sent is not understood.
     #[error("the server sent what is not understood: {0}")]
     Protocol(&'static str),
@@ -99,7 +102,7 @@ impl Connection {
         self.wire.out.extend(body);
         self.wire.send()?;
         let password =
-            || address.password.as_deref().ok_or(Failure::Protocol("it asks for a password, and none is given"));
+            || address.password.as_deref().ok_or(Failure::Login("the server asks for a password, and none is given"));
         let mut scram = None;
         loop {
             let (tag, body) = self.receive()?;
@@ -136,7 +139,9 @@ impl Connection {
                     let message = exchange.message().to_vec();
                     self.message(b'p', |out| out.extend(message));
                 }
-                (b'R', _) => return Err(Failure::Protocol("it asks for an authentication that prony does not have")),
+                (b'R', _) => {
+                    return Err(Failure::Login("the server asks for an authentication that prony does not have"));
+                }
                 (b'K', _) => self.backend = body.first_chunk().map(|number| u32::from_be_bytes(*number)),
                 // Parameters, notices.
                 _ => {}
@@ -281,7 +286,10 @@ impl Connection {
                 b'E' => failed = failed.or_else(|| Some(error(body))),
                 b'C' => answered.rolled_back |= body == b"ROLLBACK\0",
                 b'Z' => return failed.map_or(Ok(answered), Err),
-                b'G' | b'H' | b'W' => return Err(Failure::Protocol("it copies, which nobody asked for")),
+                b'G' | b'H' | b'W' => {
+                    self.wire.break_off();
+                    return Err(Failure::Protocol("it copies, which nobody asked for"));
+                }
                 // What was parsed and bound, descriptions, notices, parameters.
                 _ => {}
             }
@@ -294,6 +302,7 @@ impl Connection {
         let head = self.wire.received();
         let (tag, length) = (head[0], u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize);
         if !(4..=LONGEST).contains(&length) {
+            self.wire.break_off();
             return Err(Failure::Protocol("a message of an impossible length"));
         }
         self.wire.fill(1 + length)?;
