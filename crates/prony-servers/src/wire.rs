@@ -292,8 +292,10 @@ mod tests {
         let limit = Limit { time: Duration::from_millis(100), bytes: ROOM };
         let tried: Vec<_> = (0..3).map(|_| Wire::unix(&path, Some(limit)).map(|_| ())).collect();
         assert!(tried[0].is_ok(), "{tried:?}");
-        let kept: Vec<_> = (0..3).map(|_| Wire::unix(&path, Some(limit))).collect();
-        assert!(kept.iter().any(|wire| wire.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)));
+        let connections: Vec<_> = (0..3).map(|_| Wire::unix(&path, Some(limit))).collect();
+        assert!(
+            connections.iter().any(|wire| wire.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut))
+        );
     }
 
     #[test]
