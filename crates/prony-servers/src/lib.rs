@@ -3,6 +3,7 @@
 pub mod mongodb;
 pub mod postgresql;
 pub mod redis;
+mod scram;
 pub mod wire;
 
 /// A part of a URL without its percent-encoding.

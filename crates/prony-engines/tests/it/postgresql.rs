@@ -390,7 +390,7 @@ fn session_that_the_server_ends_is_an_error() {
 }
 
 #[test]
-fn password_is_asked_for_by_scram() {
+fn password_is_asked_for_as_the_server_wants_it() {
     if !is_there() {
         return;
     }
@@ -403,16 +403,23 @@ fn password_is_asked_for_by_scram() {
         println!("SKIPPED: `{hba}` cannot be read");
         return;
     }
-    psql(&base, "CREATE ROLE asked LOGIN SUPERUSER PASSWORD 's:e/cret'").unwrap();
+    let named = "CREATE ROLE asked LOGIN SUPERUSER PASSWORD 's:e/cret'";
+    psql(&base, &format!("{named}; SET password_encryption = md5; {}", named.replace("asked", "hashed"))).unwrap();
     let trust = std::fs::read_to_string(&hba).unwrap();
-    std::fs::write(&hba, format!("host all asked 127.0.0.1/32 scram-sha-256\n{trust}")).unwrap();
+    std::fs::write(
+        &hba,
+        format!("host all asked 127.0.0.1/32 scram-sha-256\nhost all hashed 127.0.0.1/32 md5\n{trust}"),
+    )
+    .unwrap();
     psql(&base, "SELECT pg_reload_conf()").unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let with = |user: &str| StoreSpec { url: Some(schema.replacen("postgres@", user, 1)), ..fast::<Started>() };
-    let store = Started::open(dir.path(), &with("asked:s%3Ae%2Fcret@")).unwrap();
-    put(&store, b"a", b"1").unwrap();
-    store.close().unwrap();
-    for (user, part) in [("asked:wrong@", "28P01"), ("asked@", "asks for a password")] {
+    for user in ["asked:s%3Ae%2Fcret@", "hashed:s%3Ae%2Fcret@"] {
+        let store = Started::open(dir.path(), &with(user)).unwrap();
+        put(&store, b"a", b"1").unwrap();
+        store.close().unwrap();
+    }
+    for (user, part) in [("asked:wrong@", "28P01"), ("hashed:wrong@", "28P01"), ("asked@", "asks for a password")] {
         let error = Started::open(dir.path(), &with(user)).map(drop).unwrap_err();
         let text = prony_engines::timed_loop::chain(&error);
         assert!(text.contains(part) && !text.contains("cret"), "{text}");

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use super::Address;
 use super::bson::{self, Value, Writer};
-use super::login::{Fault, Login, ask_mechanisms};
+use super::login::{Login, ask_mechanisms};
 use super::message::{self, Malformed};
+use crate::scram::Fault;
 use crate::wire::{Limit, Wire};
 
 /// Why something was not answered.

@@ -6,7 +6,7 @@ mod connection;
 mod login;
 mod message;
 
+pub use crate::scram::Fault;
 pub use address::{Address, Credentials};
 pub use connection::{Connection, Failure};
-pub use login::Fault;
 pub use message::{Malformed, message};

@@ -7,11 +7,12 @@
 use std::io;
 use std::ops::Range;
 
-use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
-
 use super::address::{Address, Host};
+use crate::scram::{self, Conversation, SHA_256};
 use crate::wire::{Limit, Wire};
+
+/// Rounds of hashing that a server may ask for at the login; those of PostgreSQL are 4,096 until `scram_iterations` says other.
+const ROUNDS: std::ops::RangeInclusive<u32> = 1..=10_000_000;
 
 /// A message is not longer: PostgreSQL's own bound of a value is 1 GB.
 const LONGEST: usize = 1 << 30;
@@ -101,53 +102,67 @@ impl Connection {
         self.wire.out.extend((body.len() as u32 + 4).to_be_bytes());
         self.wire.out.extend(body);
         self.wire.send()?;
-        let password =
-            || address.password.as_deref().ok_or(Failure::Login("the server asks for a password, and none is given"));
-        let mut scram = None;
+        let mut proof = None;
         loop {
             let (tag, body) = self.receive()?;
             let body = self.wire.at(body).to_vec();
-            match (tag, body.get(..4).map(|kind| kind[3])) {
+            match (tag, body.split_first_chunk()) {
                 (b'E', _) => return Err(error(&body)),
+                (b'Z', _) if proof.is_some() => {
+                    return Err(Failure::Login("the server did not prove that it knows the password"));
+                }
                 (b'Z', _) => return Ok(()),
-                (b'R', Some(0)) => {}
-                (b'R', Some(3)) => {
-                    let password = password()?;
-                    self.message(b'p', |out| cstr(out, password));
+                (b'R', Some((kind, rest))) => {
+                    self.authenticate(address, u32::from_be_bytes(*kind), rest, &mut proof)?
                 }
-                (b'R', Some(5)) => {
-                    let salt = body.get(4..8).and_then(|salt| salt.try_into().ok());
-                    let salt = salt.ok_or(Failure::Protocol("a request for a password without a salt"))?;
-                    let hash = md5_hash(address.user.as_bytes(), password()?.as_bytes(), salt);
-                    self.message(b'p', |out| cstr(out, &hash));
-                }
-                (b'R', Some(10)) => {
-                    let exchange = ScramSha256::new(password()?.as_bytes(), ChannelBinding::unsupported());
-                    self.message(b'p', |out| {
-                        cstr(out, SCRAM_SHA_256);
-                        exchange.message().write(out);
-                    });
-                    scram = Some(exchange);
-                }
-                (b'R', Some(kind @ (11 | 12))) => {
-                    let exchange = scram.as_mut().ok_or(Failure::Protocol("an answer to no authentication"))?;
-                    if kind == 12 {
-                        exchange.finish(&body[4..])?;
-                        continue;
-                    }
-                    exchange.update(&body[4..])?;
-                    let message = exchange.message().to_vec();
-                    self.message(b'p', |out| out.extend(message));
-                }
-                (b'R', _) => {
-                    return Err(Failure::Login("the server asks for an authentication that prony does not have"));
-                }
+                (b'R', None) => return Err(Failure::Protocol("a message of an impossible length")),
                 (b'K', _) => self.backend = body.first_chunk().map(|number| u32::from_be_bytes(*number)),
                 // Parameters, notices.
                 _ => {}
             }
-            self.wire.send()?;
         }
+    }
+
+    /// Answers one of the server's messages of this kind on the authentication; `login` is one whose proof the server owes.
+    fn authenticate(
+        &mut self,
+        address: &Address,
+        kind: u32,
+        message: &[u8],
+        login: &mut Option<Conversation>,
+    ) -> Result<(), Failure> {
+        let password =
+            || address.password.as_deref().ok_or(Failure::Login("the server asks for a password, and none is given"));
+        let begun = Failure::Protocol("an answer to no authentication");
+        match kind {
+            0 => {}
+            3 => {
+                let password = password()?;
+                self.message(b'p', |out| cstr(out, password));
+            }
+            5 => {
+                let hash = hashed(&address.user, password()?, message);
+                self.message(b'p', |out| cstr(out, &hash));
+            }
+            10 => {
+                // The server takes the user's name from the begin of the connection, and ignores the one in this login.
+                let begun = Conversation::begin(&SHA_256, "", scram::normalised(password()?), ROUNDS);
+                let begun = login.insert(begun.map_err(Failure::Login)?);
+                let first = begun.first();
+                self.message(b'p', |out| {
+                    cstr(out, SHA_256.name);
+                    out.extend((first.len() as u32).to_be_bytes());
+                    out.extend(first.as_bytes());
+                });
+            }
+            11 => {
+                let proof = login.as_mut().ok_or(begun)?.prove(message).map_err(Failure::Login)?;
+                self.message(b'p', |out| out.extend(proof.as_bytes()));
+            }
+            12 => login.take().ok_or(begun)?.check(message).map_err(Failure::Login)?,
+            _ => return Err(Failure::Login("the server asks for an authentication that prony does not have")),
+        }
+        Ok(self.wire.send()?)
     }
 
     /// Makes settings of the session, which end with the connection.
@@ -335,6 +350,12 @@ pub fn columns(mut row: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
+/// The answer to a request for a password with this salt.
+fn hashed(user: &str, password: &str, salt: &[u8]) -> String {
+    let stored = format!("{:x}", md5::compute([password.as_bytes(), user.as_bytes()].concat()));
+    format!("md5{:x}", md5::compute([stored.as_bytes(), salt].concat()))
+}
+
 fn cstr(out: &mut Vec<u8>, text: &str) {
     // The protocol cannot carry a zero byte, and no text of ours has one.
     out.extend(text.bytes().filter(|byte| *byte != 0));
@@ -364,22 +385,30 @@ mod tests {
 
     use super::*;
 
-    /// A connection to what logs clients in as the process 7, and answers statements in the process of this number.
-    fn answered_by(process: &'static str) -> Connection {
-        let message = |tag: u8, body: &[u8]| [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat();
-        let row = [&[0, 1][..], &(process.len() as u32).to_be_bytes(), process.as_bytes()].concat();
-        let login = [message(b'R', &[0; 4]), message(b'K', &[0, 0, 0, 7, 1, 2, 3, 4]), message(b'Z', b"I")];
-        let answer = [message(b'D', &row), message(b'C', b"SELECT 1\0"), message(b'Z', b"I")];
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
+    }
+
+    /// A connection to what answers so.
+    fn opened(answers: [Vec<u8>; 2]) -> Result<Connection, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            for answer in [login, answer] {
+            for answer in answers {
                 let _ = stream.read(&mut [0; 1_000]);
-                let _ = stream.write_all(&answer.concat());
+                let _ = stream.write_all(&answer);
             }
         });
-        Connection::open(&Address::parse(&format!("postgresql://a@127.0.0.1:{port}/b")).unwrap(), "test", None).unwrap()
+        Connection::open(&Address::parse(&format!("postgresql://a:p@127.0.0.1:{port}/b")).unwrap(), "test", None)
+    }
+
+    /// A connection to what logs clients in as the process 7, and answers statements in the process of this number.
+    fn answered_by(process: &'static str) -> Connection {
+        let row = [&[0, 1][..], &(process.len() as u32).to_be_bytes(), process.as_bytes()].concat();
+        let login = [message(b'R', &[0; 4]), message(b'K', &[0, 0, 0, 7, 1, 2, 3, 4]), message(b'Z', b"I")];
+        let answer = [message(b'D', &row), message(b'C', b"SELECT 1\0"), message(b'Z', b"I")];
+        opened([login.concat(), answer.concat()]).unwrap()
     }
 
     /// Of a pooler that gives each transaction a session, some were without `synchronous_commit` and isolation level.
@@ -389,6 +418,20 @@ mod tests {
         for other in ["8", "x"] {
             assert!(matches!(answered_by(other).set_up("SET a = 1"), Err(Failure::Pooler)), "{other}");
         }
+    }
+
+    #[test]
+    fn password_is_hashed_with_the_salt() {
+        let hash = hashed("md5_user", "password", &[0x2a, 0x3d, 0x8f, 0xe0]);
+        assert_eq!(hash, "md562af4dd09bbb41884907a838a3233294");
+    }
+
+    /// What answers in the server's place may know only the user's name.
+    #[test]
+    fn server_that_logs_in_without_its_proof_is_refused() {
+        let said = [message(b'R', &[0, 0, 0, 10]), message(b'R', &[0; 4]), message(b'Z', b"I")];
+        let Err(Failure::Login(why)) = opened([said.concat(), Vec::new()]) else { panic!("it is not refused") };
+        assert_eq!(why, "the server did not prove that it knows the password");
     }
 
     #[test]
