@@ -103,8 +103,9 @@ fn inner(shape: &'static Shape, tables: &mut Vec<&'static TableShape>) {
 pub fn metrics() -> String {
     let mut out = String::from(
         "# Metrics\n\nNamed `phase.metric`, as `write.time`; of one role, service or replica `phase.instance.metric`, as \
-         `read.web.cpu`. Those marked * are levels at an instant, such as memory, and also take `.mean`, `.max`, `.min`, `.end` and \
-         `.peak`: `write.rss.max`.\n",
+         `read.web.cpu`. Those marked * are levels at an instant, such as memory, and also take `.mean`, `.max`, `.min` and `.end`: \
+         `write.rss.max`. Only `rss` has an exact `.peak`, and what is read before a forced collection has `.before`. `pss` has only \
+         `.end`, and `PHASE.replicas.pss.max`.\n",
     );
     out.push_str("\n| metric | unit | example | |\n|---|---|---|---|\n");
     for metric in Metric::ALL {
@@ -115,7 +116,11 @@ pub fn metrics() -> String {
             Unit::PerSecond => "per second",
             Unit::Ratio => "share",
         };
-        let (star, end) = if metric.is_gauge() { (" *", ".max") } else { ("", "") };
+        let (star, end) = match metric {
+            Metric::Pss => (" *", ".end"),
+            _ if metric.is_gauge() => (" *", ".max"),
+            _ => ("", ""),
+        };
         let name = metric.name();
         let _ = writeln!(out, "| `{name}`{star} | {unit} | `load.{name}{end}` | {} |", escaped(metric.doc()));
     }

@@ -12,7 +12,8 @@ use crate::grammar;
 use crate::node::{Node, Value};
 use crate::problem::{Problem, Problems, known_hint};
 use prony_model::latency::highest;
-use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::program::REPLICAS;
 use prony_model::spec::{Amount, Ops, PhaseSpec};
 use prony_model::units::Fraction;
 
@@ -224,19 +225,33 @@ pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(Str
             let hint = known_hint(&name.phase, phases.list.iter().map(|(phase, _)| phase.as_str()));
             Some((format!("`{name}`: unknown phase `{}`", name.phase), hint))
         }
-        Some((_, true)) => match &name.instance {
+        Some((_, true)) => no_statistic(name).or_else(|| match &name.instance {
             Some(instance) => instance::fault(name, instance, phases),
             None if name.key.metric == Metric::OperationsPerOk => {
                 let hint = format!("write `{}.SERVICE.{}`", name.phase, name.key);
                 Some((format!("`{name}` names no service"), Some(hint)))
             }
             None => None,
-        },
+        }),
         Some((phase, false)) => Some((
             format!("`{name}`: phase `{phase}` has `timed = false`, so it has no metrics"),
             Some("remove `timed = false` from the phase".to_owned()),
         )),
     }
+}
+
+/// The fault of a statistic that no trial has: every value would be missing.
+fn no_statistic(name: &MetricName) -> Option<(String, Option<String>)> {
+    let of_replicas = name.instance.as_deref() == Some(REPLICAS);
+    let (why, instead) = match (name.key.metric, name.key.stat?) {
+        (Metric::Rss | Metric::Open(_), _) | (Metric::Pss, Stat::End | Stat::Before) => return None,
+        (Metric::Pss, Stat::Max) if of_replicas => return None,
+        (Metric::Pss, _) => ("PSS is read at boundaries of phases only", Stat::End),
+        (_, Stat::Peak) => ("exact peaks exist of resident memory (`rss.peak`) only", Stat::Max),
+        _ => return None,
+    };
+    let hint = MetricName { key: MetricKey::gauge(name.key.metric, instead), ..name.clone() };
+    Some((format!("`{name}`: {why}"), Some(format!("compare `{hint}`"))))
 }
 
 fn default_blocks(view: &View<'_>, problems: &mut Problems<'_>) -> Blocks {

@@ -261,8 +261,8 @@ pub(crate) static OBSERVE: TableShape = table(
             Shape::Word(&[
                 (
                     "full",
-                    "the machine's limits are measured, reference workloads run and dirty pages are flushed before \
-                     and after each trial",
+                    "the machine's limits are measured once, dirty pages are flushed before each trial, and reference \
+                     workloads run before and after it",
                 ),
                 (
                     "light",

@@ -69,7 +69,7 @@ pub(super) static EXECUTED: [Field; 12] = [
         "none",
         "Environment variables besides PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM and TZ, which have \
          the same values as for prony, and TMPDIR, which is a directory of the trial's own. The program gets no \
-         other variable.",
+         other variable but PRONY_MARKS, and with `runtime` NODE_OPTIONS or PYTHONPATH.",
     ),
     optional(
         "inherit",
@@ -125,7 +125,7 @@ pub(super) static EXECUTED: [Field; 12] = [
         "cleanup",
         COMMAND_SHAPE,
         "none",
-        "Command that runs once per variant after its last trial, untimed; a text runs with `sh -c`.",
+        "Command that runs once per variant when all trials of the run have ended, untimed; a text runs with `sh -c`.",
     ),
     optional(
         "change",

@@ -346,6 +346,10 @@ fn comparisons_are_checked() {
     17:38 `time` names no phase; write `phase.metric`, for example `write.time`
     17:46 `read.x.time` names the instance `x`, but instances exist only with `runtime`, `replicas` or `background`
     ");
+    insta::assert_snapshot!(compare("metrics = [\"read.anon.peak\", \"read.pss.max\", \"read.rss.peak\", \"read.pss\"]"), @"
+    16:12 `read.anon.peak`: exact peaks exist of resident memory (`rss.peak`) only | compare `read.anon.max`
+    16:30 `read.pss.max`: PSS is read at boundaries of phases only | compare `read.pss.end`
+    ");
     insta::assert_snapshot!(compare("blocks = { min = 9, max = 6 }"), @"16:10 `max`, 6, is below `min`, 9");
     insta::assert_snapshot!(compare("blocks = { size.3_000 = 1, sise.1_000 = 2, engine.lmdb = 0 }"), @"
     16:17 factor `size` has no level `3_000` | known: `1000`, `2000`
