@@ -6,6 +6,7 @@
 use std::io::ErrorKind;
 
 use prony_model::reading::Why;
+use prony_servers::placed;
 use prony_servers::wire::Wire;
 
 use crate::{LIMIT, Numbers, Source, chosen, lines, no_answer, no_connection};
@@ -25,9 +26,7 @@ impl Page {
     }
 
     fn body(&self) -> Result<String, String> {
-        let rest = self.url.strip_prefix("http://").ok_or("only `http://` is read")?;
-        let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-        let address = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
+        let (address, authority, path) = place(&self.url)?;
         let mut wire = Wire::tcp(address, Some(LIMIT)).map_err(no_connection)?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\nAccept: text/plain;version=0.0.4\r\n\r\n");
         wire.out.extend(request.bytes());
@@ -51,12 +50,22 @@ impl Source for Page {
     }
 }
 
+/// Where a page is: the address of its server, how the URL names that, and the path.
+pub(crate) fn place(url: &str) -> Result<(String, &str, &str), String> {
+    let rest = url.strip_prefix("http://").ok_or("only `http://` is read")?;
+    let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+    Ok((placed(authority, 80)?, authority, path))
+}
+
 /// The body of a whole answer with status 200.
 fn body_of(answer: &[u8]) -> Result<String, String> {
-    let text = String::from_utf8_lossy(answer);
-    let status = text.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5));
-    let (head, body) = match (status, text.split_once("\r\n\r\n")) {
-        (Some("200"), Some(parts)) => parts,
+    const END: &[u8] = b"\r\n\r\n";
+    let end = answer.windows(END.len()).position(|bytes| bytes == END);
+    let (head, body) = end.map_or((answer, None), |end| (&answer[..end], Some(&answer[end + END.len()..])));
+    let head = String::from_utf8_lossy(head);
+    let status = head.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5));
+    let body = match (status, body) {
+        (Some("200"), Some(body)) => body,
         (Some(status), Some(_)) => return Err(format!("the status is {status}")),
         _ => return Err("the answer is not of HTTP".to_owned()),
     };
@@ -67,6 +76,10 @@ fn body_of(answer: &[u8]) -> Result<String, String> {
     }
     match field("content-length:") {
         Some(length) if length > body.len() => Err(format!("the body has {} of {length} bytes", body.len())),
-        _ => Ok(body.to_owned()),
+        // The format wants it, and a number that was cut is a smaller one.
+        None if !body.ends_with(b"\n") => {
+            Err("the page does not end with a line feed, and may have been cut".to_owned())
+        }
+        _ => Ok(String::from_utf8_lossy(body).into_owned()),
     }
 }

@@ -27,7 +27,7 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 /// How sessions that only read counters call themselves.
 const READER: &str = "prony counters";
 
-/// What an answer may take.
+/// What a reading may take.
 const LIMIT: Limit = Limit { time: DEADLINE, bytes: 4 << 20 };
 
 /// A place where numbers are read.
@@ -89,6 +89,37 @@ pub fn source(spec: &CounterSource, at: &str, names: Vec<String>) -> Option<Box<
         CounterSource::Prometheus(_) => Box::new(http::Page::new(at, names)),
         CounterSource::Command(_) => return None,
     })
+}
+
+/// The fault of an address of a source, with its placeholders, and an example of one.
+pub fn fault(spec: &CounterSource) -> Option<(String, &'static str)> {
+    let text = spec.texts().into_iter().next()?;
+    // Names of placeholders stand between zero bytes.
+    let at: String =
+        text.split('\0').enumerate().map(|(part, text)| if part % 2 == 0 { text } else { value_of(text) }).collect();
+    let (read, example) = match spec {
+        CounterSource::Postgresql(_) => (
+            prony_servers::postgresql::Address::parse_parameters(&at).map(drop),
+            "postgresql = \"host=127.0.0.1 port={port} user=NAME dbname=NAME\"",
+        ),
+        CounterSource::Redis(_) => {
+            (prony_servers::redis::Address::parse(&at).map(drop).map_err(Into::into), "redis = \"127.0.0.1:{port}\"")
+        }
+        CounterSource::Mongodb(_) => (
+            prony_servers::mongodb::Address::parse(&at).map(drop).map_err(Into::into),
+            "mongodb = \"127.0.0.1:{port}\"",
+        ),
+        CounterSource::Prometheus(_) => {
+            (http::place(&at).map(drop), "prometheus = \"http://127.0.0.1:{port}/metrics\"")
+        }
+        CounterSource::Command(_) => return None,
+    };
+    read.err().map(|message| (message, example))
+}
+
+/// What may stand for a placeholder.
+fn value_of(placeholder: &str) -> &'static str {
+    if placeholder.ends_with(".url") { "http://127.0.0.1:1" } else { "1" }
 }
 
 fn no_connection(why: impl Display) -> String {

@@ -28,7 +28,8 @@ pub fn printed(text: &str, names: &[String]) -> Result<Numbers, Why> {
     Ok(chosen(names, &values, "", "the output"))
 }
 
-/// The numbers of a page in the text format of Prometheus; of one name with different labels their sum.
+/// The numbers of a page in the text format of Prometheus; of one name with different labels their sum, which is not finite where
+/// one of them is no number.
 pub(crate) fn exposed(text: &str) -> BTreeMap<String, f64> {
     let mut values = BTreeMap::new();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
@@ -39,16 +40,16 @@ pub(crate) fn exposed(text: &str) -> BTreeMap<String, f64> {
     values
 }
 
-/// The name and the value of a line `name{label="text"} value instant`.
+/// The name and the value of a line `name{label="text"} value instant`; one that cannot be read is not a number.
 fn sample(line: &str) -> Option<(&str, f64)> {
-    let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
+    let end = line.find(|c: char| c == '{' || c.is_whitespace()).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
     let rest = match rest.strip_prefix('{') {
-        Some(labels) => after_labels(labels)?,
-        None => rest,
+        Some(labels) => after_labels(labels),
+        None => Some(rest),
     };
-    let value = rest.split_whitespace().next()?.parse().ok()?;
-    (!name.is_empty()).then_some((name, value))
+    let value = rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    (!name.is_empty()).then_some((name, value.unwrap_or(f64::NAN)))
 }
 
 /// What follows the `}` of labels, whose texts may have braces and escaped quotation marks.

@@ -56,7 +56,10 @@ impl Mongodb {
     /// The numbers, the number of the server's process, and the commands before this one on its connection.
     fn status(&mut self) -> Result<(BTreeMap<String, f64>, f64, u32), String> {
         let open = match &mut self.open {
-            Some(open) => open,
+            Some(open) => {
+                open.begin_reading();
+                open
+            }
             None => {
                 let address = Address::parse(&self.address)?;
                 self.connections += 1;

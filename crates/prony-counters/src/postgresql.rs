@@ -7,6 +7,10 @@
 //! what was left with their next command. Numbers of the log (WAL) are of all databases, and complete when the sessions of all are.
 //! `pg_stat_statements` counts each statement at once, before it is answered.
 //!
+//! A session has nothing to report of a transaction that touched no table, as `SELECT 1`, and keeps it until a later transaction
+//! touches some, or until it ends (`pgstat_report_stat`). So `xact_commit` and `xact_rollback` are complete only where no session
+//! is left.
+//!
 //! The session that reads is one of another database, in which its own statements are counted.
 
 mod settings;
@@ -15,7 +19,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::service::{POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, postgresql_tracks};
+use prony_model::service::{POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, postgresql_tracks, postgresql_transactions};
 use prony_servers::postgresql::{Address, Connection, Failure};
 
 use self::settings::{COUNTS, Given, STATEMENTS, not_counted};
@@ -23,6 +27,17 @@ use crate::{LIMIT, Late, Lost, Number, Numbers, READER, Source, no_answer, no_co
 
 /// The first version whose idle sessions report what is left.
 const REPORTING: u32 = 150_000;
+
+/// The first version that has numbers of the log.
+const WITH_LOG: u32 = 140_000;
+
+/// The columns of a row; of those that are NULL an empty text.
+type Row = std::iter::Map<std::vec::IntoIter<Option<String>>, fn(Option<String>) -> String>;
+
+/// The next columns of a row.
+fn first<const N: usize>(row: &mut Row) -> [String; N] {
+    std::array::from_fn(|_| row.next().unwrap_or_default())
+}
 
 /// How long a session has been idle when it has reported everything: its own 10 s, and some time to do it.
 const IDLE: Duration = Duration::from_millis(10_500);
@@ -36,6 +51,10 @@ const HIDDEN: [(&str, &str); 2] = [
 /// Entries of statements that were removed took their counts with them.
 const EVICTED: &str =
     "`pg_stat_statements` removed entries for lack of room: start the server with a larger `pg_stat_statements.max`";
+
+/// Why numbers of transactions are missing while sessions are left, whose unreported ones nothing shows.
+const UNREPORTED: &str = "sessions of PostgreSQL do not report transactions that touched no table, such as `SELECT 1`, until a later one \
+                    touches some, or they end, and some have not ended";
 
 /// Databases from which others are observed; the first that is not the observed one.
 const APART: [&str; 2] = ["postgres", "template1"];
@@ -65,21 +84,27 @@ impl Postgresql {
 
     fn numbers(&mut self) -> Result<Numbers, String> {
         let mut open = match self.open.take() {
-            Some(open) => open,
+            Some(mut open) => {
+                open.connection.begin_reading();
+                open
+            }
             None => Open::new(&self.parameters)?,
         };
         let reported: Vec<&String> =
             self.names.iter().filter(|name| POSTGRESQL_REPORTED.contains(&name.as_str())).collect();
-        let row =
-            open.rows(&query(&open.database, &self.names))?.into_iter().next().ok_or("there is no such database")?;
-        let mut row = row.into_iter().map(Option::unwrap_or_default);
-        let [oid, begin, idle, hidden, idle_wal, hidden_wal] = std::array::from_fn(|_| row.next().unwrap_or_default());
+        // In a transaction of their own, before the numbers: what a session reports that ends between the two is then in these.
+        let [idle, hidden, idle_wal, hidden_wal, left] = first(&mut open.one(&sessions(&open.database))?);
+        let mut row = open.one(&query(&open.database, &self.names))?;
+        let [oid, begin] = first(&mut row);
         // The server counts for all sessions: what another connection reads is the same count.
         let since = |more: &str| format!("{begin}, {more}");
         let mut numbers = Numbers::default();
         for (name, text) in of_row(&self.names).zip(row) {
             let value = text.parse().map(|value| Number { value, since: since(""), lost: None });
-            let missing = || Reading::failed(format!("`{name}` is `{text}`"));
+            let missing = || match text.as_str() {
+                "" => Reading::not_supported(format!("the role may not read `{name}`: GRANT pg_read_all_stats")),
+                text => Reading::failed(format!("`{name}` is `{text}`")),
+            };
             numbers.values.insert(name.clone(), value.map_or_else(|_| missing(), Reading::Measured));
         }
         let tracked: Vec<&String> = self.names.iter().filter(|name| postgresql_tracks(name)).collect();
@@ -108,6 +133,9 @@ impl Postgresql {
                 numbers.values.extend(reported.map(|name| (name.clone(), Reading::not_supported(why))));
             } else if idle != "t" {
                 late.extend(reported.cloned());
+            } else if left == "t" {
+                let transactions = reported.filter(|name| postgresql_transactions(name));
+                numbers.values.extend(transactions.map(|name| (name.clone(), Reading::not_supported(UNREPORTED))));
             }
         }
         if !late.is_empty() {
@@ -138,10 +166,23 @@ impl Open {
         let database = std::mem::replace(&mut address.database, apart);
         let connection = Connection::open(&address, READER, Some(LIMIT)).map_err(reason).map_err(no_connection)?;
         let mut open = Self { connection, database, version: 0 };
-        let version = open.rows("SELECT current_setting('server_version_num')")?.concat();
-        let version = version.first().and_then(|version| version.as_ref()?.parse().ok());
+        // The session is idle during phases. Before version 14 there is no such setting.
+        let version = open.rows(
+            "SELECT current_setting('server_version_num'); \
+             SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'",
+        )?;
+        let version = version.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
         open.version = version.ok_or("its version is not known")?;
-        Ok(open)
+        match open.version < WITH_LOG {
+            true => Err("its version is older than 14, whose numbers prony does not read".to_owned()),
+            false => Ok(open),
+        }
+    }
+
+    /// The row that there is for each database.
+    fn one(&mut self, query: &str) -> Result<Row, String> {
+        let row = self.rows(query)?.into_iter().next().ok_or("there is no such database")?;
+        Ok(row.into_iter().map(Option::unwrap_or_default as fn(_) -> _))
     }
 
     fn rows(&mut self, query: &str) -> Result<Vec<Vec<Option<String>>>, String> {
@@ -199,24 +240,10 @@ fn of_row(names: &[String]) -> impl Iterator<Item = &String> {
     names.iter().filter(|name| *name != POSTGRESQL_STATEMENTS)
 }
 
-/// What reads the numbers of these names in one row, behind six other columns: `oid` is the number of the database, `since` which
-/// database it is, when the server was started, and when its statistics were reset, `idle` whether every session of the database
-/// has been idle long enough, `hidden` why that is not known, `idle_wal` and `hidden_wal` the same of all sessions but those that
-/// only read counters.
-fn query(database: &str, names: &[String]) -> String {
-    let database = database.replace('\'', "''");
-    let mut columns = String::new();
-    for name in of_row(names) {
-        let sessions =
-            "SELECT count(*) FROM pg_stat_activity WHERE datid = d.datid AND backend_type = 'client backend'";
-        let _ = match name.as_str() {
-            "connections" => write!(columns, ", ({sessions}) AS connections"),
-            "connections_active" => write!(columns, ", ({sessions} AND state <> 'idle') AS connections_active"),
-            "size_bytes" => write!(columns, ", pg_database_size(d.datid) AS size_bytes"),
-            of_wal if of_wal.starts_with("wal_") => write!(columns, ", w.{name}"),
-            _ => write!(columns, ", d.{name}"),
-        };
-    }
+/// What reads of the sessions of a database, in one row: `idle`, whether every one has been idle long enough, `hidden`, why that is
+/// not known, `idle_wal` and `hidden_wal`, the same of all sessions of the server but those that only read counters, and `left`,
+/// whether clients of the database have sessions.
+fn sessions(database: &str) -> String {
     let of_sessions = |which: &str, suffix: &str| {
         let idle =
             format!("coalesce(state, '') = 'idle' AND state_change < now() - interval '{} ms'", IDLE.as_millis());
@@ -226,11 +253,41 @@ fn query(database: &str, names: &[String]) -> String {
             "(SELECT coalesce(bool_and({idle}), true) {from}) AS idle{suffix}, (SELECT min({hidden}) {from}) AS hidden{suffix}"
         )
     };
-    let own = of_sessions("datid = d.datid", "");
+    let own = of_sessions("datid = d.oid", "");
     let all = of_sessions(&format!("datid IS NOT NULL AND application_name IS DISTINCT FROM '{READER}'"), "_wal");
+    let left = "EXISTS (SELECT FROM pg_stat_activity WHERE datid = d.oid AND backend_type = 'client backend') AS left";
+    format!("SELECT {own}, {all}, {left} FROM pg_database d WHERE d.datname = '{}'", quoted(database))
+}
+
+/// A text between quotation marks of SQL.
+fn quoted(text: &str) -> String {
+    text.replace('\'', "''")
+}
+
+/// What reads the numbers of these names in one row, behind two other columns: `oid` is the number of the database, and `since`
+/// which database it is, when the server was started, and when its statistics were reset.
+fn query(database: &str, names: &[String]) -> String {
+    let mut columns = String::new();
+    for name in of_row(names) {
+        let sessions =
+            "SELECT count(*) FROM pg_stat_activity WHERE datid = d.datid AND backend_type = 'client backend'";
+        let _ = match name.as_str() {
+            "connections" => write!(columns, ", ({sessions}) AS connections"),
+            "connections_active" => write!(columns, ", ({sessions} AND state <> 'idle') AS connections_active"),
+            // Without a privilege it is an error, and no number is read.
+            "size_bytes" => write!(
+                columns,
+                ", CASE WHEN has_database_privilege(d.datid, 'CONNECT') OR pg_has_role('pg_read_all_stats', 'USAGE') \
+                 THEN pg_database_size(d.datid) END AS size_bytes"
+            ),
+            of_wal if of_wal.starts_with("wal_") => write!(columns, ", w.{name}"),
+            _ => write!(columns, ", d.{name}"),
+        };
+    }
     format!(
-        "SELECT d.datid AS oid, concat(pg_postmaster_start_time(), ' ', d.datid, ' ', d.stats_reset, ' ', w.stats_reset) AS since, \
-         {own}, {all}{columns} FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = '{database}'"
+        "SELECT d.datid AS oid, concat(pg_postmaster_start_time(), ' ', d.datid, ' ', d.stats_reset, ' ', w.stats_reset) AS since\
+         {columns} FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = '{}'",
+        quoted(database)
     )
 }
 
@@ -252,6 +309,10 @@ fn reason(failure: Failure) -> String {
         "3D000" => ": there is no such database",
         "42501" => ": the role lacks a privilege",
         "53300" => ": there are too many connections",
+        "42883" | "42P01" => {
+            ": `pg_stat_statements` is of an old version (`ALTER EXTENSION pg_stat_statements UPDATE`) or in a schema that is not in \
+             the search path"
+        }
         "57P01" | "57P02" | "57P03" => ": the server is not available",
         _ => "",
     };
@@ -267,7 +328,7 @@ mod tests {
         let query = query("it's", &["xact_commit".to_owned(), "wal_bytes".to_owned(), "statements".to_owned()]);
         assert!(
             query.ends_with(
-                "AS hidden_wal, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
+                "AS since, d.xact_commit, w.wal_bytes FROM pg_stat_database d, pg_stat_wal w WHERE d.datname = 'it''s'"
             ),
             "{query}"
         );

@@ -1,7 +1,8 @@
 //! `INFO` of Redis and Valkey: lines `name:value` in one bulk string of RESP.
 //!
 //! The command of each reading is counted by the server when it has been executed, so that a reading contains those of the
-//! readings before it. They are subtracted, and so is the connection itself.
+//! readings before it. They are subtracted, and so are the connection itself and what it sent and received: a command is counted as
+//! read before it is executed, and an answer when it has been written.
 //!
 //! `CONFIG RESETSTAT` sets all totals to 0 and leaves no trace of that. Where a phase does more than was done before it, its totals are
 //! larger all the same; so all numbers that only grow are looked at in each reading, among them those of each command
@@ -39,9 +40,13 @@ impl Redis {
         Self { address: address.to_owned(), names, open: None, connections: 0, known: BTreeMap::new(), resets: 0 }
     }
 
-    fn info(&mut self) -> Result<(String, u64), String> {
+    /// The numbers, and what prony itself has added to totals.
+    fn info(&mut self) -> Result<(String, [(&'static str, f64); 5]), String> {
         let open = match &mut self.open {
-            Some(open) => open,
+            Some(open) => {
+                open.connection.begin_reading();
+                open
+            }
             None => {
                 // `INFO` is about all databases.
                 let address = Address { database: 0, ..Address::parse(&self.address)? };
@@ -55,9 +60,18 @@ impl Redis {
                 open
             }
         };
-        let before = open.commands;
+        let (before, [_, received]) = (open.commands as f64, open.connection.traffic());
         // All sections: those of commands are no default.
-        Ok((open.info("all")?, before))
+        let text = open.info("all")?;
+        let [sent, _] = open.connection.traffic();
+        let ours = [
+            (REDIS_COMMANDS, before),
+            ("total_net_input_bytes", sent as f64),
+            ("total_net_output_bytes", received as f64),
+            ("total_reads_processed", before + 1.0),
+            ("total_writes_processed", before),
+        ];
+        Ok((text, ours))
     }
 
     /// Notices whether totals began anew since the last reading.
@@ -84,9 +98,20 @@ impl Open {
     }
 }
 
+/// Why a server gave no answer; of an error of its own only the first word, since its text may have the name of a user.
 fn reason(failure: Failure) -> String {
     match failure {
         Failure::Io(error) => no_answer(&error),
+        Failure::Server(text) => {
+            let code = text.split_whitespace().next().unwrap_or_default().to_owned();
+            let meaning = match code.as_str() {
+                "NOAUTH" => ": it asks for a password",
+                "NOPERM" => ": the user may not use `INFO`",
+                "WRONGPASS" => ": it does not accept the user or the password",
+                _ => "",
+            };
+            format!("the server reports the error {code}{meaning}")
+        }
         failure => failure.to_string(),
     }
 }
@@ -103,7 +128,7 @@ impl Source for Redis {
         self.compare(&text);
         let since = format!("run {run} by connection {} after {} resets", self.connections, self.resets);
         let mut numbers = chosen(&self.names, &values, &since, "`INFO`");
-        without(&mut numbers, &[(REDIS_COMMANDS, own as f64)], &["connected_clients"]);
+        without(&mut numbers, &own, &["connected_clients"]);
         Ok(numbers)
     }
 }

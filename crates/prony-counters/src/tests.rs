@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::service::CounterSource;
+use prony_model::service::{CounterSource, OfService, PORT, hole};
 use proptest::prelude::*;
 
 use super::*;
@@ -71,10 +71,66 @@ fn page_that_is_none_is_a_reason() {
         ("SSH-2.0-OpenSSH\r\n", "not of HTTP"),
         ("", "not of HTTP"),
         ("HTTP/1.0 200 OK\r\nContent-Length: 90\r\n\r\nx 1\n", "4 of 90 bytes"),
+        ("HTTP/1.0 200 OK\r\n\r\nx 1\ny 12", "may have been cut"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nx 1\r\n0\r\n\r\n", "in chunks"),
     ] {
         let why = page(answer, &["x"]).unwrap_err();
         assert!(why.contains(said), "{why}");
+    }
+}
+
+/// Of labels that cannot be read the sum was that of the others.
+#[test]
+fn sum_over_labels_that_are_not_all_numbers_is_none() {
+    let body = "x{a=\"1\"} 600\nx{a=\"2\"} 2x\ny{a=\"1\" 5\ny 2\nz 1\n";
+    let numbers = page(&format!("HTTP/1.0 200 OK\r\n\r\n{body}"), &["x", "y", "z"]).unwrap();
+    for name in ["x", "y"] {
+        assert_eq!(value(&numbers, name).unwrap_err(), format!("`{name}` in the page is not finite"));
+    }
+    assert_eq!(value(&numbers, "z"), Ok(1.0));
+}
+
+/// Bytes that are no UTF-8 became three each, and hid that others were lacking.
+#[test]
+fn length_of_a_page_is_that_of_its_bytes() {
+    let mut answer = b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n# \xff\xff\n".to_vec();
+    let read = |answer: &[u8]| {
+        let url = format!("http://{}/", answering(vec![answer.to_vec()]));
+        source(&CounterSource::Prometheus(String::new()), &url, vec!["x".to_owned()]).unwrap().read()
+    };
+    assert!(read(&answer).unwrap_err().to_string().contains("5 of 9 bytes"));
+    answer.extend(b"x 1\n");
+    assert_eq!(value(&read(&answer).unwrap(), "x"), Ok(1.0));
+}
+
+#[test]
+fn addresses_that_can_never_be_read_are_faults() {
+    let of = |spec: fn(String) -> CounterSource, text: &str| fault(&spec(text.to_owned())).map(|(message, _)| message);
+    let (postgresql, redis, mongodb, page) =
+        (CounterSource::Postgresql, CounterSource::Redis, CounterSource::Mongodb, CounterSource::Prometheus);
+    let placeholder = hole("api", 1, OfService::Url);
+    for (spec, text) in [
+        (postgresql as fn(String) -> CounterSource, format!("host=127.0.0.1 port={PORT} user=x dbname=y")),
+        (redis, format!("127.0.0.1:{PORT}")),
+        (mongodb, format!("mongodb://127.0.0.1:{PORT}/?authSource=admin")),
+        (page, format!("http://127.0.0.1:{PORT}/metrics")),
+        (page, "http://[::1]/metrics".to_owned()),
+        (page, format!("{placeholder}/metrics")),
+    ] {
+        assert_eq!(of(spec, &text), None, "{text}");
+    }
+    for (spec, text) in [
+        (postgresql as fn(String) -> CounterSource, "nonsense"),
+        (postgresql, "host=127.0.0.1 dbname=app"),
+        (postgresql, "user=x sslmode=require"),
+        (redis, "rediss://127.0.0.1"),
+        (redis, "127.0.0.1:1/x"),
+        (mongodb, "mongodb+srv://x"),
+        (mongodb, "mongodb://x/?replicaSet=rs0"),
+        (page, "https://x/metrics"),
+        (page, "127.0.0.1:80/metrics"),
+    ] {
+        assert!(of(spec, text).is_some(), "{text}");
     }
 }
 

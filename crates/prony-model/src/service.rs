@@ -234,6 +234,11 @@ pub fn postgresql_tracks(name: &str) -> bool {
     ["tup_", "blks_", "temp_"].iter().any(|begin| name.starts_with(begin)) || name == "deadlocks"
 }
 
+/// Whether a total of PostgreSQL is a number of transactions, which is known only where sessions have ended.
+pub fn postgresql_transactions(name: &str) -> bool {
+    name.starts_with("xact_")
+}
+
 /// The total of a PostgreSQL database that is its statements, as `pg_stat_statements` counts them, at once.
 pub const POSTGRESQL_STATEMENTS: &str = "statements";
 

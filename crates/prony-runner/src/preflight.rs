@@ -191,6 +191,12 @@ impl Surroundings for Here {
             lacking.extend(found.into_iter().flatten().map(|lack| Lack { section: "service", ..lack }));
             lacking.extend(service.data.as_ref().and_then(|data| self.of_data(data)));
             lacking.extend(no_processor(&service.processors, "service", "processors"));
+            let counters = service.counters.as_ref().and_then(|counters| prony_counters::fault(&counters.source));
+            lacking.extend(
+                counters.map(|(message, example)| {
+                    lack("service", "counters", (message, format!("write as in `{example}`")))
+                }),
+            );
             let unlimited = self.unenforceable(&service.limits).into_iter();
             lacking.extend(unlimited.map(|lack| Lack { section: "service", key: "limits", ..lack }));
         }

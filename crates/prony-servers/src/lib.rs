@@ -25,7 +25,10 @@ fn host_and_port(place: &str) -> Result<(&str, Option<&str>), &'static str> {
 }
 
 /// Host and port as [`std::net::ToSocketAddrs`] reads them; of a URL that names none, this machine and the `default` port.
-fn placed(place: &str, default: u16) -> Result<String, &'static str> {
+///
+/// # Errors
+/// What of it is neither.
+pub fn placed(place: &str, default: u16) -> Result<String, &'static str> {
     let (host, port) = host_and_port(place)?;
     let port = port.map_or(Ok(default), |port| port.parse().map_err(|_| "the port of the URL is no port"))?;
     Ok(match host {

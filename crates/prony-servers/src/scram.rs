@@ -62,7 +62,7 @@ impl Conversation {
     ///
     /// # Errors
     /// Where the system has no random numbers.
-    pub fn begin(
+    pub(crate) fn begin(
         mechanism: &'static Mechanism,
         user: &str,
         password: String,
@@ -84,12 +84,12 @@ impl Conversation {
         Self { mechanism, password, rounds, first, signature: None }
     }
 
-    pub const fn mechanism(&self) -> &'static Mechanism {
+    pub(crate) const fn mechanism(&self) -> &'static Mechanism {
         self.mechanism
     }
 
     /// Our first message.
-    pub fn first(&self) -> String {
+    pub(crate) fn first(&self) -> String {
         format!("{HEADER}{}", self.first)
     }
 
@@ -97,7 +97,7 @@ impl Conversation {
     ///
     /// # Errors
     /// Where the challenge does not go on with our message, or is not complete.
-    pub fn prove(&mut self, challenge: &[u8]) -> Result<String, Fault> {
+    pub(crate) fn prove(&mut self, challenge: &[u8]) -> Result<String, Fault> {
         let challenge = text(challenge)?;
         let nonce = value(challenge, "r=").filter(|nonce| {
             let own = value(&self.first, "r=").unwrap_or_default();
@@ -127,7 +127,7 @@ impl Conversation {
     ///
     /// # Errors
     /// Where it does not know the password.
-    pub fn check(&self, proof: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn check(&self, proof: &[u8]) -> Result<(), Fault> {
         let proof = value(text(proof)?, "v=").and_then(|proof| BASE64_STANDARD.decode(proof).ok());
         let is_proved = proof.is_some() && proof == self.signature;
         if is_proved { Ok(()) } else { Err("the server did not prove that it knows the password") }

@@ -30,12 +30,12 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// How often it asks before the connection ends.
 const ASKED: u32 = 6;
 
-/// What an answer may take at most.
+/// What a reading, that is a few questions with their answers, may take at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// How long it may take, as may connecting.
+    /// How long it may take; the first one with connecting.
     pub time: Duration,
-    /// How many bytes it may have.
+    /// How many bytes each answer may have.
     pub bytes: usize,
 }
 
@@ -45,7 +45,10 @@ trait Stream: Send {
 
     fn receive(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Gives the next answer all that one may take.
+    /// Gives the next answers all the time of a reading.
+    fn begin_reading(&mut self) {}
+
+    /// Gives the next answer all the bytes that one may have.
     fn begin_answer(&mut self) {}
 }
 
@@ -88,8 +91,12 @@ impl<S: Stream + AsFd> Stream for Limited<S> {
         Ok(count)
     }
 
+    fn begin_reading(&mut self) {
+        self.until = Instant::now() + self.limit.time;
+    }
+
     fn begin_answer(&mut self) {
-        (self.until, self.bytes_left) = (Instant::now() + self.limit.time, self.limit.bytes);
+        self.bytes_left = self.limit.bytes;
     }
 }
 
@@ -101,6 +108,7 @@ pub struct Wire {
     input: Vec<u8>,
     /// What of `input` was received and not read.
     filled: Range<usize>,
+    traffic: [u64; 2],
     /// After what failed, or was not understood, answers could be taken for those of other requests.
     is_broken: bool,
 }
@@ -132,7 +140,7 @@ fn set_up(stream: TcpStream) -> io::Result<TcpStream> {
 }
 
 impl Wire {
-    /// A limit comes with the instant at which connecting and the first answer, as that to a login, end.
+    /// A limit comes with the instant at which connecting and the first reading end.
     fn of<S: Stream + AsFd + 'static>(stream: S, limit: Option<(Limit, Instant)>) -> io::Result<Self> {
         let stream: Box<dyn Stream> = match limit {
             None => Box::new(stream),
@@ -141,7 +149,7 @@ impl Wire {
                 Box::new(Limited { stream, limit, until, bytes_left: limit.bytes })
             }
         };
-        Ok(Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0, is_broken: false })
+        Ok(Self { stream, out: Vec::new(), input: vec![0; ROOM], filled: 0..0, traffic: [0; 2], is_broken: false })
     }
 
     /// Connects to a host and port.
@@ -170,9 +178,19 @@ impl Wire {
         Self::of(UnixStream::from(socket), limit)
     }
 
-    /// Gives the next answer all that one may take, where that is limited.
+    /// Gives the next answers together all the time that a reading may take, where that is limited.
+    pub fn begin_reading(&mut self) {
+        self.stream.begin_reading();
+    }
+
+    /// Gives the next answer all the bytes that one may have, where they are limited.
     pub fn begin_answer(&mut self) {
         self.stream.begin_answer();
+    }
+
+    /// How many bytes were sent and received.
+    pub const fn traffic(&self) -> [u64; 2] {
+        self.traffic
     }
 
     /// Whether something failed on it, after which nothing is sent.
@@ -195,6 +213,7 @@ impl Wire {
             return Err(io::ErrorKind::NotConnected.into());
         }
         let sent = self.stream.send(&self.out);
+        self.traffic[0] += self.out.len() as u64;
         self.out.clear();
         self.is_broken |= sent.is_err();
         sent
@@ -245,7 +264,10 @@ impl Wire {
             }
             match self.stream.receive(&mut self.input[self.filled.end..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(more) => self.filled.end += more,
+                Ok(more) => {
+                    self.filled.end += more;
+                    self.traffic[1] += more as u64;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -338,6 +360,19 @@ mod tests {
         assert!(wire.fill(1).is_ok());
         assert_eq!(wire.fill(ROOM).unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(wire.send().is_err(), "what comes later would be taken for another answer");
+    }
+
+    /// A reading of several answers took as often the time of one.
+    #[test]
+    fn answers_of_a_reading_share_its_time() {
+        let mut wire = slow(Duration::from_millis(200), ROOM);
+        std::thread::sleep(Duration::from_millis(200));
+        wire.begin_answer();
+        assert_eq!(wire.fill(ROOM).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let mut wire = slow(Duration::from_millis(200), ROOM);
+        std::thread::sleep(Duration::from_millis(200));
+        wire.begin_reading();
+        assert!(wire.fill(1).is_ok());
     }
 
     #[test]

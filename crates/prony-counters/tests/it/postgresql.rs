@@ -1,5 +1,6 @@
 //! Tests of PostgreSQL.
 
+use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -159,6 +160,40 @@ fn another_database_of_the_same_name_is_another_count() {
     for name in NAMES {
         assert_ne!(since(&before, name), since(&after, name), "{name}");
     }
+}
+
+/// 500 transactions were a measured 1, and the next phase had them.
+#[test]
+fn transactions_that_sessions_may_still_have_are_missing() {
+    if !are_there(&["postgres", "initdb", "psql"]) {
+        return;
+    }
+    let server = Postgresql::start();
+    let before = server.numbers_by("postgres");
+    let address = format!("postgresql://app@127.0.0.1:{}/bench", server.0.port);
+    let mut client = Command::new("psql");
+    client.args(["-X", "-q", "-d", &address]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+    let mut client = client.spawn().unwrap();
+    let statements = "SELECT 1;\n".repeat(50);
+    client.stdin.as_mut().unwrap().write_all(statements.as_bytes()).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while value(&server.numbers_by("postgres"), "statements") != value(&before, "statements").map(|count| count + 50.0)
+    {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let before_its_end = server.numbers_by("postgres");
+    assert!(
+        value(&before_its_end, "xact_commit").unwrap_err().contains("until a later one touches some"),
+        "{before_its_end:?}"
+    );
+    assert!(value(&before_its_end, "tup_inserted").is_ok(), "{before_its_end:?}");
+    drop(client.stdin.take());
+    client.wait().unwrap();
+    let after = server.numbers_by("postgres");
+    let counted = value(&after, "xact_commit").unwrap() - value(&before, "xact_commit").unwrap();
+    // A session begins with one of its own.
+    assert!((50.0..=51.0).contains(&counted), "{counted}");
 }
 
 /// What sessions wrote to the log of all databases is complete once all of them have reported it.

@@ -27,6 +27,34 @@ fn says(port: u16, commands: &str) -> String {
     text
 }
 
+/// Its readings were in the totals of bytes: 56 kB in 10 s without a client.
+#[test]
+fn nothing_is_counted_while_nobody_but_prony_asks() {
+    if !are_there(&["redis-server"]) {
+        return;
+    }
+    let server = Server::start("redis", SERVER, |port| says(port, "PING\r\n").starts_with("+PONG"));
+    let names = [
+        "total_commands_processed",
+        "total_net_input_bytes",
+        "total_net_output_bytes",
+        "total_reads_processed",
+        "total_writes_processed",
+    ];
+    let address = format!("127.0.0.1:{}", server.port);
+    let mut source = source(&CounterSource::Redis(String::new()), &address, names.map(str::to_owned).to_vec()).unwrap();
+    let readings = [(); 4].map(|()| read(&mut *source));
+    for (name, later) in names.into_iter().flat_map(|name| readings[1..].iter().map(move |later| (name, later))) {
+        assert_eq!(value(later, name), value(&readings[0], name), "{name}");
+    }
+    let work = "SET a 1\r\nGET a\r\n";
+    let answer = says(server.port, work);
+    let last = read(&mut *source);
+    let of = |name| value(&last, name).unwrap() - value(&readings[0], name).unwrap();
+    assert_eq!(of("total_net_input_bytes"), (work.len() + "QUIT\r\n".len()) as f64);
+    assert_eq!(of("total_net_output_bytes"), answer.len() as f64);
+}
+
 /// After it the server does more of everything than before, so that only its count of the readings themselves goes back.
 #[test]
 fn a_reset_is_noticed_between_the_first_two_readings_and_later() {

@@ -10,7 +10,7 @@ use crate::problem::{Problem, Problems, known_hint};
 use prony_model::metric::{Metric, MetricError, MetricKey, MetricName, Stat};
 use prony_model::service::{
     CounterSource, CountersSpec, MONGODB_GAUGES, MONGODB_OPERATIONS, MONGODB_TOTALS, POSTGRESQL_GAUGES,
-    POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, REDIS_COMMANDS, REDIS_GAUGES, REDIS_TOTALS,
+    POSTGRESQL_REPORTED, POSTGRESQL_STATEMENTS, REDIS_COMMANDS, REDIS_GAUGES, REDIS_TOTALS, postgresql_transactions,
 };
 
 /// A fault, and a hint.
@@ -37,7 +37,8 @@ pub(crate) fn counters(node: &Node, problems: &mut Problems<'_>) -> Option<Count
         Some(node) => texts(Some(node)),
         None => usual.into_iter().map(str::to_owned).collect(),
     };
-    let totals = named("totals", usual_totals);
+    // Those of transactions are missing in most phases, as clients keep their sessions.
+    let totals = named("totals", usual_totals.into_iter().filter(|name| !postgresql_transactions(name)).collect());
     // Where the file chooses totals without the usual one, it has no operations.
     let usual_operations = usual_operations.filter(|name| totals.iter().any(|total| total == name));
     let operations = view.plain("operations").or(usual_operations).map(str::to_owned);

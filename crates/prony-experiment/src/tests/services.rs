@@ -273,9 +273,14 @@ fn counters_of_services_are_read() {
     let counters = db.counters.as_ref().unwrap();
     assert_eq!(counters.source, CounterSource::Postgresql(format!("port={PORT} dbname=x")));
     assert_eq!((counters.operations.as_deref(), db.user.as_deref()), (Some("statements"), Some("nobody")));
-    assert!(
-        counters.has("xact_commit", true) && counters.has("size_bytes", false) && !counters.has("size_bytes", true)
-    );
+    for (name, total, is_read) in [
+        ("deadlocks", true, true),
+        ("xact_commit", true, false),
+        ("size_bytes", false, true),
+        ("size_bytes", true, false),
+    ] {
+        assert_eq!(counters.has(name, total), is_read, "{name}");
+    }
 }
 
 /// Three instances that read one server's count had three times its operations.

@@ -91,6 +91,11 @@ impl Connection {
         self.unanswered += 1;
     }
 
+    /// Gives the next answers together all the time that a reading may take, where that is limited.
+    pub fn begin_reading(&mut self) {
+        self.wire.begin_reading();
+    }
+
     /// Sends one command on the database `admin`, which those about the whole server need; its answer.
     ///
     /// # Errors

@@ -259,6 +259,11 @@ impl Connection {
         Ok(())
     }
 
+    /// Gives the next answers together all the time that a reading may take, where that is limited.
+    pub fn begin_reading(&mut self) {
+        self.wire.begin_reading();
+    }
+
     /// Runs statements without values, whose rows are text.
     ///
     /// # Errors

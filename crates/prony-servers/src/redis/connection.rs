@@ -155,6 +155,16 @@ impl Connection {
         self.wire.at(range)
     }
 
+    /// Gives the next answers together all the time that a reading may take, where that is limited.
+    pub fn begin_reading(&mut self) {
+        self.wire.begin_reading();
+    }
+
+    /// How many bytes were sent and received.
+    pub const fn traffic(&self) -> [u64; 2] {
+        self.wire.traffic()
+    }
+
     /// Sends one command and reads all of its answer.
     ///
     /// # Errors
