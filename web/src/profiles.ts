@@ -54,7 +54,7 @@ function content(profile: Profile, name: string): HTMLElement[] {
 
 function picture(phase: ProfilePhase): HTMLElement {
   const least = percent(phase.smallest);
-  const left = phase.left_out === 0 ? "" : ` ${phase.left_out} calls below ${least} or very deep are left out; their time is part of their callers' time.`;
+  const left = phase.left_out === 0 ? "" : ` ${phase.left_out} calls below ${least} or very deep are left out; their time is part of their callers' time, or blank where they have no caller.`;
   const caption =
     `The width of a function call is its share of ${seconds(phase.busy)}; the calls that it made are below it. Click a call, or press ` +
     `Enter, to zoom in; press Escape to show all calls; the arrow keys move between calls.${left}`;
