@@ -37,7 +37,8 @@ export function draw(scene: Scene, chart: Chart, marks: Shown[], width: number):
     if (isLog(chart.x) && p.x <= 0) p.x = NaN;
     if (isLog(chart.y) && p.y <= 0) p.y = NaN;
   }
-  const margin = lanes ? { left: 8, right: 14, top: 8, bottom: 40 } : { left: 64, right: 20, top: 18, bottom: 42 };
+  // Charts below each other share an axis of time: the room for labels is that of the longest, 12.5 MB/s.
+  const margin = lanes ? { left: 8, right: 14, top: 8, bottom: 40 } : { left: 72, right: 20, top: 18, bottom: 42 };
   const x = domain(chart.x, across(scene, marks), false);
   const y: [number, number] = lanes
     ? [lanes.length, 0]

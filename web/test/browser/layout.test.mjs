@@ -151,6 +151,16 @@ test("verdicts stand first, then the table that answers, then the figures", opti
   }),
 );
 
+test("the longest labels of an axis are not cut off", options, () =>
+  on("cache", {}, async (page) => {
+    await drawAll(page);
+    const labels = page.locator('#timeline [aria-label="y-axis tick label"] text');
+    assert.ok((await labels.count()) > 5);
+    await labels.evaluateAll((all) => all.forEach((label) => (label.textContent = "12.5\u00a0MB/s")));
+    assert.deepEqual(await page.evaluate(charts), []);
+  }),
+);
+
 test("texts that lie on each other, and texts that are cut off, are found", options, () =>
   on("alone", {}, async (page) => {
     await drawAll(page);
