@@ -102,7 +102,7 @@ function table(
     h(
       "table",
       { class: kind },
-      h("caption", { class: "fine" }, caption),
+      h("caption", { class: "fine" }, h("span", {}, caption)),
       h("thead", {}, h("tr", {}, number("Self"), number(""), number("Total"), number(""), ...heads.map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, ...rows.map(row)),
     ),
