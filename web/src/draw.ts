@@ -33,11 +33,9 @@ interface Frame {
 /** The picture of a chart. */
 export function draw(scene: Scene, chart: Chart, marks: Shown[], width: number): Element {
   const lanes = chart.y.lanes ? scene.lanes(chart) : null;
-  for (const p of marks.flatMap((of) => of.points)) {
-    if (isLog(chart.x) && p.x <= 0) p.x = NaN;
-    if (isLog(chart.y) && p.y <= 0) p.y = NaN;
-  }
-  const margin = lanes ? { left: 8, right: 14, top: 8, bottom: 40 } : { left: 64, right: 20, top: 18, bottom: 42 };
+  hideOutside(chart, marks);
+  // Charts below each other share an axis of time: the room for labels is that of the longest, 12.5 MB/s.
+  const margin = lanes ? { left: 8, right: 14, top: 8, bottom: 40 } : { left: 72, right: 20, top: 18, bottom: 42 };
   const x = domain(chart.x, across(scene, marks), false);
   const y: [number, number] = lanes
     ? [lanes.length, 0]
@@ -72,6 +70,22 @@ export function draw(scene: Scene, chart: Chart, marks: Shown[], width: number):
       tip(scene, frame, marks),
     ],
   });
+}
+
+/** Takes their place from points before a logarithmic axis: where another begin is zero, lines begin before it. Points that do
+ * not end on it either have no height then, since the scale up would have to hold what nobody sees. */
+export function hideOutside(chart: Chart, marks: Shown[]): void {
+  // The point with which an axis begins has 32 bits, and may lie a little before it.
+  const least = 0.999 * (chart.x.low ?? 0);
+  for (const { mark, points } of marks) {
+    for (const p of points) {
+      if (isLog(chart.x) && (p.x <= 0 || p.x < least)) {
+        p.x = NaN;
+        if (mark.x2 === undefined) p.y = NaN;
+      }
+      if (isLog(chart.y) && p.y <= 0) p.y = NaN;
+    }
+  }
 }
 
 /** Not a number where the lane is not shown, so that nothing is drawn there. */

@@ -26,7 +26,8 @@ export function layout(calls: ProfilePhase["calls"]): Placed {
     made.push(call);
     (parent < 0 ? all : made[parent]!).children.push(call);
   });
-  all.total = Math.max(1e-12, all.children.reduce((sum, call) => sum + call.total, 0));
+  // Not the sum alone: of one thread, calls without a caller are left out as well, and the others are no wider for it.
+  all.total = Math.max(1, all.children.reduce((sum, call) => sum + call.total, 0));
   // Each call has a width of its own; it is more than that of what it calls.
   const root = hierarchy(all).each((node) => ((node as { value?: number }).value = node.data.total));
   root.sort((a, b) => b.data.total - a.data.total || a.data.index - b.data.index);

@@ -33,9 +33,9 @@ export function navigation(): void {
   }
 }
 
-/** Opens the folded verdicts: paper has no pointer. */
+/** Opens the folded verdicts, and filters that leave something out: paper has no pointer. */
 export function unfold(): void {
-  for (const details of document.querySelectorAll<HTMLDetailsElement>("details.more")) details.open = true;
+  for (const inside of document.querySelectorAll("details.more, .filters input:not(:checked)")) inside.closest("details")!.open = true;
 }
 
 /** A button beside the experiment's text. */

@@ -54,7 +54,7 @@ function content(profile: Profile, name: string): HTMLElement[] {
 
 function picture(phase: ProfilePhase): HTMLElement {
   const least = percent(phase.smallest);
-  const left = phase.left_out === 0 ? "" : ` ${phase.left_out} calls below ${least} or very deep are left out; their time is part of their callers' time.`;
+  const left = phase.left_out === 0 ? "" : ` ${phase.left_out} calls below ${least} or very deep are left out; their time is part of their callers' time, or blank where they have no caller.`;
   const caption =
     `The width of a function call is its share of ${seconds(phase.busy)}; the calls that it made are below it. Click a call, or press ` +
     `Enter, to zoom in; press Escape to show all calls; the arrow keys move between calls.${left}`;
@@ -102,7 +102,7 @@ function table(
     h(
       "table",
       { class: kind },
-      h("caption", { class: "fine" }, caption),
+      h("caption", { class: "fine" }, h("span", {}, caption)),
       h("thead", {}, h("tr", {}, number("Self"), number(""), number("Total"), number(""), ...heads.map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, ...rows.map(row)),
     ),

@@ -12,9 +12,12 @@ const SETS = [
 export function logTicks(low: number, high: number, most: number): number[] {
   if (!(low > 0) || !(high > low)) return [];
   if (high / low < 2.2) return linearTicks(low, high, most);
-  for (const set of SETS) {
-    const found = within(set, low, high);
-    if (found.length <= most && found.length >= Math.min(3, most)) return found;
+  // Two marks far apart are better than those of a linear axis, which all lie at the upper end.
+  for (const least of [Math.min(3, most), 2]) {
+    for (const set of SETS) {
+      const found = within(set, low, high);
+      if (found.length <= most && found.length >= least) return found;
+    }
   }
   const decades = within([1], low, high);
   if (decades.length <= most) return linearTicks(low, high, most);
@@ -33,16 +36,17 @@ function within(set: number[], low: number, high: number): number[] {
   return found;
 }
 
-/** At most `most` multiples of 1, 2, 2.5 or 5 times a power of ten. */
+/** At most `most` multiples of 1, 2, 2.5 or 5 times a power of ten, of no more digits than are shown: labels differ. */
 export function linearTicks(low: number, high: number, most: number): number[] {
   const rough = (high - low) / Math.max(1, most);
   const power = Math.floor(Math.log10(rough));
-  const candidates = [1, 2, 2.5, 5, 10, 20].map((n) => Number(`${n}e${power}`));
+  const candidates = [1, 2, 2.5, 5, 10, 20, 50, 100].map((n) => Number(`${n}e${power}`));
   for (const step of candidates) {
     const first = Math.ceil(low / step);
     const last = Math.floor(high / step);
     if (last - first + 1 > most) continue;
-    return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+    const ticks = Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+    if (ticks.every((tick) => Number(tick.toPrecision(3)) === tick)) return ticks;
   }
   return [];
 }

@@ -151,6 +151,31 @@ test("verdicts stand first, then the table that answers, then the figures", opti
   }),
 );
 
+test("captions of wide tables are read without scrolling", options, () =>
+  on("profile", { viewport: { width: 360, height: 800 } }, async (page) => {
+    await drawAll(page);
+    const captions = await page.$$eval("#profiles caption", (all) =>
+      all.map((caption) => {
+        const text = document.createRange();
+        text.selectNodeContents(caption.querySelector("span") ?? caption);
+        return { table: caption.clientWidth, text: text.getBoundingClientRect().right };
+      }),
+    );
+    assert.ok(captions.some(({ table }) => table > 360), "a table is wider than the window");
+    for (const { text } of captions) assert.ok(text <= 360, `${text}`);
+  }),
+);
+
+test("the longest labels of an axis are not cut off", options, () =>
+  on("cache", {}, async (page) => {
+    await drawAll(page);
+    const labels = page.locator('#timeline [aria-label="y-axis tick label"] text');
+    assert.ok((await labels.count()) > 5);
+    await labels.evaluateAll((all) => all.forEach((label) => (label.textContent = "12.5\u00a0MB/s")));
+    assert.deepEqual(await page.evaluate(charts), []);
+  }),
+);
+
 test("texts that lie on each other, and texts that are cut off, are found", options, () =>
   on("alone", {}, async (page) => {
     await drawAll(page);

@@ -74,6 +74,21 @@ test("filters take variants out of the figures", options, () =>
   }),
 );
 
+test("paper says which variants the charts leave out", options, () =>
+  on("cache", {}, async (page) => {
+    await page.emulateMedia({ media: "print" });
+    await drawAll(page);
+    const among = page.locator("#timeline .choice", { hasText: "Among" });
+    assert.ok(await among.isVisible(), "variants are restricted");
+    assert.equal(await among.locator("select").evaluate((select) => getComputedStyle(select).borderTopWidth), "0px");
+    assert.ok(await page.locator("#raw .controls").isHidden());
+    assert.ok(await page.locator(".filters").isHidden(), "nothing is filtered out");
+    await page.getByRole("checkbox", { name: "redb", includeHidden: true }).evaluate((box) => box.click());
+    await drawAll(page);
+    assert.ok(await page.getByRole("checkbox", { name: "redb" }).isVisible());
+  }),
+);
+
 test("tables sort by figures and copy as Markdown", options, () =>
   on("cache", { permissions: ["clipboard-read", "clipboard-write"] }, async (page) => {
     const figures = () =>

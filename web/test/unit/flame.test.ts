@@ -47,6 +47,13 @@ test("a call is as wide as its share and lies below its caller", () => {
   near(main.x1 - main.children![1]!.x1, 0.1);
 });
 
+test("time of roots that are left out is blank", () => {
+  const root = layout([[-1, 0, 0.1, 0.293], [-1, 1, 0.2, 0.34]]);
+  near(root.children![1]!.x1 - root.children![1]!.x0, 0.293);
+  near(root.children![1]!.x1, 0.633);
+  assert.equal(sentence(PHASE, root.data), "everything: 100\u00a0% total, 0\u00a0% self");
+});
+
 test("zooming fills the width with a call and hides what is beside it", () => {
   const root = layout(PHASE.calls);
   const main = root.children![0]!;

@@ -40,4 +40,8 @@ test("Markdown takes nothing for markup", () => {
 
 test("what hides or turns text around is spelled out", () => {
   assert.equal(visible("a\u202eb\u0000\nc"), "a\\u{202e}b\\u{0}\nc");
+  // What Rust's `screen::is_unsafe` has: an Arabic mark, a separator, deprecated marks, annotations, tags; no emoji.
+  const hidden = [0x61c, 0x180e, 0x206a, 0x206f, 0xfff9, 0xfffb, 0xe0000, 0xe0041, 0xe007f];
+  for (const code of hidden) assert.equal(visible(`a${String.fromCodePoint(code)}`), `a\\u{${code.toString(16)}}`);
+  assert.equal(visible("\u061b\u{1f980}\u{e0080}"), "\u061b\u{1f980}\u{e0080}");
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Chart, Control, Mark, Payload, Section } from "../../src/data.ts";
+import { hideOutside } from "../../src/draw.ts";
 import { Scene } from "../../src/scene.ts";
 import { State } from "../../src/state.ts";
 import { chart, pack, payload } from "./payload.ts";
@@ -71,6 +72,20 @@ test("zero moves with the choice", () => {
   });
   of.chosen[0] = 1;
   assert.deepEqual(of.charts()[0]!.marks[0]!.points.map((p) => [p.x, p.x2]), [[6, 6], [16, 16]]);
+});
+
+test("what a shift moves before a logarithmic axis has neither place nor height", () => {
+  const data = payload([pack([1, 2.05, 2.1, 5]), pack([9, 8, 7, 6]), pack([1.5, 3, 4, 6]), pack([0, 2])]);
+  const of = scene(data, {
+    controls: [{ ...control("shift", [{ text: "begin" }, { text: "later" }]), chosen: 1 }],
+    charts: [on({ kind: "line", of: 2, x: 0, y: 1, shifts: 3 }, { kind: "bars", of: 2, x: 0, x2: 2, y: 1, shifts: 3 })],
+  });
+  const { marks } = of.charts()[0]!;
+  // The axis begins at a tenth, of which 32 bits make a little less.
+  hideOutside({ ...chart, x: { format: "seconds", scale: "between", low: 0.1 + 1e-7, high: 5 } }, marks);
+  const [line, bars] = marks.map(({ points }) => points.map((p) => [Math.round(p.x * 100) / 100, p.y]));
+  assert.deepEqual(line, [[NaN, NaN], [NaN, NaN], [0.1, 7], [3, 6]]);
+  assert.deepEqual(bars!.map(([, y]) => y), [9, 8, 7, 6], "bars begin with the axis");
 });
 
 test("the bands of one variant are drawn, and the caption names it", () => {

@@ -59,11 +59,12 @@ const SETS: [&[f64]; 5] = [
 ];
 
 fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
-    for set in SETS {
-        let found = within(set, low, high);
-        if found.len() <= most && found.len() >= most.min(3) {
-            return found;
-        }
+    let of = |least: usize| {
+        SETS.iter().map(|set| within(set, low, high)).find(|found| (least..=most).contains(&found.len()))
+    };
+    // Two marks far apart are better than those of a linear axis, which all lie at the upper end.
+    if let Some(found) = of(most.min(3)).or_else(|| of(2)) {
+        return found;
     }
     let decades = within(&[1.0], low, high);
     if decades.len() <= most {
@@ -78,13 +79,20 @@ fn within(set: &[f64], low: f64, high: f64) -> Vec<f64> {
     all.filter(|value| (low..=high).contains(value)).collect()
 }
 
+/// Multiples of a round step, of no more digits than texts have: labels differ.
 fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let power = 10f64.powi(((high - low) / most.max(1) as f64).log10().floor() as i32);
-    let steps = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0].map(|n| n * power);
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0].map(|n| n * power);
     let count = |step: f64| (high / step).floor() - (low / step).ceil() + 1.0;
-    let Some(step) = steps.into_iter().find(|step| count(*step) <= most as f64) else { return Vec::new() };
-    let first = (low / step).ceil();
-    (0..count(step) as usize).map(|i| (first + i as f64) * step).collect()
+    let ticks = |step: f64| (0..count(step) as usize).map(move |i| ((low / step).ceil() + i as f64) * step);
+    let fits = |step: &f64| count(*step) <= most as f64 && ticks(*step).all(has_three_digits);
+    steps.into_iter().find(fits).map_or_else(Vec::new, |step| ticks(step).collect())
+}
+
+/// Whether three digits are the whole value, but for an error of its binary form.
+fn has_three_digits(value: f64) -> bool {
+    let last = 10f64.powf(value.abs().log10().floor() - 2.0);
+    value == 0.0 || ((value / last).round() * last - value).abs() <= 1e-9 * value.abs()
 }
 
 #[cfg(test)]
@@ -100,6 +108,24 @@ mod tests {
         assert!(narrow.len() >= 3 && narrow.iter().any(|t| (t - 1.0).abs() < 1e-9), "{narrow:?}");
         assert_eq!(Scale::linear(0.0, 10.0).ticks(5), [0.0, 2.5, 5.0, 7.5, 10.0]);
         assert_eq!(Scale::linear(0.0, 0.0).domain, (0.0, 1.0));
+    }
+
+    /// 10 ms to 2.6 s had 1 s and 2 s alone.
+    #[test]
+    fn a_wide_axis_with_few_marks_has_powers_of_ten() {
+        assert_eq!(Scale { log: true, domain: (0.0101, 2.6) }.ticks(3), [0.1, 1.0]);
+    }
+
+    /// 1 GB to 1.001 GB was labelled `1 GB, 1 GB, 1.01 GB, 1.01 GB`.
+    #[test]
+    fn marks_of_a_narrow_axis_differ_in_three_digits() {
+        for (low, most) in (0..230).flat_map(|i| [2, 3, 6, 12, 42].map(|most| (1.01f64.powi(i), most))) {
+            let ticks = Scale { log: true, domain: (low, 1.0404 * low) }.ticks(most);
+            let mut texts: Vec<String> = ticks.iter().map(|tick| format!("{tick:.2e}")).collect();
+            assert!(!texts.is_empty() && texts.len() <= most, "{low} {most}: {ticks:?}");
+            texts.dedup();
+            assert_eq!(texts.len(), ticks.len(), "{low} {most}: {ticks:?}");
+        }
     }
 
     #[test]
