@@ -12,6 +12,9 @@ use super::design::{CellPart, Experiment, Expr, Operator};
 /// Parentheses within parentheses, at most.
 const DEEPEST: usize = 64;
 
+/// Operators, at most: the results are JSON, which is read to 128 levels, and each operator may take two.
+const MOST: usize = 50;
+
 /// Why a text is not an expression, or an expression has no meaning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExprError {
@@ -27,6 +30,9 @@ pub enum ExprError {
     /// Too many parentheses within parentheses.
     #[error("parentheses are nested more than 64 deep")]
     Deep,
+    /// Too many operators.
+    #[error("an expression has at most 50 operators")]
+    Long,
     /// A metric's name is wrong.
     #[error(transparent)]
     Metric(#[from] prony_model::metric::MetricError),
@@ -48,6 +54,9 @@ pub enum ExprError {
 /// What does not fit; its dimensions are not checked, see [`dimension`].
 pub fn parse(text: &str) -> Result<Expr, ExprError> {
     let tokens = tokens(text)?;
+    if tokens.iter().filter(|token| matches!(token, Token::Operator(_))).count() > MOST {
+        return Err(ExprError::Long);
+    }
     let mut parser = Parser { tokens: &tokens, depth: 0 };
     let expr = parser.sum()?;
     match parser.tokens.first() {
@@ -379,6 +388,9 @@ mod tests {
         assert_eq!(error("a.time)"), "expected an operator or the end, found `)`");
         assert_eq!(error("a.time * * b.time"), "expected a metric such as `write.time`, a number or `(`, found `*`");
         assert_eq!(error("a.tiem"), "`tiem` is not a metric; did you mean `a.time`?");
+        for terms in [52, 20_000] {
+            assert_eq!(error(&vec!["1"; terms].join(" + ")), "an expression has at most 50 operators");
+        }
         assert_eq!(error(&"(".repeat(200)), "parentheses are nested more than 64 deep");
     }
 

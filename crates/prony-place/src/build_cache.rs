@@ -117,14 +117,14 @@ pub(crate) struct Input<'a> {
     /// was may be of another source. Changes come after the copy and are newer than all of it, so their times say nothing
     /// more. A revision has none: its files are those of a fresh clone, without artefacts but those that are committed.
     pub(crate) state: Option<&'a str>,
-    /// The commits of its submodules ([`crate::revision::submodule_commits`]), which a build may check out: in the files
+    /// Its commit and those of its submodules ([`crate::revision::commits`]), which a build may ask for or check out: in the files
     /// of two revisions that differ in these only, nothing differs before it.
-    pub(crate) submodules: String,
+    pub(crate) commits: String,
 }
 
 /// The name of a build: a hash of its input, and of everything else on which a build depends.
 pub(crate) fn key(program: &ProgramSpec, build: &[String], input: &Input<'_>) -> String {
-    let Input { digest, inside, state, submodules } = input;
+    let Input { digest, inside, state, commits } = input;
     let mut hash = Xxh3Default::new();
     let path = startable::path(program);
     // A command as one text is words of a shell: each executable that it names is a tool.
@@ -137,7 +137,7 @@ pub(crate) fn key(program: &ProgramSpec, build: &[String], input: &Input<'_>) ->
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
     hash.update(
         format!(
-            "{build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x} {submodules:?}",
+            "{build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x} {commits:?}",
             program.env
         )
         .as_bytes(),
@@ -158,8 +158,8 @@ mod tests {
     use crate::digest;
 
     fn input<'a>(copy: &Path, inside: &'a str, state: Option<&'a str>) -> Input<'a> {
-        let digest = digest::of_tree(copy).unwrap();
-        Input { digest, inside: Path::new(inside), state, submodules: String::new() }
+        let digest = digest::of_tree(copy, &mut |_, _| Ok(())).unwrap();
+        Input { digest, inside: Path::new(inside), state, commits: String::new() }
     }
 
     fn program() -> ProgramSpec {
@@ -202,7 +202,7 @@ mod tests {
         for (inside, state) in [("sub", Some("a")), ("", Some("b")), ("", None)] {
             assert_ne!(super::key(&program(), &build, &input(&copy, inside, state)), names[2]);
         }
-        let submodules = Input { submodules: "160000 1 0\tlib\0".to_owned(), ..input(&copy, "", Some("a")) };
+        let submodules = Input { commits: "160000 1 0\tlib\0".to_owned(), ..input(&copy, "", Some("a")) };
         assert_ne!(super::key(&program(), &build, &submodules), names[2]);
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
     }
@@ -258,7 +258,7 @@ mod tests {
         let [link, data] = ["link", "data"].map(|name| bin.path().join(name).display().to_string());
         let build = ["sh", "-c", &format!("A=1 cc a.c && (as a.s); {link} >> {data}")].map(str::to_owned);
         ["sh", "cc", "as", "link", "data", "other"].into_iter().for_each(|name| tool(name, "1"));
-        let input = Input { digest: 0, inside: Path::new(""), state: None, submodules: String::new() };
+        let input = Input { digest: 0, inside: Path::new(""), state: None, commits: String::new() };
         let key = || key(&program, &build, &input);
         let mut keys = vec![key()];
         for name in ["sh", "cc", "as", "link"] {

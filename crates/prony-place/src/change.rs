@@ -35,7 +35,7 @@ pub(crate) fn apply(
     progress: &mut Progress<'_>,
 ) -> Result<(Vec<String>, Vec<Finding>), Error> {
     let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
-    let (mut done, mut findings) = (Vec::new(), Vec::new());
+    let (mut done, mut findings, mut versions) = (Vec::new(), Vec::new(), Vec::new());
     for change in &program.changes {
         // A build tool must find what a change writes newer than all that was written before.
         std::thread::sleep(TICK);
@@ -43,7 +43,7 @@ pub(crate) fn apply(
             Change::Replace { file, find, with, count } => {
                 (format!("a change of `{file}`"), replace(copy, file, find, with, *count))
             }
-            Change::Patch { file } => (format!("the patch `{file}`"), patch(copy, file, &mut findings)),
+            Change::Patch { file } => (format!("the patch `{file}`"), patch(copy, file, &mut findings, progress)),
             Change::Dependency { name, version, manager } => {
                 (format!("the dependency `{name}`"), install(copy, name, version, *manager, run))
             }
@@ -52,6 +52,19 @@ pub(crate) fn apply(
         };
         done.push(made.map_err(failed)?);
         close(top, program, &step, progress)?;
+        if let Change::Dependency { name, manager, .. } = change {
+            versions.push((name, *manager, installed(copy, name, *manager)));
+        }
+    }
+    // With a package, its installer installs those that it requires, in versions of its own choice.
+    for (name, manager, version) in versions {
+        let now = installed(copy, name, manager);
+        if now != version {
+            let [version, now] = [version, now].map(|version| version.unwrap_or_else(|| "no version".to_owned()));
+            return Err(failed(format!(
+                "a later change replaced `{name}` {version} by {now}; name `{name}` after the package that requires it"
+            )));
+        }
     }
     Ok((done, findings))
 }
@@ -312,10 +325,10 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 
 /// `patch` from the system reads what diff and git write. Where the lines of a hunk are not what it names, it takes the
 /// nearest that are, and says so.
-fn patch(copy: &Path, file: &str, findings: &mut Vec<Finding>) -> Result<String, String> {
+fn patch(copy: &Path, file: &str, findings: &mut Vec<Finding>, progress: &mut Progress<'_>) -> Result<String, String> {
     let path = fs::canonicalize(file).map_err(|error| format!("cannot find `{file}`: {error}"))?;
     let text = fs::read(&path).map_err(|error| format!("cannot read `{file}`: {error}"))?;
-    let digest = || digest::of_tree(copy).map_err(|error| error.text().trim().to_owned());
+    let mut digest = || digest::of_tree(copy, progress).map_err(|error| error.text().trim().to_owned());
     let before = digest()?;
     let strip = if strips(&text) { "-p1" } else { "-p0" };
     let output = std::process::Command::new("patch")
@@ -357,6 +370,10 @@ mod tests {
         top
     }
 
+    fn patch(copy: &Path, file: &str, findings: &mut Vec<Finding>) -> Result<String, String> {
+        super::patch(copy, file, findings, &mut |_, _| Ok(()))
+    }
+
     #[test]
     fn a_text_is_replaced_exactly_as_often_as_declared() {
         let site = site();
@@ -395,6 +412,31 @@ mod tests {
         {
             assert!(at(before) < at(after), "{before} {after}");
         }
+    }
+
+    /// pip installs what a package requires over what an earlier change installed: the record had the earlier version.
+    #[test]
+    fn package_that_a_later_one_replaces_is_an_error() {
+        let site = site();
+        fs::write(site.path().join("requirements.txt"), "").unwrap();
+        let packages = site.path().join(crate::dependency::PACKAGES);
+        let run = |words: &[String]| {
+            let Some((name, version)) = words.last().unwrap().split_once("==") else { return Err("none".to_owned()) };
+            fs::create_dir_all(packages.join(format!("{name}-{version}.dist-info"))).unwrap();
+            if name == "b" && packages.join("a-1.0.dist-info").exists() {
+                fs::rename(packages.join("a-1.0.dist-info"), packages.join("a-2.0.dist-info")).unwrap();
+            }
+            Ok(String::new())
+        };
+        let of = |names: &str| {
+            let _ = fs::remove_dir_all(&packages);
+            let head = "[program.x]\ncommand = \"true\"\ndirectory = \".\"\n";
+            let program = program(&format!("{head}change = [{{ dependency = [{names}] }}]\n"));
+            apply(&program, site.path(), site.path(), &run, &mut |_, _| Ok(())).map(|(done, _)| done.len())
+        };
+        let why = of("\"a@1.0\", \"b@1.0\"").unwrap_err().text();
+        assert!(why.contains("a later change replaced `a` 1.0 by 2.0; name `a` after the package"), "{why}");
+        assert_eq!(of("\"b@1.0\", \"a@1.0\"").unwrap(), 2);
     }
 
     #[test]

@@ -18,9 +18,9 @@ use crate::error::Error;
 use crate::links::{Plan, Rules};
 
 /// How much of a file is copied before progress is reported.
-const PIECE: u64 = 32 << 20;
+pub(crate) const PIECE: u64 = 32 << 20;
 
-/// Receives how many bytes of how many are copied; an error ends the copy.
+/// Receives how many bytes of how many are copied, of nothing where nothing is; an error ends the copy.
 pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
 
 /// Copies a directory with everything below it, links to places inside it as links to the copy, without regard to links
@@ -152,7 +152,7 @@ fn content(
 
 /// The next piece of data from a place on; `None` where only a hole is left. Where the file system knows no holes, all
 /// is data.
-fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
+pub(crate) fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
     let begin = match seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => return None,
         begin => begin.unwrap_or(at),

@@ -304,8 +304,9 @@ fn state(entry: &Entry) -> u64 {
     let text = if about.is_dir() {
         format!("{:o}", about.mode())
     } else {
-        let (mtime, nanos) = (about.mtime(), about.mtime_nsec());
-        format!("{:o} {} {mtime} {nanos} {} {:?}", about.mode(), about.len(), about.ino(), entry.target)
+        // A program can set the time of modification, as `cp -p` does, but not that of change.
+        let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+        format!("{:o} {} {times:?} {} {:?}", about.mode(), about.len(), about.ino(), entry.target)
     };
     xxhash_rust::xxh3::xxh3_64(text.as_bytes())
 }

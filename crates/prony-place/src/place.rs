@@ -313,13 +313,13 @@ impl Place {
         let copy = top.join(inside);
         let made = change::Made::of(program, &copy);
         let state = self.source.as_ref().and_then(|source| source.state.as_deref());
-        let digest = digest::of_tree(&top)?;
+        let mut copying = progress(means, program, observer);
+        let digest = digest::of_tree(&top, &mut copying)?;
         let key = |builds| {
-            let input = build_cache::Input { digest, inside, state, submodules: revision::submodule_commits(&top) };
+            let input = build_cache::Input { digest, inside, state, commits: revision::commits(&top) };
             (build_cache::key(program, &line.words(), &input), builds)
         };
         let builds = build_cache::Builds::of_user().map(key);
-        let mut copying = progress(means, program, observer);
         let earlier = match &builds {
             Some((key, builds)) if builds.take(key, &top, &mut copying)? => Some((key, builds)),
             _ => None,
@@ -341,7 +341,7 @@ impl Place {
         if earlier.is_some() {
             return Ok(());
         }
-        if digest::of_tree(&top)? == digest {
+        if digest::of_tree(&top, &mut copying)? == digest {
             self.findings.push(guard::copies::build_changed_nothing(!program.changes.is_empty()));
         } else if let Some((key, builds)) = &builds {
             builds.put(key, &top, &mut copying);

@@ -164,15 +164,16 @@ fn attributes(original: &Path, copy: &Path) -> Result<(), String> {
     copied.map(drop).map_err(|error| format!("cannot copy `{}`: {error}", theirs.display()))
 }
 
-/// What the index of a copy says of its submodules: their paths, and the commits that `git submodule update` checks out.
-/// Empty where it has none, or is no repository.
-pub(crate) fn submodule_commits(copy: &Path) -> String {
+/// The commit of a copy, which its build may write into what it makes, and what its index says of its submodules: their paths,
+/// and the commits that `git submodule update` checks out. Empty where it is no repository.
+pub(crate) fn commits(copy: &Path) -> String {
     // Otherwise git would find a repository around the copy.
     if !copy.join(".git").exists() {
         return String::new();
     }
+    let head = git(copy, &["rev-parse", "--verify", "--quiet", "HEAD"]).unwrap_or_default();
     let listed = git(copy, &["ls-files", "--stage", "-z"]).unwrap_or_default();
-    listed.split_inclusive('\0').filter(|entry| entry.starts_with("160000 ")).collect()
+    listed.split_inclusive('\0').filter(|entry| entry.starts_with("160000 ")).fold(head, |all, entry| all + entry)
 }
 
 /// Submodules of a commit that the user's tree has.
@@ -194,11 +195,12 @@ pub(crate) fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
     command.arg("-C").arg(directory).args(args).env("GIT_TERMINAL_PROMPT", "0");
     STRAYING.iter().for_each(|name| _ = command.env_remove(name));
     let output = command.output().map_err(|error| format!("cannot run `git`: {error}"))?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if output.status.success() {
-        Ok(said(&output.stdout))
+        let said = String::from_utf8_lossy(&output.stdout);
+        // Names of directories may begin and end with blanks.
+        Ok(said.strip_suffix('\n').unwrap_or(&said).to_owned())
     } else {
-        Err(format!("{GIT_REPORTS}{}", said(&output.stderr)))
+        Err(format!("{GIT_REPORTS}{}", String::from_utf8_lossy(&output.stderr).trim()))
     }
 }
 
@@ -255,6 +257,32 @@ mod tests {
         let (message, hint) = exists(&later, "HEAD").unwrap_err();
         assert_eq!(message, "revision `HEAD` has no directory `site/later/`");
         assert!(hint.contains("`directory` starts at the folder of the experiment file"), "{hint}");
+    }
+
+    /// Of `site` and ` site` the first was measured for both.
+    #[test]
+    fn names_with_blanks_are_those_of_their_directories() {
+        if Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let (top, near) = (repository(), tempfile::tempdir().unwrap());
+        fs::create_dir(top.path().join(" site")).unwrap();
+        fs::write(top.path().join(" site/n"), "blank").unwrap();
+        let run = |args: &[&str]| {
+            let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+            git(top.path(), &[&who[..], args].concat()).unwrap()
+        };
+        run(&["add", "."]);
+        run(&["commit", "--quiet", "-m", "blank"]);
+        let copy = near.path().join("copy");
+        let out = check_out(&top.path().join(" site"), "HEAD", &copy).unwrap();
+        assert_eq!(fs::read_to_string(copy.join(&out.inside).join("n")).unwrap(), "blank");
+        let before = commits(&copy);
+        run(&["commit", "--quiet", "--allow-empty", "-m", "empty"]);
+        let copy = near.path().join("again");
+        check_out(&top.path().join(" site"), "HEAD", &copy).unwrap();
+        assert_ne!(commits(&copy), before, "a build may write the commit into what it makes");
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl<'a> Copying<'a> {
 
     /// So many bytes of so many are copied.
     pub(crate) fn report(&mut self, done: u64, total: u64) {
-        if Instant::now() >= self.next {
+        if total > 0 && Instant::now() >= self.next {
             self.next = Instant::now() + AGAIN;
             let [done, total] = [done, total].map(Bytes::from_bytes);
             self.observer.event(&Event::Copying { directory: self.directory.to_owned(), done, total });

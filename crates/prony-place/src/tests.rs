@@ -341,7 +341,10 @@ fn a_manifest_names_what_is_changed_added_removed_and_linked_elsewhere() {
     fs::create_dir(dir.join(".prony-run-1-2-3")).unwrap();
     fs::write(dir.join("sub/.git/index"), "read").unwrap();
     assert!(manifest().differences(&before).is_empty(), "scratch, and what git keeps for itself");
-    fs::write(dir.join("a"), "A!").unwrap();
+    let modified = fs::metadata(dir.join("a")).unwrap().modified().unwrap();
+    fs::write(dir.join("a"), "A").unwrap();
+    // As `cp -p` does.
+    fs::File::options().write(true).open(dir.join("a")).unwrap().set_modified(modified).unwrap();
     fs::remove_file(dir.join("b")).unwrap();
     fs::write(dir.join("sub/new"), "").unwrap();
     fs::remove_file(dir.join("link")).unwrap();

@@ -28,8 +28,10 @@ impl Uncommitted {
     pub(crate) fn of(directory: &Path, own: &[PathBuf]) -> Result<Self, String> {
         let top = PathBuf::from(git(directory, &["rev-parse", "--show-toplevel"])?);
         // Without the lock that refreshing the index would take: that file belongs to the user.
-        let ask = ["--no-optional-locks", "status", "--porcelain=v2", "--branch", "-z", "--", "."];
-        let said = git(directory, &ask)?;
+        let ask = ["--no-optional-locks", "status", "--porcelain=v2", "--branch", "-z"];
+        // Whatever the user's configuration leaves out of `git status`.
+        let all = ["--untracked-files=normal", "--ignore-submodules=none", "--", "."];
+        let said = git(directory, &[&ask[..], &all].concat())?;
         let (mut head, mut tracked, mut untracked) = (String::new(), 0, Vec::new());
         let mut entries = said.split('\0');
         while let Some(entry) = entries.next() {
@@ -128,6 +130,11 @@ mod tests {
         }
         drop(prony_results::Database::create(&top.join("other.db")).unwrap());
         assert_eq!(found(), clean);
+        // Whatever the user's own `git status` shows.
+        run(&["config", "status.showUntrackedFiles", "no"]);
+        fs::write(top.join("e"), "x").unwrap();
+        assert_eq!(found().untracked, 1);
+        fs::remove_file(top.join("e")).unwrap();
         // That of this run, open here, by any name. Its locks were removed, so that another prony deleted its log.
         let live = prony_results::Database::create(&top.join("live.db")).unwrap();
         fs::hard_link(top.join("live.db"), top.join("another name")).unwrap();

@@ -31,6 +31,9 @@ impl Database {
         let (run, lock) = self.write("start a run", |tx| {
             let recorded = start.experiment.recorded();
             let experiment = json(recorded.as_ref())?;
+            // What cannot be read again would cost the whole run.
+            serde_json::from_str::<Experiment>(&experiment)
+                .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
             let run = RunId(tx.prepare_cached(sql)?.insert(params![
                 start.experiment.title(),
                 recorded.source(),

@@ -115,9 +115,10 @@ pub fn resume_in(
     observer: &mut dyn Observer,
 ) -> Result<Summary, Error> {
     let plan = plan::resumed(experiment, done);
-    database.reopen_run(run, planned(experiment, &plan, done.len()))?;
     let began = monotonic();
+    // Before the run is reopened: where it fails, the run remains interrupted.
     let context = RunContext::new(experiment, near, &[database.path()], interrupt, observer)?;
+    database.reopen_run(run, planned(experiment, &plan, done.len()))?;
     let session = database.begin_session(run, &context.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
     let campaign = Campaign { began, gates, session, ..Campaign::new(database, run, &plan, done.len()) };
     self::run(campaign, &context, observer)

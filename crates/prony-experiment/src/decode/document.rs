@@ -20,6 +20,9 @@ use prony_model::units::Fraction;
 /// How many different words there are where the file does not say.
 const VOCABULARY: u64 = 10_000;
 
+/// Values within each other, at most: the results are JSON, which is read to 128 levels, and each value takes up to three.
+const DEEPEST: usize = 30;
+
 /// The documents, made by generators or from a file; `view` is the table of a collection.
 pub(super) fn document(
     view: &View<'_>,
@@ -43,6 +46,11 @@ pub(super) fn document(
         return Some(DocumentSpec { fields, encoding, file: Some(file) });
     }
     let node = view.get("document")?;
+    if depth(node) > DEEPEST {
+        let message = format!("values of the documents are nested more than {DEEPEST} deep");
+        problems.fault(&node.span, message, "nest fewer tables and lists");
+        return None;
+    }
     let fields = fields(node, known, problems)?;
     if fields.is_empty() {
         problems.fault(&node.span, "the documents have no fields", "write `name = value` in it");
@@ -69,6 +77,13 @@ impl Files<'_> {
             }
         }
     }
+}
+
+/// How many tables and lists are within each other.
+fn depth(node: &Node) -> usize {
+    let of_fields = node.table().unwrap_or_default().iter().map(|entry| &entry.node);
+    let of_items = if let Value::List(items) = &node.value { items.iter() } else { [].iter() };
+    of_fields.chain(of_items).map(|inner| 1 + depth(inner)).max().unwrap_or(0)
 }
 
 fn fields(node: &Node, known: Option<&Known>, problems: &mut Problems<'_>) -> Option<Vec<FieldSpec>> {

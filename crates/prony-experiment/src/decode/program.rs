@@ -74,6 +74,12 @@ pub(crate) fn program(
         let message = format!("program `{name}` has no copy that could be changed");
         problems.fault(&node.span, message, "set its `directory`, and remove `copy = \"none\"`");
     }
+    for key in ["build", "copy", "links"] {
+        if spec.directory.is_none() && view.get(key).is_some() {
+            let message = format!("program `{name}` has no `directory`, so that `{key}` has no effect");
+            problems.fault(view.key_span(key), message, format!("set its `directory`, or remove `{key}`"));
+        }
+    }
     let writes =
         [("change", !spec.changes.is_empty()), ("build", spec.build.is_some()), ("prepare", spec.prepare.is_some())];
     if let (OutwardLinks::Keep, Some((step, _))) = (spec.links, writes.iter().find(|(_, is_there)| *is_there)) {

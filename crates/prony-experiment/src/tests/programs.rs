@@ -334,6 +334,10 @@ fn what_cannot_run_is_named() {
     }
     let change = of("command = \"a\"\nchange = { patch = \"p\" }");
     assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
+    for (line, key) in [("build = \"make\"", "build"), ("copy = \"trial\"", "copy"), ("links = \"copy\"", "links")] {
+        let said = of(&format!("command = \"a\"\n{line}"));
+        assert!(said.contains(&format!("has no `directory`, so that `{key}` has no effect")), "{said}");
+    }
     let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
     assert!(pty.contains("`pty` works only with captured output"), "{pty}");
     let shared = of("command = \"a\"\noutput = { file = \"o\" }\nreplicas = { count = 2, phase = \"run\" }");
