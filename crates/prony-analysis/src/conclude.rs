@@ -62,8 +62,8 @@ pub fn conclude(
     let first = observed.iter().filter(|one| too_many(one)).min_by_key(|one| one.phase.begin);
     let Some(first) = first else {
         let outcome = ending.outcome;
-        let completed = observed.into_iter();
-        return (ending, completed.map(|one| completed_as(completion(one.reached, outcome), one, specs)).collect());
+        let completed = observed.into_iter().map(|one| completed_as(completion(one.reached, outcome), one, specs));
+        return (ending, after_uncounted(completed.collect()));
     };
     let (since, failed, before) = (first.phase.begin, first.phase.name.clone(), ending.outcome);
     let ending = with_errors(ending, first, allowed);
@@ -82,8 +82,19 @@ pub fn conclude(
         };
         completed_as(completion, one, specs)
     });
-    let completed = completed.collect();
+    let completed = after_uncounted(completed.collect());
     (ending, completed)
+}
+
+/// A phase of which it is not known how many operations failed is one in which too many may have.
+fn after_uncounted(mut phases: Vec<PhaseRecord>) -> Vec<PhaseRecord> {
+    let uncounted = phases.iter().filter(|phase| phase.completion == Completion::Uncounted);
+    let since = uncounted.filter_map(|phase| phase.begin).min();
+    let is_after = |phase: &PhaseRecord| phase.completion == Completion::Complete && phase.end > since;
+    if since.is_some() {
+        phases.iter_mut().filter(|phase| is_after(phase)).for_each(|phase| phase.completion = Completion::AfterFailure);
+    }
+    phases
 }
 
 /// The phase with its completion. If its program should have reported how many operations succeeded and how many
@@ -415,6 +426,21 @@ mod tests {
         let (how, phases) = conclude(&specs, None, ending(Outcome::Ok), phases);
         assert_eq!(how.outcome, Outcome::Failed { code: None });
         assert_eq!(completions(&phases), [Completion::Complete, Completion::AfterFailure]);
+    }
+
+    /// A gate on the second phase passed, though the first may have done nothing.
+    #[test]
+    fn phases_after_one_whose_failures_are_not_known_do_not_count() {
+        let mut work = at((1, 3), observed("work", Reached::OwnEnd, Some((95, 0))));
+        let readings = work.phase.readings.entry(String::new()).or_default();
+        readings.insert(MetricKeyText(MetricKey::amount(Metric::Errors)), Reading::failed("`x` is no number"));
+        let specs = [PhaseSpec { action: Action::Observe(ObserveSpec::WHOLE), ..spec("work", Amount::Records) }];
+        let before = at((0, 1), observed("before", Reached::OwnEnd, None));
+        let after = at((3, 4), observed("after", Reached::OwnEnd, None));
+        let (how, phases) = conclude(&specs, None, ending(Outcome::Ok), vec![before, work, after]);
+        assert_eq!(how.outcome, Outcome::Ok);
+        use Completion::{AfterFailure, Complete, Uncounted};
+        assert_eq!(completions(&phases), [Complete, Uncounted, AfterFailure]);
     }
 
     #[test]

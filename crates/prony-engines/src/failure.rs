@@ -29,7 +29,7 @@ pub(crate) fn failed(
 }
 
 /// [`failed`], of an engine that does not say so when the disk is full: LMDB calls a write that was cut short an I/O error
-/// (`mdb_page_flush`), and what fjall says after a thread of its own had failed is `Poisoned`. `may_be` says that `source`
+/// (`mdb_page_flush`), what fjall says after a thread of its own had failed is `Poisoned`, and redb after any failure `PreviousIo`. `may_be` says that `source`
 /// is such an error; a device that fails says the same, so that the disk counts as full only if `dir` has no room.
 pub(crate) fn failed_writing(
     engine: &'static str,

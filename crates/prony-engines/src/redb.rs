@@ -10,7 +10,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::redb::{
     Builder, Database, Durability as Commit, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Table,
@@ -24,7 +24,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, InForce, OptionKind, OptionSpec, Promise, Read, Session, Settings,
     Store, StoreFault, Then, Write,
 };
-use crate::failure::{failed, refused};
+use crate::failure::{failed, failed_writing, refused};
 use crate::options::{self, Config, option, promise};
 
 const ENGINE: &str = "redb";
@@ -44,6 +44,7 @@ pub struct RedbStore {
     quick_repair: bool,
     config: Config,
     page_size: u32,
+    dir: PathBuf,
 }
 
 /// A client of a redb database.
@@ -132,7 +133,7 @@ impl Driver for Redb {
         let db = builder.create(dir.join(FILE)).map_err(while_("opening the store"))?;
         let [two_phase, quick_repair] = ["two_phase_commit", "quick_repair"].map(|name| config.options.flag(name));
         let page_size = page_size(&dir.join(FILE)).map_err(|error| failed(ENGINE, "reading the page size", error))?;
-        let store = RedbStore { db, two_phase, quick_repair, config, page_size };
+        let store = RedbStore { db, two_phase, quick_repair, config, page_size, dir: dir.to_owned() };
         if !store.has_table()? {
             // The first commit is immediate in every class, so that the empty store itself is durable.
             store.begin(Commit::Immediate)?.commit()?;
@@ -167,7 +168,12 @@ impl RedbStore {
     }
 
     fn begin(&self, commit: Commit) -> Result<RedbWrite, EngineError> {
-        let mut txn = self.db.begin_write().map_err(while_("beginning a write transaction"))?;
+        let doing = "beginning a write transaction";
+        let mut txn = self.db.begin_write().map_err(|error| match ::redb::Error::from(error) {
+            // What was wrong first is said once, in whichever transaction met it.
+            error @ ::redb::Error::PreviousIo => failed_writing(ENGINE, doing, error, (true, &self.dir)),
+            error => while_(doing)(error),
+        })?;
         txn.set_durability(commit).map_err(while_("setting the durability"))?;
         txn.set_two_phase_commit(self.two_phase);
         txn.set_quick_repair(self.quick_repair);

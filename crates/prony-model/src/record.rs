@@ -152,7 +152,9 @@ impl TrialRecord {
             completion if completion.counts(metric) => None,
             Completion::Failed => why("too many operations of the phase failed"),
             Completion::Uncounted => Some(phase.uncounted().unwrap_or(Why::NotReached)),
-            Completion::AfterFailure => why("too many operations failed in or before the phase"),
+            Completion::AfterFailure => {
+                why("too many operations failed in or before the phase, or how many is not known")
+            }
             Completion::Complete | Completion::Partial | Completion::NotReached => Some(Why::NotReached),
         }
     }
@@ -316,7 +318,7 @@ pub enum Completion {
     /// Its end was reached, but its output lines did not say how many operations succeeded or failed, although they
     /// should have: whether it did the required work is not known.
     Uncounted,
-    /// Its end was reached after another phase had begun in which too many operations failed: it includes that work, or
+    /// Its end was reached after another phase had begun in which too many operations failed, or may have: it includes that work, or
     /// works on the data that was left.
     AfterFailure,
     /// It began but did not reach its end; its readings are partial.

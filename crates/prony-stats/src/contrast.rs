@@ -181,11 +181,11 @@ impl Contrast {
         let blocks = || self.blocks.iter().filter(|block| block.bracket(self.better).is_some()).take(blocks);
         let values = || blocks().flat_map(|block| &block.trials).filter_map(|trial| trial.value()).filter(|v| *v > 0.0);
         let (least, most) = values().fold((f64::INFINITY, 0.0f64), |(least, most), v| (least.min(v), most.max(v)));
-        // Of values that are all equal no step is known.
-        if least >= most {
-            return 0.0;
-        }
-        let step = values().fold(0.0, |step, value| common_step(step, value, most * SAME));
+        // Values that are all equal show no step. They are whole numbers of their unit.
+        let step = match least < most {
+            true => values().fold(0.0, |step, value| common_step(step, value, most * SAME)),
+            false => 1.0,
+        };
         let weights = |all: &Vec<f64>| all.iter().map(|weight| weight.abs()).sum::<f64>();
         let terms = blocks().flat_map(|block| &block.combinations).map(weights).fold(0.0, f64::max);
         // Each is off by at most half a step, downwards by more as a share.

@@ -1,7 +1,10 @@
 //! Compares what a program reports about itself with what prony measured.
 
+use std::collections::BTreeMap;
+
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::number::{effect, percent};
+use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use serde_json::json;
 
@@ -109,13 +112,22 @@ pub(crate) fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     above.max(below)
 }
 
-/// How far a metric that a variant's program prints may be off because of its digits, and a typical value. The smallest error over
-/// all trials counts, since a program that omits trailing zeros prints some values with fewer digits than it knows.
+/// How far a metric that a variant's program prints may be off because of its digits, and a typical value. The smallest error of
+/// values within a power of ten counts, since a program that omits trailing zeros prints some values with fewer digits than it
+/// knows; of these the largest, since one that prints so many significant digits knows more of smaller values.
 fn digit_error(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)> {
     let named = |key: MetricKey| MetricName { key, ..metric.clone() };
     let printed = |key: MetricKey| {
         let name = named(key);
-        of.trials.iter().filter_map(|trial| trial.program()?.digit_error(&name)).reduce(f64::min)
+        let mut least: BTreeMap<i32, f64> = BTreeMap::new();
+        for trial in &of.trials {
+            let error = trial.program().and_then(|program| program.digit_error(&name));
+            if let (Some(error), Reading::Measured(value)) = (error, trial.figure(&name)) {
+                let of_power = least.entry(value.log10().floor() as i32).or_insert(error);
+                *of_power = of_power.min(error);
+            }
+        }
+        least.into_values().reduce(f64::max)
     };
     // A rate that the program does not report itself is as coarse as its time.
     let time = MetricKey::amount(Metric::Time);
@@ -147,10 +159,7 @@ pub(crate) fn coarse_digits(both: Compared<'_>, metric: &MetricName, margin: f64
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use prony_model::outcome::Outcome;
-    use prony_model::reading::Reading;
     use prony_model::record::effective::{Replica, Replicas};
     use prony_model::record::{Completion, EffectiveProgram, MetricKeyText};
 
@@ -248,6 +257,29 @@ mod tests {
     }
 
     /// Replicas of 105 and 140 ms that both print `0.1 s` were *no difference* too.
+    /// A value below a power of ten has a digit more, which the others do not have.
+    #[test]
+    fn digits_of_a_value_are_those_of_its_power_of_ten() {
+        let key = MetricKeyText(MetricKey::amount(Metric::Time));
+        let trial = |(value, half): (f64, f64)| {
+            let resolution = BTreeMap::from([("run".to_owned(), BTreeMap::from([(key, half)]))]);
+            let mut trial = record(Outcome::Ok, EffectiveProgram { resolution, ..EffectiveProgram::default() });
+            trial.phases = vec![phase("run", Completion::Complete)];
+            trial.phases[0].readings.insert(String::new(), [(key, Reading::Measured(value))].into());
+            trial
+        };
+        let metric = MetricName { phase: "run".into(), instance: None, key: MetricKey::amount(Metric::Time) };
+        let spec = spec(None, None);
+        for (printed, expected) in [
+            (vec![(1.0e6, 0.05e6), (0.95e6, 0.005e6), (1.1e6, 0.05e6)], 0.05),
+            (vec![(1.0e6, 0.005e6), (1.5e6, 0.05e6), (1.0e6, 0.05e6)], 0.005),
+        ] {
+            let trials: Vec<TrialRecord> = printed.into_iter().map(trial).collect();
+            let of = VariantTrials { name: "a".to_owned(), spec: &spec, trials: trials.iter().collect() };
+            assert!((hidden(&of, &metric) - expected).abs() < 1e-9, "{}", hidden(&of, &metric));
+        }
+    }
+
     #[test]
     fn figures_that_a_replica_printed_with_few_digits_say_little() {
         let key = MetricKeyText(MetricKey::amount(Metric::Time));

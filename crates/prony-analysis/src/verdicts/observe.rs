@@ -148,7 +148,7 @@ impl<'a> Index<'a> {
         let resolution = reported_values::apart(both, &pair.metric);
         Contrast {
             resolution,
-            stepped: resolution > 0.0 || matches!(pair.metric.key.metric.unit(), Unit::Count | Unit::Bytes),
+            stepped: is_stepped(pair.metric.key.metric.unit(), resolution),
             baseline_resolution: reported_values::apart([baseline, baseline], &pair.metric),
             ..Contrast::described(pair.metric.key.metric.better(), blocks.iter().map(block).collect())
         }
@@ -251,6 +251,11 @@ impl<'a> Index<'a> {
 }
 
 /// Whether one session ran all of these trials. Where a resumed run completed an interrupted block, the added trials
+/// Whether values are multiples of a step: whole numbers, or printed with digits that may hide this share of them.
+pub(crate) fn is_stepped(unit: Unit, resolution: f64) -> bool {
+    resolution > 0.0 || matches!(unit, Unit::Count | Unit::Bytes)
+}
+
 /// met the machine in another state.
 pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> bool {
     let mut sessions = trials.into_iter().map(|trial| trial.conditions.session);

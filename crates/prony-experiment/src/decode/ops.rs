@@ -38,6 +38,10 @@ pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problem
             _ => References::Ignored,
         },
     };
+    if ops.rate.is_some() && ops.sample != Sampling::Every {
+        let message = "with a `rate` each operation is timed, as its latency begins when the schedule intends it";
+        problems.fault(node.span_of("sample"), message, "remove `sample`");
+    }
     let draws = !matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
     if action == "put" && draws {
         let message = "`put` inserts each record once, but this order repeats records";

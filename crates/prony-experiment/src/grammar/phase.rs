@@ -214,7 +214,7 @@ static REPEATED: [Field; 11] = [
         "sample",
         Shape::Either(&[Shape::Word(&SAMPLES), Shape::Table(&ONE_IN)]),
         "\"every\"",
-        "What is timed in addition to the phase as a whole.",
+        "What is timed in addition to the phase as a whole; with `rate` it is every operation.",
     ),
 ];
 

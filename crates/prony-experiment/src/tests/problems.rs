@@ -334,6 +334,21 @@ fn transactions_that_stay_open_are_checked() {
     ");
 }
 
+/// Every operation was timed, and the record said that none was.
+#[test]
+fn open_loops_time_each_operation() {
+    let of = |sample: &str| {
+        let phase = format!("[[phase]]\nname = \"g\"\nget = {{ rate = \"100/s\", sample = {sample} }}\n");
+        faults(&format!(
+            "[store]\nengine = \"lmdb\"\n[data]\nrecords = 9\n[[phase]]\nname = \"p\"\nput = {{}}\n{phase}"
+        ))
+    };
+    assert_eq!(of("\"every\""), "no faults");
+    for sample in ["\"none\"", "{ one_in = 50 }", "{ operations = 10 }"] {
+        assert!(of(sample).starts_with("10:25 with a `rate` each operation is timed"), "{}", of(sample));
+    }
+}
+
 #[test]
 fn comparisons_are_checked() {
     let head = "[factors]\nengine = [\"lmdb\", \"redb\"]\nsize = [1_000, 2_000]\n[store]\nengine = \"{engine}\"\n\

@@ -276,19 +276,19 @@ fn every_action_and_option_is_read() {
     let phases = r#"
 [[phase]]
 name = "mix"
-mix = { read = 95, insert = 5, scan_length = { uniform = 10 }, duration = "2 s", order = "latest", threads = 4, rate = { rate = "200/s", arrivals = "poisson" }, sample = { one_in = 100 }, touch = false }
+mix = { read = 95, insert = 5, scan_length = { uniform = 10 }, duration = "2 s", order = "latest", threads = 4, rate = { rate = "200/s", arrivals = "poisson" }, touch = false }
 [[phase]]
 name = "scan"
 scan = {}
 [[phase]]
 name = "short scans"
-scan = { length = 5, count = 7, order = { hotspot = { records = "20%", operations = 0.8 } } }
+scan = { length = 5, count = 7, sample = { one_in = 100 }, order = { hotspot = { records = "20%", operations = 0.8 } } }
 [[phase]]
 name = "settle"
 settle = { quiet = "1 s" }
 [[phase]]
 name = "update"
-update = { rate = 50, order = { zipfian = 0.5 }, sample = "none", pause = { every = 10, for = "1 ms" } }
+update = { order = { zipfian = 0.5 }, sample = "none", pause = { every = 10, for = "1 ms" } }
 [[phase]]
 name = "wait"
 pause = "3 s"
@@ -301,11 +301,11 @@ pause = "3 s"
     let lines: Vec<String> = spec.phases.iter().map(|phase| format!("{:?}", phase.action)).collect();
     insta::assert_snapshot!(format!("{:?}\n{}", spec.data, lines.join("\n")), @r#"
     [CollectionSpec { name: None, records: 9, key: Template { parts: ["k", ""], pad: 4 }, value: Bytes(BytesSpec { bytes: Fixed(Bytes(0)), compressible: Fraction(0.0), prefix: ["v ", ""] }) }]
-    Mix(MixSpec { ops: Ops { collection: None, amount: Duration(Nanos(2000000000)), transaction: Each, order: Latest { theta: 0.99 }, replicas: None, threads: 4, share: Equal, pause: None, rate: Some(Arrivals { rate: PerSecond(200.0), poisson: true }), sample: OneIn(100), touch: false, references: Ignored }, weights: MixWeights { read: 95.0, update: 0.0, insert: 5.0, scan: 0.0, read_modify_write: 0.0, delete: 0.0 }, scan_length: UniformTo(10) })
+    Mix(MixSpec { ops: Ops { collection: None, amount: Duration(Nanos(2000000000)), transaction: Each, order: Latest { theta: 0.99 }, replicas: None, threads: 4, share: Equal, pause: None, rate: Some(Arrivals { rate: PerSecond(200.0), poisson: true }), sample: Every, touch: false, references: Ignored }, weights: MixWeights { read: 95.0, update: 0.0, insert: 5.0, scan: 0.0, read_modify_write: 0.0, delete: 0.0 }, scan_length: UniformTo(10) })
     Scan(ScanSpec { ops: Ops { collection: None, amount: Count(1), transaction: Each, order: Shuffled, replicas: None, threads: 1, share: Equal, pause: None, rate: None, sample: Every, touch: true, references: Ignored }, length: None })
-    Scan(ScanSpec { ops: Ops { collection: None, amount: Count(7), transaction: Each, order: Hotspot { records: Fraction(0.2), operations: Fraction(0.8) }, replicas: None, threads: 1, share: Equal, pause: None, rate: None, sample: Every, touch: true, references: Ignored }, length: Some(Fixed(5)) })
+    Scan(ScanSpec { ops: Ops { collection: None, amount: Count(7), transaction: Each, order: Hotspot { records: Fraction(0.2), operations: Fraction(0.8) }, replicas: None, threads: 1, share: Equal, pause: None, rate: None, sample: OneIn(100), touch: true, references: Ignored }, length: Some(Fixed(5)) })
     Settle(SettleSpec { quiet: Nanos(1000000000), within: Nanos(600000000000), cpu: Fraction(0.02), bytes: Bytes(1000000), of: ["cpu", "written", "disk"], beside: ["dirty"] })
-    Update(Ops { collection: None, amount: Records, transaction: Each, order: Zipfian { theta: 0.5 }, replicas: None, threads: 1, share: Equal, pause: Some(PauseEvery { every: 10, time: Nanos(1000000) }), rate: Some(Arrivals { rate: PerSecond(50.0), poisson: false }), sample: None, touch: true, references: Ignored })
+    Update(Ops { collection: None, amount: Records, transaction: Each, order: Zipfian { theta: 0.5 }, replicas: None, threads: 1, share: Equal, pause: Some(PauseEvery { every: 10, time: Nanos(1000000) }), rate: None, sample: None, touch: true, references: Ignored })
     Pause(Nanos(3000000000))
     "#);
 }

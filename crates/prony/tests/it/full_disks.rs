@@ -128,6 +128,17 @@ fn counts_of_a_full_disk_stay_and_are_compared() {
     }
 }
 
+/// redb says once that the disk is full, and then that an earlier operation failed: the phase after it had failed for no reason.
+#[test]
+fn full_disk_is_named_in_a_phase_after_it_began() {
+    let body = "[store]\nengine = \"redb\"\n[compare]\nblocks = 1\n[data]\nrecords = 3_500\nvalue = { bytes = 2_048 }\n\
+                [[phase]]\nname = \"load\"\ntimed = false\nput = {}\n[[phase]]\nname = \"sync\"\npersist = {}\n";
+    let Some((said, trials)) = on_a_small_disk(&[1], body) else { return };
+    for trial in &trials {
+        assert_eq!(trial.ending.outcome, Outcome::DiskFull, "{said}: {:?}", trial.ending);
+    }
+}
+
 /// LMDB calls a write that the disk cut short an I/O error.
 #[test]
 fn full_disk_is_named_where_one_large_commit_of_lmdb_meets_it() {

@@ -9,7 +9,8 @@ use prony_stats::{Block, Contrast, Estimate, MIN_BLOCKS, Observation};
 
 use crate::guard::findings::variant_trials;
 use crate::guard::reported_values;
-use crate::verdicts::observe::{figure, is_of_one_session};
+use crate::verdicts::observe::{figure, is_of_one_session, is_stepped};
+use prony_model::units::Unit;
 use prony_results::RunData;
 
 /// Where a trial ran: its block, its sub-block and its stratum.
@@ -25,6 +26,8 @@ pub(super) struct Cells<'a> {
     /// The values above zero, by trial.
     figures: BTreeMap<usize, Observation>,
     by_variant: BTreeMap<(usize, u32), Vec<usize>>,
+    /// That of the metric.
+    unit: Unit,
     /// For each variant the rounding error of the values that its program prints, as a share of its typical value.
     hidden: Vec<f64>,
     /// The trials of baselines that have a value.
@@ -44,7 +47,12 @@ impl<'a> Cells<'a> {
         by_block.retain(|_, trials| !is_of_one_session(trials.iter().copied()));
         let split = by_block.into_keys().collect();
         let (figures, by_variant, baselines) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut cells = Self { data, figures, by_variant, hidden, baselines, split };
+        let unit = metric.key.metric.unit();
+        let mut cells = Self { data, figures, by_variant, unit, hidden, baselines, split };
+        // A variant of which a value is 0 has no effect that is a ratio: the other blocks would be those with larger values.
+        let nothing = data.trials.iter().filter(|trial| figure(trial, metric) == Some(0.0));
+        let without: BTreeSet<usize> =
+            nothing.map(|trial| trial.trial.variant).chain(without.iter().copied()).collect();
         for (at, trial) in data.trials.iter().enumerate() {
             let figure = figure(trial, metric).filter(|value| *value > 0.0 && value.is_finite());
             let observed = figure.map(|figure| Observation::Value(figure).within(trial.uncertainty(metric)));
@@ -164,7 +172,8 @@ impl<'a> Cells<'a> {
             |weights: &Weights| reported_values::combined(weights.iter().map(|(trial, by)| (*by, hidden(trial))));
         let resolution = blocks.iter().flatten().map(apart).fold(0.0, f64::max);
         let blocks = blocks.iter().map(|combinations| self.block(combinations)).collect();
-        Contrast { resolution, ..Contrast::described(Better::Lower, blocks) }
+        let stepped = is_stepped(self.unit, resolution);
+        Contrast { resolution, stepped, ..Contrast::described(Better::Lower, blocks) }
     }
 
     fn block(&self, combinations: &[Weights]) -> Block {
