@@ -120,6 +120,44 @@ fn functions_have_their_places() {
     assert_eq!((program.line, program.label().as_str()), (None, "(program)"));
 }
 
+/// Functions of one name in line 1 of `a/index.js` and of `b/index.js` were one line of folded stacks.
+#[test]
+fn labels_of_functions_are_distinct() {
+    let function = |(name, file, line, column): (&str, &str, Option<u32>, Option<u32>)| Function {
+        name: name.into(),
+        file: file.into(),
+        line,
+        column,
+        package: 0,
+        idle: false,
+    };
+    let labels = [
+        (("work", "/s/a/index.js", Some(1), Some(24)), "work (a/index.js:1)"),
+        (("work", "/s/b/index.js", Some(1), Some(24)), "work (b/index.js:1)"),
+        (("work", "/s/b/index.js", Some(2), Some(24)), "work (index.js:2)"),
+        (("main", "/s/b/index.js", Some(1), Some(1)), "main (index.js:1)"),
+        (("get", "/s/x/lib/get.js", Some(3), Some(1)), "get (x/lib/get.js:3)"),
+        (("get", "/s/y/lib/get.js", Some(3), Some(1)), "get (y/lib/get.js:3)"),
+        (("(anonymous)", "/s/min.js", Some(1), Some(70)), "(anonymous) (min.js:1:70)"),
+        (("(anonymous)", "/s/min.js", Some(1), Some(9)), "(anonymous) (min.js:1:9)"),
+        (("load", "fs.js", Some(1), Some(9)), "load (fs.js:1)"),
+        (("load", "/fs.js", Some(1), Some(9)), "load (/fs.js:1)"),
+        (("put", "/usr/lib/libx.so", None, None), "put (lib/libx.so)"),
+        (("put", "/opt/libx.so", None, None), "put (opt/libx.so)"),
+        (("(program)", "", None, None), "(program)"),
+    ];
+    let functions = labels.iter().map(|(of, _)| function(*of)).collect();
+    let profile = Profile { functions, ..Profile::default() };
+    assert_eq!(profile.labels(), labels.map(|(_, label)| label));
+    assert_eq!(profile.functions[0].place(), "/s/a/index.js:1:24");
+}
+
+#[test]
+fn folded_stacks_do_not_merge_functions() {
+    let profile = of(&[(&["work@file:///s/a/index.js"], 3), (&["work@file:///s/b/index.js"], 5)]);
+    assert_eq!(folded(&profile.during(None), ""), "work (a/index.js:5) 3\nwork (b/index.js:5) 5\n");
+}
+
 #[test]
 fn time_never_runs_backwards() {
     let mut value: Value = serde_json::from_str(&cpuprofile(BUILD, 1_000)).unwrap();
