@@ -71,7 +71,12 @@ impl Function {
 }
 
 fn place(file: &str, line: Option<u32>, column: Option<u32>) -> String {
-    let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+    let line = match (file, line) {
+        (_, None) => String::new(),
+        // Of a text that was compiled at run time.
+        ("", Some(line)) => format!("line {line}"),
+        (_, Some(line)) => format!(":{line}"),
+    };
     let column = column.map(|column| format!(":{column}")).unwrap_or_default();
     format!("{file}{line}{column}")
 }

@@ -63,7 +63,7 @@ impl Builder {
         for (symbol, library) in stack.drain(..).rev() {
             let function = match script(symbol, library) {
                 Some(Script { name, file, line, column }) => {
-                    let package = self.package(package::of_url(name, file));
+                    let package = self.package(package::of_script(name, file, line));
                     Function { name: name.to_owned(), file: file.to_owned(), line, column, package, idle: false }
                 }
                 None => {
