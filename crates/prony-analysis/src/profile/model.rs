@@ -142,10 +142,11 @@ impl Profile {
     /// The display name of a thread where there are several.
     pub fn thread_name(&self, thread: usize) -> String {
         let Thread { pid, tid, name } = &self.threads[thread];
-        match tid {
-            0 => format!("{name} [{pid}]"),
-            tid if tid == pid => format!("{name} [{pid}]"),
-            tid => format!("{name} [{pid}, thread {tid}]"),
-        }
+        let number = match tid {
+            0 => format!("[{pid}]"),
+            tid if tid == pid => format!("[{pid}]"),
+            tid => format!("[{pid}, thread {tid}]"),
+        };
+        if name.is_empty() { number } else { format!("{name} {number}") }
     }
 }
