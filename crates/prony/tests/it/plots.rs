@@ -6,7 +6,7 @@ use prony_analysis::verdicts::{self, Comparisons};
 use prony_experiment::design::Experiment;
 use prony_model::latency::Recorder;
 use prony_model::outcome::Outcome;
-use prony_model::record::{Answer, Completion, Groups, LatencyKind, Throughput, TrialRecord};
+use prony_model::record::{Answer, Completion, Groups, HistogramRecord, LatencyKind, Throughput, TrialRecord};
 use prony_model::trial::Label;
 use prony_model::units::{Bytes, Nanos};
 use prony_report::Error;
@@ -451,6 +451,43 @@ fn chart_of_effects_draws_zeros_or_says_that_it_does_not() {
     assert_eq!(row_of(&baseline, 1)[3], "4");
     let text = "Not drawn, since not above 0: 4 values of a, nor the trials that are divided by them.";
     assert_eq!(baseline.caption[1..], [Said::of(&[0], text)]);
+}
+
+/// A variant all of whose requests failed was neither in the chart nor in its table, and nothing said that it failed.
+#[test]
+fn latency_names_variants_that_have_no_curve() {
+    let variants = ["a", "failing", "few", "nearly"];
+    let experiment = experiment("curves", &[texts("server", &variants)], &[("load", true)], 1);
+    let (database, run) = pages::stored(
+        "plots-no-curve",
+        &experiment,
+        &trials(&experiment, 1, |t| {
+            let (succeeded, failed) = [(100, 0), (0, 50), (5, 0), (5, 95)][t.trial.variant];
+            let mut recorder = Recorder::new();
+            (0..succeeded).for_each(|_| recorder.record(Nanos::from_millis(2)));
+            let mut load = phase("load", &[("time", 1e9)]);
+            load.histograms = [LatencyKind::Intended, LatencyKind::Actual]
+                .map(|kind| HistogramRecord { failed, ..recorder.to_record("request", kind).unwrap() })
+                .into();
+            t.phases = vec![load];
+        }),
+    );
+    let data = database.load_run(run).unwrap();
+    let section = latency::section(Source { database: &database, data: &data }, &mut Columns::default()).unwrap();
+    let [chart] = section.charts.as_slice() else { panic!("one phase of one operation") };
+    let drawn: Vec<_> = chart.marks.iter().map(|mark| mark.of.clone()).collect();
+    assert_eq!(drawn, [Of::Together(vec![0]), Of::Together(vec![0])]);
+    assert_eq!(row_of(chart, 1), ["intended", "0", "50", "-", "-", "-", "-", "-"]);
+    let said = |variant: usize| {
+        let of_variant = chart.caption.iter().filter(|said| said.variants == [variant]);
+        of_variant.map(|said| said.text.as_str()).filter(|text| text.starts_with("Not drawn")).collect::<Vec<_>>()
+    };
+    assert_eq!(said(0), [""; 0]);
+    assert_eq!(said(1), ["Not drawn: failing, all of whose operations failed."]);
+    assert_eq!(said(2), ["Not drawn: few, which has too few operations for a curve: 5."]);
+    assert_eq!(said(3), ["Not drawn: nearly, too many of whose operations failed for a curve."]);
+    let svg = draw(&database, run, Figure::Latency, &Options::default()).unwrap();
+    assert!(svg.contains("Not drawn: failing") && !svg.contains("NaN"), "{svg}");
 }
 
 /// The column `50 %` had the latency at 53.6 %, the next point of the curve.
