@@ -490,6 +490,34 @@ fn latency_names_variants_that_have_no_curve() {
     assert!(svg.contains("Not drawn: failing") && !svg.contains("NaN"), "{svg}");
 }
 
+/// The caption said of any line that its trial is the one nearest to the median, and nothing of a variant that was too short.
+#[test]
+fn throughput_names_variants_that_are_too_short_for_a_line() {
+    let experiment = experiment("short", &[texts("engine", &["a", "b"])], &[("write", true)], 2);
+    let records = trials(&experiment, 2, |t| {
+        let mut write = phase("write", &[("time", 1e9)]);
+        // The last step is incomplete.
+        let steps = if t.trial.variant == 0 && t.trial.block == 1 { 5 } else { 4 };
+        write.throughput = Some(Throughput { interval: Nanos::from_millis(100), operations: vec![9; steps] });
+        t.phases = vec![write];
+    });
+    let (database, run) = pages::stored("plots-short", &experiment, &records);
+    let data = database.load_run(run).unwrap();
+    let all: Vec<usize> = (0..records.len()).collect();
+    let source = Source { database: &database, data: &data };
+    let section = throughput::section(source, &mut Columns::default(), &all).unwrap();
+    let chart = &section.charts[0];
+    let later = records.iter().position(|t| t.trial.variant == 0 && t.trial.block == 1).unwrap();
+    assert_eq!(chart.marks.iter().map(|mark| mark.of.clone()).collect::<Vec<_>>(), [Of::Trial(later)]);
+    assert_eq!(chart.table.rows.len(), 1);
+    assert!(
+        chart.caption.contains(&Said::of(&[1], "Not drawn: b, with fewer than four steps.")),
+        "{:?}",
+        chart.caption
+    );
+    assert!(chart.caption[0].text.contains("the first that has four steps"), "{:?}", chart.caption[0]);
+}
+
 /// The column `50 %` had the latency at 53.6 %, the next point of the curve.
 #[test]
 fn table_of_latency_has_the_percentiles_that_it_names() {
