@@ -17,7 +17,7 @@ use prony_report::plot::{Figure, Options, draw, figures};
 
 use crate::compared::{against, trials};
 use crate::pages;
-use crate::synthetic::{experiment, numbers, phase, texts};
+use crate::synthetic::{experiment, not_reached, numbers, phase, texts};
 
 fn offered(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) -> Vec<&'static str> {
     let (database, run) = pages::stored(&format!("plots-{name}"), experiment, trials);
@@ -516,6 +516,29 @@ fn throughput_names_variants_that_are_too_short_for_a_line() {
         chart.caption
     );
     assert!(chart.caption[0].text.contains("the first that has four steps"), "{:?}", chart.caption[0]);
+}
+
+/// "Each dot is a trial", and a trial without a baseline in its sub-block had no dot and no word.
+#[test]
+fn chart_of_effects_names_trials_that_no_baseline_divides() {
+    let plan = against(&experiment("lonely", &[texts("store", &["a", "b"])], &[("write", true)], 6), "store", "a");
+    let of = |without: u32| {
+        let records = trials(&plan, 6, |t| {
+            let time = if t.trial.variant == 1 { 3e9 } else { 2e9 };
+            t.phases = vec![phase("write", &[("time", time)])];
+            if t.trial.variant == 0 && t.trial.block < without {
+                t.phases = vec![not_reached("write")];
+            }
+        });
+        effects_of("lonely-effects", &(plan.clone(), records), "write.time").1
+    };
+    let (one, two) = (of(1), of(2));
+    assert_eq!((row_of(&one, 1)[3].as_str(), row_of(&two, 1)[3].as_str()), ("5", "4"));
+    let text = "Not drawn: 1 trial of b, in whose sub-block no baseline has a value.";
+    assert_eq!(one.caption[1..], [Said::of(&[1], text)]);
+    let text = "Not drawn: 2 trials of b, in whose sub-blocks no baseline has a value.";
+    assert_eq!(two.caption[1..], [Said::of(&[1], text)]);
+    assert_eq!(of(0).caption.len(), 1);
 }
 
 /// The column `50 %` had the latency at 53.6 %, the next point of the curve.
