@@ -55,9 +55,10 @@ fn one_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_
         return out;
     }
     let (times, profile) = (selection.times(), selection.profile);
+    let labels = profile.labels();
     let function = |share: &Share| {
-        let function = &profile.functions[share.of];
-        format!("{}  [{}]", cut(&function.label()), terminal(&profile.packages[function.package]))
+        let package = profile.functions[share.of].package;
+        format!("{}  [{}]", cut(&labels[share.of]), terminal(&profile.packages[package]))
     };
     let _ = writeln!(out, "\n{:>12} {:>7} {:>12} {:>7}  function", "self", "", "total", "");
     table(&mut out, &times.functions, top, selection.busy, function);
@@ -77,8 +78,9 @@ pub fn markdown(of: &VariantProfile, top: usize) -> String {
         let (name, amount) = (escape::markdown(&phase.name), of.amount(phase, &selection));
         let _ = writeln!(out, "\n### {name}\n\n{}. {amount}.", phase.overhead);
         let (times, profile) = (selection.times(), selection.profile);
+        let labels = profile.labels();
         let package = |share: &Share| cut(&profile.packages[profile.functions[share.of].package]);
-        let function = |share: &Share| [cut(&profile.functions[share.of].label()), package(share)];
+        let function = |share: &Share| [cut(&labels[share.of]), package(share)];
         rows(&mut out, &["function", "package"], &times.functions, top, selection.busy, function);
         rows(&mut out, &["package"], &times.packages, top, selection.busy, |share| [cut(&profile.packages[share.of])]);
     }
@@ -127,4 +129,35 @@ fn table(out: &mut String, shares: &[Share], top: usize, busy: Nanos, name: impl
 
 fn cut(name: &str) -> String {
     terminal(&words::cut(name, LONGEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_analysis::profile::Builder;
+    use prony_model::profile::{ProfileRecord, Profiler};
+
+    use super::*;
+    use crate::profiles::Overhead;
+
+    /// Two functions of one name in files of one name were two rows that were called alike.
+    #[test]
+    fn rows_of_functions_are_distinct() {
+        let stack = |second: u32, folder: &str| {
+            format!("x 7/7 {second}.000000001: 1000000 cpu-clock:\n\t 1a work (/usr/{folder}/libx.so)\n\n")
+        };
+        let mut builder = Builder::default();
+        builder.add_perf_script(&(stack(1, "a") + &stack(2, "b"))).unwrap();
+        let overhead = Overhead { wall: None, cpu: None, trials: 1, cpu_trials: 1, failed: None };
+        let span = Nanos::ZERO..Nanos::from_secs(9);
+        let interval = Reading::Measured(Nanos::from_millis(1));
+        let of = VariantProfile {
+            name: "x".to_owned(),
+            record: ProfileRecord { variant: 0, profiler: Profiler::Perf, interval, trial: None, notes: Vec::new() },
+            profile: Reading::Measured(builder.finish()),
+            phases: vec![PhaseProfile { name: "run".to_owned(), span, overhead, unknown: None, cpu: None }],
+        };
+        for out in [text(&of, |_| true, 9), markdown(&of, 9)] {
+            assert!(out.contains("work (a/libx.so)") && out.contains("work (b/libx.so)"), "{out}");
+        }
+    }
 }

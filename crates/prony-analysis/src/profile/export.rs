@@ -12,12 +12,12 @@ use super::select::Selection;
 /// microseconds. Begins with the thread if there are several; `above` comes first of all, if it is not empty.
 pub fn folded(selection: &Selection<'_>, above: &str) -> String {
     let profile = selection.profile;
-    let threads = selection.threads();
+    let (threads, labels) = (selection.threads(), profile.labels());
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     for thread in &threads {
         for (frame, time) in selection.own_of(*thread) {
             let mut calls: Vec<String> =
-                profile.outwards(frame).map(|at| word(&profile.function_of(at).label())).collect();
+                profile.outwards(frame).map(|at| word(&labels[profile.frames[at].function])).collect();
             calls.extend((threads.len() > 1).then(|| word(&profile.thread_name(*thread))));
             calls.extend((!above.is_empty()).then(|| word(above)));
             calls.reverse();

@@ -1,9 +1,9 @@
 //! CPU profiles: reads the files of V8 and `perf` into one model, and summarises it.
 //!
 //! A profile consists of samples. A sample says which stack of calls one thread had at an instant, and stands for the
-//! time until the next sample (V8) or for one period of the CPU clock (`perf`). Everything else (time by function and
-//! by package, folded stacks, the flame graph, speedscope's file) is computed from the samples. Instants are
-//! `CLOCK_MONOTONIC`, as everywhere, so that samples belong to phases by time.
+//! time until the next sample (V8) or for one period of the CPU clock before it (`perf`). Everything else (time by
+//! function and by package, folded stacks, the flame graph, speedscope's file) is computed from the samples. Instants
+//! are `CLOCK_MONOTONIC`, as everywhere, so that samples belong to phases by time.
 
 mod build;
 mod export;

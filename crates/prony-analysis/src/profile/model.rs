@@ -1,5 +1,7 @@
 //! The model of a profile: functions, stacks, threads and samples.
 
+use std::collections::{BTreeMap, HashMap};
+
 use prony_model::units::Nanos;
 
 /// Everything that was sampled in one trial, of all its threads.
@@ -39,13 +41,49 @@ pub struct Function {
 impl Function {
     /// The name with the place: `persist (store.js:12)`.
     pub fn label(&self) -> String {
-        let file = self.file.rsplit('/').next().unwrap_or_default();
-        match (file, self.line) {
-            ("", _) => self.name.clone(),
-            (file, None) => format!("{} ({file})", self.name),
-            (file, Some(line)) => format!("{} ({file}:{line})", self.name),
+        self.placed(0, false)
+    }
+
+    /// Where it begins, as exactly as that is known: `/site/store.js:12:3`.
+    pub fn place(&self) -> String {
+        place(&self.file, self.line, self.column)
+    }
+
+    /// The label with so many folders of the file, and with the column or without.
+    fn placed(&self, folders: usize, has_column: bool) -> String {
+        match place(end_of(&self.file, folders), self.line, self.column.filter(|_| has_column)).as_str() {
+            "" => self.name.clone(),
+            place => format!("{} ({place})", self.name),
         }
     }
+
+    /// The shortest label that none of those functions has whose plain label is the same: with as many folders as
+    /// distinguish its file from theirs, and with its column where some are of its own file.
+    fn label_among(&self, files: &BTreeMap<&str, usize>) -> String {
+        let differs = |folders: &usize| {
+            let own = end_of(&self.file, *folders);
+            files.keys().all(|file| *file == self.file || end_of(file, *folders) != own)
+        };
+        // This ends: with all of their folders, files differ.
+        let folders = (0..).find(differs).unwrap_or_default();
+        self.placed(folders, files.get(self.file.as_str()).is_some_and(|functions| *functions > 1))
+    }
+}
+
+fn place(file: &str, line: Option<u32>, column: Option<u32>) -> String {
+    let line = match (file, line) {
+        (_, None) => String::new(),
+        // Of a text that was compiled at run time.
+        ("", Some(line)) => format!("line {line}"),
+        (_, Some(line)) => format!(":{line}"),
+    };
+    let column = column.map(|column| format!(":{column}")).unwrap_or_default();
+    format!("{file}{line}{column}")
+}
+
+/// A file with so many of its innermost folders.
+fn end_of(file: &str, folders: usize) -> &str {
+    file.rmatch_indices('/').nth(folders).map_or(file, |(at, slash)| &file[at + slash.len()..])
 }
 
 /// A call in a stack: a function, called from the parent.
@@ -87,6 +125,15 @@ impl Profile {
         &self.functions[self.frames[frame].function]
     }
 
+    /// A label for each function, which no other function has: tools that read folded stacks know functions by nothing else.
+    pub fn labels(&self) -> Vec<String> {
+        let mut files: HashMap<String, BTreeMap<&str, usize>> = HashMap::new();
+        for function in &self.functions {
+            *files.entry(function.label()).or_default().entry(&function.file).or_default() += 1;
+        }
+        self.functions.iter().map(|function| function.label_among(&files[&function.label()])).collect()
+    }
+
     /// The frames of a stack from its innermost call outwards.
     pub(crate) fn outwards(&self, frame: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(frame), |frame| self.frames[*frame].parent)
@@ -95,10 +142,11 @@ impl Profile {
     /// The display name of a thread where there are several.
     pub fn thread_name(&self, thread: usize) -> String {
         let Thread { pid, tid, name } = &self.threads[thread];
-        match tid {
-            0 => format!("{name} [{pid}]"),
-            tid if tid == pid => format!("{name} [{pid}]"),
-            tid => format!("{name} [{pid}, thread {tid}]"),
-        }
+        let number = match tid {
+            0 => format!("[{pid}]"),
+            tid if tid == pid => format!("[{pid}]"),
+            tid => format!("[{pid}, thread {tid}]"),
+        };
+        if name.is_empty() { number } else { format!("{name} {number}") }
     }
 }

@@ -3,14 +3,26 @@
 /// The program's own files, in Node.
 pub(super) const OWN: &str = "the program";
 
+/// JavaScript that `eval`, `new Function` or `vm` compiled from a text, which is in no file.
+const COMPILED: &str = "(compiled at run time)";
+
 /// prony's own probe.
 const PROBE: &str = "prony's probe";
 
 /// Names in brackets that are parts of a process; all other such names are the kernel and its modules.
 const OF_PROCESSES: [&str; 5] = ["[unknown]", "[vdso]", "[vsyscall]", "[heap]", "[stack]"];
 
-/// The package of a function that V8 names.
-pub(super) fn of_url<'a>(name: &'a str, url: &'a str) -> &'a str {
+/// The package of a function that V8 names. Native functions have no line.
+pub(super) fn of_script<'a>(name: &'a str, url: &'a str, line: Option<u32>) -> &'a str {
+    match url {
+        "" if line.is_some() => COMPILED,
+        // What `vm` calls a script that is given no name.
+        "evalmachine.<anonymous>" => COMPILED,
+        _ => of_url(name, url),
+    }
+}
+
+fn of_url<'a>(name: &'a str, url: &'a str) -> &'a str {
     if let Some((_, inside)) = url.rsplit_once("node_modules/") {
         return of_folder(inside);
     }
@@ -86,6 +98,16 @@ mod tests {
         ] {
             assert_eq!(of_url(name, url), package, "{url}");
         }
+    }
+
+    /// Functions that a template engine or a validator compiles were of the package `native`.
+    #[test]
+    fn functions_that_are_compiled_at_run_time_are_not_native() {
+        assert_eq!(of_script("anonymous", "", Some(1)), COMPILED);
+        assert_eq!(of_script("(anonymous)", "", Some(1)), COMPILED);
+        assert_eq!(of_script("f", "evalmachine.<anonymous>", Some(1)), COMPILED);
+        assert_eq!(of_script("push", "", None), "native");
+        assert_eq!(of_script("build", "/site/build.js", Some(1)), OWN);
     }
 
     #[test]

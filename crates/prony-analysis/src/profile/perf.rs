@@ -1,5 +1,7 @@
 //! Reads the text that `perf script --ns -F comm,pid,tid,time,period,event,ip,sym,dso` writes: a line for each sample,
 //! then its stack from the innermost call outwards, then an empty line.
+//!
+//! Threads choose their names: one may be empty, begin as a comment, or have several lines.
 
 use std::sync::LazyLock;
 
@@ -10,13 +12,18 @@ use super::model::{Function, Sample, Thread};
 use super::{Damaged, package};
 use prony_model::units::Nanos;
 
-/// `node 3717/3717 11459.687952123:   5025125 cpu-clock:u: `; a command may have blanks.
+/// `node 3717/3717 11459.687952123:   5025125 cpu-clock:u: `; a command may have blanks, or no name.
 static HEAD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"^\s*(?<comm>\S.*?)\s+(?<pid>\d+)/(?<tid>\d+)\s+(?<s>\d+)\.(?<ns>\d{6,9}):\s+(?<period>\d+)\s+\S+?:?\s*$",
+        r"^\s*(?:(?<comm>\S.*?)\s+)?(?<pid>\d+)/(?<tid>\d+)\s+(?<s>\d+)\.(?<ns>\d{6,9}):\s+(?<period>\d+)\s+\S+?:?\s*$",
     )
     .expect("a constant that tests use")
 });
+
+const NO_HEAD: &str = "not the first line of a sample";
+
+/// Characters of a thread's name in Linux, at most.
+const LONGEST_NAME: usize = 15;
 
 struct Head {
     at: Nanos,
@@ -32,21 +39,36 @@ impl Builder {
     /// [`Damaged`] with the line that is not in this format.
     pub fn add_perf_script(&mut self, text: &str) -> Result<(), Damaged> {
         let (mut head, mut stack) = (None, Vec::new());
+        let damaged = |number: usize, what: &str| {
+            Damaged(format!("line {}: {what}: `{}`", number + 1, text.lines().nth(number).unwrap_or_default()))
+        };
+        // The lines of a name before its last one, with the number of the first.
+        let mut begun: Option<(usize, String)> = None;
         for (number, line) in text.lines().enumerate() {
-            let damaged = |what: &str| Damaged(format!("line {}: {what}: `{line}`", number + 1));
-            if line.trim().is_empty() {
+            if line.trim().is_empty() && begun.is_none() {
                 self.take(head.take(), &mut stack);
             } else if line.starts_with(['\t', ' ']) && head.is_some() {
-                stack.push(call(line).ok_or_else(|| damaged("not a stack frame"))?);
-            } else if line.starts_with('#') {
-                continue;
-            } else {
+                stack.push(call(line).ok_or_else(|| damaged(number, "not a stack frame"))?);
+            } else if let Some(mut next) = self::head(line) {
                 self.take(head.take(), &mut stack);
-                head = Some(self::head(line).ok_or_else(|| damaged("not the first line of a sample"))?);
+                if let Some((_, name)) = begun.take() {
+                    next.thread.name = format!("{name}\n{}", next.thread.name);
+                }
+                head = Some(next);
+            } else if begun.is_some() || !line.starts_with('#') {
+                self.take(head.take(), &mut stack);
+                let (first, name) = match begun {
+                    Some((first, name)) => (first, format!("{name}\n{line}")),
+                    None => (number, line.to_owned()),
+                };
+                if name.chars().count() > LONGEST_NAME {
+                    return Err(damaged(first, NO_HEAD));
+                }
+                begun = Some((first, name));
             }
         }
         self.take(head, &mut stack);
-        Ok(())
+        begun.map_or(Ok(()), |(first, _)| Err(damaged(first, NO_HEAD)))
     }
 
     fn take(&mut self, head: Option<Head>, stack: &mut Vec<(&str, &str)>) {
@@ -63,7 +85,7 @@ impl Builder {
         for (symbol, library) in stack.drain(..).rev() {
             let function = match script(symbol, library) {
                 Some(Script { name, file, line, column }) => {
-                    let package = self.package(package::of_url(name, file));
+                    let package = self.package(package::of_script(name, file, line));
                     Function { name: name.to_owned(), file: file.to_owned(), line, column, package, idle: false }
                 }
                 None => {
@@ -126,8 +148,8 @@ fn head(line: &str) -> Option<Head> {
     let found = HEAD.captures(line)?;
     let number = |name: &str| found[name].parse::<u64>().ok();
     let fraction = format!("{:0<9}", &found["ns"]).parse::<u64>().ok()?;
-    let thread =
-        Thread { pid: found["pid"].parse().ok()?, tid: found["tid"].parse().ok()?, name: found["comm"].to_owned() };
+    let name = found.name("comm").map_or("", |comm| comm.as_str()).to_owned();
+    let thread = Thread { pid: found["pid"].parse().ok()?, tid: found["tid"].parse().ok()?, name };
     let at = Nanos::from_secs(number("s")?) + Nanos::from_nanos(fraction);
     Some(Head { at, time: Nanos::from_nanos(number("period")?), thread })
 }
@@ -156,6 +178,26 @@ mod tests {
         assert_eq!((head.thread.pid, head.thread.tid, head.thread.name.as_str()), (3717, 3718, "tokio runtime 3/w"));
         assert_eq!(super::head("sh 1/1 7.000001: 1 cpu-clock:").unwrap().at.as_nanos(), 7_000_001_000);
         assert!(super::head("sh 1/1 7.000001: cpu-clock:").is_none());
+    }
+
+    /// One thread of such a name, and the whole profile was "not a valid profile".
+    #[test]
+    fn threads_may_have_any_name() {
+        let names = ["", "#1", "# a b", "a\nb", "a\n", "a\n\nb c", "12/13", "1/2 3.4", "x: "];
+        let sample = |(at, name): (usize, &&str)| {
+            format!("{name} 7/{} 1.000000001:    1000 cpu-clock: \n\t 1a f (/lib/a.so)\n\n", 10 + at)
+        };
+        let text: String = names.iter().enumerate().map(sample).collect();
+        let mut builder = Builder::default();
+        builder.add_perf_script(&format!("# a comment\n{text}")).unwrap();
+        let profile = builder.finish();
+        let found: Vec<&str> = profile.threads.iter().map(|thread| thread.name.as_str()).collect();
+        assert_eq!(found, names.map(|name| name.trim_end_matches(' ')));
+        assert_eq!((profile.samples.len(), profile.thread_name(0).as_str()), (names.len(), "[7, thread 10]"));
+        for text in ["hello", "a\nb\n\n", "a name that is far too long\nsh 7/7 1.000000001: 5 cpu-clock: \n"] {
+            let error = Builder::default().add_perf_script(text).unwrap_err().to_string();
+            assert!(error.contains("line 1: not the first line of a sample"), "{error}");
+        }
     }
 
     /// Frames of JavaScript were functions called `JS:*inner /site/a.js:1:15` of a library `perf-717.map`, another one in

@@ -120,6 +120,71 @@ fn functions_have_their_places() {
     assert_eq!((program.line, program.label().as_str()), (None, "(program)"));
 }
 
+/// Functions of one name in line 1 of `a/index.js` and of `b/index.js` were one line of folded stacks.
+#[test]
+fn labels_of_functions_are_distinct() {
+    let function = |(name, file, line, column): (&str, &str, Option<u32>, Option<u32>)| Function {
+        name: name.into(),
+        file: file.into(),
+        line,
+        column,
+        package: 0,
+        idle: false,
+    };
+    let labels = [
+        (("work", "/s/a/index.js", Some(1), Some(24)), "work (a/index.js:1)"),
+        (("work", "/s/b/index.js", Some(1), Some(24)), "work (b/index.js:1)"),
+        (("work", "/s/b/index.js", Some(2), Some(24)), "work (index.js:2)"),
+        (("main", "/s/b/index.js", Some(1), Some(1)), "main (index.js:1)"),
+        (("get", "/s/x/lib/get.js", Some(3), Some(1)), "get (x/lib/get.js:3)"),
+        (("get", "/s/y/lib/get.js", Some(3), Some(1)), "get (y/lib/get.js:3)"),
+        (("(anonymous)", "/s/min.js", Some(1), Some(70)), "(anonymous) (min.js:1:70)"),
+        (("(anonymous)", "/s/min.js", Some(1), Some(9)), "(anonymous) (min.js:1:9)"),
+        (("load", "fs.js", Some(1), Some(9)), "load (fs.js:1)"),
+        (("load", "/fs.js", Some(1), Some(9)), "load (/fs.js:1)"),
+        (("put", "/usr/lib/libx.so", None, None), "put (lib/libx.so)"),
+        (("put", "/opt/libx.so", None, None), "put (opt/libx.so)"),
+        (("(program)", "", None, None), "(program)"),
+        (("compiled", "", Some(3), Some(9)), "compiled (line 3)"),
+        (("twice", "", Some(3), Some(9)), "twice (line 3:9)"),
+        (("twice", "", Some(3), Some(70)), "twice (line 3:70)"),
+    ];
+    let functions = labels.iter().map(|(of, _)| function(*of)).collect();
+    let profile = Profile { functions, ..Profile::default() };
+    assert_eq!(profile.labels(), labels.map(|(_, label)| label));
+    assert_eq!(profile.functions[0].place(), "/s/a/index.js:1:24");
+}
+
+#[test]
+fn folded_stacks_do_not_merge_functions() {
+    let profile = of(&[(&["work@file:///s/a/index.js"], 3), (&["work@file:///s/b/index.js"], 5)]);
+    assert_eq!(folded(&profile.during(None), ""), "work (a/index.js:5) 3\nwork (b/index.js:5) 5\n");
+}
+
+/// As Node 20 writes them: builtins and native functions have no line, and what is compiled at run time has no file.
+#[test]
+fn functions_that_are_compiled_at_run_time_have_lines_and_a_package() {
+    let call = |name: &str, line: i64, column: i64| json!({"functionName": name, "scriptId": "82", "url": "", "lineNumber": line, "columnNumber": column});
+    let nodes = json!([
+        {"id": 1, "callFrame": call("(root)", -1, -1), "children": [2, 3]},
+        {"id": 2, "callFrame": call("", 0, 19)},
+        {"id": 3, "callFrame": call("push", -1, -1)},
+    ]);
+    let file = json!({"nodes": nodes, "startTime": 0, "endTime": 9, "samples": [2, 3], "timeDeltas": [1, 4]});
+    let mut builder = Builder::default();
+    builder.add_cpuprofile(&file.to_string()).unwrap();
+    let perf = "node 7/7 1.000000001: 1000 cpu-clock:\n\t 1a JS:*work :1:15 (/tmp/perf-7.map)\n\n";
+    builder.add_perf_script(perf).unwrap();
+    let profile = builder.finish();
+    let of = |label: &str| {
+        let at = profile.labels().iter().position(|known| known == label).unwrap();
+        profile.packages[profile.functions[at].package].as_str()
+    };
+    assert_eq!(of("(anonymous) (line 1)"), "(compiled at run time)");
+    assert_eq!(of("work (line 1)"), "(compiled at run time)");
+    assert_eq!(of("push"), "native");
+}
+
 #[test]
 fn time_never_runs_backwards() {
     let mut value: Value = serde_json::from_str(&cpuprofile(BUILD, 1_000)).unwrap();

@@ -43,10 +43,15 @@ struct CallFrame {
     function_name: String,
     #[serde(default)]
     url: String,
-    #[serde(default)]
+    /// From 0; below it in V8's own states and in native functions, which have no place.
+    #[serde(default = "nowhere")]
     line_number: i64,
-    #[serde(default)]
+    #[serde(default = "nowhere")]
     column_number: i64,
+}
+
+const fn nowhere() -> i64 {
+    -1
 }
 
 /// The preload's facts about the thread. Instants are nanoseconds of `CLOCK_MONOTONIC`.
@@ -123,10 +128,10 @@ impl Builder {
             "" => "(anonymous)",
             name => name,
         };
-        let place = |number: i64| (!frame.url.is_empty()).then(|| u32::try_from(number + 1).ok()).flatten();
-        let package = self.package(package::of_url(&frame.function_name, &frame.url));
-        let file = frame.url.strip_prefix("file://").unwrap_or(&frame.url).to_owned();
+        let place = |number: i64| u32::try_from(number.checked_add(1)?).ok().filter(|place| *place > 0);
         let (line, column) = (place(frame.line_number), place(frame.column_number));
+        let package = self.package(package::of_script(&frame.function_name, &frame.url, line));
+        let file = frame.url.strip_prefix("file://").unwrap_or(&frame.url).to_owned();
         let idle = name == "(idle)" && frame.url.is_empty();
         self.function(Function { name: name.to_owned(), file, line, column, package, idle })
     }

@@ -23,7 +23,7 @@ const SCHED_INFO: &str = "a kernel with CONFIG_SCHEDSTATS, or boot it with `dela
 const PAGE_MONITOR: &str = "a kernel with CONFIG_PROC_PAGE_MONITOR";
 const CHILDREN: &str = "a kernel with CONFIG_PROC_CHILDREN; without it the tree is still found, at more cost";
 const PERF: &str =
-    "install `perf` (Debian: `apt install linux-perf`), and run as root or set kernel.perf_event_paranoid to 2 or less";
+    "install `perf` (Debian: `apt install linux-perf`), and run as root or set kernel.perf_event_paranoid to 1 or less";
 const DISK: &str = "a directory on a disk, and Linux 5.5 or later";
 
 /// A source that prony would like to read, or an action that it needs.

@@ -162,12 +162,7 @@ impl<'p> Names<'p> {
         }
         let of = &self.profile.functions[function];
         let package = Some(self.package(of.package));
-        let line = of.line.map_or_else(String::new, |line| format!(":{line}"));
-        self.names.push(Name {
-            text: cut(&of.name, LONGEST),
-            package,
-            place: cut(&format!("{}{line}", of.file), LONGEST),
-        });
+        self.names.push(Name { text: cut(&of.name, LONGEST), package, place: cut(&of.place(), LONGEST) });
         self.of_function.insert(function, self.names.len() - 1);
         self.names.len() - 1
     }

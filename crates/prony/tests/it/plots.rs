@@ -6,7 +6,7 @@ use prony_analysis::verdicts::{self, Comparisons};
 use prony_experiment::design::Experiment;
 use prony_model::latency::Recorder;
 use prony_model::outcome::Outcome;
-use prony_model::record::{Answer, Completion, Groups, LatencyKind, Throughput, TrialRecord};
+use prony_model::record::{Answer, Completion, Groups, HistogramRecord, LatencyKind, Throughput, TrialRecord};
 use prony_model::trial::Label;
 use prony_model::units::{Bytes, Nanos};
 use prony_report::Error;
@@ -17,7 +17,7 @@ use prony_report::plot::{Figure, Options, draw, figures};
 
 use crate::compared::{against, trials};
 use crate::pages;
-use crate::synthetic::{experiment, numbers, phase, texts};
+use crate::synthetic::{experiment, not_reached, numbers, phase, texts};
 
 fn offered(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) -> Vec<&'static str> {
     let (database, run) = pages::stored(&format!("plots-{name}"), experiment, trials);
@@ -451,6 +451,94 @@ fn chart_of_effects_draws_zeros_or_says_that_it_does_not() {
     assert_eq!(row_of(&baseline, 1)[3], "4");
     let text = "Not drawn, since not above 0: 4 values of a, nor the trials that are divided by them.";
     assert_eq!(baseline.caption[1..], [Said::of(&[0], text)]);
+}
+
+/// A variant all of whose requests failed was neither in the chart nor in its table, and nothing said that it failed.
+#[test]
+fn latency_names_variants_that_have_no_curve() {
+    let variants = ["a", "failing", "few", "nearly"];
+    let experiment = experiment("curves", &[texts("server", &variants)], &[("load", true)], 1);
+    let (database, run) = pages::stored(
+        "plots-no-curve",
+        &experiment,
+        &trials(&experiment, 1, |t| {
+            let (succeeded, failed) = [(100, 0), (0, 50), (5, 0), (5, 95)][t.trial.variant];
+            let mut recorder = Recorder::new();
+            (0..succeeded).for_each(|_| recorder.record(Nanos::from_millis(2)));
+            let mut load = phase("load", &[("time", 1e9)]);
+            load.histograms = [LatencyKind::Intended, LatencyKind::Actual]
+                .map(|kind| HistogramRecord { failed, ..recorder.to_record("request", kind).unwrap() })
+                .into();
+            t.phases = vec![load];
+        }),
+    );
+    let data = database.load_run(run).unwrap();
+    let section = latency::section(Source { database: &database, data: &data }, &mut Columns::default()).unwrap();
+    let [chart] = section.charts.as_slice() else { panic!("one phase of one operation") };
+    let drawn: Vec<_> = chart.marks.iter().map(|mark| mark.of.clone()).collect();
+    assert_eq!(drawn, [Of::Together(vec![0]), Of::Together(vec![0])]);
+    assert_eq!(row_of(chart, 1), ["intended", "0", "50", "-", "-", "-", "-", "-"]);
+    let said = |variant: usize| {
+        let of_variant = chart.caption.iter().filter(|said| said.variants == [variant]);
+        of_variant.map(|said| said.text.as_str()).filter(|text| text.starts_with("Not drawn")).collect::<Vec<_>>()
+    };
+    assert_eq!(said(0), [""; 0]);
+    assert_eq!(said(1), ["Not drawn: failing, all of whose operations failed."]);
+    assert_eq!(said(2), ["Not drawn: few, which has too few operations for a curve: 5."]);
+    assert_eq!(said(3), ["Not drawn: nearly, too many of whose operations failed for a curve."]);
+    let svg = draw(&database, run, Figure::Latency, &Options::default()).unwrap();
+    assert!(svg.contains("Not drawn: failing") && !svg.contains("NaN"), "{svg}");
+}
+
+/// The caption said of any line that its trial is the one nearest to the median, and nothing of a variant that was too short.
+#[test]
+fn throughput_names_variants_that_are_too_short_for_a_line() {
+    let experiment = experiment("short", &[texts("engine", &["a", "b"])], &[("write", true)], 2);
+    let records = trials(&experiment, 2, |t| {
+        let mut write = phase("write", &[("time", 1e9)]);
+        // The last step is incomplete.
+        let steps = if t.trial.variant == 0 && t.trial.block == 1 { 5 } else { 4 };
+        write.throughput = Some(Throughput { interval: Nanos::from_millis(100), operations: vec![9; steps] });
+        t.phases = vec![write];
+    });
+    let (database, run) = pages::stored("plots-short", &experiment, &records);
+    let data = database.load_run(run).unwrap();
+    let all: Vec<usize> = (0..records.len()).collect();
+    let source = Source { database: &database, data: &data };
+    let section = throughput::section(source, &mut Columns::default(), &all).unwrap();
+    let chart = &section.charts[0];
+    let later = records.iter().position(|t| t.trial.variant == 0 && t.trial.block == 1).unwrap();
+    assert_eq!(chart.marks.iter().map(|mark| mark.of.clone()).collect::<Vec<_>>(), [Of::Trial(later)]);
+    assert_eq!(chart.table.rows.len(), 1);
+    assert!(
+        chart.caption.contains(&Said::of(&[1], "Not drawn: b, with fewer than four steps.")),
+        "{:?}",
+        chart.caption
+    );
+    assert!(chart.caption[0].text.contains("the first that has four steps"), "{:?}", chart.caption[0]);
+}
+
+/// "Each dot is a trial", and a trial without a baseline in its sub-block had no dot and no word.
+#[test]
+fn chart_of_effects_names_trials_that_no_baseline_divides() {
+    let plan = against(&experiment("lonely", &[texts("store", &["a", "b"])], &[("write", true)], 6), "store", "a");
+    let of = |without: u32| {
+        let records = trials(&plan, 6, |t| {
+            let time = if t.trial.variant == 1 { 3e9 } else { 2e9 };
+            t.phases = vec![phase("write", &[("time", time)])];
+            if t.trial.variant == 0 && t.trial.block < without {
+                t.phases = vec![not_reached("write")];
+            }
+        });
+        effects_of("lonely-effects", &(plan.clone(), records), "write.time").1
+    };
+    let (one, two) = (of(1), of(2));
+    assert_eq!((row_of(&one, 1)[3].as_str(), row_of(&two, 1)[3].as_str()), ("5", "4"));
+    let text = "Not drawn: 1 trial of b, in whose sub-block no baseline has a value.";
+    assert_eq!(one.caption[1..], [Said::of(&[1], text)]);
+    let text = "Not drawn: 2 trials of b, in whose sub-blocks no baseline has a value.";
+    assert_eq!(two.caption[1..], [Said::of(&[1], text)]);
+    assert_eq!(of(0).caption.len(), 1);
 }
 
 /// The column `50 %` had the latency at 53.6 %, the next point of the curve.

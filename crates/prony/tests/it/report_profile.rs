@@ -46,8 +46,10 @@ fn cpuprofile(thread: u32, begin: Nanos, end: Nanos) -> Vec<u8> {
             }
             let (name, url) = stack[depth - 1].rsplit_once('@').unwrap_or((stack[depth - 1], ""));
             let id = nodes.len() + 1;
+            // V8's own states have no place.
+            let (line, column) = if url.is_empty() { (-1, -1) } else { (depth as i64 * 10, 0) };
             nodes.push(json!({"id": id, "children": [], "callFrame":
-                {"functionName": name, "url": url, "lineNumber": depth * 10, "columnNumber": 0}}));
+                {"functionName": name, "url": url, "lineNumber": line, "columnNumber": column}}));
             let above = places.iter().find(|(path, _)| path == &stack[..depth - 1]).unwrap().1;
             nodes[above - 1]["children"].as_array_mut().unwrap().push(json!(id));
             places.push((stack[..depth].to_vec(), id));

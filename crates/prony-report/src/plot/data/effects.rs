@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Better, MetricName};
+use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
@@ -105,12 +106,16 @@ fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<C
     // A logarithmic axis has no place for 0.
     let is_log = *relative || far(&values) && !values.iter().any(|value| *value <= 0.0);
     let scale = if is_log { Scale::Log } else { Scale::Amount };
-    let zeros = if *relative { zeros(source, &figures) } else { Vec::new() };
+    let mut caption = vec![Said::always(caption(&effects, metric))];
+    if *relative {
+        caption.extend(zeros(source, &figures));
+        caption.extend(without_baseline(source, &figures, rows, &lanes));
+    }
     let label = if *relative { "times the baseline" } else { "" }.to_owned();
     Some(Chart {
         title: if *relative { format!("{metric} relative to the baseline") } else { metric.to_string() },
         phase: metric.phase.clone(),
-        caption: std::iter::once(Said::always(caption(&effects, metric))).chain(zeros).collect(),
+        caption,
         x: Axis { label, format, scale, ..Axis::default() },
         y: Axis { scale: Scale::Lanes { lanes: headings(rows) }, ..Axis::default() },
         height: LANE,
@@ -294,6 +299,27 @@ fn zeros(source: Source<'_>, figures: &[Option<f64>]) -> Vec<Said> {
         not_above_zero(source, v, (zeros(v), beside))
     };
     source.variants().into_iter().filter_map(said).collect()
+}
+
+/// Sentences on trials that have a value, and no baseline's value in their sub-block to be divided by. The second label of
+/// an A/A check is not counted: its row is of pairs.
+fn without_baseline(source: Source<'_>, figures: &[Option<f64>], rows: &[Row], lanes: &[Option<usize>]) -> Vec<Said> {
+    let trials = &source.data.trials;
+    let place = |variant: usize, at: usize| (variant, trials[at].trial.block, trials[at].trial.sub_block);
+    let known: BTreeSet<_> =
+        (0..trials.len()).filter(|at| figures[*at].is_some()).map(|at| place(trials[at].trial.variant, at)).collect();
+    let is_without = |at: &usize| {
+        let row = lanes[*at].map(|row| &rows[row]).filter(|row| !row.refused && !row.itself);
+        // Values that are not above 0 have a sentence of their own.
+        let baseline = row.and_then(|row| row.baseline).filter(|_| figures[*at].is_some_and(|value| value > 0.0));
+        baseline.is_some_and(|baseline| !known.contains(&place(baseline, *at)))
+    };
+    source.said(|v| {
+        let without = source.trials_of(v).filter(is_without).count();
+        let (trials, name) = (number::count(without, "trial"), source.name(v));
+        let blocks = if without == 1 { "sub-block" } else { "sub-blocks" };
+        (without > 0).then(|| format!("Not drawn: {trials} of {name}, in whose {blocks} no baseline has a value."))
+    })
 }
 
 fn far(values: &[f64]) -> bool {

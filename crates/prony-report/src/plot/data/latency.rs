@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_model::latency::{COMMIT, Recorder, percentile};
 use prony_model::metric::Metric;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::LatencyKind;
 
 use super::{Source, counts, left_out, series};
@@ -43,6 +44,8 @@ pub struct Curve {
     pub nanos: Vec<u64>,
     /// The same at the percentiles that the table names.
     pub named: [Option<u64>; NAMED],
+    /// Why there is no line: the second point is missing.
+    pub undrawn: Option<Why>,
 }
 
 /// The shares at which curves are given, rising from 0: `1 - 10^(-k/12)`.
@@ -86,6 +89,9 @@ pub fn curves(source: Source<'_>) -> Result<Vec<Curve>, Error> {
 
 fn curve(variant: usize, phase: String, operation: String, kind: LatencyKind, recorder: &Recorder) -> Curve {
     let at = |q| percentile(recorder, q).measured().map(|n| *n as u64);
+    let nanos: Vec<u64> = shares().into_iter().map_while(at).collect();
+    let end = shares().get(nanos.len()).map(|q| percentile(recorder, *q));
+    let why = end.and_then(|end| if let Reading::Missing(why) = end { Some(why) } else { None });
     Curve {
         variant,
         phase,
@@ -93,7 +99,9 @@ fn curve(variant: usize, phase: String, operation: String, kind: LatencyKind, re
         kind,
         succeeded: recorder.succeeded(),
         failed: recorder.failed(),
-        nanos: shares().into_iter().map_while(at).collect(),
+        // A curve of one point is no line.
+        undrawn: why.filter(|_| nanos.len() < 2),
+        nanos,
         named: std::array::from_fn(|nth| at(1.0 - 1.0 / MARKS[1 + nth])),
     }
 }
@@ -103,10 +111,9 @@ fn curve(variant: usize, phase: String, operation: String, kind: LatencyKind, re
 /// # Errors
 /// As [`curves`].
 pub fn section(source: Source<'_>, columns: &mut Columns) -> Result<Section, Error> {
-    let curves = curves(source)?.into_iter().filter(|curve| !curve.nanos.is_empty());
+    let curves = curves(source)?.into_iter();
     let mut groups = grouped(curves.map(|curve| (format!("{}: {}", curve.phase, curve.operation), curve)));
-    // A curve of one point is no line.
-    groups.retain(|(_, of)| of.iter().any(|curve| curve.nanos.len() > 1));
+    groups.retain(|(_, of)| of.iter().any(|curve| curve.undrawn.is_none()));
     let variants = groups.iter().flat_map(|(_, of)| of).map(|curve| curve.variant);
     let controls = series::among(&source.data.experiment, variants).into_iter().collect();
     let mut section = Section { controls, legend: true, ..Section::default() };
@@ -130,7 +137,7 @@ fn chart(source: Source<'_>, columns: &mut Columns, title: String, curves: &[Cur
         },
         ..Mark::default()
     };
-    let marks = curves.iter().map(line).collect();
+    let marks = curves.iter().filter(|curve| curve.undrawn.is_none()).map(line).collect();
     let ends = Scale::Between { low: 1.0, high: beyond[longest.max(2) - 1] };
     let ticks = MARKS.iter().filter(|at| **at <= beyond[longest.max(1) - 1] * 1.001);
     Chart {
@@ -185,7 +192,25 @@ fn caption(source: Source<'_>, curves: &[Curve]) -> Vec<Said> {
         format!("{n} {named} of {name} failed; they count as infinitely slow, and curves end before them.")
     };
     said.extend(failed.into_iter().map(|(variant, n)| Said::of(&[variant], text(variant, n))));
+    said.extend(undrawn(source, curves));
     said
+}
+
+/// Sentences on variants that have operations and no line.
+fn undrawn(source: Source<'_>, curves: &[Curve]) -> Vec<Said> {
+    let text = |curve: &Curve| {
+        let (named, name) = (named(curves), source.name(curve.variant));
+        let why = match curve.undrawn.as_ref()? {
+            Why::TooFew { have, .. } => format!("which has too few {named} for a curve: {have}"),
+            Why::Infinite { failed, of } if failed == of => format!("all of whose {named} failed"),
+            Why::Infinite { .. } => format!("too many of whose {named} failed for a curve"),
+            why => format!("since {why}"),
+        };
+        Some(format!("Not drawn: {name}, {why}."))
+    };
+    // Both kinds of an open loop are of the same operations.
+    let texts: BTreeMap<usize, String> = curves.iter().filter_map(|c| Some((c.variant, text(c)?))).collect();
+    texts.into_iter().map(|(variant, text)| Said::of(&[variant], text)).collect()
 }
 
 /// What the curves of a chart are of: commits are none of a phase's operations.

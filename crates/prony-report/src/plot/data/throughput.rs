@@ -25,6 +25,12 @@ struct Throughput {
     rates: Vec<f64>,
 }
 
+impl Throughput {
+    fn is_short(&self) -> bool {
+        self.rates.len() < FEWEST
+    }
+}
+
 /// A chart of each phase, with the first of these trials of each variant that has four steps.
 ///
 /// # Errors
@@ -33,9 +39,12 @@ pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> R
     let mut phases = grouped(throughput(source, trials)?.into_iter().map(|of| (of.phase.clone(), of)));
     for (_, all) in &mut phases {
         let mut known = BTreeSet::new();
+        // Of a variant without a trial of four steps one is left, which is named.
+        all.sort_by_key(Throughput::is_short);
         all.retain(|of| known.insert(of.variant));
     }
-    phases.retain(|(_, all)| all.iter().flat_map(|of| &of.rates).any(|rate| *rate > 0.0));
+    let drawn = |all: &[Throughput]| all.iter().filter(|of| !of.is_short()).flat_map(|of| &of.rates).any(|r| *r > 0.0);
+    phases.retain(|(_, all)| drawn(all));
     let variants = phases.iter().flat_map(|(_, all)| all).map(|of| of.variant);
     let controls = series::among(&source.data.experiment, variants).into_iter().collect();
     let charts = phases.into_iter().map(|(phase, all)| chart(source, columns, &phase, &all)).collect();
@@ -52,7 +61,7 @@ fn throughput(source: Source<'_>, trials: &[usize]) -> Result<Vec<Throughput>, E
             }
             let interval = series.interval.as_secs_f64();
             let (means, each) = means(whole(&series.operations), STEPS);
-            if interval <= 0.0 || means.len() < FEWEST {
+            if interval <= 0.0 {
                 continue;
             }
             let rates = means.iter().map(|mean| mean / interval).collect();
@@ -64,7 +73,8 @@ fn throughput(source: Source<'_>, trials: &[usize]) -> Result<Vec<Throughput>, E
 }
 
 fn chart(source: Source<'_>, columns: &mut Columns, phase: &str, all: &[Throughput]) -> Chart {
-    let line = |of: &Throughput| Mark {
+    let (short, all): (Vec<&Throughput>, Vec<&Throughput>) = all.iter().partition(|of| of.is_short());
+    let line = |of: &&Throughput| Mark {
         of: Of::Trial(of.trial),
         x: columns.steps(of.step, of.rates.len()),
         y: columns.add(of.rates.iter().copied()),
@@ -73,16 +83,19 @@ fn chart(source: Source<'_>, columns: &mut Columns, phase: &str, all: &[Throughp
     };
     let marks = all.iter().map(line).collect();
     let show = |value| Format::PerSecond.text(value);
-    let row = |of: &Throughput| {
+    let row = |of: &&Throughput| {
         let mean = of.rates.iter().sum::<f64>() / of.rates.len() as f64;
         let low = of.rates.iter().copied().fold(f64::INFINITY, f64::min);
         let high = of.rates.iter().copied().fold(0.0, f64::max);
         Row::of(of.variant, [show(mean), show(low), show(high)])
     };
     let mut caption = vec![Said::always(
-        "One trial of each variant, the one nearest to its median. The last, incomplete step is left out, and so are \
-         trials with fewer than four steps.",
+        "One trial of each variant: of those chosen by nearness to the variant's median, the first that has four steps; \
+         where no trial has the compared metric, they are chosen in the order of the run. The last, incomplete step is \
+         left out.",
     )];
+    let too_short = |of: &Throughput| format!("Not drawn: {}, with fewer than four steps.", source.name(of.variant));
+    caption.extend(short.into_iter().map(|of| Said::of(&[of.variant], too_short(of))));
     caption.extend(left_out(source, phase, Metric::Rate));
     caption.extend(steps(source, all.iter().map(|of| (of.variant, of.step))));
     Chart {

@@ -91,9 +91,9 @@ impl Palette {
         for share in selection.times().packages {
             place_of(&mut self.packages, profile.packages[share.of].clone());
         }
-        for function in &profile.functions {
+        for (function, label) in profile.functions.iter().zip(profile.labels()) {
             let rank = self.packages.iter().position(|package| *package == profile.packages[function.package]);
-            self.insert(&function.label(), rank.map_or(SOFT, |rank| nth(rank)));
+            self.insert(&label, rank.map_or(SOFT, |rank| nth(rank)));
         }
     }
 
@@ -113,6 +113,8 @@ fn pale(colour: Color) -> Color {
 
 #[cfg(test)]
 mod tests {
+    use prony_analysis::profile::Builder;
+
     use super::*;
 
     #[test]
@@ -122,6 +124,22 @@ mod tests {
         for text in ["a (100 us, 100.00%)", "get\u{a0}1 (30 us, 30.00%)", "<title>b (60 us, 60.00%)", "x &lt; y"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
+    }
+
+    #[test]
+    fn each_name_of_folded_stacks_has_a_colour() {
+        let stack = |second: u32, folder: &str| {
+            format!("x 7/7 {second}.000000001: 1000000 cpu-clock:\n\t 1a work (/usr/{folder}/libx.so)\n\n")
+        };
+        let mut builder = Builder::default();
+        builder.add_perf_script(&(stack(1, "a") + &stack(2, "b"))).unwrap();
+        let profile = builder.finish();
+        let (selection, mut palette) = (profile.during(None), Palette::default());
+        palette.add("t", &selection);
+        let lines: Vec<String> = folded(&selection, "t").lines().map(line).collect();
+        assert_eq!(lines, ["t;work\u{a0}(a/libx.so) 1000", "t;work\u{a0}(b/libx.so) 1000"]);
+        let calls = lines.iter().filter_map(|line| line.rsplit_once(' ')).flat_map(|(calls, _)| calls.split(';'));
+        calls.for_each(|call| assert!(palette.colours.get(call).is_some(), "{call}"));
     }
 
     #[test]
