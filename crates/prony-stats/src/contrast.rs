@@ -181,10 +181,10 @@ impl Contrast {
         let blocks = || self.blocks.iter().filter(|block| block.bracket(self.better).is_some()).take(blocks);
         let values = || blocks().flat_map(|block| &block.trials).filter_map(|trial| trial.value()).filter(|v| *v > 0.0);
         let (least, most) = values().fold((f64::INFINITY, 0.0f64), |(least, most), v| (least.min(v), most.max(v)));
-        // Values that are all equal show no step. They are whole numbers of their unit.
+        // Values that are all equal show no step, but whole numbers have one.
         let step = match least < most {
             true => values().fold(0.0, |step, value| common_step(step, value, most * SAME)),
-            false => 1.0,
+            false => f64::from(u8::from(least.fract() == 0.0)),
         };
         let weights = |all: &Vec<f64>| all.iter().map(|weight| weight.abs()).sum::<f64>();
         let terms = blocks().flat_map(|block| &block.combinations).map(weights).fold(0.0, f64::max);
@@ -351,7 +351,9 @@ mod tests {
         near(of(true, &[[10.0, 0.0, 30.0]]), -2.0 * 0.5f64.ln());
         near(of(true, &[[1.000_01e9, 1.000_03e9, 1.000_06e9]]), 1e-5);
         near(of(true, &[[std::f64::consts::PI, 2.0f64.sqrt(), 5f64.ln()]]), 0.0);
-        near(of(true, &[[10.0; 3]; 6]), 0.0);
+        near(of(true, &[[10.0; 3]; 6]), -2.0 * 0.95f64.ln());
+        near(of(true, &[[0.5; 3]; 6]), 0.0);
+        near(of(true, &[[0.0; 3]; 6]), 0.0);
         near(of(false, &[[11.0, 10.0, 10.0]]), 0.0);
     }
 

@@ -345,7 +345,7 @@ fn open_loops_time_each_operation() {
     };
     assert_eq!(of("\"every\""), "no faults");
     for sample in ["\"none\"", "{ one_in = 50 }", "{ operations = 10 }"] {
-        assert!(of(sample).starts_with("10:25 with a `rate` each operation is timed"), "{}", of(sample));
+        assert!(of(sample).starts_with("10:34 with a `rate` each operation is timed"), "{}", of(sample));
     }
 }
 

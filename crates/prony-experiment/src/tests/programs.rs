@@ -372,7 +372,7 @@ fn file_beside_an_experiment_is_missed_by_a_program_in_an_empty_directory() {
     let warning = ["4:11 `main.py` is in the folder of this file, but the program runs in an empty directory"];
     for command in ["[\"python3\", \"main.py\"]", "\"python3 '{n}'\"", "\"python3 main.py > f\"\nshell = true"] {
         assert_eq!(said(&format!("command = {command}")), warning, "{command}");
-        for made in ["directory = \".\"", "prepare = \"make\"", "build = \"make\""] {
+        for made in ["directory = \".\"", "prepare = \"make\""] {
             assert_eq!(said(&format!("command = {command}\n{made}")), [""; 0], "{made}");
         }
     }
