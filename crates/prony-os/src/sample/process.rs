@@ -16,6 +16,7 @@ use super::parse::{self, Memory, Stat};
 use super::proc_file::{ProcFile, ended, read_once};
 use super::snapshot::ProcessSnapshot;
 use super::threads::{STALE, Threads};
+use super::tree::threads;
 use crate::sys::cpu_clock;
 use crate::sys::memory::share_memory;
 use crate::why::{parsed, why};
@@ -115,6 +116,8 @@ pub(crate) struct Process {
     pub(crate) command: String,
     pub(crate) last: Option<Observation>,
     pub(crate) threads: Threads,
+    /// The directory of the thread that shows its memory.
+    directory: String,
     stat: ProcFile,
     statm: ProcFile,
     status: ProcFile,
@@ -156,6 +159,7 @@ impl Process {
             command: String::new(),
             last: None,
             threads: Threads::new(pid),
+            directory: format!("/proc/{pid}"),
             stat: file("stat"),
             statm: file("statm"),
             status: file("status"),
@@ -276,7 +280,11 @@ impl Process {
             Ok(text) => Ok(parsed(parse::io(&text), what)),
             Err(error) if ended(&error) && !self.lacks(&error) => Err(error),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.is_zombie() => {
-                Ok(self.last.as_ref().map_or(Reading::Measured(Default::default()), Observation::io))
+                // By the id of a thread that runs on it is that of the whole process too.
+                let id = self.directory.rsplit('/').next().unwrap_or_default();
+                let by_thread = read_once(&format!("/proc/{id}/io")).ok().and_then(|text| parse::io(&text));
+                let known = || self.last.as_ref().map_or(Reading::Measured(Default::default()), Observation::io);
+                Ok(by_thread.map_or_else(known, Reading::Measured))
             }
             Err(error) => Ok(Reading::Missing(why(what, &error))),
         }
@@ -298,6 +306,29 @@ impl Process {
         self.threads.read(ask.at, (all, switches), buffer);
     }
 
+    /// Its memory, as [`Self::memory_of_thread`] reads it. `/proc/PID` has that of the first thread, and none once that has ended, though
+    /// others may run on; then it is that of another thread.
+    fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<Option<Memory>> {
+        let memory = self.memory_of_thread(known, ask, buffer)?;
+        if memory.is_some() || !self.finds_memory_of_another_thread() {
+            return Ok(memory);
+        }
+        self.memory_of_thread(None, ask, buffer)
+    }
+
+    /// Whether a thread has memory; its files are read from then on.
+    fn finds_memory_of_another_thread(&mut self) -> bool {
+        let directories = threads(self.pid).into_iter().map(|tid| format!("/proc/{}/task/{tid}", self.pid));
+        let has_memory = |directory: &String| {
+            read_once(&format!("{directory}/status")).is_ok_and(|text| parse::memory(&text).is_some())
+        };
+        let Some(directory) = directories.into_iter().find(has_memory) else { return false };
+        self.statm = ProcFile::new(format!("{directory}/statm"));
+        self.status = ProcFile::new(format!("{directory}/status"));
+        self.directory = directory;
+        true
+    }
+
     /// Memory by `status`, or by `statm` at a fifth of the price. That separates anonymous memory from all other, exactly as
     /// `status` does, but not file pages from shared ones, and has no swap: it serves while file and shared pages together stay
     /// the same: for [`UNCHANGED`] where all is as `status` last had it, for [`STALE`] where anonymous memory has grown, and not
@@ -305,7 +336,12 @@ impl Process {
     ///
     /// # Errors
     /// Where a process that has not ended cannot be read: a zombie, which has no memory, can.
-    fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<Option<Memory>> {
+    fn memory_of_thread(
+        &mut self,
+        known: Option<Memory>,
+        ask: Ask,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Option<Memory>> {
         if self.finds_itself_in_parents_memory(buffer) {
             (self.statm_at, self.vsz) = (ask.at, Bytes::default());
             let none = |of_parent: Memory| Memory { ignores_children: of_parent.ignores_children, ..Memory::default() };
@@ -345,7 +381,7 @@ impl Process {
         if self.last.is_some() && self.is_in_parents_memory {
             return Reading::Measured(Bytes::default());
         }
-        let path = format!("/proc/{}/smaps_rollup", self.pid);
+        let path = format!("{}/smaps_rollup", self.directory);
         match read_once(&path) {
             Ok(text) => parsed(parse::pss(&text), &format!("`{path}`")),
             Err(error) if ended(&error) && !self.lacks(&error) => Reading::Missing(ProcessSnapshot::ended()),
@@ -360,7 +396,7 @@ impl Process {
 
     /// Resets the kernel's peak of resident memory; whether it could.
     pub(crate) fn reset_peak(&self) -> bool {
-        fs::write(format!("/proc/{}/clear_refs", self.pid), "5").is_ok()
+        fs::write(format!("{}/clear_refs", self.directory), "5").is_ok()
     }
 }
 
@@ -558,6 +594,20 @@ mod tests {
         let (_, cpu, _, on_cpu, vsz) = spared.expect("at some time they use little");
         assert!(on_cpu.measured().copied() >= cpu && vsz > Bytes::default());
         assert!(observe(11_200, Detail::All).2 > 0, "a boundary reads everything");
+    }
+
+    /// 200 MB of a program whose `main` ended by `pthread_exit` were in no figure, and it counted as none of the processes.
+    #[test]
+    fn process_whose_first_thread_has_ended_has_the_memory_of_the_others() {
+        let touched = std::hint::black_box(vec![1u8; 8 << 20]);
+        let child = crate::sys::memory::tests::WithoutFirstThread::start();
+        let mut process = Process::new(child.0.as_raw_pid().cast_unsigned(), "worker".into());
+        for ms in [10_000, 10_100, 20_000] {
+            let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail: Detail::Series };
+            let sample = process.observe(ask, &mut Vec::new()).unwrap().sample(Nanos::ZERO).unwrap();
+            assert!(sample.anon.as_bytes() >= touched.len() as u64 && sample.vsz > sample.anon, "{sample:?}");
+        }
+        assert!(process.pss().measured().is_some_and(|pss| *pss > Bytes::default()) && process.reset_peak());
     }
 
     #[test]
