@@ -148,6 +148,8 @@ pub(crate) struct Process {
     is_in_parents_memory: bool,
     /// In how many readings it had waited for children since the one before.
     waited: u64,
+    /// Whether it may have pages of hugetlbfs, which `statm` does not count.
+    pub(crate) may_have_huge_pages: bool,
 }
 
 impl Process {
@@ -177,6 +179,7 @@ impl Process {
             switches_at: Nanos::ZERO,
             is_in_parents_memory: true,
             waited: 0,
+            may_have_huge_pages: false,
         }
     }
 
@@ -230,6 +233,7 @@ impl Process {
         let io = if idle { None } else { Some(self.read_io(buffer)?) };
         let last = self.last.as_mut().ok_or_else(|| io::Error::other("the process was never observed"))?;
         let counters = &mut last.counters;
+        counters.huge = u64::from(memory.is_some_and(|memory| memory.huge));
         counters.on_cpu = last.inherited.on_cpu.clone().map(|inherited| clock + inherited);
         if let Some(io) = io {
             (counters.read, counters.written) = (io.clone().map(|io| io.0), io.map(|io| io.1));
@@ -332,7 +336,7 @@ impl Process {
     /// Memory by `status`, or by `statm` at a fifth of the price. That separates anonymous memory from all other, exactly as
     /// `status` does, but not file pages from shared ones, and has no swap: it serves while file and shared pages together stay
     /// the same: for [`UNCHANGED`] where all is as `status` last had it, for [`STALE`] where anonymous memory has grown, and not
-    /// where it shrinks, as it would by swapping.
+    /// where it shrinks, as it would by swapping; nor where there may be huge pages.
     ///
     /// # Errors
     /// Where a process that has not ended cannot be read: a zombie, which has no memory, can.
@@ -357,7 +361,8 @@ impl Process {
             Ordering::Equal | Ordering::Greater => STALE,
         };
         let (same, age) = (pages.file_and_shared == self.file_and_shared, ask.at.since(self.status_at));
-        if let Some(known) = known.filter(|known| ask.detail != Detail::All && same && age < lasts(known)) {
+        let serves = ask.detail != Detail::All && same && !self.may_have_huge_pages;
+        if let Some(known) = known.filter(|known| serves && age < lasts(known)) {
             return Ok(Some(Memory { anon, ..known }));
         }
         (self.file_and_shared, self.status_anon, self.status_at) = (pages.file_and_shared, anon, ask.at);
@@ -398,6 +403,13 @@ impl Process {
     pub(crate) fn reset_peak(&self) -> bool {
         fs::write(format!("{}/clear_refs", self.directory), "5").is_ok()
     }
+}
+
+/// Whether the machine gives out pages of hugetlbfs.
+pub(super) fn has_huge_pages() -> bool {
+    let sizes = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
+    let counts = sizes.flat_map(|size| ["nr_hugepages", "nr_overcommit_hugepages"].map(|name| size.path().join(name)));
+    counts.into_iter().any(|count| fs::read_to_string(count).is_ok_and(|count| count.trim() != "0"))
 }
 
 /// Nothing of a process that has ended.
@@ -594,6 +606,19 @@ mod tests {
         let (_, cpu, _, on_cpu, vsz) = spared.expect("at some time they use little");
         assert!(on_cpu.measured().copied() >= cpu && vsz > Bytes::default());
         assert!(observe(11_200, Detail::All).2 > 0, "a boundary reads everything");
+    }
+
+    /// Pages of hugetlbfs that a program had for up to 5 s were in no figure, and its memory was not missing.
+    #[test]
+    fn status_is_read_at_each_sample_where_there_may_be_huge_pages() {
+        let mut process = Process::new(std::process::id(), "worker".into());
+        process.may_have_huge_pages = true;
+        let at = |ms: u64| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail: Detail::Series };
+        process.observe(at(10_000), &mut Vec::new()).unwrap();
+        // If the file is not read, this is what it is said to have.
+        let known = Memory { anon: Bytes::default(), huge: true, ..process.last.as_ref().unwrap().memory.unwrap() };
+        let read = (0..1000).map(|_| process.memory(Some(known), at(10_100), &mut Vec::new()).unwrap().unwrap());
+        assert!(read.into_iter().all(|found| !found.huge));
     }
 
     /// 200 MB of a program whose `main` ended by `pthread_exit` were in no figure, and it counted as none of the processes.
