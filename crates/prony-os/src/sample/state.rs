@@ -373,6 +373,10 @@ impl State {
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
         let processes = self.snapshot_processes(at, roles, is_cheap);
+        // What prony started is no child of the tree.
+        let children = self.processes.values().filter(|process| !self.own.contains(&process.pid));
+        let zombies = children.filter(|process| process.last.as_ref().is_some_and(|last| last.memory.is_none()));
+        let zombies = zombies.map(|process| process.role.clone()).collect();
         let unread = StoreReading::missing(&if is_cheap { not_read() } else { Why::NotApplicable });
         let began_store = monotonic();
         let StoreReading { disk, cached, unwritten } =
@@ -387,6 +391,7 @@ impl State {
             took,
             store_took,
             processes,
+            zombies,
             totals,
             leaves_replicas_out: false,
             most_running,

@@ -36,6 +36,7 @@ fn snapshot(at: u64, cpu: u64, processes: Vec<ProcessSnapshot>) -> Snapshot {
         most_running: 0,
         cpu_lacks: Nanos::ZERO,
         processes,
+        zombies: Vec::new(),
         totals: BTreeMap::from([(String::new(), counters(2 * cpu)), ("worker".into(), counters(cpu))]),
         group: Reading::Missing(Why::NotApplicable),
         groups: BTreeMap::new(),
