@@ -221,7 +221,8 @@ metrics! {
         the same, to be up to that much shorter or longer";
     Anon "anon" Bytes Lower true "Anonymous memory: heaps and stacks, which the kernel cannot reclaim without swap";
     File "file" Bytes Lower true "Resident file-backed pages: mapped stores, libraries";
-    Shared "shared" Bytes Lower true "Resident shared memory (shmem, tmpfs)";
+    Shared "shared" Bytes Lower true "Resident shared memory that is mapped (shmem, tmpfs); of files of tmpfs and `memfd`, pages that no \
+        process maps are in no metric of processes, though a memory limit counts them";
     Pss "pss" Bytes Lower true "Proportional set size, read at the begin and end of phases";
     Vsz "vsz" Bytes Lower true "Address space";
     Swap "swap" Bytes Lower true "Swapped-out anonymous memory";

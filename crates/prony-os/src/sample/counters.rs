@@ -37,7 +37,7 @@ pub struct Counters {
     /// How many ends of threads and children were found: what they did from their last reading on is in no context switches and in no
     /// time waiting for a CPU.
     pub unread_switches: u64,
-    /// In how many rounds of sampling a process ignored SIGCHLD: what its children used that no sample showed is in none of these,
+    /// In how many rounds of sampling a process ignored SIGCHLD, or had not inherited a child that ended: what its children used that no sample showed is in none of these,
     /// however much.
     pub ignores_children: u64,
     /// In how many rounds of sampling a process had pages of hugetlbfs, which the kernel counts in no memory of a process.
@@ -106,7 +106,8 @@ impl Counters {
         let why = match group {
             // Of processes that wait for a disk the CPU time says nothing.
             _ if ignores => {
-                "a process ignores SIGCHLD: nobody inherits the counters of its children; a control group counts their CPU time alone"
+                "a process ignores SIGCHLD or has set SA_NOCLDWAIT: nobody inherits the counters of its children; a control group \
+                 counts their CPU time alone"
                     .to_owned()
             }
             Some((used, rounded)) if used.since(counted + rounded).as_nanos() as f64 <= most => return None,
@@ -198,7 +199,7 @@ pub(crate) struct Round {
 pub(crate) struct Ledger {
     banked: Counters,
     total: Counters,
-    /// In how many rounds a process ignored SIGCHLD.
+    /// In how many rounds a process ignored SIGCHLD, or had not inherited a child that ended.
     ignores_children: u64,
     /// In how many rounds a process had pages of hugetlbfs.
     huge: u64,

@@ -2,7 +2,7 @@
 //!
 //! When a process waits for a child, the kernel adds the child's CPU times and page faults, with what that had inherited itself,
 //! to counters of the parent (`cutime`, `cminflt` ... of proc_pid_stat(5)). They show how much it inherited, and not from whom:
-//! it may have waited for children that no sample showed. Of a parent that ignores SIGCHLD nobody inherits. A child whose
+//! it may have waited for children that no sample showed. Of a parent that ignores SIGCHLD or has set SA_NOCLDWAIT nobody inherits. A child whose
 //! parent ended first gets another one, the next ancestor that adopts orphans: mostly prony's supervisor (see `adopters`), or init, which is
 //! not in the tree.
 //!
@@ -86,12 +86,16 @@ pub(crate) fn bank(rounds: &mut BTreeMap<String, Round>, ended: &BTreeMap<u32, C
     let adopter = |role: &str| all.iter().find(|(_, kin)| kin.adopts && kin.role == role).map(|(pid, _)| *pid);
     for (pid, last) in ended {
         let Some(role) = all.get(pid).map(|kin| kin.role.as_str()) else { continue };
-        let heir = heirs.get(pid).copied().or_else(|| adopter(role));
+        // Unless the parent runs and has inherited nothing: by SA_NOCLDWAIT, which `/proc` does not show, or by ignoring SIGCHLD.
+        let parent = all.get(pid).and_then(|kin| all.get(&kin.parent));
+        let ignores = !heirs.contains_key(pid) && parent.is_some_and(|parent| parent.runs && !parent.adopts);
+        let heir = heirs.get(pid).copied().or_else(|| adopter(role).filter(|_| !ignores));
         let heir = heir.and_then(|heir| all.get(&heir)).map(|heir| heir.role.as_str());
         let mut add = |scope: &str, is_inherited| {
             let rest = if is_inherited { last.never_inherited() } else { last.clone() };
             let round = rounds.entry(scope.to_owned()).or_default();
             round.ended = round.ended.plus(&rest);
+            round.ended.ignores_children += u64::from(ignores);
         };
         add("", heir.is_some());
         if !role.is_empty() {

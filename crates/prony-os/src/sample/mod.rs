@@ -33,7 +33,9 @@ use prony_model::record::ProcessSeries;
 use prony_model::units::Nanos;
 
 pub use processes::Processes;
-pub use readings::{Readings, forgotten, huge_pages, phase_readings, readings_of_roles, readings_with_ends};
+pub use readings::{
+    Readings, forgotten, huge_pages, left_group, phase_readings, readings_of_roles, readings_with_ends,
+};
 pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};
 pub use sync::{SyncCounters, Tracepoints};

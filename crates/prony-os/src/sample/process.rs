@@ -16,6 +16,7 @@ use super::parse::{self, Memory, Stat};
 use super::proc_file::{ProcFile, ended, read_once};
 use super::snapshot::ProcessSnapshot;
 use super::threads::{STALE, Threads};
+use super::tree::threads;
 use crate::sys::cpu_clock;
 use crate::sys::memory::share_memory;
 use crate::why::{parsed, why};
@@ -115,6 +116,8 @@ pub(crate) struct Process {
     pub(crate) command: String,
     pub(crate) last: Option<Observation>,
     pub(crate) threads: Threads,
+    /// The directory of the thread that shows its memory.
+    directory: String,
     stat: ProcFile,
     statm: ProcFile,
     status: ProcFile,
@@ -145,6 +148,8 @@ pub(crate) struct Process {
     is_in_parents_memory: bool,
     /// In how many readings it had waited for children since the one before.
     waited: u64,
+    /// Whether it may have pages of hugetlbfs, which `statm` does not count.
+    pub(crate) may_have_huge_pages: bool,
 }
 
 impl Process {
@@ -156,6 +161,7 @@ impl Process {
             command: String::new(),
             last: None,
             threads: Threads::new(pid),
+            directory: format!("/proc/{pid}"),
             stat: file("stat"),
             statm: file("statm"),
             status: file("status"),
@@ -173,6 +179,7 @@ impl Process {
             switches_at: Nanos::ZERO,
             is_in_parents_memory: true,
             waited: 0,
+            may_have_huge_pages: false,
         }
     }
 
@@ -226,6 +233,7 @@ impl Process {
         let io = if idle { None } else { Some(self.read_io(buffer)?) };
         let last = self.last.as_mut().ok_or_else(|| io::Error::other("the process was never observed"))?;
         let counters = &mut last.counters;
+        counters.huge = u64::from(memory.is_some_and(|memory| memory.huge));
         counters.on_cpu = last.inherited.on_cpu.clone().map(|inherited| clock + inherited);
         if let Some(io) = io {
             (counters.read, counters.written) = (io.clone().map(|io| io.0), io.map(|io| io.1));
@@ -276,7 +284,11 @@ impl Process {
             Ok(text) => Ok(parsed(parse::io(&text), what)),
             Err(error) if ended(&error) && !self.lacks(&error) => Err(error),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.is_zombie() => {
-                Ok(self.last.as_ref().map_or(Reading::Measured(Default::default()), Observation::io))
+                // By the id of a thread that runs on it is that of the whole process too.
+                let id = self.directory.rsplit('/').next().unwrap_or_default();
+                let by_thread = read_once(&format!("/proc/{id}/io")).ok().and_then(|text| parse::io(&text));
+                let known = || self.last.as_ref().map_or(Reading::Measured(Default::default()), Observation::io);
+                Ok(by_thread.map_or_else(known, Reading::Measured))
             }
             Err(error) => Ok(Reading::Missing(why(what, &error))),
         }
@@ -298,14 +310,42 @@ impl Process {
         self.threads.read(ask.at, (all, switches), buffer);
     }
 
+    /// Its memory, as [`Self::memory_of_thread`] reads it. `/proc/PID` has that of the first thread, and none once that has ended, though
+    /// others may run on; then it is that of another thread.
+    fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<Option<Memory>> {
+        let memory = self.memory_of_thread(known, ask, buffer)?;
+        if memory.is_some() || !self.finds_memory_of_another_thread() {
+            return Ok(memory);
+        }
+        self.memory_of_thread(None, ask, buffer)
+    }
+
+    /// Whether a thread has memory; its files are read from then on.
+    fn finds_memory_of_another_thread(&mut self) -> bool {
+        let directories = threads(self.pid).into_iter().map(|tid| format!("/proc/{}/task/{tid}", self.pid));
+        let has_memory = |directory: &String| {
+            read_once(&format!("{directory}/status")).is_ok_and(|text| parse::memory(&text).is_some())
+        };
+        let Some(directory) = directories.into_iter().find(has_memory) else { return false };
+        self.statm = ProcFile::new(format!("{directory}/statm"));
+        self.status = ProcFile::new(format!("{directory}/status"));
+        self.directory = directory;
+        true
+    }
+
     /// Memory by `status`, or by `statm` at a fifth of the price. That separates anonymous memory from all other, exactly as
     /// `status` does, but not file pages from shared ones, and has no swap: it serves while file and shared pages together stay
     /// the same: for [`UNCHANGED`] where all is as `status` last had it, for [`STALE`] where anonymous memory has grown, and not
-    /// where it shrinks, as it would by swapping.
+    /// where it shrinks, as it would by swapping; nor where there may be huge pages.
     ///
     /// # Errors
     /// Where a process that has not ended cannot be read: a zombie, which has no memory, can.
-    fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<Option<Memory>> {
+    fn memory_of_thread(
+        &mut self,
+        known: Option<Memory>,
+        ask: Ask,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Option<Memory>> {
         if self.finds_itself_in_parents_memory(buffer) {
             (self.statm_at, self.vsz) = (ask.at, Bytes::default());
             let none = |of_parent: Memory| Memory { ignores_children: of_parent.ignores_children, ..Memory::default() };
@@ -321,7 +361,8 @@ impl Process {
             Ordering::Equal | Ordering::Greater => STALE,
         };
         let (same, age) = (pages.file_and_shared == self.file_and_shared, ask.at.since(self.status_at));
-        if let Some(known) = known.filter(|known| ask.detail != Detail::All && same && age < lasts(known)) {
+        let serves = ask.detail != Detail::All && same && !self.may_have_huge_pages;
+        if let Some(known) = known.filter(|known| serves && age < lasts(known)) {
             return Ok(Some(Memory { anon, ..known }));
         }
         (self.file_and_shared, self.status_anon, self.status_at) = (pages.file_and_shared, anon, ask.at);
@@ -345,7 +386,7 @@ impl Process {
         if self.last.is_some() && self.is_in_parents_memory {
             return Reading::Measured(Bytes::default());
         }
-        let path = format!("/proc/{}/smaps_rollup", self.pid);
+        let path = format!("{}/smaps_rollup", self.directory);
         match read_once(&path) {
             Ok(text) => parsed(parse::pss(&text), &format!("`{path}`")),
             Err(error) if ended(&error) && !self.lacks(&error) => Reading::Missing(ProcessSnapshot::ended()),
@@ -360,8 +401,15 @@ impl Process {
 
     /// Resets the kernel's peak of resident memory; whether it could.
     pub(crate) fn reset_peak(&self) -> bool {
-        fs::write(format!("/proc/{}/clear_refs", self.pid), "5").is_ok()
+        fs::write(format!("{}/clear_refs", self.directory), "5").is_ok()
     }
+}
+
+/// Whether the machine gives out pages of hugetlbfs.
+pub(super) fn has_huge_pages() -> bool {
+    let sizes = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
+    let counts = sizes.flat_map(|size| ["nr_hugepages", "nr_overcommit_hugepages"].map(|name| size.path().join(name)));
+    counts.into_iter().any(|count| fs::read_to_string(count).is_ok_and(|count| count.trim() != "0"))
 }
 
 /// Nothing of a process that has ended.
@@ -558,6 +606,33 @@ mod tests {
         let (_, cpu, _, on_cpu, vsz) = spared.expect("at some time they use little");
         assert!(on_cpu.measured().copied() >= cpu && vsz > Bytes::default());
         assert!(observe(11_200, Detail::All).2 > 0, "a boundary reads everything");
+    }
+
+    /// Pages of hugetlbfs that a program had for up to 5 s were in no figure, and its memory was not missing.
+    #[test]
+    fn status_is_read_at_each_sample_where_there_may_be_huge_pages() {
+        let mut process = Process::new(std::process::id(), "worker".into());
+        process.may_have_huge_pages = true;
+        let at = |ms: u64| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail: Detail::Series };
+        process.observe(at(10_000), &mut Vec::new()).unwrap();
+        // If the file is not read, this is what it is said to have.
+        let known = Memory { anon: Bytes::default(), huge: true, ..process.last.as_ref().unwrap().memory.unwrap() };
+        let read = (0..1000).map(|_| process.memory(Some(known), at(10_100), &mut Vec::new()).unwrap().unwrap());
+        assert!(read.into_iter().all(|found| !found.huge));
+    }
+
+    /// 200 MB of a program whose `main` ended by `pthread_exit` were in no figure, and it counted as none of the processes.
+    #[test]
+    fn process_whose_first_thread_has_ended_has_the_memory_of_the_others() {
+        let touched = std::hint::black_box(vec![1u8; 8 << 20]);
+        let child = crate::sys::memory::tests::WithoutFirstThread::start();
+        let mut process = Process::new(child.0.as_raw_pid().cast_unsigned(), "worker".into());
+        for ms in [10_000, 10_100, 20_000] {
+            let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail: Detail::Series };
+            let sample = process.observe(ask, &mut Vec::new()).unwrap().sample(Nanos::ZERO).unwrap();
+            assert!(sample.anon.as_bytes() >= touched.len() as u64 && sample.vsz > sample.anon, "{sample:?}");
+        }
+        assert!(process.pss().measured().is_some_and(|pss| *pss > Bytes::default()) && process.reset_peak());
     }
 
     #[test]

@@ -214,6 +214,7 @@ mod tests {
             most_running: 0,
             cpu_lacks: Nanos::ZERO,
             processes: processes.iter().map(process).collect(),
+            zombies: Vec::new(),
             totals: BTreeMap::new(),
             group: unread(),
             groups: BTreeMap::new(),

@@ -109,9 +109,11 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
         None => Reading::Missing(Why::NotApplicable),
     };
     let group = own(end).and(own(begin), GroupCpu::since);
-    // A process that left the group of its service is counted by itself alone.
-    let is_of_role = end.groups.contains_key(role);
-    let group = group.measured().filter(|group| !(is_of_role && used.are_more_than(group.total)));
+    let late = begin.cpu_lacks + end.cpu_lacks;
+    let (left, group) = match group.measured() {
+        Some(group) if used.are_more_than(group.total + late) => (Some(group.total), None),
+        group => (None, group),
+    };
     // The group also counts what no sample observed: children of a parent that ignores SIGCHLD.
     let of_group = group.map(|group| [group.total, group.user, group.system]);
     let incomplete = match group {
@@ -119,14 +121,21 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
         group => {
             let alive = end.processes.iter().filter(|process| role.is_empty() || process.role == role).count() as u64;
             // Of each process ticks are cut off, of user and system time; and clocks are read one after the other.
-            let rounded = Nanos::from_nanos(2 * alive * TICK.as_nanos()) + begin.cpu_lacks + end.cpu_lacks;
+            let rounded = Nanos::from_nanos(2 * alive * TICK.as_nanos()) + late;
             used.are_incomplete(group.map(|group| (group.total, rounded)))
         }
     };
     let unless_incomplete = |reading| incomplete.clone().map_or(reading, Reading::Missing);
     let by_sum = [used.on_cpu.clone(), Reading::Measured(used.cpu_user), Reading::Measured(used.cpu_system)];
     let by_sum = by_sum.map(|time| unless_incomplete(time.map(nanos)));
-    let cpu = of_group.map_or(by_sum, |times| times.map(|time| Reading::Measured(nanos(time))));
+    let cpu = match left.zip(used.on_cpu.measured()) {
+        // Sums with what only the group counts, as that of replicas, need its figure. One that left the group of its service is counted
+        // by itself alone.
+        Some((counted, used)) if !end.groups.contains_key(role) => {
+            std::array::from_fn(|_| Reading::Missing(left_group(counted, *used)))
+        }
+        _ => of_group.map_or(by_sum, |times| times.map(|time| Reading::Measured(nanos(time)))),
+    };
     for (metric, time) in [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem].into_iter().zip(cpu) {
         put(readings, metric, time);
     }
@@ -144,6 +153,15 @@ fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings
     ] {
         put(readings, metric, unless_incomplete(amount));
     }
+}
+
+/// Why CPU time is missing of processes that used so much, of which their control group `counted` no more than this.
+pub fn left_group(counted: Nanos, used: Nanos) -> Why {
+    let text = format!(
+        "processes left the control group of the trial, in which {counted} of their {used} of CPU time were counted: its limits do not \
+         hold for them"
+    );
+    Why::NotSupported(text.into())
 }
 
 fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {

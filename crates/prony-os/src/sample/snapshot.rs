@@ -28,6 +28,8 @@ pub struct Snapshot {
     pub store_took: Nanos,
     /// Live processes.
     pub processes: Vec<ProcessSnapshot>,
+    /// The role of each process that has ended and for which its parent, one of the tree, has not waited.
+    pub zombies: Vec<String>,
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
     pub totals: BTreeMap<String, Counters>,
     /// Whether the counters of the whole tree are without those of replicas, which its group counts.
@@ -255,6 +257,7 @@ mod tests {
             most_running: 0,
             cpu_lacks: Nanos::ZERO,
             processes: Vec::new(),
+            zombies: Vec::new(),
             totals: BTreeMap::from([(String::new(), counters)]),
             group: cpu(ms),
             groups: BTreeMap::from([("db.1".to_owned(), cpu(ms))]),

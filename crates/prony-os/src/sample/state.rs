@@ -14,7 +14,7 @@ use super::device::Device;
 use super::heirs::{Kin, bank};
 use super::parse::{GroupCpu, listed};
 use super::proc_file::{ended, read_once};
-use super::process::{Ask, Detail, Observation, Process};
+use super::process::{Ask, Detail, Observation, Process, has_huge_pages};
 use super::series::Store;
 use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure, unwritten};
 use super::sync::{SyncCounters, SyncCounts};
@@ -151,6 +151,8 @@ pub(crate) struct State {
     pub(crate) groups: BTreeMap<String, PathBuf>,
     device: Reading<Device>,
     tick: Nanos,
+    /// Whether the machine gives out pages of hugetlbfs.
+    has_huge_pages: bool,
     /// How many threads can be on a CPU at once.
     processors: u64,
     buffer: Vec<u8>,
@@ -195,6 +197,7 @@ impl State {
             groups: BTreeMap::new(),
             device,
             tick,
+            has_huge_pages: has_huge_pages(),
             processors: read_once("/sys/devices/system/cpu/online")
                 .ok()
                 .and_then(|text| listed(&text))
@@ -322,6 +325,7 @@ impl State {
         for (pid, role) in arrivals.processes {
             let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid, role.clone()));
             process.role = role;
+            process.may_have_huge_pages = self.has_huge_pages;
         }
         for pid in arrivals.threaded {
             if let Some(process) = self.processes.get_mut(&pid) {
@@ -369,6 +373,10 @@ impl State {
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
         let processes = self.snapshot_processes(at, roles, is_cheap);
+        // What prony started is no child of the tree.
+        let children = self.processes.values().filter(|process| !self.own.contains(&process.pid));
+        let zombies = children.filter(|process| process.last.as_ref().is_some_and(|last| last.memory.is_none()));
+        let zombies = zombies.map(|process| process.role.clone()).collect();
         let unread = StoreReading::missing(&if is_cheap { not_read() } else { Why::NotApplicable });
         let began_store = monotonic();
         let StoreReading { disk, cached, unwritten } =
@@ -383,6 +391,7 @@ impl State {
             took,
             store_took,
             processes,
+            zombies,
             totals,
             leaves_replicas_out: false,
             most_running,

@@ -11,7 +11,7 @@ use prony_model::spec::{Action, CollectionSpec, PhaseSpec, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::{CpuTime, End, Usage};
 use prony_os::sample::counters::Counters;
-use prony_os::sample::{Ended, Snapshot, huge_pages};
+use prony_os::sample::{Ended, Snapshot, huge_pages, left_group};
 
 use crate::figures::readings::{Readings, hidden, nanos, set, take_away};
 use crate::watched::replicas::{NEVER_BEGAN, NOT_INHERITED};
@@ -87,11 +87,7 @@ pub(super) fn without_unwaited(readings: &mut Readings, all: f64, (waited, earli
     let slack = (TICK + earlier).as_nanos() as f64;
     if waited - all > (UNWAITED * waited).max(slack) {
         let [used, counted] = [waited, all].map(|time| Nanos::from_nanos(time as u64));
-        let why = format!(
-            "processes left the control group of the trial, in which {counted} of their {used} of CPU time were counted: its limits do \
-             not hold for them"
-        );
-        take_away(readings, [Metric::Cpu], &Why::NotSupported(why.into()));
+        take_away(readings, [Metric::Cpu], &left_group(counted, used));
     }
     let lost = all - waited;
     if lost > UNWAITED * all && lost > TICK.as_nanos() as f64 {

@@ -59,14 +59,15 @@ impl Span<'_> {
     fn peak_of_the_unseen(&self) -> Option<Why> {
         let why = "the kernel reports a single peak: the largest of all processes that the program waited for, and \
                    some of these ended before they were sampled; see `rss.max`";
-        self.waited_for_children().then(|| Why::NotSupported(why.into()))
+        self.children_ended().then(|| Why::NotSupported(why.into()))
     }
 
-    /// Whether a process waited for a child inside the span; up to its end where the program ended with it.
-    fn waited_for_children(&self) -> bool {
-        let faults =
-            |snapshot: usize| self.watched.snapshots[snapshot].totals.get("").map_or(0, |total| total.child_faults);
-        faults(self.until) > if self.to_the_end { 0 } else { faults(self.first) }
+    /// Whether a process waited for a child inside the span, up to its end where the program ended with it; or a child ended there for
+    /// which none has waited.
+    fn children_ended(&self) -> bool {
+        let [first, until] = [self.first, self.until].map(|snapshot| &self.watched.snapshots[snapshot]);
+        let faults = |snapshot: &Snapshot| snapshot.totals.get("").map_or(0, |total| total.child_faults);
+        until.zombies.len() > first.zombies.len() || faults(until) > if self.to_the_end { 0 } else { faults(first) }
     }
 
     /// The peak of a process that no sample shows, where it may have been a child in the span: of all processes that were waited for,
@@ -76,7 +77,7 @@ impl Span<'_> {
         let snapshots = self.watched.snapshots.iter().flat_map(|snapshot| &snapshot.processes);
         let largest = samples.chain(snapshots.map(|process| process.peak)).max()?;
         let peak = self.watched.ended.usage.measured()?.peak;
-        (self.waited_for_children() && peak > largest + PEAK_SLACK).then_some(peak)
+        (self.children_ended() && peak > largest + PEAK_SLACK).then_some(peak)
     }
 
     /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at snapshots before.

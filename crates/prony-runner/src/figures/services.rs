@@ -28,6 +28,7 @@ pub(crate) fn set_apart(watched: &mut Watched) {
     services.snapshots.clone_from(snapshots);
     for snapshot in snapshots {
         snapshot.processes.retain(|process| !services.has(&process.role));
+        snapshot.zombies.retain(|role| !services.has(role));
         snapshot.totals.retain(|role, _| !services.has(role));
         snapshot.groups.retain(|role, _| !services.has(role));
         snapshot.syncs.retain(|role, _| !services.has(role));

@@ -94,6 +94,21 @@ fn child_of_a_process_that_runs_is_inherited_by_no_other() {
     assert_eq!(found([(30, (50, 800))], all), []);
 }
 
+/// 200 MB that a child had written whose parent had set SA_NOCLDWAIT were said to be with the supervisor: `written` was 0.
+#[test]
+fn what_a_parent_that_runs_has_not_inherited_is_lost() {
+    let of = |parent: (u32, Kin)| {
+        let supervisor = (2, Kin { adopts: true, ..runs(2, 0, (0, 0)).1 });
+        let all = BTreeMap::from([supervisor, parent, ended(30, 20, (0, 0))]);
+        let mut rounds = BTreeMap::new();
+        bank(&mut rounds, &[(30, counters(50, 800))].into(), &all);
+        ["", "worker"].map(|scope| (rounds[scope].ended.minor_faults, rounds[scope].ended.ignores_children))
+    };
+    assert_eq!(of(runs(20, OUTSIDE, (0, 0))), [(800, 1); 2]);
+    assert_eq!(of(runs(20, OUTSIDE, (50, 800))), [(0, 0); 2], "it waited");
+    assert_eq!(of(ended(20, OUTSIDE, (0, 0))), [(0, 0); 2], "the child was an orphan, and the supervisor waited");
+}
+
 #[test]
 fn of_several_that_may_have_been_inherited_the_largest_are_taken() {
     let shell =

@@ -36,6 +36,7 @@ fn snapshot(at: u64, cpu: u64, processes: Vec<ProcessSnapshot>) -> Snapshot {
         most_running: 0,
         cpu_lacks: Nanos::ZERO,
         processes,
+        zombies: Vec::new(),
         totals: BTreeMap::from([(String::new(), counters(2 * cpu)), ("worker".into(), counters(cpu))]),
         group: Reading::Missing(Why::NotApplicable),
         groups: BTreeMap::new(),
@@ -309,6 +310,31 @@ fn group_cpu_takes_precedence_over_process_cpu() {
         snapshot.groups.insert("worker".to_owned(), Reading::Measured(group(total)));
     }
     is(&phase_readings(&begin, &end, &[], "worker"), "cpu", 30e6);
+}
+
+/// A program that wrote itself into another group (`systemd-run --scope`) used no CPU time in each phase that ended before it.
+#[test]
+fn cpu_time_of_a_tree_that_left_its_group_is_missing() {
+    let of = |counted: u64, lacks: u64| {
+        let (mut begin, mut end) = (snapshot(100, 0, vec![]), snapshot(900, 100, vec![]));
+        end.cpu_lacks = ms(lacks);
+        for (snapshot, total) in [(&mut begin, 1), (&mut end, 1 + counted)] {
+            let total = ms(total);
+            snapshot.group = Reading::Measured(GroupCpu { total, user: total, system: Nanos::ZERO });
+        }
+        phase_readings(&begin, &end, &[], "")
+    };
+    let left = of(0, 0);
+    for key in ["cpu", "cpu.user", "cpu.system"] {
+        let why = get(&left, key).clone();
+        let is_left = |why: &str| why.contains("left the control group");
+        assert!(matches!(&why, Reading::Missing(Why::NotSupported(why)) if is_left(why)), "{key}: {why:?}");
+    }
+    is(&left, "faults.minor", 600.0);
+    is(&of(190, 0), "cpu", 190e6);
+    assert!(get(&of(150, 0), "cpu").measured().is_none());
+    // Of threads that run the kernel counts the time once a tick, in the group too.
+    is(&of(150, 40), "cpu", 150e6);
 }
 
 /// Replicas are in the group of their program, and not in its counters.

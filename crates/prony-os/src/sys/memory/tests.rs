@@ -36,6 +36,44 @@ impl Drop for InOurMemory {
     }
 }
 
+/// A child whose first thread has ended while another one waits; it ends when this is dropped.
+pub(crate) struct WithoutFirstThread(pub(crate) Pid);
+
+impl WithoutFirstThread {
+    pub(crate) fn start() -> Self {
+        extern "C" fn wait(_: *mut libc::c_void) -> libc::c_int {
+            loop {
+                // SAFETY: it takes nothing; only a signal that ends the child interrupts it.
+                unsafe { libc::pause() };
+            }
+        }
+        let mut stack = vec![0u128; 4096];
+        // SAFETY: the child has a copy of the stack, whose end is aligned, and makes system calls only.
+        let pid = unsafe {
+            let pid = libc::fork();
+            if pid == 0 {
+                let as_thread = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+                libc::clone(wait, stack.as_mut_ptr().add(stack.len()).cast(), as_thread, std::ptr::null_mut());
+                libc::syscall(libc::SYS_exit, 0);
+            }
+            pid
+        };
+        let child = Self(Pid::from_raw(pid).expect("a child is made"));
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        while !state().contains("(zombie)") {
+            std::thread::yield_now();
+        }
+        child
+    }
+}
+
+impl Drop for WithoutFirstThread {
+    fn drop(&mut self) {
+        rustix::process::kill_process(self.0, rustix::process::Signal::KILL).unwrap();
+        rustix::process::waitpid(Some(self.0), rustix::process::WaitOptions::empty()).unwrap();
+    }
+}
+
 /// The begin of a program was once reported while its process still had its spawner's memory.
 #[test]
 fn a_process_in_our_memory_is_waited_for() {

@@ -48,6 +48,7 @@ pub(crate) fn snapshot(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
         most_running: 2,
         cpu_lacks: Nanos::ZERO,
         processes: pids.iter().map(process).collect(),
+        zombies: Vec::new(),
         totals: BTreeMap::from([(String::new(), counters)]),
         group: Reading::Missing(Why::NotApplicable),
         groups: BTreeMap::new(),
@@ -424,6 +425,27 @@ fn memory_of_a_child_that_no_sample_shows_is_known_by_its_peak() {
     };
     assert_eq!(of(90, 20_000), Some(Reading::Measured(90.0 * 1_048_576.0)));
     assert_eq!((of(90, 0), of(3, 20_000)), (None, None), "no child, and none larger than the samples show");
+}
+
+/// The phase in which a program waited for a child had its memory, and not the one in which the child lived.
+#[test]
+fn peak_of_a_child_is_in_the_phase_in_which_it_ended_too() {
+    let mut all = watched(
+        vec![snapshot(0, 0, &[7]), snapshot(100, 0, &[7]), snapshot(200, 0, &[7]), snapshot(300, 0, &[7])],
+        vec![],
+    );
+    all.snapshots.push(snapshot(400, 0, &[]));
+    for (snapshot, zombies) in all.snapshots.iter_mut().zip([0, 1, 2, 1, 0]) {
+        snapshot.zombies = vec!["program".into(); zombies];
+    }
+    all.snapshots[3].totals.get_mut("").unwrap().child_faults = 20_000;
+    all.snapshots[4].totals.get_mut("").unwrap().child_faults = 20_000;
+    let unseen =
+        |first: usize| between(&all, first, first + 1, &[]).contains_key(&MetricKeyText("rss.unseen".parse().unwrap()));
+    assert_eq!([0, 1, 2].map(unseen), [true; 3]);
+    all.snapshots[2].zombies.pop();
+    let unseen = between(&all, 1, 2, &[]).contains_key(&MetricKeyText("rss.unseen".parse().unwrap()));
+    assert!(!unseen, "it had ended before");
 }
 
 /// One process that had used 29.9 ms when a phase began, of which procfs shows 10 ms, was said to have left its group.
