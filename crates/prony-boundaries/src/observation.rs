@@ -344,8 +344,10 @@ impl<'a> Observation<'a> {
     fn suspended(&mut self, id: &str, number: u64, line: &ProbeLine) {
         let Some((phase, part)) = self.functions.find(id) else { return };
         let known = self.returned.remove(&line.source).filter(|(of, ..)| *of == phase);
-        if part == Part::End && known.is_none() {
-            let (last, again) = (self.snapshots.len() - 1, !self.tracker.phases[phase].is_complete());
+        let tracked = &self.tracker.phases[phase];
+        // Invocations of the same function may go on in other threads and processes: the phase has not ended.
+        if known.is_none() && (part == Part::End || tracked.is_open()) {
+            let (last, again) = (self.snapshots.len() - 1, !tracked.is_complete());
             return self.suspensions.pass(line, number, phase, last, again);
         }
         let (_, ended, snapshot) = known.unwrap_or_else(|| (phase, line.at, self.snapshot()));
