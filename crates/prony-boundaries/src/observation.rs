@@ -15,10 +15,11 @@ use prony_os::sample::{Sampler, Snapshot};
 use prony_os::settle::{Activity, Probe, TreeProbe};
 use prony_runtime::{Because, ProbeEvent, ProbeLine, Source, parse};
 
+use crate::calls::Calls;
 use crate::functions::{Functions, Part, observed};
 use crate::limits::Deadlines;
 use crate::marks::{self, Known, Mark};
-use crate::phase_state::{Called, Happened};
+use crate::phase_state::{Called, Happened, PhaseState};
 use crate::probe_reports::Threads;
 use crate::settling::Settling;
 use crate::stream::Line;
@@ -298,7 +299,15 @@ impl<'a> Observation<'a> {
             }
             return;
         }
-        match self.tracker.phases[index].called(line) {
+        let phase = &mut self.tracker.phases[index];
+        let counted = |phase: &PhaseState| phase.calls.as_ref().map_or(Nanos::ZERO, Calls::counted_time);
+        let before = counted(phase);
+        let called = phase.called(line);
+        let took = counted(phase).since(before);
+        if took > Nanos::ZERO {
+            phase.is_overdue |= self.deadlines.spend(index, took, self.suspensions.running(line.at));
+        }
+        match called {
             Called::First => {
                 self.snapshot();
                 self.note(&Change { began: vec![index], ..Change::default() });
