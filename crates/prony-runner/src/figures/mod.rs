@@ -172,7 +172,18 @@ impl Trial<'_> {
         let suspended = suspended::inside(self.specs, self.watched, index).map(suspended::why);
         let deferred = || functions::deferred(spec, &threads.deferred);
         let lacks = functions::whole(spec).is_some_and(|id| threads.may_lack_calls(&id));
-        suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into()))).or_else(|| lacks.then(unreported))
+        let deferred = suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into())));
+        deferred.or_else(|| lacks.then(unreported)).or_else(|| self.called_again(spec, index))
+    }
+
+    /// Why a phase that begins with the end of a function did not begin there: the end of its first call was taken for the last.
+    fn called_again(&self, spec: &PhaseSpec, index: usize) -> Option<Why> {
+        let Some(Trigger::After(name)) = &functions::observed(spec)?.begin else { return None };
+        let before = &self.watched.tracker.phases[self.specs.iter().position(|spec| spec.name == *name)?];
+        let again = before.ended > self.watched.tracker.phases[index].began || before.is_open();
+        (before.calls.is_some() && again).then(|| {
+            Why::DoesNotCount(format!("`{name}` was called again after this phase had begun with its end").into())
+        })
     }
 
     /// The suspension at the end of a phase, which is the snapshot `until`; the last, where there are several.
