@@ -226,6 +226,9 @@ impl Trial<'_> {
             return (all, instances);
         }
         let mut readings = span.readings(self.series);
+        let steps = functions::observed(&self.specs[index]).is_some_and(|observe| observe.at_end.is_some());
+        let elsewhere = if steps { span.suspended_elsewhere() } else { None };
+        let unread = unread.or(elsewhere.as_ref());
         unread.iter().for_each(|why| only_before(&mut readings, why));
         let whole = |metric| span.is_of_all(metric);
         let Replicated { all, .. } = &self.watched.replicas;
@@ -289,10 +292,10 @@ impl Trial<'_> {
         let probed: Vec<(u32, &str)> = threads.iter().map(|thread| (thread.source.pid, thread.runtime())).collect();
         let there =
             |process: &&ProcessSeries| process.samples.iter().any(|sample| begin <= sample.at && sample.at <= end);
-        let silent = guard::probe::without_probe(self.sampled, &probed).into_iter().find(there)?;
+        let silent = guard::probe::without_probe(self.sampled.iter(), &probed).into_iter().find(there)?;
         let (pid, command) = (silent.pid, &silent.command);
         Some(Why::Failed(
-            format!("process {pid} (`{command}`) of the program reported nothing (it loaded no probe, or was forked by Python): its heap is not known").into(),
+            format!("process {pid} (`{command}`) of the program reported nothing (it loaded no probe, was forked by Python, or is in a PID namespace): its heap is not known").into(),
         ))
     }
 

@@ -281,9 +281,9 @@ fn memory_that_was_not_read_after_its_collection_is_missing_in_all_and_by_proces
         (Some(suspension), "the program ended before")
     };
     let at_a_later_turn = unread(Some(700), Some(1));
-    for (suspension, why) in
-        [unread(Some(700), None), unread(None, None), at_a_later_turn, (None, "prony suspends it at most 100 times")]
-    {
+    let in_a_namespace = (Some(suspension(1, 0, (2, 3), (500, 700))), "has another number outside its PID namespace");
+    let never = (None, "prony suspends it at most 100 times");
+    for (suspension, why) in [unread(Some(700), None), unread(None, None), at_a_later_turn, never, in_a_namespace] {
         let record = collected(suspension);
         for of in [whole, own] {
             match get(&record, of, Stat::End) {
@@ -433,7 +433,7 @@ fn heaps_are_missing_beside_a_process_without_a_probe() {
         record.reading(MetricKey::gauge(Metric::HeapUsed, Stat::Max)).cloned().unwrap()
     };
     assert!(
-        matches!(used([200, 1_200]), Reading::Missing(why) if why.to_string().contains("loaded no probe, or was forked"))
+        matches!(used([200, 1_200]), Reading::Missing(why) if why.to_string().contains("loaded no probe, was forked"))
     );
     assert_eq!(used([501, 1_600]), Reading::Measured(30.0), "after the phase");
     assert_eq!(used([200, 900]), Reading::Measured(30.0), "too short to be known");
