@@ -109,6 +109,11 @@ impl Calls {
         self.tallied().map(of).fold(0, u64::saturating_add)
     }
 
+    /// The sum of the times of the invocations that were only counted.
+    pub fn counted_time(&self) -> Nanos {
+        self.tallied().fold(Nanos::ZERO, |sum, one| sum + one.total)
+    }
+
     /// Time in which at least one invocation was running, until `end`, without suspensions of the program; the probe's
     /// own work in between is left out where invocations ran one after another. It is missing where several ran at once, and some
     /// while another thread was suspended: `shared` are suspensions of one thread in which others continued.
@@ -123,8 +128,7 @@ impl Calls {
         }
         let running = |(from, to): (Nanos, Nanos)| to.since(from).since(suspended.between(from, to));
         let open = open.map_or(Nanos::ZERO, running);
-        let (count, counted) =
-            (self.sum(|tallied| tallied.count), self.tallied().fold(Nanos::ZERO, |sum, one| sum + one.total));
+        let (count, counted) = (self.sum(|tallied| tallied.count), self.counted_time());
         if let Some(why) = self.uncountable().filter(|_| count > 0) {
             return Reading::not_supported(format!(
                 "{count} calls were counted and not reported one by one, and {why}: the sum of their times, {counted}, may be too \

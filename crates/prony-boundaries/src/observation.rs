@@ -15,10 +15,11 @@ use prony_os::sample::{Sampler, Snapshot};
 use prony_os::settle::{Activity, Probe, TreeProbe};
 use prony_runtime::{Because, ProbeEvent, ProbeLine, Source, parse};
 
+use crate::calls::Calls;
 use crate::functions::{Functions, Part, observed};
 use crate::limits::Deadlines;
 use crate::marks::{self, Known, Mark};
-use crate::phase_state::{Called, Happened};
+use crate::phase_state::{Called, Happened, PhaseState};
 use crate::probe_reports::Threads;
 use crate::settling::Settling;
 use crate::stream::Line;
@@ -298,7 +299,15 @@ impl<'a> Observation<'a> {
             }
             return;
         }
-        match self.tracker.phases[index].called(line) {
+        let phase = &mut self.tracker.phases[index];
+        let counted = |phase: &PhaseState| phase.calls.as_ref().map_or(Nanos::ZERO, Calls::counted_time);
+        let before = counted(phase);
+        let called = phase.called(line);
+        let took = counted(phase).since(before);
+        if took > Nanos::ZERO {
+            phase.is_overdue |= self.deadlines.spend(index, took, self.suspensions.running(line.at));
+        }
+        match called {
             Called::First => {
                 self.snapshot();
                 self.note(&Change { began: vec![index], ..Change::default() });
@@ -344,8 +353,10 @@ impl<'a> Observation<'a> {
     fn suspended(&mut self, id: &str, number: u64, line: &ProbeLine) {
         let Some((phase, part)) = self.functions.find(id) else { return };
         let known = self.returned.remove(&line.source).filter(|(of, ..)| *of == phase);
-        if part == Part::End && known.is_none() {
-            let (last, again) = (self.snapshots.len() - 1, !self.tracker.phases[phase].is_complete());
+        let tracked = &self.tracker.phases[phase];
+        // Invocations of the same function may go on in other threads and processes: the phase has not ended.
+        if known.is_none() && (part == Part::End || tracked.is_open()) {
+            let (last, again) = (self.snapshots.len() - 1, !tracked.is_complete());
             return self.suspensions.pass(line, number, phase, last, again);
         }
         let (_, ended, snapshot) = known.unwrap_or_else(|| (phase, line.at, self.snapshot()));

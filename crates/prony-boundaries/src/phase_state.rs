@@ -70,6 +70,8 @@ pub struct PhaseState {
     pub parts: Vec<WorkerPart>,
     /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
     pub calls: Option<Calls>,
+    /// Invocations that were only counted have used up its limit.
+    pub is_overdue: bool,
     /// State of the function that ends it, if one does.
     pub ending: Ending,
     /// The earliest instant at which it may have begun: a line is older than its reading.

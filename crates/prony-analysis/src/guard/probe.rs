@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Finding, Severity, bytes, gauge};
+use super::{Finding, Severity, bytes, gauge, is_part_of};
 use prony_model::metric::{Metric, Stat};
 use prony_model::number::count;
 use prony_model::record::probe::Because;
-use prony_model::record::{Completion, PhaseRecord, ProbeReport, ProcessSeries, TrialRecord};
+use prony_model::record::{Completion, Effective, PhaseRecord, ProbeReport, ProcessSeries, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
 
 /// A heap that was not sampled for this long may have been much larger in the meantime.
@@ -49,10 +49,14 @@ fn lines_lost(probe: &ProbeReport) -> Option<Finding> {
 
 /// Processes of the probed runtimes, by their commands, that were sampled for a while and never reported anything: a script or a
 /// shell on their way replaced the variable that loads the probe. `probed` are the processes that reported, with their runtimes.
-/// A process under another name, or one that ended soon, is not known.
-pub fn without_probe<'s>(series: &'s [ProcessSeries], probed: &[(u32, &str)]) -> Vec<&'s ProcessSeries> {
+/// A process under another name, or one that ended soon, is not known; nor is which of them reported where none of their numbers
+/// was sampled, since those of PID namespaces are others: then all are named if they are more than the numbers that reported.
+pub fn without_probe<'s>(
+    series: impl Iterator<Item = &'s ProcessSeries> + Clone,
+    probed: &[(u32, &str)],
+) -> Vec<&'s ProcessSeries> {
     let has = |pid: u32| probed.iter().any(|(of, _)| *of == pid);
-    let roles: BTreeSet<&str> = series.iter().filter(|one| has(one.pid)).map(|one| one.role.as_str()).collect();
+    let roles: BTreeSet<&str> = series.clone().filter(|one| has(one.pid)).map(|one| one.role.as_str()).collect();
     let is_of = |command: &str, runtime: &str| match runtime {
         "node" => command == runtime,
         _ => command.starts_with(runtime),
@@ -63,21 +67,27 @@ pub fn without_probe<'s>(series: &'s [ProcessSeries], probed: &[(u32, &str)]) ->
     };
     let silent = |one: &&ProcessSeries| {
         !has(one.pid)
-            && roles.contains(one.role.as_str())
+            && (roles.is_empty() || roles.contains(one.role.as_str()))
             && probed.iter().any(|(_, runtime)| is_of(&one.command, runtime))
             && lasted(one)
     };
-    series.iter().filter(silent).collect()
+    let silent: Vec<&ProcessSeries> = series.filter(silent).collect();
+    let reported = probed.iter().map(|(pid, _)| pid).collect::<BTreeSet<_>>().len();
+    // As many as reported are these themselves: in PID namespaces they have other numbers.
+    if roles.is_empty() && silent.len() <= reported { Vec::new() } else { silent }
 }
 
 /// Processes of the runtime without a probe: no heap and no call of them is in any metric.
 fn no_probe(record: &TrialRecord, probe: &ProbeReport) -> Option<Finding> {
     let probed: Vec<(u32, &str)> = probe.threads.iter().map(|thread| (thread.pid, thread.runtime.as_str())).collect();
-    let silent = without_probe(&record.series, &probed);
+    let services = || record.effective.iter().flat_map(Effective::services);
+    let own = |one: &&ProcessSeries| !services().any(|service| is_part_of(&one.role, &service.program));
+    let silent = without_probe(record.series.iter().filter(own), &probed);
     let first = silent.first()?;
     let message = format!(
         "{} of the program reported nothing to prony (the first: `{}`, process {}): it loaded no probe, or it was forked by \
-         Python and came to no garbage collection, timed call or orderly end; heaps and calls of such processes are in no metric",
+         Python and came to no garbage collection, timed call or orderly end, or it is in a PID namespace, where several processes \
+         report as one because they have the same number; heaps and calls of such processes are in no metric",
         count(silent.len(), "process"),
         first.command,
         first.pid
@@ -213,14 +223,22 @@ mod tests {
             of(5, "site", "python3", 9_000),
             of(6, "other", "node", 9_000),
         ];
-        assert_eq!(without_probe(&series, &[(1, "node")]), Vec::<&ProcessSeries>::new());
+        assert_eq!(without_probe(series.iter(), &[(1, "node")]), Vec::<&ProcessSeries>::new());
         series.push(of(7, "site", "node", 1_100));
-        let pids =
-            |probed: &[(u32, &str)]| without_probe(&series, probed).into_iter().map(|one| one.pid).collect::<Vec<_>>();
+        let pids = |probed: &[(u32, &str)]| {
+            without_probe(series.iter(), probed).into_iter().map(|one| one.pid).collect::<Vec<_>>()
+        };
         assert_eq!(pids(&[(1, "node")]), [7]);
         assert_eq!(pids(&[(1, "node"), (7, "node")]), [0; 0]);
         assert_eq!(pids(&[(1, "python")]), [5]);
         assert_eq!(pids(&[]), [0; 0], "nothing was probed");
+        // In PID namespaces of their own both were process 1, and the second one's reports ended the first's: its heap of 400 MB was
+        // in no figure.
+        let both = [of(7, "site", "node", 9_000), of(8, "site", "node", 9_000), of(9, "site", "sh", 9_000)];
+        let pids =
+            |probed: &[(u32, &str)]| without_probe(both.iter(), probed).iter().map(|one| one.pid).collect::<Vec<_>>();
+        assert_eq!(pids(&[(1, "node"), (1, "node")]), [7, 8]);
+        assert_eq!(pids(&[(1, "node"), (2, "node")]), [0; 0], "both reported");
         let thread: ThreadReport = serde_json::from_value(json!({
             "pid": 1, "thread": 0, "role": "main", "parent": 0, "runtime": "node", "version": "", "script": "", "began": 0,
             "ended": 0, "said_bye": true, "samples": 0, "last_heap_used": null, "heap_limit": null, "probe": null

@@ -19,7 +19,12 @@ pub(super) const FRAME: [Field; 4] = [
         "Restricts the phase to variants with these levels: `when = { factor = level }`, or a list of levels.",
     ),
     optional("timed", Shape::Flag, "true", "`false` excludes the phase, such as set-up, from all results."),
-    optional("limit", Shape::Span, "`limits.time.phase`", "Time after which the trial has timed out."),
+    optional(
+        "limit",
+        Shape::Span,
+        "`limits.time.phase`",
+        "Time after which the trial has timed out; of a function's calls after the first 1,000 of a thread only those that returned count.",
+    ),
 ];
 
 /// The actions.

@@ -623,7 +623,7 @@ mod tests {
 
     /// 200 MB of a program whose `main` ended by `pthread_exit` were in no figure, and it counted as none of the processes.
     #[test]
-    fn process_whose_first_thread_has_ended_has_the_memory_of_the_others() {
+    fn memory_is_read_of_another_thread_once_the_first_has_ended() {
         let touched = std::hint::black_box(vec![1u8; 8 << 20]);
         let child = crate::sys::memory::tests::WithoutFirstThread::start();
         let mut process = Process::new(child.0.as_raw_pid().cast_unsigned(), "worker".into());

@@ -172,7 +172,18 @@ impl Trial<'_> {
         let suspended = suspended::inside(self.specs, self.watched, index).map(suspended::why);
         let deferred = || functions::deferred(spec, &threads.deferred);
         let lacks = functions::whole(spec).is_some_and(|id| threads.may_lack_calls(&id));
-        suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into()))).or_else(|| lacks.then(unreported))
+        let deferred = suspended.or_else(|| Some(Why::DoesNotCount(deferred()?.into())));
+        deferred.or_else(|| lacks.then(unreported)).or_else(|| self.called_again(spec, index))
+    }
+
+    /// Why a phase that begins with the end of a function did not begin there: the end of its first call was taken for the last.
+    fn called_again(&self, spec: &PhaseSpec, index: usize) -> Option<Why> {
+        let Some(Trigger::After(name)) = &functions::observed(spec)?.begin else { return None };
+        let before = &self.watched.tracker.phases[self.specs.iter().position(|spec| spec.name == *name)?];
+        let again = before.ended > self.watched.tracker.phases[index].began || before.is_open();
+        (before.calls.is_some() && again).then(|| {
+            Why::DoesNotCount(format!("`{name}` was called again after this phase had begun with its end").into())
+        })
     }
 
     /// The suspension at the end of a phase, which is the snapshot `until`; the last, where there are several.
@@ -215,6 +226,9 @@ impl Trial<'_> {
             return (all, instances);
         }
         let mut readings = span.readings(self.series);
+        let steps = functions::observed(&self.specs[index]).is_some_and(|observe| observe.at_end.is_some());
+        let elsewhere = if steps { span.suspended_elsewhere() } else { None };
+        let unread = unread.or(elsewhere.as_ref());
         unread.iter().for_each(|why| only_before(&mut readings, why));
         let whole = |metric| span.is_of_all(metric);
         let Replicated { all, .. } = &self.watched.replicas;
@@ -278,10 +292,10 @@ impl Trial<'_> {
         let probed: Vec<(u32, &str)> = threads.iter().map(|thread| (thread.source.pid, thread.runtime())).collect();
         let there =
             |process: &&ProcessSeries| process.samples.iter().any(|sample| begin <= sample.at && sample.at <= end);
-        let silent = guard::probe::without_probe(self.sampled, &probed).into_iter().find(there)?;
+        let silent = guard::probe::without_probe(self.sampled.iter(), &probed).into_iter().find(there)?;
         let (pid, command) = (silent.pid, &silent.command);
         Some(Why::Failed(
-            format!("process {pid} (`{command}`) of the program reported nothing (it loaded no probe, or was forked by Python): its heap is not known").into(),
+            format!("process {pid} (`{command}`) of the program reported nothing (it loaded no probe, was forked by Python, or is in a PID namespace): its heap is not known").into(),
         ))
     }
 

@@ -225,6 +225,15 @@ impl Span<'_> {
         Some(snapshot)
     }
 
+    /// Why the memory of the suspended process was not found after what `at_end` asks for. It reports the number that it has itself.
+    pub(crate) fn suspended_elsewhere(&self) -> Option<Why> {
+        let suspension = self.at_end?;
+        let mut there = self.watched.snapshots[suspension.after_actions?].processes.iter();
+        let why = "memory was not measured after the action of `at_end`: the suspended process has another number outside its PID \
+                   namespace";
+        (!there.any(|process| process.pid == suspension.source.pid)).then(|| Why::NotSupported(why.into()))
+    }
+
     /// Metrics of each process, of which the whole tree used `cpu`.
     pub(crate) fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
         let (begin, end) = (&self.watched.snapshots[self.first], &self.watched.snapshots[self.until]);

@@ -281,9 +281,9 @@ fn memory_that_was_not_read_after_its_collection_is_missing_in_all_and_by_proces
         (Some(suspension), "the program ended before")
     };
     let at_a_later_turn = unread(Some(700), Some(1));
-    for (suspension, why) in
-        [unread(Some(700), None), unread(None, None), at_a_later_turn, (None, "prony suspends it at most 100 times")]
-    {
+    let in_a_namespace = (Some(suspension(1, 0, (2, 3), (500, 700))), "has another number outside its PID namespace");
+    let never = (None, "prony suspends it at most 100 times");
+    for (suspension, why) in [unread(Some(700), None), unread(None, None), at_a_later_turn, never, in_a_namespace] {
         let record = collected(suspension);
         for of in [whole, own] {
             match get(&record, of, Stat::End) {
@@ -379,6 +379,48 @@ fn called_phase_beside(change: impl FnOnce(&mut Threads), series: &[ProcessSerie
     super::observed(&[spec], &watched, series, &Why::NotApplicable).remove(0).phase
 }
 
+/// A function was called from 100 to 200 ms and again from 300 ms on; a phase began with its end, by the first of them. Where a
+/// call never ended, `again` is `None`.
+fn after_calls(again: &[Option<u64>]) -> Reading<f64> {
+    let (mut called, mut after) = (spec("p"), spec("after"));
+    for (spec, begin, end) in [
+        (&mut called, Trigger::Call("a.js#f".into()), Some(Trigger::Call("a.js#f".into()))),
+        (&mut after, Trigger::After("p".into()), None),
+    ] {
+        let Action::Observe(observe) = &mut spec.action else { unreachable!() };
+        (observe.begin, observe.end) = (Some(begin), end);
+    }
+    let snapshots = vec![snapshot(0, 0, &[7]), snapshot(100, 10, &[7]), snapshot(200, 50, &[7]), snapshot(900, 0, &[])];
+    let (mut watched, specs) = (watched(snapshots, vec![]), [called, after]);
+    watched.tracker = Tracker::new(&specs);
+    let begins = |at| line_of(7, 0, at, r#""probe":"begin","call":"p","n":1,"open":0"#);
+    watched.tracker.phases[0].called(&begins(100));
+    watched.tracker.phases[0].called(&ends(200));
+    watched.tracker.phases[1].note_begin(ms(200), Nanos::ZERO);
+    for ended in again {
+        watched.tracker.phases[0].called(&begins(300));
+        if let Some(at) = ended {
+            watched.tracker.phases[0].called(&ends(*at));
+        }
+    }
+    watched.tracker.finish(ms(900), None);
+    (watched.begin, watched.end) = (vec![Some(1), Some(2)], vec![Some(2), Some(3)]);
+    let record = super::observed(&specs, &watched, &[], &Why::NotApplicable).remove(1).phase;
+    record.reading(MetricKey::amount(Metric::Wall)).cloned().unwrap()
+}
+
+/// A phase `begin = { after = "p" }` began in the middle of `p`, with the end of the first of its calls.
+#[test]
+fn phase_that_began_before_the_last_call_of_the_one_before_has_no_figures() {
+    assert_eq!(after_calls(&[]), Reading::Measured(700e6));
+    for again in [Some(400), None] {
+        match after_calls(&[again]) {
+            Reading::Missing(Why::DoesNotCount(why)) => assert!(why.starts_with("`p` was called again after"), "{why}"),
+            other => panic!("{again:?}: {other:?}"),
+        }
+    }
+}
+
 /// The heap of a process that a script started with options of its own is in no sum.
 #[test]
 fn heaps_are_missing_beside_a_process_without_a_probe() {
@@ -391,7 +433,7 @@ fn heaps_are_missing_beside_a_process_without_a_probe() {
         record.reading(MetricKey::gauge(Metric::HeapUsed, Stat::Max)).cloned().unwrap()
     };
     assert!(
-        matches!(used([200, 1_200]), Reading::Missing(why) if why.to_string().contains("loaded no probe, or was forked"))
+        matches!(used([200, 1_200]), Reading::Missing(why) if why.to_string().contains("loaded no probe, was forked"))
     );
     assert_eq!(used([501, 1_600]), Reading::Measured(30.0), "after the phase");
     assert_eq!(used([200, 900]), Reading::Measured(30.0), "too short to be known");

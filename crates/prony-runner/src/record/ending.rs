@@ -214,7 +214,7 @@ fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
     // Phases that end with the program were running too, though they count as ended.
     let under_way = |index: &usize| {
         let tracked = &watched.tracker.phases[*index];
-        tracked.began.is_some() && (tracked.is_open() || tracked.ends_with_program())
+        tracked.began.is_some() && (tracked.is_open() || tracked.is_overdue || tracked.ends_with_program())
     };
     let last = (0..phases.len()).filter(under_way).max_by_key(|index| watched.tracker.phases[*index].began);
     let began = last.and_then(|index| watched.tracker.phases[index].began).unwrap_or(watched.released);

@@ -306,8 +306,8 @@ impl<'a> Services<'a> {
             }
             let instance = &self.instances[number];
             if Instant::now() >= deadline {
-                let within = instance.service.ready.within;
-                self.fault = Some(Fault::not_ready(&instance.share.role, within, &instance.streams.captured()));
+                let ready = &instance.service.ready;
+                self.fault = Some(Fault::not_ready(&instance.share.role, ready, &instance.streams.captured()));
                 return Ok(false);
             }
             std::thread::sleep(POLL_INTERVAL);

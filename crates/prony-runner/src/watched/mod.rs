@@ -82,9 +82,11 @@ impl Watched {
         asked.unwrap_or_else(|| replicas.fold(self.ended.at, Nanos::max).since(fault.grace()))
     }
 
-    /// When the program was suspended, by those of its suspensions of which `which` is true.
+    /// When the program was suspended, by those of its suspensions of which `which` is true. A thread that was released at once
+    /// because its function's calls went on in others suspended nothing of their time.
     pub(crate) fn suspended_times(&self, which: impl Fn(&Suspension) -> bool) -> Suspensions {
-        let all = self.suspensions.iter().filter(|suspension| which(suspension));
+        let beside = |one: &Suspension| one.passed && self.tracker.phases[one.phase].calls.is_some();
+        let all = self.suspensions.iter().filter(|suspension| which(suspension) && !beside(suspension));
         Suspensions::new(all.map(|suspension| (suspension.from, self.suspension_ended(suspension))).collect())
     }
 

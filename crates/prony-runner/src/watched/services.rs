@@ -7,7 +7,7 @@ use prony_counters::Number;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{EffectiveProgram, MemoryEvidence};
-use prony_model::service::CountersSpec;
+use prony_model::service::{CountersSpec, ReadySign, ReadySpec};
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::launch::classify::{Evidence, classify};
@@ -129,8 +129,12 @@ impl Fault {
     }
 
     /// It was not ready in time.
-    pub(crate) fn not_ready(role: &str, within: Nanos, output: &[Captured; 2]) -> Self {
-        let late = format!("service `{role}` was not ready within {within}");
+    pub(crate) fn not_ready(role: &str, ready: &ReadySpec, output: &[Captured; 2]) -> Self {
+        let mut texts = output.iter().map(Captured::text);
+        let unended = matches!(ready.sign, ReadySign::Line(_))
+            && texts.any(|text| !text.is_empty() && !text.ends_with(['\n', '\r']));
+        let why = if unended { "; its last line has no end, and only whole lines are matched" } else { "" };
+        let late = format!("service `{role}` was not ready within {}{why}", ready.within);
         Self::now([late].into_iter().chain(said(role, output)).collect())
     }
 
@@ -260,13 +264,24 @@ mod tests {
 
     #[test]
     fn service_that_did_not_get_ready_says_what_it_wrote() {
-        let fault = Fault::not_ready("db.2", ms(1_500), &wrote("loading\n", ""));
+        let ready = |sign| ReadySpec { sign, within: ms(1_500) };
+        let fault = Fault::not_ready("db.2", &ready(ReadySign::Line("^up".into())), &wrote("loading\n", ""));
         let evidence =
             ["service `db.2` was not ready within 1.500 s", "service `db.2`: last lines of output: `loading`"];
         assert_eq!(
             (fault.outcome, fault.evidence),
             (Outcome::Failed { code: None }, evidence.map(str::to_owned).into())
         );
+        // It wrote what was to be matched, and no newline.
+        let first = |sign, wrote: [Captured; 2]| {
+            Fault::not_ready("db", &ready(sign), &wrote).evidence.into_iter().next().unwrap()
+        };
+        let line = || ReadySign::Line("^up".into());
+        let unended =
+            "service `db` was not ready within 1.500 s; its last line has no end, and only whole lines are matched";
+        assert_eq!([first(line(), wrote("up", "")), first(line(), wrote("", "warning"))], [unended, unended]);
+        assert!(!first(line(), wrote("up\n", "50 %\r")).contains("no end"));
+        assert!(!first(ReadySign::Port, wrote("up", "")).contains("no end"));
         let fault = Fault::not_set_up("db", "exit code 3");
         assert_eq!(fault.evidence, ["service `db`: its `setup` failed: exit code 3"]);
     }

@@ -9,6 +9,31 @@ const hrtime = process.hrtime();
 const began = hrtime[0] * 1e9 + hrtime[1];
 const used = known ? process.memoryUsage().heapUsed : 0;
 
+/** Calls `report` after all of the program's own listeners of `exit`, whose work counts too. One of them may end the process
+ * at once; and a program may emit `exit` itself and go on. */
+function atEnd(report) {
+  const own = process;
+  const { emit, reallyExit } = own;
+  let reported = false;
+  const end = () => {
+    if (!reported) report();
+    reported = true;
+  };
+  own.emit = function (name) {
+    if (name !== 'exit' || this !== own) return Reflect.apply(emit, this, arguments);
+    reported = false;
+    try {
+      return Reflect.apply(emit, this, arguments);
+    } finally {
+      end();
+    }
+  };
+  own.reallyExit = function () {
+    end();
+    return Reflect.apply(reallyExit, this, arguments);
+  };
+}
+
 function start() {
   const loaded = Symbol.for('prony.probe');
   if (global[loaded] || process.env.PRONY_HOOKS_THREAD) return;
@@ -21,11 +46,9 @@ function start() {
   channel.hello(modules === null ? [] : modules.install());
   require('./children.cjs').install();
   heap.install(modules && modules.reportResting);
-  process.on('exit', () => {
-    if (modules !== null) {
-      modules.suspendAgain();
-      modules.report();
-    }
+  if (modules !== null) process.on('exit', modules.suspendAgain);
+  atEnd(() => {
+    if (modules !== null) modules.report();
     heap.line('exit');
     channel.bye();
   });

@@ -301,6 +301,41 @@ fn heap_is_reported_at_start_periodically_and_at_exit() {
     assert!(used_at_exit > used && buffers_at_exit.as_bytes() >= buffers.as_bytes() + 2_500_000);
 }
 
+/// The probe's own listener came first: of 6,500 calls 1,500 were counted, and collections and heap were those from before the
+/// program's listeners.
+#[test]
+fn work_in_listeners_of_the_exit_counts_too() {
+    let calls =
+        "const lib = require('./lib/lib'); const calls = (n) => { for (let i = 0; i < n; i += 1) lib.fixed(i + 1); };";
+    let listen = "process.on('exit', () => { global.kept = Buffer.alloc(2e7); calls(5000); LAST });";
+    let worker =
+        "const { Worker, isMainThread } = require('worker_threads'); if (isMainThread) new Worker(__filename); else {";
+    let mains = [
+        format!("{listen} calls(1500);"),
+        format!("{} calls(1500);", listen.replace("LAST", "process.exit(0)")),
+        format!("{} calls(1500); process.exit();", listen.replace("LAST", "process.exitCode = 0")),
+        format!("{} calls(1500);", listen.replace("LAST", "throw new Error('last')")),
+        // It goes on.
+        format!("process.emit('exit'); ({{ __proto__: process }}).emit('exit'); {listen} calls(1500);"),
+        format!("{worker} {listen} calls(1500); }}"),
+    ];
+    for main in mains.map(|main| format!("{calls} {}", main.replace("LAST", ""))) {
+        let Some(environment) = environment(&["lib.js#fixed"], &main) else { return };
+        if main.contains("Worker") && environment.version < (12, 0) {
+            continue; // The probe is not loaded into their workers.
+        }
+        let output = environment.run(&["main.js"]);
+        assert_eq!(output.status.success(), !main.contains("throw"), "{main}: {output:?}");
+        assert_eq!(environment.totals("lib.js#fixed").count(), 6_500, "{main}");
+        let external = environment.events().into_iter().rev().find_map(|event| match event {
+            ProbeEvent::Heap { why: Occasion::Exit, heap, .. } => heap.external.measured().copied(),
+            _ => None,
+        });
+        let worker = main.contains("Worker");
+        assert!(worker || external.is_some_and(|size| size.as_bytes() >= 20_000_000), "{main}: {external:?}");
+    }
+}
+
 /// Collections as V8 itself prints them with `--trace-gc`: how many of them are full, and the time of each in ms.
 fn traced(output: &str) -> (u64, Vec<f64>) {
     let lines: Vec<&str> = output.lines().filter(|line| line.contains(" ms: ") && line.contains(" MB, ")).collect();

@@ -82,6 +82,25 @@ print(fib(5), s.put(1), Store.fixed(1), type(s).__name__, fib.__name__, any('a p
     assert!(all_said_bye(&environment.lines()));
 }
 
+/// The loader of a built-in module is the class that loads all of them: each later one was searched for the function too, which
+/// was then not to be found.
+#[test]
+fn function_of_a_built_in_module_is_timed_and_other_built_in_modules_stay_as_they_are() {
+    let main = "
+from importlib.machinery import BuiltinImporter
+before = BuiltinImporter.__dict__['exec_module']
+import faulthandler
+import _symtable, _tracemalloc
+print(faulthandler.is_enabled(), BuiltinImporter.__dict__['exec_module'] is before)
+";
+    let Some(environment) = environment(&["faulthandler:is_enabled"], main) else { return };
+    assert_eq!(environment.succeed(&["main.py"]), "False True");
+    let events = environment.events();
+    assert_eq!(ends(&events, "faulthandler:is_enabled"), [(0, true)]);
+    let missed = events.iter().filter(|event| matches!(event, ProbeEvent::NotFound { .. })).count();
+    assert_eq!((found(&events, "faulthandler:is_enabled"), missed), (vec!["faulthandler".to_owned()], 0));
+}
+
 #[test]
 fn a_module_that_is_loaded_again_is_watched_again_and_names_its_file() {
     let main = "

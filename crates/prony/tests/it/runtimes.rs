@@ -96,6 +96,29 @@ const CALLED: &str = "
     end = { line = 'never said' }
 ";
 
+/// 100,000 calls of 100 us under a limit of 2 s ran 13 s: calls that are only counted used up nothing of it.
+#[test]
+fn limit_of_a_function_ends_counted_calls() {
+    let burn = "exports.f = () => { const end = process.hrtime(); let at; do at = process.hrtime(end); while (at[1] < 50e3); };";
+    let main = "const { f } = require('./work.js'); for (let i = 0; i < 100000; i++) f();";
+    let python =
+        "import time\ndef f():\n    end = time.monotonic() + 5e-5\n    while time.monotonic() < end:\n        pass\n";
+    let py_main = "import work\nfor _ in range(100000):\n    work.f()\n";
+    let site = Site::new(&[("work.js", burn), ("main.js", main), ("work.py", python), ("main.py", py_main)]);
+    for (runtime, command, call) in [("node", "node main.js", "work.js#f"), ("python", "python3 main.py", "work:f")] {
+        if version(command.split(' ').next().unwrap()).is_none() {
+            continue;
+        }
+        let phase = format!("[[phase]]\nname = \"work\"\ncall = \"{call}\"\nlimit = \"300 ms\"\n");
+        let trial = site.trial(runtime, command, &phase);
+        assert_eq!(
+            (trial.ending.outcome, trial.ending.phase.as_deref()),
+            (Outcome::TimedOut, Some("work")),
+            "{runtime}"
+        );
+    }
+}
+
 #[test]
 fn functions_of_common_js_are_phases() {
     let Some(_) = version("node") else { return };

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
-use prony_model::record::TrialRecord;
 use prony_model::record::probe::Because;
+use prony_model::record::{Completion, TrialRecord};
 use prony_model::units::Nanos;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -322,6 +322,58 @@ fn suspension_with_a_running_worker_makes_the_enclosing_phase_time_missing() {
         // On a busy machine the boundaries of a phase this short are read too late for any figure.
         let known = ["while others continued", "may have read its counters up to"];
         assert!(known.iter().any(|text| why.contains(text)), "{why}");
+    }
+}
+
+/// A worker's call ended while one of the main thread went on: the worker was suspended, and the 2 s of that were cut out of the
+/// main call's 3 s; with `then = "stop"` the program was ended in the middle of the main call.
+#[test]
+fn thread_is_not_suspended_while_calls_of_the_function_go_on_elsewhere() {
+    let Some(_) = version("node") else { return };
+    let node = "
+        const { Worker, isMainThread } = require('worker_threads');
+        const { until } = require('./work.js');
+        if (isMainThread) until(new Promise((done) => new Worker(__filename).once('exit', done)));
+        else until(new Promise((done) => setTimeout(done, 20)));
+    ";
+    let python = "
+import os, work
+def forked():
+    child = os.fork()
+    if child == 0:
+        work.until(lambda: None)
+        os._exit(0)
+    os.waitpid(child, 0)
+work.until(forked)
+";
+    let work = ("work.js", "exports.until = (promise) => promise;");
+    let site = Site::new(&[work, ("main.js", node), ("work.py", "def until(f):\n    f()\n"), ("main.py", python)]);
+    for (runtime, command, call) in
+        [("node", "node main.js", "work.js#until"), ("python", "python3 main.py", "work:until")]
+    {
+        if version(command.split(' ').next().unwrap()).is_none() {
+            continue;
+        }
+        for at_end in ["at_end = { wait = \"1 s\" }\n", "then = \"stop\"\n"] {
+            let phases = format!("[[phase]]\nname = \"both\"\ncall = \"{call}\"\n{at_end}");
+            let trial = site.trial(runtime, command, &phases);
+            assert_eq!(
+                phase(&trial, "both").completion,
+                Completion::Complete,
+                "{runtime}, {at_end}: {:?}",
+                trial.ending
+            );
+            let of = |metric| amount(&trial, "both", metric);
+            assert_eq!(of(Metric::Operations), 2.0);
+            // The longer call contains the other one.
+            let (time, longest) = (of(Metric::Time), of(Metric::LatencyMax));
+            assert!(
+                time > 0.9 * longest && of(Metric::Wall) > 0.9 * longest,
+                "{runtime}, {at_end}: {time} of {longest}"
+            );
+            let passed: Vec<bool> = probe(&trial).suspensions.iter().map(|one| one.passed).collect();
+            assert_eq!(passed, [true, false], "{runtime}, {at_end}");
+        }
     }
 }
 

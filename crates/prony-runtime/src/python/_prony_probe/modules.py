@@ -117,6 +117,10 @@ class _Finder:
             # A module may be loaded again, from another file too.
             _loaded(module, name)
 
+        if isinstance(spec.loader, type):
+            # That of built-in modules is a class, which loads all of them: this one gets a class of its own.
+            spec.loader = type(spec.loader.__name__, (spec.loader,), {"exec_module": staticmethod(exec_module)})
+            return spec
         try:
             spec.loader.exec_module = exec_module
         except AttributeError:
