@@ -14,6 +14,7 @@ use prony_workload::phase_seed;
 use super::background;
 use super::client::{Busy, Shared};
 use super::collections::{Collections, Queries};
+use super::explained::{self, Explained};
 use super::operate::{Ended, Job};
 use super::stop::{HostError, Stop};
 use super::ways::InTransaction;
@@ -39,7 +40,7 @@ pub(crate) fn host<D: Driver>(
     let engine = D::describe();
     let collections = Collections::new::<D>(plan, store).map_err(Stop::from)?;
     let queries = collections.queries::<D>(plan);
-    let host = Host { link, machine, plan, progress, engine, store, collections, queries };
+    let host = Host { link, machine, plan, progress, engine, store, collections, queries, explained: Vec::new() };
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
 }
 
@@ -113,6 +114,8 @@ type Counters = BTreeMap<String, f64>;
 enum Next {
     GoOn,
     Stop,
+    /// Of the phase that ended last, with its index: the plans of its own queries, and those of its background (`true`).
+    explained: Vec<(usize, bool, Vec<Explained>)>,
 }
 
 impl<'h> Host<'h> {
@@ -123,7 +126,10 @@ impl<'h> Host<'h> {
         let open = Nanos::from_nanos(now() - began);
         let effective = Box::new(self.effective::<D>(store.as_ref())?);
         self.link.send(FromWorker::Ready { version: VERSION, effective: Some(effective), open })?;
-        while let Some(index) = self.next_phase()? {
+        loop {
+            let next = self.next_phase()?;
+            self.plan_again(store.as_ref())?;
+            let Some(index) = next else { break };
             if self.phase::<D>(&mut store, index)? == Next::Stop {
                 break;
             }
@@ -154,6 +160,17 @@ impl<'h> Host<'h> {
 
     fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<EffectiveStore, Stop> {
         effective::<D>(self.store, store, &self.collections)
+    }
+
+    /// Asks for the plans of the last phase again: a server that collects statistics meanwhile, as by the `ANALYZE` of an autovacuum, plans
+    /// again. The counters of that phase are read by now, and those of the next one are read when it is prepared.
+    fn plan_again(&mut self, store: Option<&impl Store>) -> Result<(), Stop> {
+        for (index, background, explained) in std::mem::take(&mut self.explained) {
+            if let Some(plan) = store.and_then(|store| explained::changed(store, &explained)) {
+                self.link.send(FromWorker::Planned { index, background, plan })?;
+            }
+        }
+        Ok(())
     }
 
     fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Next, Stop> {
@@ -283,7 +300,7 @@ impl<'h> Host<'h> {
         let mut began = || began(link, index);
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
-            return Ok(self.note(&spec.action, ended));
+            return Ok(self.note((index, false), &spec.action, ended));
         };
         let at = self.collections.of(ops).ok_or(Stop::NoData)?;
         let beside = Job {
@@ -301,8 +318,8 @@ impl<'h> Host<'h> {
         };
         let (ended, done) = background::run(store, (&job, &beside), |began| run(&job, began), &mut began)?;
         // Only one of the two writes.
-        let report = self.note(&spec.action, ended);
-        self.note(action, done);
+        let report = self.note((index, false), &spec.action, ended);
+        self.note((index, true), action, done);
         Ok(report)
     }
 
@@ -316,8 +333,9 @@ impl<'h> Host<'h> {
         }
     }
 
-    /// Notes what a phase, or its background, has done; its report.
-    fn note(&mut self, action: &Action, mut ended: Ended) -> PhaseReport {
+    /// Notes what a phase, or its background (`true`), has done; its report.
+    fn note(&mut self, (index, background): (usize, bool), action: &Action, mut ended: Ended) -> PhaseReport {
+        self.explained.push((index, background, std::mem::take(&mut ended.explained)));
         ended.guarded.take().into_iter().for_each(|guarded| self.collections.note_guarded(guarded));
         self.collections.note(ended.at, &ended.done(action));
         ended.report

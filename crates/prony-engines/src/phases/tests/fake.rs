@@ -45,6 +45,8 @@ struct State {
     plans: u64,
     /// The rows at the first `persist`.
     earlier: Option<Rows>,
+    /// How often the engine was asked for a plan.
+    explained: u64,
 }
 
 pub(super) struct FakeStore {
@@ -154,7 +156,9 @@ impl Store for FakeStore {
 
     fn counters(&self) -> BTreeMap<String, f64> {
         let state = self.state();
-        [("once", state.once), ("equal", state.equal)].map(|(name, count)| (name.to_owned(), count as f64)).into()
+        let counts = [("once", state.once), ("equal", state.equal), ("explained", state.explained)];
+        counts.map(|(name, count)| (name.to_owned(), count as f64)).into()
+        state.explained += 1;
     }
 
     fn persist(&self) -> Result<(), EngineError> {
