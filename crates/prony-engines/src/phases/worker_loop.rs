@@ -44,17 +44,23 @@ pub(crate) fn host<D: Driver>(
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
 }
 
+/// Opens a store, and the time that this takes: with the tables of an embedded engine, for which it may read its file first, and
+/// without prony's own work on a server.
 pub(super) fn opened<D: Driver>(
     dir: &Path,
     spec: &StoreSpec,
     tables: &[Table],
     first: bool,
-) -> Result<D::Store, EngineError> {
+) -> Result<(D::Store, Nanos), EngineError> {
+    let server = D::describe().capabilities.server;
+    let began = now();
     let mut store = D::open(dir, spec)?;
-    if !tables.is_empty() {
+    let connected = now();
+    if server || !tables.is_empty() {
         store.set_up_tables(tables, first)?;
     }
-    Ok(store)
+    let until = if server { connected } else { now() };
+    Ok((store, Nanos::from_nanos(until - began)))
 }
 
 /// Engine, settings and promise; what the engine reports as in force (METHOD 1.6).
@@ -94,6 +100,10 @@ fn in_force<S: Store>(store: &S, collections: &Collections) -> Result<InForce, E
 const EVICTED: &str = "prony's own work of evicting (`fsync` of each file of the store, and dropping its pages) is not in `time`, but in `wall`, \
                        CPU time, `fsyncs` and the bytes written";
 
+/// The note on what opening a store on a server adds to the counters of the phase.
+const SET_UP: &str = "prony's own requests for the server's settings and for what it has of the trial, with one small write on some servers, are not \
+                      in `time`, but in `wall`, CPU time, `fsyncs` and the bytes written";
+
 struct Host<'h> {
     link: &'h mut dyn Link,
     machine: &'h dyn Machine,
@@ -104,6 +114,8 @@ struct Host<'h> {
     collections: Collections,
     /// Of each phase.
     queries: Vec<Queries>,
+    /// Of the phase that ended last, with its index: the plans of its own queries, and those of its background (`true`).
+    explained: Vec<(usize, bool, Vec<Explained>)>,
 }
 
 /// An engine's own counters.
@@ -114,16 +126,12 @@ type Counters = BTreeMap<String, f64>;
 enum Next {
     GoOn,
     Stop,
-    /// Of the phase that ended last, with its index: the plans of its own queries, and those of its background (`true`).
-    explained: Vec<(usize, bool, Vec<Explained>)>,
 }
 
 impl<'h> Host<'h> {
     fn run<D: Driver>(mut self) -> Result<(), Stop> {
-        let began = now();
-        let mut store =
-            Some(opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?);
-        let open = Nanos::from_nanos(now() - began);
+        let (store, open) = opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?;
+        let mut store = Some(store);
         let effective = Box::new(self.effective::<D>(store.as_ref())?);
         self.link.send(FromWorker::Ready { version: VERSION, effective: Some(effective), open })?;
         loop {
@@ -154,14 +162,6 @@ impl<'h> Host<'h> {
         }
     }
 
-    fn spec(&self, index: usize) -> &'h PhaseSpec {
-        &self.plan.spec.phases[index]
-    }
-
-    fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<EffectiveStore, Stop> {
-        effective::<D>(self.store, store, &self.collections)
-    }
-
     /// Asks for the plans of the last phase again: a server that collects statistics meanwhile, as by the `ANALYZE` of an autovacuum, plans
     /// again. The counters of that phase are read by now, and those of the next one are read when it is prepared.
     fn plan_again(&mut self, store: Option<&impl Store>) -> Result<(), Stop> {
@@ -171,6 +171,14 @@ impl<'h> Host<'h> {
             }
         }
         Ok(())
+    }
+
+    fn spec(&self, index: usize) -> &'h PhaseSpec {
+        &self.plan.spec.phases[index]
+    }
+
+    fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<EffectiveStore, Stop> {
+        effective::<D>(self.store, store, &self.collections)
     }
 
     fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Next, Stop> {
@@ -233,31 +241,29 @@ impl<'h> Host<'h> {
     }
 
     /// Closes the store if it is open, evicts it if requested, and opens it. Closing and opening are the phase's time, so that
-    /// work in an engine's destructor is timed; writing files to the disk and evicting them is prony's own work.
+    /// work in an engine's destructor is timed; writing files to the disk and evicting them is prony's own work, and so is all that
+    /// it asks a server beside connecting.
     fn reopen<D: Driver>(&mut self, index: usize, was_open: Option<D::Store>) -> Result<(D::Store, PhaseReport), Stop> {
         let evicts = matches!(self.spec(index).action, Action::Evict);
         let closes = was_open.is_some();
-        let (machine, plan, spec) = (self.machine, self.plan, self.store);
-        let tables = self.collections.tables.clone();
-        let (mut opened, mut resident, mut evicting) = (None, None, Nanos::ZERO);
-        let mut report = self.clocked(index, || {
-            was_open.map_or(Ok(()), Store::close)?;
-            if evicts {
-                let began = now();
-                resident = Some(machine.evict(&plan.dir));
-                evicting = Nanos::from_nanos(now() - began);
-            }
-            opened = Some(self::opened::<D>(&plan.dir, spec, &tables, plan.replica == 1)?);
-            Ok(())
-        })?;
-        (report.resident, report.time) = (resident, report.time.since(evicting));
+        began(self.link, index)?;
+        let started = now();
+        was_open.map_or(Ok(()), Store::close)?;
+        let closing = Nanos::from_nanos(now() - started);
+        let resident = evicts.then(|| self.machine.evict(&self.plan.dir));
+        let (store, opening) =
+            opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?;
+        let mut report = PhaseReport { time: closing + opening, resident, ..PhaseReport::default() };
         if evicts {
             report.notes.push(EVICTED.to_owned());
         } else if closes {
             report.notes.push("the store was open, so the time includes closing it".to_owned());
         }
-        report.effective = Some(self.effective::<D>(opened.as_ref())?);
-        Ok((opened.ok_or_else(|| closed(self.spec(index)))?, report))
+        if self.engine.capabilities.server {
+            report.notes.push(SET_UP.to_owned());
+        }
+        report.effective = Some(self.effective::<D>(Some(&store))?);
+        Ok((store, report))
     }
 
     fn operations<S: Store>(

@@ -16,9 +16,7 @@ const BATCH: usize = 1_000;
 /// Opens a new store, stores the records that the phase updates or removes, and repeats its writes.
 pub(super) fn write<D: Driver>(link: &mut dyn Link, plan: &CrashPlan) -> Result<(), Stop> {
     let trial = Trial::new::<D>(plan)?;
-    let began = now();
-    let store = trial.open::<D>()?;
-    let open = Nanos::from_nanos(now() - began);
+    let (store, open) = trial.open::<D>()?;
     let effective = effective::<D>(trial.store, Some(&store), &trial.collections)?;
     let mut workload = trial.workload()?;
     let mut session = store.session()?;

@@ -94,3 +94,15 @@ fn plan_of_a_server_is_that_of_the_first_operation_at_the_begin_and_after_the_ph
         assert_eq!(sent.collect::<Vec<_>>(), expected, "{threads} {lie}");
     }
 }
+
+/// A server connects in the time of `reopen`; the rest is prony's own work, and stays in other figures.
+#[test]
+fn reopening_a_server_says_what_is_not_in_its_time() {
+    let (reports, ended) = run_on::<Served>(&plan(N, [Action::Reopen]));
+    ended.unwrap();
+    assert!(
+        reports[0].notes.iter().any(|note| note.contains("not in `time`, but in `wall`")),
+        "{:?}",
+        reports[0].notes
+    );
+}
