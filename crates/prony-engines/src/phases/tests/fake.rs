@@ -28,7 +28,7 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// `FULL`: ordered, reads its own writes, transactions may stay open, removals are reported. Else none of it, and writes are
 /// collected.
-pub(super) struct Fake<const FULL: bool>;
+pub(in crate::phases) struct Fake<const FULL: bool>;
 
 /// What `persist` does to the rows, and which puts and commits fail: the options `lie`, `fail_every`, `fail_from`,
 /// `fail_commit_every`.
@@ -49,7 +49,7 @@ struct State {
     explained: u64,
 }
 
-pub(super) struct FakeStore {
+pub(in crate::phases) struct FakeStore {
     dir: PathBuf,
     state: Mutex<State>,
     lie: Option<String>,
@@ -198,7 +198,7 @@ impl Store for FakeStore {
     }
 }
 
-pub(super) struct FakeSession<'s>(&'s FakeStore);
+pub(in crate::phases) struct FakeSession<'s>(&'s FakeStore);
 
 impl Session for FakeSession<'_> {
     type Read<'t>
@@ -221,7 +221,7 @@ impl Session for FakeSession<'_> {
 
     fn write_once(&mut self) -> Result<FakeTxn<'_>, EngineError> {
         self.0.state().once += 1;
-        self.write()
+        Ok(FakeTxn { store: self.0, writes: Some(BTreeMap::new()) })
     }
 
     fn write(&mut self) -> Result<FakeTxn<'_>, EngineError> {
@@ -230,13 +230,16 @@ impl Session for FakeSession<'_> {
 }
 
 /// Writes are stored separately until the commit.
-pub(super) struct FakeTxn<'t> {
+pub(in crate::phases) struct FakeTxn<'t> {
     store: &'t FakeStore,
     writes: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
 }
 
 impl Read for FakeTxn<'_> {
     fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        if self.0.lie.as_deref() == Some("write") {
+            return Err(refused());
+        }
         let own = self.writes.as_ref().and_then(|writes| writes.get(key));
         let state = self.store.state();
         if self.writes.is_some() && self.store.lie.as_deref() == Some("hide") {
@@ -389,7 +392,7 @@ pub(in crate::phases) fn plan(records: u64, actions: impl IntoIterator<Item = Ac
     }
 }
 
-pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
+pub(in crate::phases) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
     let Subject::Store(store) = &mut plan.spec.subject else { return plan };
     store.options.insert(name.to_owned(), value);
     plan
@@ -397,11 +400,11 @@ pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
 
 /// A runner that asks for every phase in order and then stops.
 #[derive(Default)]
-pub(super) struct Script {
-    pub(super) asks: VecDeque<ToWorker>,
-    pub(super) sent: Vec<FromWorker>,
+pub(in crate::phases) struct Script {
+    pub(in crate::phases) asks: VecDeque<ToWorker>,
+    pub(in crate::phases) sent: Vec<FromWorker>,
     /// It does not release a phase that is prepared.
-    pub(super) retains: bool,
+    pub(in crate::phases) retains: bool,
 }
 
 impl Link for Script {
