@@ -30,23 +30,25 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 /// collected.
 pub(in crate::phases) struct Fake<const FULL: bool>;
 
-/// What `persist` does to the rows, and which puts and commits fail: the options `lie`, `fail_every`, `fail_from`,
-/// `fail_commit_every`.
+/// What `persist` does to the rows, and which puts, commits and reads fail: the options `lie`, `fail_every`, `fail_from`,
+/// `fail_commit_every`, `fail_read_every`.
 #[derive(Default)]
 struct State {
     rows: Rows,
     puts: u64,
     commits: u64,
+    /// Reads by key and scans.
+    reads: u64,
     /// Transactions that were announced as those of one operation.
     once: u64,
     /// Commits of what was stored already, of transactions of one operation.
     equal: u64,
     /// How often queries were planned again.
     plans: u64,
-    /// The rows at the first `persist`.
-    earlier: Option<Rows>,
     /// How often the engine was asked for a plan.
     explained: u64,
+    /// The rows at the first `persist`.
+    earlier: Option<Rows>,
 }
 
 pub(in crate::phases) struct FakeStore {
@@ -56,9 +58,18 @@ pub(in crate::phases) struct FakeStore {
     fail_every: Option<u64>,
     fail_from: Option<u64>,
     fail_commit_every: Option<u64>,
+    fail_read_every: Option<u64>,
 }
 
 impl FakeStore {
+    /// A read has returned what it found, and fails where that is due.
+    fn was_read(&self) -> Result<(), EngineError> {
+        let mut state = self.state();
+        state.reads += 1;
+        let is_due = self.fail_read_every.is_some_and(|every| state.reads.is_multiple_of(every));
+        if is_due { Err(refused()) } else { Ok(()) }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,6 +142,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             fail_every: number("fail_every"),
             fail_from: number("fail_from"),
             fail_commit_every: number("fail_commit_every"),
+            fail_read_every: number("fail_read_every"),
         })
     }
 }
@@ -145,6 +157,7 @@ impl Store for FakeStore {
 
     fn explain(&self, own_query: &str, bound: &[FieldValue]) -> Result<String, EngineError> {
         let mut state = self.state();
+        state.explained += 1;
         state.plans += u64::from(self.lie.as_deref() == Some("replan"));
         Ok(format!("{own_query} {} of {bound:?}", state.plans))
     }
@@ -158,7 +171,6 @@ impl Store for FakeStore {
         let state = self.state();
         let counts = [("once", state.once), ("equal", state.equal), ("explained", state.explained)];
         counts.map(|(name, count)| (name.to_owned(), count as f64)).into()
-        state.explained += 1;
     }
 
     fn persist(&self) -> Result<(), EngineError> {
@@ -225,6 +237,9 @@ impl Session for FakeSession<'_> {
     }
 
     fn write(&mut self) -> Result<FakeTxn<'_>, EngineError> {
+        if self.0.lie.as_deref() == Some("write") {
+            return Err(refused());
+        }
         Ok(FakeTxn { store: self.0, writes: Some(BTreeMap::new()) })
     }
 }
@@ -237,9 +252,6 @@ pub(in crate::phases) struct FakeTxn<'t> {
 
 impl Read for FakeTxn<'_> {
     fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
-        if self.0.lie.as_deref() == Some("write") {
-            return Err(refused());
-        }
         let own = self.writes.as_ref().and_then(|writes| writes.get(key));
         let state = self.store.state();
         if self.writes.is_some() && self.store.lie.as_deref() == Some("hide") {
@@ -247,7 +259,9 @@ impl Read for FakeTxn<'_> {
         }
         let value = own.map_or_else(|| state.rows.get(key), Option::as_ref);
         value.inspect(|value| found(value));
-        Ok(value.is_some())
+        let is_there = value.is_some();
+        drop(state);
+        self.store.was_read().map(|()| is_there)
     }
 
     fn scan(&mut self, from: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
@@ -259,7 +273,7 @@ impl Read for FakeTxn<'_> {
             };
         }
         let _ = rows.range(from.to_vec()..).try_for_each(|(key, value)| row(key, value));
-        Ok(())
+        self.store.was_read()
     }
 
     fn select(&mut self, _: &str, _: &[FieldValue], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<u64, EngineError> {
