@@ -80,6 +80,18 @@ impl Reads {
         self.selected(identity, key + value.len(), content);
     }
 
+    /// The counts that a read by key or a scan adds to: fewer than all, whose copy for each operation would take time that is measured.
+    #[inline(always)]
+    pub(crate) fn rows_so_far(&self) -> [u64; 4] {
+        [self.rows, self.misses, self.bytes, self.digest]
+    }
+
+    /// Undoes what was added to these counts since: what an operation read before it failed is no answer.
+    #[cold]
+    pub(crate) fn back_to(&mut self, [rows, misses, bytes, digest]: [u64; 4]) {
+        (self.rows, self.misses, self.bytes, self.digest) = (rows, misses, bytes, digest);
+    }
+
     /// Adds what another client has read.
     pub(crate) fn merge(&mut self, other: Self) {
         self.rows += other.rows;

@@ -50,7 +50,8 @@ pub trait Driver: 'static {
         Self::describe().capabilities
     }
 
-    /// Opens the store in `dir`, which exists; creates it where `dir` is empty.
+    /// Opens the store in `dir`, which exists; creates it where `dir` is empty. A server is connected to, and nothing else:
+    /// [`Store::set_up_tables`] asks it what is needed.
     ///
     /// # Errors
     /// Whatever the engine says.
@@ -114,6 +115,9 @@ pub trait Store: Sync + Sized {
     /// The collections that the store holds: called after the opening. An engine without tables has nothing to do: the byte
     /// before its keys says to which collection a record belongs. Of several processes that share the store only the `first` may
     /// write, also what the engine itself would write.
+    ///
+    /// Of a server it is called for every store, and not timed: it reads the server's settings, and makes what is at the URL an
+    /// empty store at the first opening in the trial's directory.
     ///
     /// # Errors
     /// Whatever the engine says.

@@ -250,11 +250,13 @@ struct Writing;
 impl<R: Read> Step<R> for Reading {
     #[inline(always)]
     fn step(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
-        match op.kind {
-            Kind::Scan => scan(txn, op, reads),
-            Kind::Find => find(txn, op.number, op.queries, reads),
-            _ => get(txn, op, reads).map(drop),
+        if op.kind == Kind::Find {
+            let before = *reads;
+            return find(txn, op.number, op.queries, reads).inspect_err(|_| *reads = before);
         }
+        let before = reads.rows_so_far();
+        let done = if op.kind == Kind::Scan { scan(txn, op, reads) } else { get(txn, op, reads).map(drop) };
+        done.inspect_err(|_| reads.back_to(before))
     }
 }
 
@@ -298,11 +300,14 @@ fn in_own_transactions<S: Session>(
     own_reads: bool,
 ) -> Result<u64, EngineError> {
     match op.kind {
-        Kind::Read | Kind::Scan | Kind::Find => read_in_own_transaction(session, op, reads).map(|_| 1),
+        Kind::Read | Kind::Scan => {
+            let before = reads.rows_so_far();
+            read_in_own_transaction(session, op, reads).map(|_| 1).inspect_err(|_| reads.back_to(before))
+        }
         Kind::Put | Kind::Append if op.indexed.is_none() && op.guard.is_none() => {
             write_in_own_transaction(session, op, reads)
         }
-        Kind::Put | Kind::Append | Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
+        Kind::Find | Kind::Put | Kind::Append | Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
             let read = *reads;
             let done = read_and_write(session, op, reads, own_reads);
             // Rows that an operation read before it failed are no answer of the phase.
@@ -314,7 +319,7 @@ fn in_own_transactions<S: Session>(
     }
 }
 
-/// One operation that reads before it writes; returns how many transactions it took.
+/// One operation that reads documents, or reads before it writes; returns how many transactions it took.
 #[inline(always)]
 fn read_and_write<S: Session>(
     session: &mut S,
@@ -323,6 +328,7 @@ fn read_and_write<S: Session>(
     own_reads: bool,
 ) -> Result<u64, EngineError> {
     match op.kind {
+        Kind::Find => read_in_own_transaction(session, op, reads).map(|_| 1),
         Kind::Compute => {
             if read_in_own_transaction(session, op, reads)? {
                 return Ok(1);

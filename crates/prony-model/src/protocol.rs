@@ -115,6 +115,16 @@ pub enum FromWorker {
         /// What it measured from inside.
         report: Box<PhaseReport>,
     },
+    /// A server runs the queries of a phase that has ended in another way than at its begin: sent when the next phase is asked for, or
+    /// the end, since to ask a server is no work of a phase.
+    Planned {
+        /// Which phase.
+        index: usize,
+        /// Whether these are the queries of its background.
+        background: bool,
+        /// The plans at the begin and after it, in place of [`PhaseReport::plan`].
+        plan: String,
+    },
     /// The connections of a load, which were kept open for a while after its phase, are closed.
     Lingered {
         /// Which phase.

@@ -16,9 +16,10 @@ mod session;
 mod settings;
 mod values;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, QuerySpec, StoreSpec};
 use prony_servers::mongodb::bson::{self, Value, Writer};
 use prony_servers::mongodb::{Address, Connection, Failure};
@@ -54,6 +55,8 @@ pub struct MongodbStore {
     /// Each with the name of its collection.
     tables: Vec<(Table, String)>,
     control: Mutex<Connection>,
+    /// The file with the mark, once the store is made.
+    marker: PathBuf,
     mark: String,
 }
 
@@ -95,16 +98,9 @@ impl Driver for Mongodb {
         let address = server::address(ENGINE, spec, address)?;
         let database = address.database.clone().unwrap_or_else(|| DATABASE.to_owned());
         let marker = dir.join(MARKER);
-        let (mut control, mark) = database::connect(&address, &database, &marker)?;
-        let read_back = settings::read_back(&mut control).map_err(while_("reading the server's settings"))?;
-        if let Some(what) = settings::unusable(&read_back) {
-            return Err(unsupported(ENGINE, what));
-        }
-        database::claim(&mut control, &database, &mark, &marker)?;
-        let (in_force, control) = (config.in_force(read_back), Mutex::new(control));
-        let mut store = MongodbStore { address, database, config, in_force, tables: Vec::new(), control, mark };
-        store.set_up_tables(&[Table::default()], true)?;
-        Ok(store)
+        let (control, mark) = database::connect(&address, &database, &marker)?;
+        let (in_force, control) = (config.in_force(NamedSettings::new()), Mutex::new(control));
+        Ok(MongodbStore { address, database, config, in_force, tables: Vec::new(), control, marker, mark })
     }
 
     fn own_query(query: &QuerySpec, document: &DocumentSpec, _: &DocumentSpec, table: &Table) -> Option<OwnQuery> {
@@ -202,6 +198,12 @@ impl Store for MongodbStore {
     }
 
     fn set_up_tables(&mut self, tables: &[Table], _: bool) -> Result<(), EngineError> {
+        let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.in_force.read_back = settings::read_back(control).map_err(while_("reading the server's settings"))?;
+        if let Some(what) = settings::unusable(&self.in_force.read_back) {
+            return Err(unsupported(ENGINE, what));
+        }
+        database::claim(control, &self.database, &self.mark, &self.marker)?;
         self.tables = tables.iter().map(|table| (table.clone(), query::collection(table))).collect();
         let indexes = self.make_collections()?;
         self.in_force.read_back.insert("indexes".to_owned(), indexes.into());

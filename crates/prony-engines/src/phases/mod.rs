@@ -14,6 +14,7 @@ mod collections;
 mod crash;
 mod dangling;
 mod equals;
+mod explained;
 mod guarded;
 mod ledger;
 mod operate;

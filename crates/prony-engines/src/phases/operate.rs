@@ -16,6 +16,7 @@ use prony_workload::{Distinct, Schedule, Share, phase_seed};
 use super::client::{Client, Rules, Shared};
 use super::collections::Collection;
 use super::equals::Equals;
+use super::explained::{self, Explained};
 use super::guarded::Guarded;
 use super::ledger::Done;
 use super::queue::Queue;
@@ -95,23 +96,21 @@ impl Job<'_> {
             writes: self.action.writes(),
             own_reads: self.capabilities.reads_own_writes,
         };
-        let explain = |own: &str, bound: &[FieldValue]| {
-            store.explain(own, bound).unwrap_or_else(|error| format!("not known: {error}"))
-        };
-        let plan = self.plan(explain);
+        let mut explained = Vec::new();
+        let plan = self.plan(|own_query, bound| {
+            let one = Explained::ask(store, own_query, bound);
+            let said = one.said();
+            explained.push(one);
+            said
+        });
         let mut ended = if self.ops.threads <= 1 {
             self.run_in(&mut way(self.session(store)?), began)?
         } else {
             self.sum(self.run_threads(store, way, began)?)?
         };
-        // A server that collects statistics meanwhile, as by the `ANALYZE` of an autovacuum, plans again.
-        let at_end = if self.capabilities.server { self.plan(explain) } else { plan.clone() };
-        ended.report.plan = match (plan, at_end) {
-            (Some(begin), Some(end)) if begin != end => Some(format!(
-                "the plans at the begin and at the end of the phase differ: at its begin, {begin}; at its end, {end}"
-            )),
-            (plan, _) => plan,
-        };
+        ended.report.plan = plan;
+        // An engine in this process plans no query again meanwhile.
+        ended.explained = if self.capabilities.server { explained } else { Vec::new() };
         Ok(ended)
     }
 
@@ -351,7 +350,7 @@ impl Job<'_> {
         let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
         let report = PhaseReport { distinct, unchanged, span, sections, ..self.report(all, encoded)? };
         let (at, seed, alternates) = (self.at, self.seed, self.alternates());
-        Ok(Ended { report, at, seed, counts, inserted, failed, admitted, alternates, guarded })
+        Ok(Ended { report, at, seed, counts, inserted, failed, admitted, alternates, guarded, explained: Vec::new() })
     }
 
     /// What is needed to know which operations references had to refuse; `None` where they were not checked.
@@ -391,7 +390,7 @@ impl Job<'_> {
     }
 
     /// How the queries of the phase's first operation read, where there is a choice.
-    fn plan(&self, explain: impl Fn(&str, &[FieldValue]) -> String) -> Option<String> {
+    fn plan(&self, mut explain: impl FnMut(&str, &[FieldValue]) -> String) -> Option<String> {
         if !self.asked().any(|query| query.has_choice()) {
             return None;
         }
@@ -400,15 +399,7 @@ impl Job<'_> {
         source.lay_next(&mut chunk);
         let first = chunk.op(0);
         let queries = first.queries.iter().chain(first.guard.map(|guard| guard.absent).unwrap_or_default());
-        let each: Vec<String> = queries.map(|query| query.describe(&explain)).collect();
-        match each.as_slice() {
-            [] => None,
-            [only] => Some(format!("plan: {only}")),
-            several => {
-                let each = several.iter().enumerate().map(|(at, plan)| format!("plan of query {}: {plan}", at + 1));
-                Some(each.collect::<Vec<_>>().join("; "))
-            }
-        }
+        explained::text(&queries.map(|query| query.describe(&mut explain)).collect::<Vec<_>>())
     }
 
     /// Several clients. The schedule of an open loop continues in the gaps.
@@ -501,6 +492,8 @@ pub(super) struct Ended {
     admitted: Option<RecordSet>,
     alternates: bool,
     pub(super) guarded: Option<Guarded>,
+    /// Of a server, the queries of the first operation.
+    pub(super) explained: Vec<Explained>,
 }
 
 impl Ended {

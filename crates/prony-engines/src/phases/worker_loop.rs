@@ -14,6 +14,7 @@ use prony_workload::phase_seed;
 use super::background;
 use super::client::{Busy, Shared};
 use super::collections::{Collections, Queries};
+use super::explained::{self, Explained};
 use super::operate::{Ended, Job};
 use super::stop::{HostError, Stop};
 use super::ways::InTransaction;
@@ -39,21 +40,27 @@ pub(crate) fn host<D: Driver>(
     let engine = D::describe();
     let collections = Collections::new::<D>(plan, store).map_err(Stop::from)?;
     let queries = collections.queries::<D>(plan);
-    let host = Host { link, machine, plan, progress, engine, store, collections, queries };
+    let host = Host { link, machine, plan, progress, engine, store, collections, queries, explained: Vec::new() };
     host.run::<D>().map_err(|cause| HostError { phase: progress.phase(), cause })
 }
 
+/// Opens a store, and the time that this takes: with the tables of an embedded engine, for which it may read its file first, and
+/// without prony's own work on a server.
 pub(super) fn opened<D: Driver>(
     dir: &Path,
     spec: &StoreSpec,
     tables: &[Table],
     first: bool,
-) -> Result<D::Store, EngineError> {
+) -> Result<(D::Store, Nanos), EngineError> {
+    let server = D::describe().capabilities.server;
+    let began = now();
     let mut store = D::open(dir, spec)?;
-    if !tables.is_empty() {
+    let connected = now();
+    if server || !tables.is_empty() {
         store.set_up_tables(tables, first)?;
     }
-    Ok(store)
+    let until = if server { connected } else { now() };
+    Ok((store, Nanos::from_nanos(until - began)))
 }
 
 /// Engine, settings and promise; what the engine reports as in force (METHOD 1.6).
@@ -93,6 +100,10 @@ fn in_force<S: Store>(store: &S, collections: &Collections) -> Result<InForce, E
 const EVICTED: &str = "prony's own work of evicting (`fsync` of each file of the store, and dropping its pages) is not in `time`, but in `wall`, \
                        CPU time, `fsyncs` and the bytes written";
 
+/// The note on what opening a store on a server adds to the counters of the phase.
+const SET_UP: &str = "prony's own requests for the server's settings and for what it has of the trial, with one small write on some servers, are not \
+                      in `time`, but in `wall`, CPU time, `fsyncs` and the bytes written";
+
 struct Host<'h> {
     link: &'h mut dyn Link,
     machine: &'h dyn Machine,
@@ -103,6 +114,8 @@ struct Host<'h> {
     collections: Collections,
     /// Of each phase.
     queries: Vec<Queries>,
+    /// Of the phase that ended last, with its index: the plans of its own queries, and those of its background (`true`).
+    explained: Vec<(usize, bool, Vec<Explained>)>,
 }
 
 /// An engine's own counters.
@@ -117,13 +130,14 @@ enum Next {
 
 impl<'h> Host<'h> {
     fn run<D: Driver>(mut self) -> Result<(), Stop> {
-        let began = now();
-        let mut store =
-            Some(opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?);
-        let open = Nanos::from_nanos(now() - began);
+        let (store, open) = opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?;
+        let mut store = Some(store);
         let effective = Box::new(self.effective::<D>(store.as_ref())?);
         self.link.send(FromWorker::Ready { version: VERSION, effective: Some(effective), open })?;
-        while let Some(index) = self.next_phase()? {
+        loop {
+            let next = self.next_phase()?;
+            self.plan_again(store.as_ref())?;
+            let Some(index) = next else { break };
             if self.phase::<D>(&mut store, index)? == Next::Stop {
                 break;
             }
@@ -146,6 +160,17 @@ impl<'h> Host<'h> {
             ToWorker::Plan { .. } | ToWorker::Crash { .. } => Err(Stop::Protocol("a second plan".to_owned())),
             ToWorker::Go => Err(Stop::Protocol("`go` outside a phase".to_owned())),
         }
+    }
+
+    /// Asks for the plans of the last phase again: a server that collects statistics meanwhile, as by the `ANALYZE` of an autovacuum, plans
+    /// again. The counters of that phase are read by now, and those of the next one are read when it is prepared.
+    fn plan_again(&mut self, store: Option<&impl Store>) -> Result<(), Stop> {
+        for (index, background, explained) in std::mem::take(&mut self.explained) {
+            if let Some(plan) = store.and_then(|store| explained::changed(store, &explained)) {
+                self.link.send(FromWorker::Planned { index, background, plan })?;
+            }
+        }
+        Ok(())
     }
 
     fn spec(&self, index: usize) -> &'h PhaseSpec {
@@ -216,31 +241,29 @@ impl<'h> Host<'h> {
     }
 
     /// Closes the store if it is open, evicts it if requested, and opens it. Closing and opening are the phase's time, so that
-    /// work in an engine's destructor is timed; writing files to the disk and evicting them is prony's own work.
+    /// work in an engine's destructor is timed; writing files to the disk and evicting them is prony's own work, and so is all that
+    /// it asks a server beside connecting.
     fn reopen<D: Driver>(&mut self, index: usize, was_open: Option<D::Store>) -> Result<(D::Store, PhaseReport), Stop> {
         let evicts = matches!(self.spec(index).action, Action::Evict);
         let closes = was_open.is_some();
-        let (machine, plan, spec) = (self.machine, self.plan, self.store);
-        let tables = self.collections.tables.clone();
-        let (mut opened, mut resident, mut evicting) = (None, None, Nanos::ZERO);
-        let mut report = self.clocked(index, || {
-            was_open.map_or(Ok(()), Store::close)?;
-            if evicts {
-                let began = now();
-                resident = Some(machine.evict(&plan.dir));
-                evicting = Nanos::from_nanos(now() - began);
-            }
-            opened = Some(self::opened::<D>(&plan.dir, spec, &tables, plan.replica == 1)?);
-            Ok(())
-        })?;
-        (report.resident, report.time) = (resident, report.time.since(evicting));
+        began(self.link, index)?;
+        let started = now();
+        was_open.map_or(Ok(()), Store::close)?;
+        let closing = Nanos::from_nanos(now() - started);
+        let resident = evicts.then(|| self.machine.evict(&self.plan.dir));
+        let (store, opening) =
+            opened::<D>(&self.plan.dir, self.store, &self.collections.tables, self.plan.replica == 1)?;
+        let mut report = PhaseReport { time: closing + opening, resident, ..PhaseReport::default() };
         if evicts {
             report.notes.push(EVICTED.to_owned());
         } else if closes {
             report.notes.push("the store was open, so the time includes closing it".to_owned());
         }
-        report.effective = Some(self.effective::<D>(opened.as_ref())?);
-        Ok((opened.ok_or_else(|| closed(self.spec(index)))?, report))
+        if self.engine.capabilities.server {
+            report.notes.push(SET_UP.to_owned());
+        }
+        report.effective = Some(self.effective::<D>(Some(&store))?);
+        Ok((store, report))
     }
 
     fn operations<S: Store>(
@@ -283,7 +306,7 @@ impl<'h> Host<'h> {
         let mut began = || began(link, index);
         let Some((action, ops)) = spec.background.as_ref().and_then(|action| Some((action, action.ops()?))) else {
             let ended = run(&job, &mut began)?;
-            return Ok(self.note(&spec.action, ended));
+            return Ok(self.note((index, false), &spec.action, ended));
         };
         let at = self.collections.of(ops).ok_or(Stop::NoData)?;
         let beside = Job {
@@ -301,8 +324,8 @@ impl<'h> Host<'h> {
         };
         let (ended, done) = background::run(store, (&job, &beside), |began| run(&job, began), &mut began)?;
         // Only one of the two writes.
-        let report = self.note(&spec.action, ended);
-        self.note(action, done);
+        let report = self.note((index, false), &spec.action, ended);
+        self.note((index, true), action, done);
         Ok(report)
     }
 
@@ -316,8 +339,9 @@ impl<'h> Host<'h> {
         }
     }
 
-    /// Notes what a phase, or its background, has done; its report.
-    fn note(&mut self, action: &Action, mut ended: Ended) -> PhaseReport {
+    /// Notes what a phase, or its background (`true`), has done; its report.
+    fn note(&mut self, (index, background): (usize, bool), action: &Action, mut ended: Ended) -> PhaseReport {
+        self.explained.push((index, background, std::mem::take(&mut ended.explained)));
         ended.guarded.take().into_iter().for_each(|guarded| self.collections.note_guarded(guarded));
         self.collections.note(ended.at, &ended.done(action));
         ended.report

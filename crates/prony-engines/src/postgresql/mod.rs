@@ -19,7 +19,7 @@ mod settings;
 mod tables;
 mod values;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_model::record::effective::NamedSettings;
@@ -52,8 +52,8 @@ pub struct PostgresqlStore {
     in_force: InForce,
     control: Mutex<Connection>,
     tables: Vec<OfTable>,
-    /// The comment on the tables of this trial.
-    comment: String,
+    /// The file with the comment on the tables of this trial.
+    marker: PathBuf,
 }
 
 impl Driver for Postgresql {
@@ -106,14 +106,9 @@ impl Driver for Postgresql {
     fn open(dir: &Path, spec: &StoreSpec) -> Result<PostgresqlStore, EngineError> {
         let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
         let address = server::address(ENGINE, spec, Address::parse)?;
-        let opening = while_("opening the store");
-        let mut control = connect(&address, &config).map_err(&opening)?;
-        let read_back = read_back(&mut control).map_err(&opening)?;
-        fits(&config, &read_back)?;
-        let comment = tables::claim(&mut control, &dir.join(MARKER))?;
-        let in_force = config.in_force(read_back);
-        let tables = vec![OfTable::new(0, &Table::default())?];
-        Ok(PostgresqlStore { address, config, in_force, control: Mutex::new(control), tables, comment })
+        let control = Mutex::new(connect(&address, &config).map_err(while_("opening the store"))?);
+        let in_force = config.in_force(NamedSettings::new());
+        Ok(PostgresqlStore { address, config, in_force, control, tables: Vec::new(), marker: dir.join(MARKER) })
     }
 
     fn own_query(query: &QuerySpec, document: &DocumentSpec, page: &DocumentSpec, table: &Table) -> Option<OwnQuery> {
@@ -195,8 +190,11 @@ impl Store for PostgresqlStore {
 
     fn set_up_tables(&mut self, tables: &[Table], first: bool) -> Result<(), EngineError> {
         let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.in_force.read_back = read_back(control).map_err(while_("opening the store"))?;
+        fits(&self.config, &self.in_force.read_back)?;
+        let comment = tables::claim(control, &self.marker)?;
         if first {
-            tables::make(control, tables, &self.comment)?;
+            tables::make(control, tables, &comment)?;
         }
         if tables.iter().any(|table| table.documents.is_some()) {
             settings::compares_texts_by_bytes(&self.in_force.read_back)?;

@@ -13,17 +13,18 @@ mod database;
 mod settings;
 mod transaction;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
 use prony_servers::redis::{Address, Connection, Failure, Reply};
 
 pub use self::transaction::RedisWrite;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, InForce, Read, Session, Settings, Store, StoreFault, Then,
+    Capabilities, Description, Driver, EngineError, InForce, Read, Session, Settings, Store, StoreFault, Table, Then,
 };
 use crate::failure::{disk_full, failed, refused, unsupported};
 use crate::options::Config;
@@ -49,6 +50,8 @@ pub struct RedisStore {
     config: Config,
     in_force: InForce,
     control: Mutex<Connection>,
+    /// The file that says which database has the trial's store.
+    marker: PathBuf,
     /// What its key says since it was opened.
     mark: String,
 }
@@ -97,14 +100,9 @@ impl Driver for Redis {
     fn open(dir: &Path, spec: &StoreSpec) -> Result<RedisStore, EngineError> {
         let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
         let address = server::address(ENGINE, spec, address)?;
-        let mut control = Connection::open(&address, None).map_err(while_("opening the store"))?;
-        let (read_back, run) = settings::read_back(&mut control).map_err(while_("reading the server's settings"))?;
-        if let Some(what) = settings::unusable(&read_back).or_else(|| settings::misfit(&config, &read_back)) {
-            return Err(unsupported(ENGINE, what));
-        }
-        let mark = database::claim(&mut control, (address.database, &run), &dir.join(MARKER))?;
-        let in_force = config.in_force(read_back);
-        Ok(RedisStore { address, config, in_force, mark, control: Mutex::new(control) })
+        let control = Connection::open(&address, None).map_err(while_("opening the store"))?;
+        let (in_force, marker) = (config.in_force(NamedSettings::new()), dir.join(MARKER));
+        Ok(RedisStore { address, config, in_force, marker, mark: String::new(), control: Mutex::new(control) })
     }
 }
 
@@ -167,6 +165,17 @@ impl Store for RedisStore {
     fn session(&self) -> Result<RedisSession, EngineError> {
         let connection = Connection::open(&self.address, None).map_err(while_("opening a session"))?;
         Ok(RedisSession { connection })
+    }
+
+    fn set_up_tables(&mut self, _: &[Table], _: bool) -> Result<(), EngineError> {
+        let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (read_back, run) = settings::read_back(control).map_err(while_("reading the server's settings"))?;
+        if let Some(what) = settings::unusable(&read_back).or_else(|| settings::misfit(&self.config, &read_back)) {
+            return Err(unsupported(ENGINE, what));
+        }
+        self.mark = database::claim(control, (self.address.database, &run), &self.marker)?;
+        self.in_force.read_back = read_back;
+        Ok(())
     }
 
     fn version(&self) -> Option<String> {

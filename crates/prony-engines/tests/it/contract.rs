@@ -464,6 +464,6 @@ pub(crate) fn a_place_where_no_store_can_be_is_an_error<D: Driver>() {
     std::fs::write(&file, "not a directory").unwrap();
     let inside: &Path = &file.join("store");
     // An engine that opens nothing before it writes reports the error when it writes.
-    let said = D::open(inside, &plain::<D>()).and_then(|store| store.persist());
+    let said = opened::<D>(inside, &plain::<D>()).and_then(|store| store.persist());
     assert!(matches!(said, Err(EngineError::Engine { .. })), "no error for {}", inside.display());
 }

@@ -17,7 +17,7 @@ use prony_model::spec::{
 };
 use prony_model::units::Fraction;
 
-use crate::contract::{plain, scratch};
+use crate::contract::{opened, plain, scratch};
 use crate::server::{Server, are_there};
 
 /// Starts a server in `$1` at port `$2`; ends it and removes its files when the test that has the other end of its input has
@@ -104,7 +104,7 @@ fn at(database: &str) -> StoreSpec {
 }
 
 fn refusal(dir: &Path, spec: &StoreSpec) -> String {
-    chain(&Mongodb::open(dir, spec).map(drop).unwrap_err())
+    chain(&opened::<Mongodb>(dir, spec).map(drop).unwrap_err())
 }
 
 #[test]
@@ -113,17 +113,17 @@ fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
         return;
     }
     let (first, second, spec) = (scratch(), scratch(), at("one_trial"));
-    let store = Mongodb::open(first.path(), &spec).unwrap();
+    let store = opened::<Mongodb>(first.path(), &spec).unwrap();
     put(&store, b"a", b"1").unwrap();
     let busy = refusal(second.path(), &spec);
     assert!(busy.contains("another run uses the database `one_trial`"), "{busy}");
     assert!(has(&store, b"a"), "what is refused changes nothing");
     store.confirm().unwrap();
     store.close().unwrap();
-    let store = Mongodb::open(first.path(), &spec).unwrap();
+    let store = opened::<Mongodb>(first.path(), &spec).unwrap();
     assert!(has(&store, b"a"), "opened again in the same trial");
     store.close().unwrap();
-    let store = Mongodb::open(second.path(), &spec).unwrap();
+    let store = opened::<Mongodb>(second.path(), &spec).unwrap();
     assert!(!has(&store, b"a"), "of another trial");
     store.close().unwrap();
     let replaced = refusal(first.path(), &spec);

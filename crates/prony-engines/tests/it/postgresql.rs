@@ -25,7 +25,7 @@ use prony_model::spec::{
 use prony_model::units::{Bytes, Fraction};
 use serde_json::Value;
 
-use crate::contract::{fast, plain, scratch};
+use crate::contract::{fast, opened, plain, scratch};
 use crate::server::{Server, are_there};
 
 /// Starts a server in `$1` at port `$2` with `fsync = $3`, as user `nobody` where root runs this, which PostgreSQL refuses;
@@ -124,16 +124,16 @@ fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
     }
     let (first, second) = (scratch(), scratch());
     let at = StoreSpec { url: Some(url(first.path(), Some(Durability::None))), ..fast::<Started>() };
-    let store = Started::open(first.path(), &at).unwrap();
+    let store = opened::<Started>(first.path(), &at).unwrap();
     put(&store, b"a", b"1").unwrap();
-    let busy = Started::open(second.path(), &at).map(drop).unwrap_err();
+    let busy = opened::<Started>(second.path(), &at).map(drop).unwrap_err();
     assert!(prony_engines::timed_loop::chain(&busy).contains("another run uses the table"), "{busy:?}");
     assert!(has(&store, b"a"), "what is refused changes nothing");
     store.close().unwrap();
-    let store = Started::open(first.path(), &at).unwrap();
+    let store = opened::<Started>(first.path(), &at).unwrap();
     assert!(has(&store, b"a"), "opened again in the same trial");
     store.close().unwrap();
-    let store = Started::open(second.path(), &at).unwrap();
+    let store = opened::<Started>(second.path(), &at).unwrap();
     assert!(!has(&store, b"a"), "of another trial");
     store.close().unwrap();
 }
@@ -147,7 +147,7 @@ fn store_is_not_confirmed_once_the_session_with_its_lock_has_ended() {
     let dir = scratch();
     // A server that ends idle sessions: those of a trial are not among them.
     let at = format!("{}%20-cidle_session_timeout%3D500", url(dir.path(), Some(Durability::None)));
-    let store = Started::open(dir.path(), &StoreSpec { url: Some(at), ..fast::<Started>() }).unwrap();
+    let store = opened::<Started>(dir.path(), &StoreSpec { url: Some(at), ..fast::<Started>() }).unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     store.confirm().unwrap();
     let schema = url(dir.path(), Some(Durability::None)).rsplit_once("%3D").unwrap().1.to_owned();
@@ -170,15 +170,15 @@ fn table_that_prony_did_not_make_is_not_touched_and_one_that_was_replaced_is_not
     let at = StoreSpec { url: Some(url(first.path(), Some(Durability::None))), ..fast::<Started>() };
     let sql = |text: &str| psql(at.url.as_deref().unwrap(), text).unwrap_or_else(|| panic!("{text}"));
     sql("CREATE TABLE prony_records(mine text); CREATE TABLE prony_records_kept(mine text)");
-    let text = |dir: &Path| prony_engines::timed_loop::chain(&Started::open(dir, &at).map(drop).unwrap_err());
+    let text = |dir: &Path| prony_engines::timed_loop::chain(&opened::<Started>(dir, &at).map(drop).unwrap_err());
     assert!(text(first.path()).contains("that prony did not make"));
     sql("DROP TABLE prony_records");
-    Started::open(first.path(), &at).unwrap().close().unwrap();
+    opened::<Started>(first.path(), &at).unwrap().close().unwrap();
     assert_eq!(sql("SELECT count(*) FROM prony_records_kept"), "0", "another table of a similar name");
     sql("CREATE VIEW seen AS SELECT * FROM prony_records");
     assert!(text(second.path()).contains("other objects depend on it"), "nothing else is dropped with it");
     sql("DROP VIEW seen");
-    Started::open(second.path(), &at).unwrap().close().unwrap();
+    opened::<Started>(second.path(), &at).unwrap().close().unwrap();
     assert!(text(first.path()).contains("was replaced"));
 }
 
@@ -191,11 +191,11 @@ fn tables_of_other_schemas_on_the_search_path_are_not_touched() {
     let (other, own) = (scratch(), scratch());
     let schema = |dir: &Path| url(dir, Some(Durability::None)).rsplit_once("%3D").unwrap().1.to_owned();
     let fast = || fast::<Started>();
-    let of_other = Started::open(other.path(), &fast()).unwrap();
+    let of_other = opened::<Started>(other.path(), &fast()).unwrap();
     put(&of_other, b"a", b"1").unwrap();
     let both = format!("{},{}", schema(own.path()), schema(other.path()));
     let at = Some(format!("{}?options=-csearch_path%3D{both}", server(false)));
-    let store = Started::open(own.path(), &StoreSpec { url: at, ..fast() }).unwrap();
+    let store = opened::<Started>(own.path(), &StoreSpec { url: at, ..fast() }).unwrap();
     assert!(!has(&store, b"a"));
     put(&store, b"b", b"2").unwrap();
     assert!(has(&of_other, b"a") && !has(&of_other, b"b"), "another run goes on");
@@ -209,7 +209,7 @@ fn server_has_the_writes_of_an_open_transaction_when_they_are_delivered() {
         return;
     }
     let dir = scratch();
-    let store = Started::open(dir.path(), &fast::<Started>()).unwrap();
+    let store = opened::<Started>(dir.path(), &fast::<Started>()).unwrap();
     let schema = url(dir.path(), Some(Durability::None)).rsplit_once("%3D").unwrap().1.to_owned();
     let locks = format!(
         "SELECT count(*) FROM pg_locks WHERE relation = '{schema}.prony_records'::regclass AND mode = 'RowExclusiveLock'"
@@ -236,7 +236,7 @@ fn transactions_that_only_write_wait_for_each_other_and_those_that_read_conflict
     for (isolation, conflicts) in [("repeatable read", true), ("serializable", true), ("read committed", false)] {
         let dir = scratch();
         let options = [("isolation".to_owned(), OptionValue::Text(isolation.to_owned()))].into();
-        let store = Started::open(dir.path(), &StoreSpec { options, ..fast::<Started>() }).unwrap();
+        let store = opened::<Started>(dir.path(), &StoreSpec { options, ..fast::<Started>() }).unwrap();
         put(&store, b"a", b"0").unwrap();
         let mut session = store.session().unwrap();
         let mut open = session.write().unwrap();
@@ -274,7 +274,7 @@ fn scan_fetches_as_many_rows_as_are_read() {
         return;
     }
     let dir = scratch();
-    let store = Started::open(dir.path(), &fast::<Started>()).unwrap();
+    let store = opened::<Started>(dir.path(), &fast::<Started>()).unwrap();
     let mut session = store.session().unwrap();
     let mut txn = session.write().unwrap();
     (0..3000_u32).for_each(|n| txn.put(&n.to_be_bytes(), &[7; 100]).unwrap());
@@ -338,7 +338,7 @@ fn class_that_the_server_does_not_keep_is_refused() {
     for (of, class) in [(Durability::None, Durability::Strict), (Durability::Strict, Durability::None)] {
         let dir = scratch();
         let spec = StoreSpec { durability: Some(class), url: Some(url(dir.path(), Some(of))), ..plain::<Started>() };
-        let error = Started::open(dir.path(), &spec).map(drop).unwrap_err();
+        let error = opened::<Started>(dir.path(), &spec).map(drop).unwrap_err();
         assert!(matches!(&error, EngineError::Unsupported { what, .. } if what.contains("fsync = ")), "{error:?}");
     }
 }
@@ -350,7 +350,8 @@ fn settings_and_version_are_those_that_the_server_reports() {
     }
     let dir = scratch();
     let store =
-        Started::open(dir.path(), &StoreSpec { durability: Some(Durability::Volatile), ..plain::<Started>() }).unwrap();
+        opened::<Started>(dir.path(), &StoreSpec { durability: Some(Durability::Volatile), ..plain::<Started>() })
+            .unwrap();
     let of = |name: &str| match store.in_force().unwrap().read_back.get(name) {
         Some(Setting::Text(value)) => value.clone(),
         other => panic!("{name}: {other:?}"),
@@ -368,7 +369,7 @@ fn session_that_the_server_ends_is_an_error() {
         return;
     }
     let dir = scratch();
-    let store = Started::open(dir.path(), &fast::<Started>()).unwrap();
+    let store = opened::<Started>(dir.path(), &fast::<Started>()).unwrap();
     let mut session = store.session().unwrap();
     let mut txn = session.write().unwrap();
     txn.put(b"a", b"1").unwrap();
@@ -415,12 +416,12 @@ fn password_is_asked_for_as_the_server_wants_it() {
     std::thread::sleep(Duration::from_millis(500));
     let with = |user: &str| StoreSpec { url: Some(schema.replacen("postgres@", user, 1)), ..fast::<Started>() };
     for user in ["asked:s%3Ae%2Fcret@", "hashed:s%3Ae%2Fcret@"] {
-        let store = Started::open(dir.path(), &with(user)).unwrap();
+        let store = opened::<Started>(dir.path(), &with(user)).unwrap();
         put(&store, b"a", b"1").unwrap();
         store.close().unwrap();
     }
     for (user, part) in [("asked:wrong@", "28P01"), ("hashed:wrong@", "28P01"), ("asked@", "asks for a password")] {
-        let error = Started::open(dir.path(), &with(user)).map(drop).unwrap_err();
+        let error = opened::<Started>(dir.path(), &with(user)).map(drop).unwrap_err();
         let text = prony_engines::timed_loop::chain(&error);
         assert!(text.contains(part) && !text.contains("cret"), "{text}");
     }

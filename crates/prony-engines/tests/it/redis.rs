@@ -14,7 +14,7 @@ use prony_engines::timed_loop::chain;
 use prony_model::record::effective::Setting;
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 
-use crate::contract::{fast, plain, scratch};
+use crate::contract::{fast, opened, plain, scratch};
 use crate::server::{Server, are_there};
 
 /// Starts a server in `$1` at port `$2` with the settings that follow; ends it and removes its files when the test that has the
@@ -151,7 +151,7 @@ fn has(store: &RedisStore, key: &[u8]) -> bool {
 }
 
 fn refusal(dir: &Path, spec: &StoreSpec) -> String {
-    chain(&Redis::open(dir, spec).map(drop).unwrap_err())
+    chain(&opened::<Redis>(dir, spec).map(drop).unwrap_err())
 }
 
 #[test]
@@ -162,16 +162,16 @@ fn trial_begins_with_an_empty_store_and_goes_on_with_its_own() {
     let (first, second) = (scratch(), scratch());
     let server = RedisServer::start(&SNAPSHOTS);
     let spec = at(&server, 3);
-    let store = Redis::open(first.path(), &spec).unwrap();
+    let store = opened::<Redis>(first.path(), &spec).unwrap();
     put(&store, b"a", b"1").unwrap();
     let busy = refusal(second.path(), &spec);
     assert!(busy.contains("another run uses database 3"), "{busy}");
     assert!(has(&store, b"a"), "what is refused changes nothing");
     store.close().unwrap();
-    let store = Redis::open(first.path(), &spec).unwrap();
+    let store = opened::<Redis>(first.path(), &spec).unwrap();
     assert!(has(&store, b"a"), "opened again in the same trial");
     store.close().unwrap();
-    let store = Redis::open(second.path(), &spec).unwrap();
+    let store = opened::<Redis>(second.path(), &spec).unwrap();
     assert!(!has(&store, b"a"), "of another trial");
     store.close().unwrap();
     let replaced = refusal(first.path(), &spec);
@@ -192,10 +192,10 @@ fn database_with_foreign_keys_is_not_touched() {
     }
     assert_eq!(server.says(5, "DBSIZE"), ":2");
     server.says(6, "SET theirs 1");
-    let store = Redis::open(dir.path(), &at(&server, 5 + 2)).unwrap();
+    let store = opened::<Redis>(dir.path(), &at(&server, 5 + 2)).unwrap();
     put(&store, b"a", b"1").unwrap();
     store.close().unwrap();
-    Redis::open(scratch().path(), &at(&server, 7)).unwrap().close().unwrap();
+    opened::<Redis>(scratch().path(), &at(&server, 7)).unwrap().close().unwrap();
     assert_eq!((server.says(6, "DBSIZE"), server.says(7, "DBSIZE")), (":1".to_owned(), ":1".to_owned()));
 }
 
@@ -205,7 +205,7 @@ fn record_with_the_key_of_the_mark_is_an_error() {
         return;
     }
     let dir = scratch();
-    let store = Started::open(dir.path(), &plain::<Started>()).unwrap();
+    let store = opened::<Started>(dir.path(), &plain::<Started>()).unwrap();
     assert!(matches!(put(&store, b"prony_store", b"1"), Err(EngineError::Engine { .. })));
     assert!(put(&store, b"prony_stores", b"1").is_ok());
     store.close().unwrap();
@@ -224,7 +224,7 @@ fn class_that_the_server_does_not_have_is_refused() {
     for (one, of) in all.iter().enumerate() {
         for (other, asked) in all.iter().enumerate().filter(|(other, _)| *other != one) {
             let url = Some(server(of).url(9_000 + (one * 4 + other) as u32));
-            let error = Redis::open(scratch().path(), &StoreSpec { url, ..asked.clone() }).map(drop).unwrap_err();
+            let error = opened::<Redis>(scratch().path(), &StoreSpec { url, ..asked.clone() }).map(drop).unwrap_err();
             let named =
                 |what: &str| what.contains("the server has appendonly = ") && what.contains("hint: start it with");
             assert!(matches!(&error, EngineError::Unsupported { what, .. } if named(what)), "{error:?}");
@@ -250,7 +250,7 @@ fn server_that_removes_records_or_takes_none_is_refused() {
             assert_eq!(server.says(0, undo), "+OK");
         }
     }
-    Redis::open(dir.path(), &at(&server, 0)).unwrap().close().unwrap();
+    opened::<Redis>(dir.path(), &at(&server, 0)).unwrap().close().unwrap();
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn settings_and_version_are_those_that_the_server_reports() {
     }
     let dir = scratch();
     let spec = StoreSpec { durability: Some(Durability::Strict), ..plain::<Started>() };
-    let store = Started::open(dir.path(), &spec).unwrap();
+    let store = opened::<Started>(dir.path(), &spec).unwrap();
     let in_force = store.in_force().unwrap();
     let of = |name: &str| match in_force.read_back.get(name) {
         Some(Setting::Text(value)) => value.clone(),
@@ -274,6 +274,26 @@ fn settings_and_version_are_those_that_the_server_reports() {
     store.close().unwrap();
 }
 
+/// What prony asks the server for itself, with a write that is synced, was in the time of `reopen`.
+#[test]
+fn opening_a_store_that_exists_only_connects() {
+    if !is_there() {
+        return;
+    }
+    let server = RedisServer::start(&ALWAYS);
+    let (dir, spec) = (scratch(), StoreSpec { durability: Some(Durability::Strict), ..at(&server, 0) });
+    opened::<Redis>(dir.path(), &spec).unwrap().close().unwrap();
+    let names = ["config", "config|get", "client", "client|id", "watch", "get", "multi", "set", "exec"];
+    let counted = || names.map(|command| server.calls(command));
+    let before = counted();
+    let mut store = Redis::open(dir.path(), &spec).unwrap();
+    assert_eq!(counted(), before);
+    store.set_up_tables(&[], true).unwrap();
+    let after: Vec<u64> = counted().iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(after[4..], [1, 1, 1, 1, 1], "it is found out then whose store it is");
+    store.close().unwrap();
+}
+
 /// What the server counts is what the driver sent, and nothing else.
 #[test]
 fn server_counts_the_commands_of_the_transactions() {
@@ -282,7 +302,7 @@ fn server_counts_the_commands_of_the_transactions() {
     }
     let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
-    let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
+    let store = opened::<Redis>(dir.path(), &at(&server, 0)).unwrap();
     let counted = || ["set", "mset", "get", "del", "multi", "exec", "discard"].map(|command| server.calls(command));
     let before = counted();
     let mut session = store.session().unwrap();
@@ -328,7 +348,7 @@ fn long_transaction_is_one_and_its_error_is_that_of_the_first_command() {
     }
     let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
-    let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
+    let store = opened::<Redis>(dir.path(), &at(&server, 0)).unwrap();
     let mut session = store.session().unwrap();
     let mut txn = session.write().unwrap();
     (0..30_u32).for_each(|number| txn.put(&number.to_be_bytes(), &[7; 100_000]).unwrap());
@@ -362,7 +382,7 @@ fn store_that_somebody_empties_is_an_error_at_its_end() {
     let server = RedisServer::start(&SNAPSHOTS);
     for command in ["FLUSHALL", "SET prony_store other"] {
         let dir = scratch();
-        let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
+        let store = opened::<Redis>(dir.path(), &at(&server, 0)).unwrap();
         put(&store, b"a", b"1").unwrap();
         assert_eq!(server.says(0, command), "+OK");
         let said = format!("{:?}", store.confirm().unwrap_err());
@@ -379,7 +399,7 @@ fn session_that_the_server_ends_is_an_error() {
     }
     let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
-    let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
+    let store = opened::<Redis>(dir.path(), &at(&server, 0)).unwrap();
     let mut session = store.session().unwrap();
     session.read().unwrap().get(b"a", |_| ()).unwrap();
     server.says(0, "CLIENT KILL TYPE normal");
@@ -403,18 +423,18 @@ fn persist_writes_a_snapshot_where_there_is_no_append_only_file() {
     }
     let server = RedisServer::start(&SNAPSHOTS);
     let dir = scratch();
-    let store = Redis::open(dir.path(), &at(&server, 0)).unwrap();
+    let store = opened::<Redis>(dir.path(), &at(&server, 0)).unwrap();
     put(&store, b"a", b"1").unwrap();
     assert_ne!(server.info("persistence", "rdb_changes_since_last_save"), "0");
     store.persist().unwrap();
     assert_eq!(server.info("persistence", "rdb_changes_since_last_save"), "0");
     store.close().unwrap();
     let by_kernel = [("appendfsync".to_owned(), OptionValue::Text("no".to_owned()))].into();
-    let store = Started::open(scratch().path(), &StoreSpec { options: by_kernel, ..plain::<Started>() }).unwrap();
+    let store = opened::<Started>(scratch().path(), &StoreSpec { options: by_kernel, ..plain::<Started>() }).unwrap();
     assert!(matches!(store.persist(), Err(EngineError::Unsupported { .. })));
     store.close().unwrap();
     // Redis 7.2 and Valkey can wait for a sync.
-    let store = Started::open(scratch().path(), &fast::<Started>()).unwrap();
+    let store = opened::<Started>(scratch().path(), &fast::<Started>()).unwrap();
     put(&store, b"a", b"1").unwrap();
     match store.persist() {
         Err(EngineError::Unsupported { what, .. }) => assert!(what.contains("WAITAOF"), "{what}"),
@@ -435,7 +455,7 @@ fn password_is_that_of_the_url() {
     };
     let dir = scratch();
     for login in [":s%3Ae%2Fcret@", "default:s%3Ae%2Fcret@"] {
-        let store = Redis::open(dir.path(), &with(login)).unwrap();
+        let store = opened::<Redis>(dir.path(), &with(login)).unwrap();
         put(&store, b"a", b"1").unwrap();
         store.close().unwrap();
     }

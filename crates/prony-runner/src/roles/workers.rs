@@ -313,6 +313,9 @@ impl<'a> Workers<'a> {
             {
                 self.part_ended(at, index, (ended, report), observation);
             }
+            FromWorker::Planned { index, background, plan } if has_ended(index, observation) => {
+                planned_again((index, background), plan, observation);
+            }
             FromWorker::Lingered { index, surplus } if self.lingers == Some(index) => {
                 self.lingered(index, surplus, observation);
             }
@@ -511,6 +514,20 @@ impl<'a> Workers<'a> {
         (self.dismissed, self.changed) = (None, true);
         true
     }
+}
+
+/// A server plans the queries of a phase, or of its background (`true`), in another way now.
+fn planned_again((index, background): (usize, bool), plan: String, observation: &mut Observation<'_>) {
+    let report = observation.tracker.phases[index].report.as_deref_mut();
+    let report = if background { report.and_then(|report| report.background.as_deref_mut()) } else { report };
+    if let Some(report) = report {
+        report.plan = Some(plan);
+    }
+}
+
+/// Whether there is the report of a phase.
+fn has_ended(index: usize, observation: &Observation<'_>) -> bool {
+    observation.tracker.phases.get(index).is_some_and(|phase| phase.report.is_some())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::workload::{State, Workload};
 use super::{CrashPlan, Machine, Stop, Trial};
 use crate::driver::{Driver, EngineError, Read, Session, Store, Then, Write};
 use crate::phases::worker_loop::effective;
-use crate::timed_loop::{chain, now};
+use crate::timed_loop::chain;
 
 /// Opens the store that was left, and counts which commits are there: those that were acknowledged before the instant of the cut, so
 /// many of them, must be.
@@ -26,9 +26,8 @@ pub(super) fn check<D: Driver>(
 ) -> Result<(), Stop> {
     let trial = Trial::new::<D>(plan)?;
     let instants = plan.acknowledged.instants().map_err(|source| Stop::Acknowledged { source })?;
-    let (began, before) = (now(), machine.bytes());
-    let mut store = trial.open::<D>()?;
-    let open = Nanos::from_nanos(now() - began);
+    let before = machine.bytes();
+    let (mut store, open) = trial.open::<D>()?;
     let (read, written) = between(before, machine.bytes());
     let effective = effective::<D>(trial.store, Some(&store), &trial.collections)?;
     link.send(FromWorker::Ready { version: VERSION, effective: Some(Box::new(effective)), open })?;

@@ -19,6 +19,7 @@ mod write;
 use prony_model::crash::CrashStep;
 use prony_model::link::Link;
 use prony_model::spec::{Action, CrashSpec, StoreSpec, Subject};
+use prony_model::units::Nanos;
 
 use super::collections::Collections;
 use super::stop::{HostError, Stop};
@@ -66,7 +67,8 @@ impl<'t> Trial<'t> {
         Ok(Self { plan, store, crash, action: &phase.action, collections })
     }
 
-    fn open<D: Driver>(&self) -> Result<D::Store, EngineError> {
+    /// The open store, and the time that opening it took.
+    fn open<D: Driver>(&self) -> Result<(D::Store, Nanos), EngineError> {
         opened::<D>(&self.plan.plan.dir, self.store, &self.collections.tables, true)
     }
 

@@ -1,7 +1,8 @@
 //! What `judge` says of stores with known faults.
 
 use prony_model::crash::{Fault, FaultKind, Survived};
-use prony_model::spec::{Action, CrashSpec, CutKind, Grouping, Order};
+use prony_model::protocol::ToWorker;
+use prony_model::spec::{Action, CrashSpec, CutKind, Grouping, OptionValue, Order};
 use prony_model::units::Nanos;
 
 use super::check::{Rows, said_by};
@@ -265,4 +266,20 @@ fn the_first_commit_that_was_acknowledged_after_the_cut_may_be_there() {
     assert_eq!(judged(6, 4).wrong, 1, "the next one began after the cut");
     let found = judged(3, 4);
     assert_eq!((found.lost, found.oldest_lost), (1, Some(Nanos::from_nanos(97))));
+}
+
+/// An engine in which a write is a transaction of its own was tested with another one around it.
+#[test]
+fn single_writes_reach_the_engine_as_those_of_the_phase_do() {
+    for (transaction, acknowledged) in [(Grouping::Each, 4), (Grouping::Batch(1), 0)] {
+        let plan = fake::plan(RECORDS, [action("put", Order::Record, transaction)]);
+        // What is not announced as a single write fails at once, and the fifth put fails too.
+        let plan = fake::option(plan, "lie", OptionValue::Text("write".to_owned()));
+        let mut plan = fake::option(plan, "fail_from", OptionValue::Int(5));
+        plan.spec.crashes = vec![CrashSpec { during: plan.spec.phases[0].name.clone(), ..crash_spec() }];
+        let plan = CrashPlan { plan, crash: 0, acknowledged: Acknowledged::new().unwrap() };
+        let mut script = fake::Script { asks: [ToWorker::Go].into(), ..fake::Script::default() };
+        write::write::<fake::Fake<true>>(&mut script, &plan).unwrap_err();
+        assert_eq!(plan.acknowledged.instants().unwrap().len(), acknowledged);
+    }
 }

@@ -2,6 +2,7 @@
 
 use prony_model::link::Link;
 use prony_model::protocol::{FromWorker, ToWorker, VERSION};
+use prony_model::spec::Grouping;
 use prony_model::units::Nanos;
 
 use super::workload::{State, Workload};
@@ -16,9 +17,7 @@ const BATCH: usize = 1_000;
 /// Opens a new store, stores the records that the phase updates or removes, and repeats its writes.
 pub(super) fn write<D: Driver>(link: &mut dyn Link, plan: &CrashPlan) -> Result<(), Stop> {
     let trial = Trial::new::<D>(plan)?;
-    let began = now();
-    let store = trial.open::<D>()?;
-    let open = Nanos::from_nanos(now() - began);
+    let (store, open) = trial.open::<D>()?;
     let effective = effective::<D>(trial.store, Some(&store), &trial.collections)?;
     let mut workload = trial.workload()?;
     let mut session = store.session()?;
@@ -32,9 +31,11 @@ pub(super) fn write<D: Driver>(link: &mut dyn Link, plan: &CrashPlan) -> Result<
     }
     link.send(FromWorker::Writing { at: Nanos::from_nanos(now()) })?;
     let (mut key, mut value) = (Vec::new(), Vec::new());
+    let is_single = trial.action.ops().is_some_and(|ops| ops.transaction == Grouping::Each);
     for commit in 0.. {
-        let mut txn = session.write()?;
         let writes = workload.transaction().len();
+        // As the phase does: where a write is a transaction of its own, its commit takes another path in the engine.
+        let mut txn = if is_single && writes == 1 { session.write_once()? } else { session.write()? };
         for at in 0..writes {
             let write = workload.written(at);
             put(&mut txn, &workload, (write.slot, write.state), (&mut key, &mut value))?;

@@ -4,11 +4,13 @@ use prony_model::latency::Recorder;
 use prony_model::protocol::PhaseReport;
 use prony_model::record::LatencyKind;
 use prony_model::spec::{
-    Action, Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, Sampling, ScanLength,
+    Action, Amount, Arrivals, FindSpec, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, Sampling, ScanLength,
+    ScanSpec,
 };
 use prony_model::units::{Nanos, PerSecond};
 
 use super::fake::{ops, option, plan, reports, run};
+use super::indexed::{documents, queries};
 
 /// Operations of a kind in a phase's histograms: succeeded and failed.
 fn counted(report: &PhaseReport, operation: &str, kind: LatencyKind) -> (u64, u64) {
@@ -160,6 +162,30 @@ fn what_an_operation_saw_before_it_failed_is_no_answer_either() {
         let [ended] =
             reports(&option(plan(1000, [action]), "fail_commit_every", OptionValue::Int(4))).try_into().unwrap();
         assert_eq!((ended.operations, ended.errors, ended.misses), (750, 250, Some(750)), "{name}");
+    }
+}
+
+/// Rows that a read had returned before it failed were in `rows`, the bytes and the digest, and documents in `examined`.
+#[test]
+fn what_a_read_returned_before_it_failed_is_no_answer_either() {
+    let failing = |plan| reports(&option(plan, "fail_read_every", OptionValue::Int(7)));
+    for transaction in [Grouping::Each, Grouping::Batch(10)] {
+        let with = Ops { transaction, ..ops(Order::Record) };
+        let scan = ScanSpec { ops: with.clone(), length: Some(ScanLength::Fixed(1)) };
+        let actions = [Action::Put(with.clone()), Action::Get(with.clone()), Action::Scan(scan)];
+        let [put, got, scanned] = failing(plan(1001, actions)).try_into().unwrap();
+        for read in [&got, &scanned] {
+            assert_eq!((read.operations, read.errors, read.misses), (858, 143, Some(0)));
+            assert_eq!(read.answer.as_ref().unwrap().rows, Some(858));
+            assert!(read.user_bytes < put.user_bytes);
+        }
+        assert_eq!(scanned.user_bytes, got.user_bytes, "the same ones fail");
+
+        let Action::Find(find) = queries() else { panic!("no queries") };
+        let find = Action::Find(FindSpec { ops: Ops { amount: find.ops.amount, ..with.clone() }, ..find });
+        let [_, found] = failing(documents(plan(600, [Action::Put(with), find]), &[])).try_into().unwrap();
+        assert!(found.errors > 0 && found.operations > 0);
+        assert_eq!(found.examined, Some(3 * 600 * found.operations), "three queries each read all documents");
     }
 }
 

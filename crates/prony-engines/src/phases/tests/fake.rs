@@ -28,35 +28,48 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// `FULL`: ordered, reads its own writes, transactions may stay open, removals are reported. Else none of it, and writes are
 /// collected.
-pub(super) struct Fake<const FULL: bool>;
+pub(in crate::phases) struct Fake<const FULL: bool>;
 
-/// What `persist` does to the rows, and which puts and commits fail: the options `lie`, `fail_every`, `fail_from`,
-/// `fail_commit_every`.
+/// What `persist` does to the rows, and which puts, commits and reads fail: the options `lie`, `fail_every`, `fail_from`,
+/// `fail_commit_every`, `fail_read_every`.
 #[derive(Default)]
 struct State {
     rows: Rows,
     puts: u64,
     commits: u64,
+    /// Reads by key and scans.
+    reads: u64,
     /// Transactions that were announced as those of one operation.
     once: u64,
     /// Commits of what was stored already, of transactions of one operation.
     equal: u64,
     /// How often queries were planned again.
     plans: u64,
+    /// How often the engine was asked for a plan.
+    explained: u64,
     /// The rows at the first `persist`.
     earlier: Option<Rows>,
 }
 
-pub(super) struct FakeStore {
+pub(in crate::phases) struct FakeStore {
     dir: PathBuf,
     state: Mutex<State>,
     lie: Option<String>,
     fail_every: Option<u64>,
     fail_from: Option<u64>,
     fail_commit_every: Option<u64>,
+    fail_read_every: Option<u64>,
 }
 
 impl FakeStore {
+    /// A read has returned what it found, and fails where that is due.
+    fn was_read(&self) -> Result<(), EngineError> {
+        let mut state = self.state();
+        state.reads += 1;
+        let is_due = self.fail_read_every.is_some_and(|every| state.reads.is_multiple_of(every));
+        if is_due { Err(refused()) } else { Ok(()) }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,6 +142,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             fail_every: number("fail_every"),
             fail_from: number("fail_from"),
             fail_commit_every: number("fail_commit_every"),
+            fail_read_every: number("fail_read_every"),
         })
     }
 }
@@ -143,6 +157,7 @@ impl Store for FakeStore {
 
     fn explain(&self, own_query: &str, bound: &[FieldValue]) -> Result<String, EngineError> {
         let mut state = self.state();
+        state.explained += 1;
         state.plans += u64::from(self.lie.as_deref() == Some("replan"));
         Ok(format!("{own_query} {} of {bound:?}", state.plans))
     }
@@ -154,7 +169,8 @@ impl Store for FakeStore {
 
     fn counters(&self) -> BTreeMap<String, f64> {
         let state = self.state();
-        [("once", state.once), ("equal", state.equal)].map(|(name, count)| (name.to_owned(), count as f64)).into()
+        let counts = [("once", state.once), ("equal", state.equal), ("explained", state.explained)];
+        counts.map(|(name, count)| (name.to_owned(), count as f64)).into()
     }
 
     fn persist(&self) -> Result<(), EngineError> {
@@ -194,7 +210,7 @@ impl Store for FakeStore {
     }
 }
 
-pub(super) struct FakeSession<'s>(&'s FakeStore);
+pub(in crate::phases) struct FakeSession<'s>(&'s FakeStore);
 
 impl Session for FakeSession<'_> {
     type Read<'t>
@@ -217,16 +233,19 @@ impl Session for FakeSession<'_> {
 
     fn write_once(&mut self) -> Result<FakeTxn<'_>, EngineError> {
         self.0.state().once += 1;
-        self.write()
+        Ok(FakeTxn { store: self.0, writes: Some(BTreeMap::new()) })
     }
 
     fn write(&mut self) -> Result<FakeTxn<'_>, EngineError> {
+        if self.0.lie.as_deref() == Some("write") {
+            return Err(refused());
+        }
         Ok(FakeTxn { store: self.0, writes: Some(BTreeMap::new()) })
     }
 }
 
 /// Writes are stored separately until the commit.
-pub(super) struct FakeTxn<'t> {
+pub(in crate::phases) struct FakeTxn<'t> {
     store: &'t FakeStore,
     writes: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
 }
@@ -240,7 +259,9 @@ impl Read for FakeTxn<'_> {
         }
         let value = own.map_or_else(|| state.rows.get(key), Option::as_ref);
         value.inspect(|value| found(value));
-        Ok(value.is_some())
+        let is_there = value.is_some();
+        drop(state);
+        self.store.was_read().map(|()| is_there)
     }
 
     fn scan(&mut self, from: &[u8], mut row: impl FnMut(&[u8], &[u8]) -> Then) -> Result<(), EngineError> {
@@ -252,7 +273,7 @@ impl Read for FakeTxn<'_> {
             };
         }
         let _ = rows.range(from.to_vec()..).try_for_each(|(key, value)| row(key, value));
-        Ok(())
+        self.store.was_read()
     }
 
     fn select(&mut self, _: &str, _: &[FieldValue], _: impl FnMut(&[u8], &[u8]) -> Then) -> Result<u64, EngineError> {
@@ -385,7 +406,7 @@ pub(in crate::phases) fn plan(records: u64, actions: impl IntoIterator<Item = Ac
     }
 }
 
-pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
+pub(in crate::phases) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
     let Subject::Store(store) = &mut plan.spec.subject else { return plan };
     store.options.insert(name.to_owned(), value);
     plan
@@ -393,11 +414,11 @@ pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
 
 /// A runner that asks for every phase in order and then stops.
 #[derive(Default)]
-pub(super) struct Script {
-    pub(super) asks: VecDeque<ToWorker>,
-    pub(super) sent: Vec<FromWorker>,
+pub(in crate::phases) struct Script {
+    pub(in crate::phases) asks: VecDeque<ToWorker>,
+    pub(in crate::phases) sent: Vec<FromWorker>,
     /// It does not release a phase that is prepared.
-    pub(super) retains: bool,
+    pub(in crate::phases) retains: bool,
 }
 
 impl Link for Script {

@@ -136,7 +136,7 @@ fn collections_are_tables_of_the_trial() {
     let cut = format!("prony_records_{}~5", "c".repeat(43));
     assert_eq!(names(), format!("prony_records prony_records_Log prony_records_a-b {cut}"));
     sql("CREATE TABLE prony_records_mine(mine text)");
-    let store = Started::open(second.path(), &at).unwrap();
+    let store = opened::<Started>(second.path(), &at).unwrap();
     assert_eq!(names(), "prony_records prony_records_mine");
     store.close().unwrap();
     let mut store = Started::open(second.path(), &at).unwrap();

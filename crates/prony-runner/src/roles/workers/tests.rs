@@ -148,6 +148,38 @@ fn phase_begins_when_the_connections_of_the_one_before_are_closed_unless_it_wait
     }
 }
 
+/// The plans at the end of a phase were asked for before it ended, and the server's work for them was the phase's.
+#[test]
+fn plans_that_are_others_after_a_phase_come_while_the_next_is_prepared_and_after_the_end() {
+    let (report, _) = scripted(&[Action::Close, Action::Close], |worker, observation, theirs| {
+        let planned =
+            |index: usize, background| FromWorker::Planned { index, background, plan: format!("other {index}") };
+        let plan = |observation: &Observation<'_>, index: usize| {
+            let report = observation.tracker.phases[index].report.as_ref().unwrap();
+            (report.plan.clone(), report.background.as_ref().and_then(|report| report.plan.clone()))
+        };
+        say(theirs, &ready());
+        step(worker, observation);
+        let report = PhaseReport { background: Some(Box::default()), ..PhaseReport::default() };
+        say(theirs, &FromWorker::Ended { index: 0, at: ms(30), report: Box::new(report) });
+        step(worker, observation);
+        say(theirs, &planned(0, false));
+        step(worker, observation);
+        assert_eq!(plan(observation, 0), (Some("other 0".to_owned()), None));
+        say(theirs, &planned(0, true));
+        say(theirs, &ended(1, 50));
+        step(worker, observation);
+        assert_eq!(plan(observation, 0).1, Some("other 0".to_owned()));
+        assert!(worker.is_stopping());
+        say(theirs, &planned(1, false));
+        step(worker, observation);
+        assert_eq!(plan(observation, 1), (Some("other 1".to_owned()), None));
+        say(theirs, &planned(2, false));
+        step(worker, observation);
+    });
+    assert!(matches!(report.fault, Some(Fault::Garbled(_))), "there is no such phase: {:?}", report.fault);
+}
+
 #[test]
 fn worker_that_floods_leaves_the_runner_time_for_its_limits() {
     scripted(&[Action::Close], |worker, observation, theirs| {
