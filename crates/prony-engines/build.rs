@@ -5,8 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Crates whose version a driver states.
-const LIBRARIES: [&str; 9] =
-    ["heed", "rusqlite", "redb", "fjall", "libmdbx", "mdbx-sys", "sled", "rocksdb", "postgres-protocol"];
+const LIBRARIES: [&str; 8] = ["heed", "rusqlite", "redb", "fjall", "libmdbx", "mdbx-sys", "sled", "rocksdb"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -63,7 +63,7 @@ impl Driver for Postgresql {
         Description {
             name: ENGINE.to_owned(),
             version: "a server, by version 3.0 of its protocol".to_owned(),
-            library: format!("postgres-protocol {}", env!("PRONY_VERSION_POSTGRES_PROTOCOL")),
+            library: format!("prony-servers {}", env!("CARGO_PKG_VERSION")),
             capabilities: Capabilities {
                 batches: true,
                 reads_own_writes: true,
