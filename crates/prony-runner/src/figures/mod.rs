@@ -279,7 +279,12 @@ impl Trial<'_> {
         let span = heaps::Span { begin, end, suspension, suspended: self.suspended };
         let mut instances = heaps::readings(&self.watched.threads, span, self.silent);
         if let Some(why) = self.without_probe(begin, end) {
-            let sums = instances.iter_mut().filter(|(role, _)| role.is_empty() || *role == Role::Child.name());
+            // Reports of processes in PID namespaces are those of one where their numbers are the same.
+            let is_known = |process: &ProcessSeries| {
+                self.watched.threads.all().iter().any(|thread| thread.source.pid == process.pid)
+            };
+            let mixed = !self.sampled.iter().any(is_known);
+            let sums = instances.iter_mut().filter(|(role, _)| mixed || role.is_empty() || *role == Role::Child.name());
             sums.for_each(|(_, heap)| without(heap, |_| false, &why));
         }
         instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));

@@ -437,6 +437,16 @@ fn heaps_are_missing_beside_a_process_without_a_probe() {
     );
     assert_eq!(used([501, 1_600]), Reading::Measured(30.0), "after the phase");
     assert_eq!(used([200, 900]), Reading::Measured(30.0), "too short to be known");
+    // Two processes in PID namespaces that report as one: `main` is both.
+    let main = |series: &[ProcessSeries]| {
+        let second = [hello(7, 0, 460), heap(7, 0, 470, "sample", 25)];
+        let record = called_phase_beside(|threads| second.iter().for_each(|line| threads.take(line)), series);
+        record.readings["main"][&MetricKeyText(MetricKey::gauge(Metric::HeapUsed, Stat::Max))].clone()
+    };
+    let one = main(&[of(8, "node", [200, 2_000])]);
+    assert!(one.measured().is_some(), "it executed another program: {one:?}");
+    let both = main(&[of(8, "node", [200, 2_000]), of(9, "node", [200, 2_000])]);
+    assert!(matches!(both, Reading::Missing(why) if why.to_string().contains("is in a PID namespace")));
 }
 
 #[test]
