@@ -274,7 +274,9 @@ impl State {
             let (mut parents, mut vanished_now) = (Vec::new(), BTreeSet::new());
             // Before the processes: whoever is read after that is not in what they have inherited.
             self.adopters.iter_mut().for_each(|adopter| adopter.observe(self.tick, &mut self.buffer));
-            for pid in due {
+            // The parent first: its pid is the lower one, unless pids began again since the first root got its own.
+            let from_root = due.split_off(&self.roots.first().map_or(0, |root| root.pid));
+            for pid in from_root.into_iter().chain(due) {
                 let Some(process) = self.processes.get_mut(&pid) else { continue };
                 match process.observe(ask, &mut self.buffer) {
                     Ok(_) => {}
@@ -295,21 +297,20 @@ impl State {
                 true => parents.into_iter().collect(),
                 false => self.processes.keys().copied().filter(|pid| !vanished.contains(pid)).collect(),
             };
-            // A child is read after its parent: what the parent inherits meanwhile is not counted as the child's too. One whose
-            // parent has ended has another one now, who will inherit; so has one whose parent is in the tree no longer.
+            // One whose parent has ended has another one now, who will inherit; so has one whose parent is in the tree no longer.
             let are_adopted = !self.adopters.is_empty() && !vanished_now.is_empty();
             let known: Option<BTreeSet<u32>> = are_adopted.then(|| self.processes.keys().copied().collect());
-            let read = |process: &&mut Process| {
-                let [is_heir, is_child] = [process.pid, process.parent].map(|pid| heirs.contains(&pid));
-                let is_orphan = || known.as_ref().is_some_and(|known| !known.contains(&process.parent));
-                is_heir || is_child || vanished_now.contains(&process.parent) || is_orphan()
+            let read = |process: &&Process| {
+                let is_orphan = known.as_ref().is_some_and(|known| !known.contains(&process.parent));
+                let is_root = self.own.contains(&process.pid);
+                heirs.contains(&process.pid) || vanished_now.contains(&process.parent) || (is_orphan && !is_root)
             };
-            let again = self.processes.values_mut().filter(|process| !vanished.contains(&process.pid)).filter(read);
-            let again = again.map(|process| {
-                process.must_be_read();
-                process.pid
-            });
-            due = again.collect();
+            let alive = || self.processes.values().filter(|process| !vanished.contains(&process.pid));
+            let again = alive().filter(read).map(|process| process.pid).collect();
+            due = with_all_below(again, &alive().map(|process| (process.pid, process.parent)).collect());
+            for pid in &due {
+                self.processes.entry(*pid).and_modify(Process::must_be_read);
+            }
         }
         vanished
     }
@@ -541,6 +542,17 @@ fn keep(store: &mut Store, process: &Process, observation: &Observation, kind: R
     if let Some(sample) = observation.sample(at) {
         store.push((process.pid, &process.role, &process.command), number, sample);
     }
+}
+
+/// Processes with all that descend from them. Whoever is read again has inherited more by then than when its children were read, which
+/// would be counted as theirs too.
+fn with_all_below(mut all: BTreeSet<u32>, parents: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
+    let mut size = None;
+    while size.replace(all.len()) != Some(all.len()) {
+        let children = parents.iter().filter(|(_, parent)| all.contains(parent)).map(|(pid, _)| *pid);
+        all.extend(children.collect::<Vec<_>>());
+    }
+    all
 }
 
 fn not_read() -> Why {

@@ -27,6 +27,16 @@ fn cpu_time_of_threads_that_run_lacks_up_to_a_tick() {
     assert!(lacks("echo; exec sleep 1000") < 200);
 }
 
+/// A shell was read again in the round in which one of 150 children ended that no sample showed, and had inherited others by then that
+/// had been read as its children. They were counted twice.
+#[test]
+fn whoever_descends_from_a_process_that_is_read_again_is_read_after_it() {
+    let parents = BTreeMap::from([(2, 1), (3, 20), (4, 9), (7, 2), (20, 7)]);
+    assert_eq!(with_all_below(BTreeSet::from([2]), &parents), BTreeSet::from([2, 3, 7, 20]));
+    assert_eq!(with_all_below(BTreeSet::new(), &parents), BTreeSet::new());
+    assert_eq!(with_all_below(BTreeSet::from([5]), &BTreeMap::from([(5, 6), (6, 5)])), BTreeSet::from([5, 6]));
+}
+
 /// A shell with its input and the lines that it prints.
 fn shell(script: &str) -> (Child, ChildStdin, Lines<BufReader<ChildStdout>>) {
     let mut shell =

@@ -150,7 +150,7 @@ fn phase_begins_when_the_connections_of_the_one_before_are_closed_unless_it_wait
 
 /// The plans at the end of a phase were asked for before it ended, and the server's work for them was the phase's.
 #[test]
-fn plans_that_are_others_after_a_phase_come_while_the_next_is_prepared_and_after_the_end() {
+fn plans_that_differ_after_a_phase_come_while_the_next_is_prepared_and_after_the_end() {
     let (report, _) = scripted(&[Action::Close, Action::Close], |worker, observation, theirs| {
         let planned =
             |index: usize, background| FromWorker::Planned { index, background, plan: format!("other {index}") };
