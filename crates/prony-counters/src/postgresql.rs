@@ -100,12 +100,7 @@ impl Postgresql {
         let since = |more: &str| format!("{begin}, {more}");
         let mut numbers = Numbers::default();
         for (name, text) in of_row(&self.names).zip(row) {
-            let value = text.parse().map(|value| Number { value, since: since(""), lost: None });
-            let missing = || match text.as_str() {
-                "" => Reading::not_supported(format!("the role may not read `{name}`: GRANT pg_read_all_stats")),
-                text => Reading::failed(format!("`{name}` is `{text}`")),
-            };
-            numbers.values.insert(name.clone(), value.map_or_else(|_| missing(), Reading::Measured));
+            numbers.values.insert(name.clone(), number(name, &text, since("")));
         }
         let tracked: Vec<&String> = self.names.iter().filter(|name| postgresql_tracks(name)).collect();
         let settings = match !tracked.is_empty() || self.wants(POSTGRESQL_STATEMENTS) {
@@ -227,6 +222,17 @@ impl Open {
         let value = calls.and_then(|calls: String| calls.parse().ok()).ok_or("`pg_stat_statements` has no sum")?;
         let lost = Some(Lost { amount: evicted.unwrap_or_default(), why: EVICTED });
         Ok(Reading::Measured(Number { value, since: since(&begin.unwrap_or_default()), lost }))
+    }
+}
+
+/// What a column of the row says.
+fn number(name: &str, text: &str, since: String) -> Reading<Number> {
+    match text.parse() {
+        Ok(value) => Reading::Measured(Number { value, since, lost: None }),
+        Err(_) if text.is_empty() => {
+            Reading::not_supported(format!("the role may not read `{name}`: GRANT pg_read_all_stats"))
+        }
+        Err(_) => Reading::failed(format!("`{name}` is `{text}`")),
     }
 }
 

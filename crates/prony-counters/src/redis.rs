@@ -29,6 +29,9 @@ pub(crate) struct Redis {
     resets: u64,
 }
 
+/// Names of totals, and what prony itself has added to them.
+type Ours = [(&'static str, f64); 5];
+
 struct Open {
     connection: Connection,
     /// Commands that were sent on it.
@@ -41,7 +44,7 @@ impl Redis {
     }
 
     /// The numbers, and what prony itself has added to totals.
-    fn info(&mut self) -> Result<(String, [(&'static str, f64); 5]), String> {
+    fn info(&mut self) -> Result<(String, Ours), String> {
         let open = match &mut self.open {
             Some(open) => {
                 open.connection.begin_reading();

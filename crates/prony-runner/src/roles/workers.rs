@@ -320,9 +320,8 @@ impl<'a> Workers<'a> {
                 self.lingered(index, surplus, observation);
             }
             other => {
-                let phase = running
-                    .map_or_else(|| "no phase".to_owned(), |index| format!("phase `{}`", self.spec.phases[index].name));
-                self.failed(Some(at), Fault::Garbled(format!("the worker sent {other:?} in {phase}")), observation);
+                let why = unexpected(&other, running.map(|index| self.spec.phases[index].name.as_str()));
+                self.failed(Some(at), Fault::Garbled(why), observation);
             }
         }
     }
@@ -523,6 +522,12 @@ fn planned_again((index, background): (usize, bool), plan: String, observation: 
     if let Some(report) = report {
         report.plan = Some(plan);
     }
+}
+
+/// What is wrong with a message that no worker sends in this phase.
+fn unexpected(message: &FromWorker, phase: Option<&str>) -> String {
+    let phase = phase.map_or_else(|| "no phase".to_owned(), |name| format!("phase `{name}`"));
+    format!("the worker sent {message:?} in {phase}")
 }
 
 /// Whether there is the report of a phase.
