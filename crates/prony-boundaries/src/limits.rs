@@ -79,7 +79,9 @@ impl Deadlines {
 
     /// An invocation is running again.
     pub(crate) fn go_on(&mut self, phase: usize, now: Nanos) {
-        self.of[phase] = self.left[phase].map(|(left, _)| now + left);
+        if self.of[phase] != Some(USED_UP) {
+            self.of[phase] = self.left[phase].map(|(left, _)| now + left);
+        }
     }
 
     /// The first deadline.

@@ -304,8 +304,10 @@ fn state(entry: &Entry) -> u64 {
     let text = if about.is_dir() {
         format!("{:o}", about.mode())
     } else {
-        // A program can set the time of modification, as `cp -p` does, but not that of change.
-        let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+        // A program can set the time of modification, as `cp -p` does, but not that of change; this is also that of each further
+        // link to the file, so that it says nothing of a file with several names.
+        let changed = if about.nlink() == 1 { [about.ctime(), about.ctime_nsec()] } else { [0; 2] };
+        let times = [[about.mtime(), about.mtime_nsec()], changed];
         format!("{:o} {} {times:?} {} {:?}", about.mode(), about.len(), about.ino(), entry.target)
     };
     xxhash_rust::xxh3::xxh3_64(text.as_bytes())

@@ -250,12 +250,12 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Whether one session ran all of these trials. Where a resumed run completed an interrupted block, the added trials
 /// Whether values are multiples of a step: whole numbers, or printed with digits that may hide this share of them.
 pub(crate) fn is_stepped(unit: Unit, resolution: f64) -> bool {
     resolution > 0.0 || matches!(unit, Unit::Count | Unit::Bytes)
 }
 
+/// Whether one session ran all of these trials. Where a resumed run completed an interrupted block, the added trials
 /// met the machine in another state.
 pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRecord>) -> bool {
     let mut sessions = trials.into_iter().map(|trial| trial.conditions.session);

@@ -306,7 +306,10 @@ impl State {
                 heirs.contains(&process.pid) || vanished_now.contains(&process.parent) || (is_orphan && !is_root)
             };
             let alive = || self.processes.values().filter(|process| !vanished.contains(&process.pid));
-            let again = alive().filter(read).map(|process| process.pid).collect();
+            let again: BTreeSet<u32> = alive().filter(read).map(|process| process.pid).collect();
+            if again.is_empty() {
+                break;
+            }
             due = with_all_below(again, &alive().map(|process| (process.pid, process.parent)).collect());
             for pid in &due {
                 self.processes.entry(*pid).and_modify(Process::must_be_read);
@@ -549,8 +552,12 @@ fn keep(store: &mut Store, process: &Process, observation: &Observation, kind: R
 fn with_all_below(mut all: BTreeSet<u32>, parents: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
     let mut size = None;
     while size.replace(all.len()) != Some(all.len()) {
-        let children = parents.iter().filter(|(_, parent)| all.contains(parent)).map(|(pid, _)| *pid);
-        all.extend(children.collect::<Vec<_>>());
+        // Pids mostly ascend from parent to child, so that once is nearly always enough.
+        for (pid, parent) in parents {
+            if all.contains(parent) {
+                all.insert(*pid);
+            }
+        }
     }
     all
 }
