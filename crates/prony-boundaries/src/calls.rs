@@ -34,6 +34,11 @@ impl Calls {
         self.open.values().any(|(_, open)| *open > 0)
     }
 
+    /// Whether any invocation is running of a thread of which `runs` says that its process has not ended.
+    pub fn is_open_where(&self, runs: impl Fn(Source) -> bool) -> bool {
+        self.open.iter().any(|(source, (_, open))| *open > 0 && runs(*source))
+    }
+
     /// Whether any invocation is known to have been running at an instant.
     pub fn was_open(&self, at: Nanos) -> bool {
         let still = self.is_open() && self.since < at;
@@ -167,6 +172,19 @@ mod tests {
 
     fn ms(n: u64) -> Nanos {
         Nanos::from_millis(n)
+    }
+
+    /// After the kill of a process in a call, no other one was suspended at the end of its calls.
+    #[test]
+    fn calls_of_processes_that_have_ended_go_on_no_more() {
+        let mut calls = Calls::default();
+        let killed = Source { pid: 9, thread: 0 };
+        calls.begin(killed, ms(0), 0);
+        calls.begin(A, ms(1), 0);
+        let is_open = |calls: &Calls| calls.is_open_where(|source| source.pid != killed.pid);
+        assert!(is_open(&calls));
+        calls.end(A, ms(2), 0, true, ms(1));
+        assert_eq!((is_open(&calls), calls.is_open()), (false, true));
     }
 
     #[test]

@@ -354,8 +354,11 @@ impl<'a> Observation<'a> {
         let Some((phase, part)) = self.functions.find(id) else { return };
         let known = self.returned.remove(&line.source).filter(|(of, ..)| *of == phase);
         let tracked = &self.tracker.phases[phase];
-        // Invocations of the same function may go on in other threads and processes: the phase has not ended.
-        if known.is_none() && (part == Part::End || tracked.is_open()) {
+        // Invocations of the same function may go on in other threads and processes: the phase has not ended. A process that was killed
+        // in one of them reports no end of it.
+        let is_running = |source: Source| source.pid == line.source.pid || runs(source.pid);
+        let goes_on = tracked.calls.as_ref().is_some_and(|calls| calls.is_open_where(is_running));
+        if known.is_none() && (part == Part::End || tracked.is_open() && goes_on) {
             let (last, again) = (self.snapshots.len() - 1, !tracked.is_complete());
             return self.suspensions.pass(line, number, phase, last, again);
         }

@@ -5,6 +5,13 @@ use std::sync::{Arc, mpsc};
 
 use super::*;
 
+extern "C" fn wait(_: *mut libc::c_void) -> libc::c_int {
+    loop {
+        // SAFETY: it takes nothing; only a signal that ends the child interrupts it.
+        unsafe { libc::pause() };
+    }
+}
+
 /// A child that stays in our memory until it is dropped.
 pub(crate) struct InOurMemory {
     pub(crate) pid: Pid,
@@ -13,12 +20,6 @@ pub(crate) struct InOurMemory {
 
 impl InOurMemory {
     pub(crate) fn start() -> Self {
-        extern "C" fn wait(_: *mut libc::c_void) -> libc::c_int {
-            loop {
-                // SAFETY: it takes nothing; only a signal that ends the child interrupts it.
-                unsafe { libc::pause() };
-            }
-        }
         let mut stack = vec![0u128; 4096];
         // SAFETY: the stack's end is aligned, and it exists until the child has been waited for.
         let pid = unsafe {
@@ -41,12 +42,6 @@ pub(crate) struct WithoutFirstThread(pub(crate) Pid);
 
 impl WithoutFirstThread {
     pub(crate) fn start() -> Self {
-        extern "C" fn wait(_: *mut libc::c_void) -> libc::c_int {
-            loop {
-                // SAFETY: it takes nothing; only a signal that ends the child interrupts it.
-                unsafe { libc::pause() };
-            }
-        }
         let mut stack = vec![0u128; 4096];
         // SAFETY: the child has a copy of the stack, whose end is aligned, and makes system calls only.
         let pid = unsafe {
