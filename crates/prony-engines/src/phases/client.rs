@@ -434,13 +434,15 @@ impl<'a> Client<'a> {
         let stopped = self.shared.stopped().filter(|_| self.is_background);
         let end = self.duration.or(stopped.map(|at| at.saturating_sub(self.sections.began)));
         let (Some(pace), Some(end)) = (&mut self.pace, end) else { return };
-        let before = self.skipped;
-        while pace.next < end {
-            pace.take();
-            self.skipped += 1;
+        if pace.next >= end {
+            return;
         }
+        // The clock still runs: at a high rate it would take longer than the phase to draw them one by one.
+        let skipped = 1 + pace.schedule.leave_out(Nanos::from_nanos(end));
+        pace.take();
+        self.skipped += skipped;
         let label = self.source.label().unwrap_or(Label::NotStarted);
-        self.samples.not_started(label, self.skipped - before);
+        self.samples.not_started(label, skipped);
     }
 
     /// A declared pause, inside the timed section.

@@ -443,6 +443,17 @@ fn what_an_overloaded_open_loop_never_started_is_counted() {
     assert!(put.saturated && put.skipped > 0);
 }
 
+/// Each start that was skipped was drawn inside the phase's time: of 2 s were 222 s. These would take years.
+#[test]
+fn what_was_never_started_takes_no_time() {
+    let amount = Amount::Duration(Nanos::from_millis(30));
+    for poisson in [false, true] {
+        let rate = PerSecond::new(1e18).map(|rate| Arrivals { rate, poisson });
+        let [put] = reports(&plan(1000, [Action::Put(Ops { rate, amount, ..ops(Order::Record) })])).try_into().unwrap();
+        assert!(put.saturated && put.skipped > 1_000_000_000_000_000, "{}", put.skipped);
+    }
+}
+
 #[test]
 fn declared_pauses_are_part_of_the_time() {
     let pause = |millis| Some(PauseEvery { every: 10, time: Nanos::from_millis(millis) });
