@@ -56,9 +56,11 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let chosen = arguments.chosen(data)?;
     let written = match &arguments.output {
         None => arguments.write(&chosen, seed, &mut output.data()),
-        Some(path) => OutputFiles::of(None, [&arguments.file])
-            .open(path, Present::Replaced)?
-            .write(|out| arguments.write(&chosen, seed, out)),
+        Some(path) => {
+            let mut files = OutputFiles::of(None, [&arguments.file]);
+            files.claim_of_programs(experiment.variants())?;
+            files.open(path, Present::Replaced)?.write(|out| arguments.write(&chosen, seed, out))
+        }
     };
     written.map(|()| Answer::Yes)
 }

@@ -52,6 +52,10 @@ fn records_of_a_file_are_as_many_as_it_has() {
     let output = prony(&dir, &["e.toml", "--records", "1000"]);
     assert_eq!(text(&output.stdout), "{\"a\":1}\n{\"a\":2}\n");
     assert!(text(&output.stderr).contains(": 2 records"), "{}", text(&output.stderr));
+    let onto_itself = prony(&dir, &["e.toml", "--records", "1", "--output", "d.ndjson"]);
+    assert!(text(&onto_itself.stderr).contains("`[data]` reads that file"), "{}", text(&onto_itself.stderr));
+    let content = std::fs::read_to_string(dir.path().join("d.ndjson")).unwrap();
+    assert_eq!((onto_itself.status.code(), content.as_str()), (Some(2), "{\"a\":1}\n{\"a\":2}\n"));
 }
 
 #[test]
