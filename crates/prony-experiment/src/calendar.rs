@@ -1,14 +1,14 @@
 //! Reads times of the calendar.
 
-/// Seconds since 1970 of a day, whose time is midnight, or of a time, in UTC where it names no offset; from the year 0
-/// to 9999, so that all have four digits.
+/// Seconds since 1970 of a day, whose time is midnight, or of a time in whole seconds, in UTC where it names no offset;
+/// from the year 0 to 9999, so that all have four digits.
 pub(crate) fn seconds(text: &str) -> Option<i64> {
     let zoned = text.parse::<jiff::Timestamp>();
     let at = zoned.or_else(|error| {
         let civil = text.parse::<jiff::civil::DateTime>().map_err(|_| error)?;
         Ok(civil.to_zoned(jiff::tz::TimeZone::UTC)?.timestamp())
     });
-    let at: i64 = at.map_err(|_: jiff::Error| ()).ok()?.as_second();
+    let at = at.map_err(|_: jiff::Error| ()).ok().filter(|at| at.subsec_nanosecond() == 0)?.as_second();
     (-62_167_219_200..=253_402_207_200).contains(&at).then_some(at)
 }
 
