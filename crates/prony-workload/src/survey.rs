@@ -19,6 +19,9 @@ use super::rows::{Raw, RowsError, of_cells, pass};
 /// The most fields that the documents of a file may have together: names that are data, such as user names, are no fields.
 const MOST_FIELDS: usize = 1_000;
 
+/// The most objects in one another: what is noted of each is four levels of JSON in a stored plan, which is read to 128.
+const DEEPEST: usize = 25;
+
 /// Describes a file of documents: what stands in its rows, and which fields the documents have.
 ///
 /// # Errors
@@ -55,6 +58,9 @@ pub fn survey(path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), RowsError> 
     })?;
     if passed.rows == 0 {
         return Err(RowsError::file(path, "has no documents"));
+    }
+    if depth(&found.documents) > DEEPEST {
+        return Err(RowsError::file(path, format!("has more than {DEEPEST} objects in one another")));
     }
     let fields = specs(&found.documents, passed.rows);
     let unnamed = unnamed(&found.documents);
@@ -276,6 +282,12 @@ fn longest(value: &FieldValue) -> u64 {
     }
 }
 
+/// How many objects lie in one another; the document itself is none of them.
+fn depth(fields: &Fields) -> usize {
+    let of_fields = |field: &Field| if field.objects == 0 { 0 } else { 1 + depth(&field.inner) };
+    fields.by_name.values().map(of_fields).max().unwrap_or(0)
+}
+
 /// Whether a path can name the field: full stops separate the names of nested fields.
 fn is_named(name: &str) -> bool {
     !name.is_empty() && !name.contains('.')
@@ -345,7 +357,7 @@ fn kind(cell: &str) -> Cells {
         // A whole number beyond 64 bits would lose digits.
         Ok(FieldValue::Float(_)) if cell.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) => Cells::Text,
         Ok(FieldValue::Int(_) | FieldValue::Float(_)) => Cells::Number,
-        Ok(FieldValue::List(_)) => Cells::List,
+        Ok(FieldValue::List(_)) if numbers(cell.as_bytes()).all(is_exact) => Cells::List,
         _ => Cells::Text,
     }
 }
@@ -441,6 +453,14 @@ mod tests {
         assert!(fault("x.ndjson", good).contains("is not valid JSON"));
     }
 
+    /// A document of 30 passed the check, and the plan could not be read again.
+    #[test]
+    fn documents_that_are_nested_too_deep_are_refused() {
+        let nested = |objects| format!("{}1{}\n", "{\"a\":".repeat(objects), "}".repeat(objects));
+        assert!(surveyed("x.ndjson", &nested(DEEPEST + 1)).is_ok());
+        assert_eq!(fault("x.ndjson", &nested(DEEPEST + 2)), "`x.ndjson` has more than 25 objects in one another");
+    }
+
     #[test]
     fn a_folder_is_no_file_of_documents() {
         let folder = tempfile::tempdir().unwrap();
@@ -453,10 +473,14 @@ mod tests {
 
     #[test]
     fn cells_are_read_as_what_the_whole_column_is() {
-        let text = "n,flag,mixed,blank,huge,empty\n1,true,1,1,1,\n-2.5e3,false,x, 2,99999999999999999999,\n";
+        let text = "n,flag,mixed,blank,huge,empty,list,huge_list\n\
+            1,true,1,1,1,,[],[1]\n\
+            -2.5e3,false,x, 2,99999999999999999999,,\"[1,2.5]\",[99999999999999999999]\n";
         let (about, _) = surveyed("x.csv", text).unwrap();
         let RowForm::Csv(columns) = about.form else { panic!() };
         let cells: Vec<Cells> = columns.iter().map(|column| column.cells).collect();
-        assert_eq!(cells, [Cells::Number, Cells::Flag, Cells::Text, Cells::Text, Cells::Text, Cells::Text]);
+        let text = [Cells::Text; 4];
+        assert_eq!(cells[..6], [[Cells::Number, Cells::Flag].as_slice(), &text].concat());
+        assert_eq!(cells[6..], [Cells::List, Cells::Text], "digits would be lost");
     }
 }

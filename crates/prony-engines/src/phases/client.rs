@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prony_model::spec::PauseEvery;
 use prony_model::throughput::Series;
+use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule};
 
 use super::chunk::{Chunk, Label, MOST_OPERATIONS};

@@ -153,7 +153,10 @@ fn operand(node: &Node, problems: &mut Problems<'_>) -> Option<Operand> {
         Value::Date(date) => match in_utc(date) {
             Some(text) => FieldValue::Text(text),
             None => {
-                problems.add(Problem::new(node, format!("`{date}` is not a time in whole seconds from the year 0 to 9999-12-30")));
+                problems.add(Problem::new(
+                    node,
+                    format!("`{date}` is not a time in whole seconds from the year 0 to 9999-12-30"),
+                ));
                 return None;
             }
         },

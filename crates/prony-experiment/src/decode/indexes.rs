@@ -118,7 +118,11 @@ fn of_collection(
         for field in fields.iter().filter(|field| !known.contains(field)) {
             problems.add(collections::unknown(field, data, &known, at));
         }
-        for field in fields.iter().filter(|field| facts.own_documents && document.kinds(field).list) {
+        // Of `a.b`, `a` too.
+        let leads =
+            |field: &FieldPath| (1..=field.0.len()).map(|end| FieldPath(field.0[..end].into())).collect::<Vec<_>>();
+        let lists = fields.iter().flat_map(leads).filter(|field| facts.own_documents && document.kinds(field).list);
+        for field in lists {
             let message = format!("`{engine}` has one entry per document in an index, and `{field}` may be a list");
             problems.fault(at, message, "leave the index or the variant out");
         }

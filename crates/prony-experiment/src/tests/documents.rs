@@ -263,7 +263,7 @@ fn queries_are_read_with_their_operands() {
     "#);
 }
 
-const FAULTY_QUERIES: [&str; 20] = [
+const FAULTY_QUERIES: [&str; 21] = [
     "[]",
     "{ where = { x = [1] } }",
     "{ where = { x = { gte = 1, like = 2 } } }",
@@ -279,6 +279,7 @@ const FAULTY_QUERIES: [&str; 20] = [
     "{ count = true, limit = 3 }",
     "{ where = { x = { between = [1] } } }",
     "{ where = { x = { lt = 9999-12-31T23:59:59Z } } }",
+    "{ where = { x = { lt = 2020-01-01T00:00:01.5Z } } }",
     "{ where = { x = \"{doc.x..y}\" } }",
     "{ where = { x = \"{doc.z}\" } }",
     "{ where = { x = { in = [] } } }",
@@ -324,7 +325,9 @@ fn faults_of_queries_name_their_place() {
     { where = { x = { between = [1] } } }
         8:42 `between` cannot be a list | expected a list of two, each a value, or the text `{doc.FIELD}`
     { where = { x = { lt = 9999-12-31T23:59:59Z } } }
-        8:37 `9999-12-31T23:59:59Z` is not a time from the year 0 to 9999-12-30
+        8:37 `9999-12-31T23:59:59Z` is not a time in whole seconds from the year 0 to 9999-12-30
+    { where = { x = { lt = 2020-01-01T00:00:01.5Z } } }
+        8:37 `2020-01-01T00:00:01.5Z` is not a time in whole seconds from the year 0 to 9999-12-30
     { where = { x = "{doc.x..y}" } }
         8:30 `{doc.x..y}` names no field: a field's name is empty
     { where = { x = "{doc.z}" } }
@@ -453,4 +456,10 @@ fn faults_of_a_file_of_documents_are_at_its_name() {
     assert_eq!(faults(&both), "6:1 `data` takes one of `value` and `file`, not both");
     let field = FILE.replace("[[\"in.n\"]]", "[[\"in.m\"]]");
     assert_eq!(faults(&field), "3:12 the documents of `[data]` have no field `in.m` | did you mean `in.n`?");
+    let list = FILE.replace("d.ndjson", "lists.ndjson");
+    assert_eq!(faults(&list), "no faults");
+    assert_eq!(
+        faults(&list.replace("lmdb", "sqlite").replace("[data]", "[data]\nencoding = \"json\"")),
+        "3:12 `sqlite` has one entry per document in an index, and `in` may be a list | leave the index or the variant out"
+    );
 }

@@ -80,9 +80,10 @@ impl EngineCatalog for Engines {
         })
     }
 
-    /// Three documents, of which one has `in` as null. In `order.ndjson` their names are in no order.
+    /// Three documents, of which one has `in` as null. In `order.ndjson` their names are in no order, and in `lists.ndjson` `in`
+    /// may be a list.
     fn documents(&self, path: &Path) -> Result<(DocumentFile, Vec<FieldSpec>), String> {
-        if path != "d.ndjson" && path != "order.ndjson" {
+        if !["d.ndjson", "order.ndjson", "lists.ndjson"].iter().any(|known| path == *known) {
             return Err(format!("`{}` cannot be read here", path.display()));
         }
         let field = |name: &str, kinds, fields| FieldSpec {
@@ -91,7 +92,8 @@ impl EngineCatalog for Engines {
             present: Fraction::ONE,
         };
         let inner = field("n", Kinds { number: true, ..Kinds::default() }, Vec::new());
-        let outer = field("in", Kinds { null: true, fields: true, ..Kinds::default() }, vec![inner]);
+        let list = path.as_os_str() == "lists.ndjson";
+        let outer = field("in", Kinds { null: true, fields: true, list, ..Kinds::default() }, vec![inner]);
         let file = DocumentFile {
             path: "d.ndjson".to_owned(),
             form: RowForm::Ndjson,
