@@ -18,6 +18,9 @@ const LONGEST_LINE: usize = 1 << 20;
 /// Buffers read in one go, so that a fast writer on one stream does not starve the other streams.
 const ROUNDS: usize = 8;
 
+/// So many bytes at once may have filled a pipe: it has 16 pages (pipe(7)), of which each is half empty where no further write fits.
+const MAY_FILL: usize = 32 << 10;
+
 /// The streams of a program: standard output and error, and its marks.
 pub struct Streams {
     output: [Stream; 2],
@@ -57,6 +60,11 @@ impl Streams {
         all
     }
 
+    /// Whether the program may have waited in the last turn until its output was read.
+    pub fn may_have_been_full(&self) -> bool {
+        self.output.iter().any(|stream| stream.taken >= MAY_FILL)
+    }
+
     /// The last lines of the output, where these have no end: nothing more is read, though another process may have a stream open.
     pub fn cut_off(&mut self) -> Vec<(usize, Line)> {
         let mut lines = Vec::new();
@@ -76,6 +84,8 @@ impl Streams {
 pub struct Stream {
     source: Option<File>,
     capture: Capture,
+    /// Bytes that were read in the last turn.
+    taken: usize,
     pending: Vec<u8>,
     /// How many of the pending bytes had been read in turns before this one, and before which instant none of them was there.
     early: (usize, Nanos),
@@ -109,6 +119,7 @@ impl Stream {
         Self {
             source,
             capture: Capture::new(CAPTURED, CAPTURED),
+            taken: 0,
             pending: Vec::new(),
             early: (0, Nanos::ZERO),
             last: Nanos::ZERO,
@@ -122,7 +133,7 @@ impl Stream {
     /// Reads what is there, none of which was there at `earliest`, and hands over each line that it completes and that is not too
     /// long; whether there may be more.
     pub fn take(&mut self, buffer: &mut [u8], earliest: Nanos, line: &mut dyn FnMut(Line)) -> bool {
-        self.early.0 = self.pending.len();
+        (self.early.0, self.taken) = (self.pending.len(), 0);
         for _ in 0..ROUNDS {
             let Some(source) = &mut self.source else { return false };
             let read = source.read(buffer);
@@ -141,6 +152,7 @@ impl Stream {
     /// Programs that show their progress in one line write it again after a carriage return, which ends a line here too.
     fn push(&mut self, bytes: &[u8], (earliest, at): (Nanos, Nanos), line: &mut dyn FnMut(Line)) {
         self.capture.push(bytes);
+        self.taken += bytes.len();
         self.last = at;
         if !self.lines {
             return;

@@ -362,6 +362,7 @@ fn conclude_from(
             .and_then(|worker| worker.effective.take())
             .map(|store| Effective::Store(Arc::new(EffectiveStore { services: services(), ..*store }))),
     };
+    record.findings.extend(guard::program::flooded(record, watched.flooded));
 }
 
 /// Processes that the commands of phases left running, by the phase's name.

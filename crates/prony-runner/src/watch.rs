@@ -73,8 +73,9 @@ pub(crate) fn watch(
     let streams = Streams::new([ends.stdout, ends.stderr, ends.marks], listens);
     let deadline = Deadline { at: limit.map(|limit| Instant::now() + limit.to_duration()), waits_since: None };
     let buffer = vec![0; 64 << 10];
-    let paused = Nanos::ZERO;
-    let mut turn = Turn { process, replicas, worker, services, streams, buffer, deadline, noticed: executed, paused };
+    let (paused, flooded) = (Nanos::ZERO, Nanos::ZERO);
+    let noticed = executed;
+    let mut turn = Turn { process, replicas, worker, services, streams, buffer, deadline, noticed, paused, flooded };
     let (ended, stopped) = turn.until_the_end(&mut observation, interrupt)?;
     if stopped.and_then(Stopped::decided).is_some() {
         turn.worker.iter_mut().for_each(Workers::leave);
@@ -111,6 +112,7 @@ pub(crate) fn watch(
         settled,
         polls_took,
         paused: turn.paused,
+        flooded: turn.flooded,
     };
     Ok((watched, turn.process))
 }
@@ -128,6 +130,8 @@ struct Turn<'a> {
     noticed: Nanos,
     /// For how long prony itself did not run where it only waited, as after Ctrl-Z.
     paused: Nanos,
+    /// For how long prony read output of which a pipe may have been full.
+    flooded: Nanos,
 }
 
 /// Until when the trial may last.
@@ -167,7 +171,11 @@ impl Turn<'_> {
             let earliest = self.wait(observation, grace, due.is_some());
             // The end is checked before the streams, so that all of the output exists when it is found.
             let end = self.process.wait(Some(Duration::ZERO))?;
+            let began = monotonic();
             self.read(observation, earliest);
+            if end.is_none() && self.streams.may_have_been_full() {
+                self.flooded += monotonic().since(began);
+            }
             self.replicas.turn(observation, &mut self.buffer)?;
             self.services.turn(&mut self.buffer)?;
             let asked = (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked);

@@ -13,11 +13,7 @@ use prony_model::record::{Completion, Effective, PhaseRecord, Settled, TrialReco
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Bytes, Nanos};
 
-/// How many bytes of a program's output prony reads in a second at best, while the program waits for it where the pipe is full:
-/// a debug build read 400 MB in 0.6 to 1.6 s on a loaded machine of two cores; a loop of `read` alone takes 0.16 s there.
-const READ_IN_A_SECOND: f64 = 1e9;
-
-/// Reading the output may take this share of the program's time without a finding.
+/// A program may have waited for this share of its time until its output was read, without a finding.
 const READ: f64 = 0.03;
 
 /// If the begin or the end of a phase was noticed later than this share of its wall time, its counters may include
@@ -44,7 +40,6 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
     findings.extend(settled_unseen(record));
     findings.extend(late(spec, record));
     findings.extend(coarse_cpu(record));
-    findings.extend(flooded(record));
     findings.extend(lines_too_long(record));
     findings.extend(left_behind(record));
     findings.extend(left_by_commands(record));
@@ -288,27 +283,27 @@ fn store_read_long(record: &TrialRecord, store: &ProgramStore) -> Option<Finding
     )
 }
 
-/// The program wrote so much output that its time depends on how fast that is read. Where no phase has begun and ended, its time
-/// is that of the trial.
-pub(crate) fn flooded(record: &TrialRecord) -> Option<Finding> {
+/// The program wrote so much output that its time depends on how fast prony reads it and searches it for patterns: `waited` is
+/// how long that took while a pipe may have been full. Where no phase has begun and ended, its time is that of the trial.
+pub fn flooded(record: &TrialRecord, waited: Nanos) -> Option<Finding> {
     let output = &record.program()?.output;
     let (stdout, stderr) = (output.stdout.total, output.stderr.total);
-    let total = Bytes::from_bytes(stdout + stderr);
-    let reading = total.as_bytes() as f64 / READ_IN_A_SECOND;
     let (begin, end) =
         (record.phases.iter().filter_map(|p| p.begin).min(), record.phases.iter().filter_map(|p| p.end).max());
-    let took = begin.zip(end).map_or(record.took, |(begin, end)| end.since(begin)).to_duration().as_secs_f64();
-    if reading <= READ * took {
+    let took = begin.zip(end).map_or(record.took, |(begin, end)| end.since(begin));
+    let share = waited.as_nanos() as f64 / took.as_nanos().max(1) as f64;
+    if share <= READ {
         return None;
     }
     let message = format!(
-        "the program wrote {total} of output, and may have waited until prony read it: that takes at least {} of the program's time",
-        percent((reading / took).min(1.0))
+        "the program wrote {} of output, and may have waited {waited} until prony had read it: {} of the program's time",
+        Bytes::from_bytes(stdout + stderr),
+        percent(share.min(1.0))
     );
-    let hint = "discard the output, so that nobody reads it: `--output null` with `prony exec`, `output = \"null\"` in a file; or \
-        make the program write less";
+    let hint = "make the program write less. Where no phase has a pattern for lines, discard the output: `--output null` with \
+        `prony exec`, `output = \"null\"` in a file";
     let found = Finding::of("output_flooded", Severity::Warning, message, hint);
-    Some(found.with(json!({ "stdout": stdout, "stderr": stderr })))
+    Some(found.with(json!({ "stdout": stdout, "stderr": stderr, "waited_ns": waited })))
 }
 
 /// Lines in which no pattern was searched for.
