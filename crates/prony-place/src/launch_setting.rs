@@ -86,6 +86,8 @@ impl<'a> Setting<'a> {
     pub fn launch(&self) -> Result<(LaunchSpec, Ends), Error> {
         let mut spec = self.bare()?;
         spec.stdin = self.input()?;
+        // Only where marks are read: a step that wrote one would wait for a reader, or make a file in place of the FIFO.
+        spec.env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
         let mut ends = Ends { marks: Some(self.marks()?), ..Ends::default() };
         match &self.program.output {
             OutputTo::Null => {
@@ -153,7 +155,8 @@ impl<'a> Setting<'a> {
 
     /// The names of the variables that it has from prony, where prony has them.
     fn inherits(&self) -> impl Iterator<Item = &str> {
-        let names = BASE_ENV.into_iter().chain(self.program.inherit.iter().map(String::as_str));
+        let more = self.program.inherit.iter().map(String::as_str).filter(|name| !BASE_ENV.contains(name));
+        let names = BASE_ENV.into_iter().chain(more);
         names.filter(|name| !self.program.env.contains_key(*name))
     }
 
@@ -173,7 +176,6 @@ impl<'a> Setting<'a> {
         self.add_packages(&mut env);
         file_modes::directory(&self.tmp).map_err(Error::setup("make a TMPDIR"))?;
         env.push(("TMPDIR".into(), self.tmp.clone().into()));
-        env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
         Ok(env)
     }
 

@@ -184,7 +184,7 @@ impl Places {
         })
     }
 
-    /// From here on the variant has a `cleanup`, whatever comes of its warm-up runs.
+    /// From here on the variant has a `cleanup`, whatever comes of its build and its warm-up runs.
     fn make(
         &self,
         means: Means<'_>,
@@ -194,15 +194,15 @@ impl Places {
         observer: &mut dyn Observer,
     ) -> Result<Rc<Place>, Error> {
         let mut place = Place::make(means, program, &self.sources, observer)?;
-        if let Some(build) = &program.build {
-            place.build(means, program, build, (&self.built, observer))?;
-        }
+        let build = program.build.as_ref();
+        let built = build.map_or(Ok(()), |build| place.build(means, program, build, (&self.built, observer)));
         place.miss_submodules();
+        let place = Rc::new(place);
+        self.made.borrow_mut().insert(key, Rc::clone(&place));
+        built?;
         if let Some(directory) = &place.directory {
             call_matches::unambiguous(program, &spec.phases, directory)?;
         }
-        let place = Rc::new(place);
-        self.made.borrow_mut().insert(key, Rc::clone(&place));
         Ok(place)
     }
 
@@ -475,7 +475,7 @@ impl Place {
         work(&Setting::new(program, scratch.path(), directory))
     }
 
-    /// One warm-up run. Its measurements are discarded, and so is its failure, which the first trial will show again.
+    /// One warm-up run. Its measurements are discarded. A failure is only said: the trials may succeed, but then nothing is warm.
     fn warm_up(
         &self,
         means: Means<'_>,
@@ -497,7 +497,18 @@ impl Place {
             drop(concluded);
         };
         let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        launch(means, spec, &mut || means.interrupt.asked() || late(), conclude).map(drop)
+        let why = match launch(means, spec, &mut || means.interrupt.asked() || late(), conclude)? {
+            Some((Status::Exited(code), _)) if program.success.is_empty() || program.success.contains(&code) => {
+                return Ok(());
+            }
+            None if means.interrupt.asked() => return Ok(()),
+            Some((Status::Exited(code), said)) => format!("exit code {code}{said}"),
+            Some((Status::Signalled(signal), said)) => format!("signal {signal}{said}"),
+            None => "it was ended at the limit on a trial's time".to_owned(),
+        };
+        let text = format!("a warm-up run of program `{}` failed: {why}", program.name);
+        observer.event(&Event::Notice { text, hint: None });
+        Ok(())
     }
 }
 
