@@ -90,12 +90,13 @@ impl Options {
         Self { long, short: all().filter_map(clap::Arg::get_short).collect() }
     }
 
-    /// `--runs`, `--runs=3`, `-r`, `-r3`. Other short options with their value cannot be distinguished from clusters
+    /// `--runs`, `--runs=3`, `-r`, `-r3`, `-i=1`. Other short options with their value cannot be distinguished from clusters
     /// such as `-rf`.
     fn has(&self, word: &str) -> bool {
         if let Some(long) = word.strip_prefix("--") {
             return self.long.iter().any(|known| Some(known.as_str()) == long.split('=').next());
         }
+        let word = word.split_once('=').map_or(word, |(option, _)| option);
         let letter = word.strip_prefix('-').map(|rest| rest.trim_end_matches(|c: char| c.is_ascii_digit()));
         let mut letters = letter.unwrap_or_default().chars();
         matches!((letters.next(), letters.next()), (Some(letter), None) if self.short.contains(&letter))
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn options_behind_the_command_are_refused_unless_two_dashes_precede_it() {
-        for option in ["--export-markdown", "--runs=3", "-r", "-r3", "-N", "--command-name", "--color"] {
+        for option in ["--export-markdown", "--runs=3", "-r", "-r3", "-N", "-i=1", "--command-name", "--color"] {
             let line = format!("sleep|0.06|{option}|x.md");
             assert_eq!(
                 refused(&line),

@@ -11,11 +11,12 @@ pub mod parameters;
 mod wording;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use prony_experiment::design::Experiment;
 use prony_experiment::{ShellSyntax, shell_syntax};
-use prony_model::catalog::{Anywhere, Overrides};
+use prony_model::catalog::{Anywhere, Overrides, Surroundings};
 use prony_model::event::{Event, Observer};
 use prony_model::outcome::Outcome;
 use prony_model::program::BASE_ENV;
@@ -29,11 +30,13 @@ use crate::progress::{Manner, Terminal};
 pub use arguments::Arguments;
 use arguments::{Sort, Style, TimeUnit};
 use experiment_file::Typed;
+use prony_place::output_targets::Protected;
 use prony_place::startable::{Written, missing, startable};
 use prony_report::profiles;
 use prony_report::screen::{self, Screen};
 use prony_report::{FindingLine, Options};
 use prony_results::{Database, RunData};
+use prony_runner::preflight::Here;
 use prony_runner::{load, run};
 
 /// Functions and packages of a profile.
@@ -53,10 +56,13 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     arguments.shared.apply();
     let words: Vec<OsString> = std::env::args_os().collect();
     let literal = commands::is_literal(&words, arguments.command.len());
+    let near = scratch()?;
     let (typed, experiment) = experiment(arguments, &words)?;
     arguments.gates.can_be_judged(&experiment, Written::AsOptions)?;
-    // Before a file is opened, which makes it.
+    // Before a file is opened, which makes it. This says a missing command in words of the options, of which the next knows nothing.
     startable(&experiment, Written::AsOptions).map_err(|error| codes_apart(arguments, error))?;
+    let protected = Protected::of(Some(&arguments.database.database), &arguments.input);
+    checked(&typed, &Here::new(&near, protected)?)?;
     let mut files = OutputFiles::of(Some(&arguments.database.database), &arguments.input);
     files.claim_of_programs(experiment.variants())?;
     let saved = arguments.save.as_ref().map(|path| files.open(path, over(arguments.force))).transpose()?;
@@ -72,8 +78,6 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Before the run, which can be ended then, and again with the results.
     let notices = warnings.iter().map(notice).chain(note).chain(variables);
     notices.for_each(|notice| observer.event(&notice));
-    // Not in the folder where the commands run: they may list its files.
-    let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
     let subject = (&experiment, arguments.gates.all());
     let ran = run::begin_in(subject, &mut database, &near, interrupt, &mut *observer, |_, _| Ok(()));
@@ -101,16 +105,31 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     after_cleanup(judged.answer, cleaned)
 }
 
-/// What was typed, and the experiment that repeats it; `words` are all that were typed.
+/// Where scratch lies: not in the folder where the commands run, which may list its files.
+fn scratch() -> Result<PathBuf, Error> {
+    let set = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+    let near = set.map_or_else(|| "/tmp".into(), PathBuf::from);
+    if !near.is_dir() {
+        let message = format!("`{}`, to which TMPDIR is set, is not a directory", near.display());
+        return Err(Error::arguments(message, "set TMPDIR to one that exists, or remove it: `unset TMPDIR`"));
+    }
+    Ok(near)
+}
+
+/// What was typed, and the experiment that repeats it; `words` are all that were typed. What it needs here is not asked.
 ///
 /// # Errors
 /// Where an option or a command is at fault.
 pub fn experiment(arguments: &Arguments, words: &[OsString]) -> Result<(Typed, Experiment), Error> {
     let typed = from_options::typed(arguments, commands::is_literal(words, arguments.command.len()))?;
-    // The run itself reports what is missing: there is no file of the user's that `check` could show.
-    let experiment = load::text(typed.to_toml(), "the options", &Overrides::default(), &Anywhere)
-        .map_err(|error| wording::of_options(error, &typed))?;
+    let experiment = checked(&typed, &Anywhere)?;
     Ok((typed, experiment))
+}
+
+/// The experiment of what was typed, with the faults that it has in these surroundings.
+fn checked(typed: &Typed, surroundings: &dyn Surroundings) -> Result<Experiment, Error> {
+    load::text(typed.to_toml(), "the options", &Overrides::default(), surroundings)
+        .map_err(|error| wording::of_options(error, typed))
 }
 
 /// That a command is not there, where it may be meant as the value of `-i`, which stands behind `=`.

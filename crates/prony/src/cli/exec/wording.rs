@@ -6,6 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::experiment_file::{Typed, program};
 use crate::error::Error;
+use prony_place::paths::FROM_FILE;
 
 /// So many faults are shown at most.
 const SHOWN: usize = 20;
@@ -20,7 +21,10 @@ pub(super) fn of_options(error: impl Into<Error>, typed: &Typed) -> Error {
     let before = error.text();
     let text = match &error {
         Error::Runner(prony_runner::Error::Experiment { text, problems, .. }) => {
-            problems.iter().take(SHOWN).map(|problem| fault(typed, text, problem)).collect()
+            let mut faults: Vec<String> = problems.iter().map(|problem| fault(typed, text, problem)).collect();
+            // An option such as `--output` is one of every program.
+            faults.dedup();
+            faults.into_iter().take(SHOWN).collect()
         }
         _ => steps(typed, before.clone()),
     };
@@ -58,7 +62,12 @@ fn fault(typed: &Typed, text: &str, problem: &Problem) -> String {
     let named = problem.message.replacen(&format!("`{key}`"), &format!("`{name}`"), 1);
     let is_named = name.is_empty() || named.contains(&format!("`{name}`"));
     let message = if is_named { named } else { format!("`{name}`: {named}") };
-    let hint = problem.hint.as_ref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+    let hint = problem
+        .hint
+        .as_ref()
+        .filter(|hint| *hint != FROM_FILE)
+        .map(|hint| format!("hint: {hint}\n"))
+        .unwrap_or_default();
     format!("error: {message}\n{hint}")
 }
 
