@@ -62,7 +62,8 @@ pub(super) struct Filled {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     outcome: bool,
-    ended: bool,
+    /// How many trials ended before they had a value, where a cell gave the number of the others.
+    ended: Option<usize>,
     count: bool,
 }
 
@@ -321,9 +322,9 @@ impl Writer<'_> {
     fn count(&self, source: &Source<'_>, cell: &mut Cell, said: &mut Said) {
         let finished = source.trials.len();
         let ended = self.summaries.iter().map(|s| s.ended.len()).max().unwrap_or(0);
-        // The footnote is repeated in the further cells of the row, the count is not.
-        if !cell.outcome && ended > 0 && !said.ended {
-            said.ended = true;
+        // The footnote is repeated in the further cells of the row, the count only where it is another.
+        if !cell.outcome && ended > 0 && said.ended != Some(ended) {
+            said.ended = Some(ended);
             cell.count = format!("({} of {finished} ok)", finished - ended);
         }
         if finished < source.planned && !said.count {
@@ -381,5 +382,16 @@ mod tests {
         assert_eq!(row(&[late(), failed(), failed()]).map(|cell| cell.main), [both; 2]);
         let [first, second] = row(&[late(), late()]).map(|cell| cell.main);
         assert_eq!((first.starts_with("timed out at "), second.as_str()), (true, "timed out"), "{first}");
+    }
+
+    /// `(2 of 3 ok)` of the first cell was read as that of the whole row, of whose second phase only one trial had an end.
+    #[test]
+    fn count_of_trials_with_a_value_is_repeated_where_it_is_another() {
+        let ok = || of_two(Outcome::Ok, ["complete"; 2]);
+        let [first, second] = [["partial", "not_reached"], ["complete", "partial"]]
+            .map(|completions| of_two(Outcome::TimedOut, completions));
+        let counts = |trials: &[TrialRecord]| row(trials).map(|cell| cell.count);
+        assert_eq!(counts(&[ok(), first.clone(), second]), ["(2 of 3 ok)", "(1 of 3 ok)"]);
+        assert_eq!(counts(&[ok(), ok(), first]), ["(2 of 3 ok)", ""]);
     }
 }
