@@ -65,11 +65,13 @@ export function seconds(value: number): string {
   return quantity(value, "seconds");
 }
 
-/** One field of a CSV file (RFC 4180); texts that a spreadsheet would run are kept from it. */
+/** One field of a CSV file (RFC 4180); texts that a spreadsheet would run are kept from it, by the rule of `no_formula` in
+ * Rust: a number is none of them. */
 export function csv(field: string | number | null): string {
   if (field === null) return "";
   if (typeof field === "number") return Number.isFinite(field) ? String(field) : "";
-  const text = /^[=+\-@\t\r]/.test(field) ? `'${field}` : field;
+  const isNumber = !/\s/.test(field) && Number.isFinite(Number(field));
+  const text = /^[=+\-@\t\r\n]/.test(field) && !isNumber ? `'${field}` : field;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

@@ -10,7 +10,7 @@ export function trialsCsv(data: Payload): string {
   const { trials } = data;
   const factors = data.factors;
   const heads = [
-    "trial", "block", "variant", "label", ...factors.map((f) => f.name), "outcome", "ended_in", "seed",
+    "trial", "block", "variant", "label", ...factors.map((f) => `factor.${f.name}`), "outcome", "ended_in", "seed",
     ...data.metrics.map((m) => `${m.name} [${m.unit}]`),
   ];
   const columns = data.metrics.map((m) => numbers(data, m.values));

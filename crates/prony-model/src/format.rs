@@ -176,7 +176,7 @@ impl Scale {
 
     fn scaled(&self, number: f64) -> String {
         let decimals = self.decimals_of(number);
-        let text = format!("{number:.decimals$}");
+        let text = with_decimals(number, decimals);
         if number > 0.0 && text.bytes().all(|b| matches!(b, b'0' | b'.')) {
             return format!("<{:.decimals$}", 0.1f64.powi(decimals as i32));
         }
@@ -320,6 +320,14 @@ mod tests {
     fn counts_stay_whole_and_means_of_counts_do_not() {
         assert_eq!(printed(Unit::Count, &[0.0, 12_345.0]).0, ["0", "12,345"]);
         assert_eq!(printed(Unit::Count, &[2.5, 7.0]).0, ["2.50", "7.00"]);
+    }
+
+    /// A cell had 301 digits, of which 285 were invented.
+    #[test]
+    fn huge_numbers_have_an_exponent() {
+        assert_eq!(printed(Unit::Count, &[1e300]).0, ["1.00e300"]);
+        assert_eq!(printed(Unit::Bytes, &[-2e292, 1e300]).0, ["-2.00e280", "1.00e288"]);
+        assert_eq!(printed(Unit::Count, &[123_456_789_012_345.0]).0, ["123,456,789,012,345"]);
     }
 
     #[test]

@@ -139,7 +139,8 @@ impl Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.as_nanos();
         if nanos >= 120_000_000_000 {
-            return write!(f, "{} min {} s", nanos / 60_000_000_000, nanos / 1_000_000_000 % 60);
+            let seconds = nanos.saturating_add(500_000_000) / 1_000_000_000;
+            return write!(f, "{} min {} s", seconds / 60, seconds % 60);
         }
         f.write_str(&largest(nanos, TIME, &[0, 2, 2, 3]))
     }
@@ -314,8 +315,8 @@ mod tests {
     fn quantities_have_the_largest_unit_that_they_reach() {
         assert_eq!([812, 1_500, 3_200_000, 4_100_000_000].map(nanos), ["812 ns", "1.50 us", "3.20 ms", "4.100 s"]);
         assert_eq!(
-            [119_999_999_999, 150_000_000_000, 723_000_000_000].map(nanos),
-            ["120.000 s", "2 min 30 s", "12 min 3 s"]
+            [119_999_999_999, 150_000_000_000, 179_999_999_999, 723_000_000_000].map(nanos),
+            ["120.000 s", "2 min 30 s", "3 min 0 s", "12 min 3 s"]
         );
         assert_eq!(
             [512, 1_500, 64_000_000, 16_000_000_000, 100_000_000_000_000].map(bytes),

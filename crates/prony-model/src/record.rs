@@ -163,32 +163,31 @@ impl TrialRecord {
 /// In the reason why a number of bytes written is missing that the device shows to be too large.
 pub const MORE_THAN_DEVICE: &str = ", but the device wrote only ";
 
-/// Takes away the bytes written of a variant's phase in all of its trials where those of one are disproved: there the device shows
-/// that the kernel's count is far too large, and in the others it is as much too large, though other processes wrote enough
-/// to hide it.
+/// Takes away the bytes written of an instance in a variant's phase in all of its trials where those of one are disproved: there
+/// the device shows that the kernel's count is far too large, and in the others it is as much too large, though other processes
+/// wrote enough to hide it. What a program prints itself is in another instance than what the kernel counted.
 pub fn without_disproved(trials: &mut [TrialRecord]) {
     let written = MetricKeyText(MetricKey::amount(Metric::Written));
-    let mut disproved: BTreeMap<(usize, String), Why> = BTreeMap::new();
+    let key = |variant, phase: &str, instance: &str| (variant, phase.to_owned(), instance.to_owned());
+    let mut disproved: BTreeMap<(usize, String, String), Why> = BTreeMap::new();
     for trial in trials.iter() {
         for phase in &trial.phases {
-            let reasons = phase.readings.values().filter_map(|readings| match readings.get(&written)? {
-                Reading::Missing(Why::NotSupported(why)) if why.contains(MORE_THAN_DEVICE) => {
-                    Some(Why::NotSupported(format!("as another trial shows, {why}").into()))
+            for (instance, readings) in &phase.readings {
+                let Some(Reading::Missing(Why::NotSupported(why))) = readings.get(&written) else { continue };
+                if why.contains(MORE_THAN_DEVICE) {
+                    let why = Why::NotSupported(format!("as another trial shows, {why}").into());
+                    disproved.entry(key(trial.trial.variant, &phase.name, instance)).or_insert(why);
                 }
-                _ => None,
-            });
-            for why in reasons {
-                disproved.entry((trial.trial.variant, phase.name.clone())).or_insert(why);
             }
         }
     }
     for trial in trials.iter_mut().filter(|_| !disproved.is_empty()) {
         for phase in &mut trial.phases {
-            let Some(why) = disproved.get(&(trial.trial.variant, phase.name.clone())) else { continue };
-            let found = phase.readings.values_mut().filter_map(|readings| readings.get_mut(&written));
-            found
-                .filter(|reading| reading.measured().is_some())
-                .for_each(|reading| *reading = Reading::Missing(why.clone()));
+            for (instance, readings) in &mut phase.readings {
+                let why = disproved.get(&key(trial.trial.variant, &phase.name, instance));
+                let reading = readings.get_mut(&written).filter(|reading| reading.measured().is_some());
+                why.zip(reading).into_iter().for_each(|(why, reading)| *reading = Reading::Missing(why.clone()));
+            }
         }
     }
 }

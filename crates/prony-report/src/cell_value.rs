@@ -200,13 +200,13 @@ fn ending_phase<'a>(ending: &Ending, phases: &'a [PhaseRecord]) -> Option<&'a Ph
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use prony_model::record::Conditions;
     use serde_json::{Value as Json, json};
 
     use super::*;
 
-    fn trial(outcome: Outcome, phases: &Json) -> TrialRecord {
+    pub(crate) fn trial(outcome: Outcome, phases: &Json) -> TrialRecord {
         serde_json::from_value(json!({
             "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
             "started_unix_ms": 0, "took": 1, "ending": { "outcome": outcome, "phase": null, "after": 1, "evidence": [] },

@@ -14,7 +14,7 @@ use super::cell_value::{Summary, in_phase};
 use super::model::{Align, Cell, Column, Figure};
 use super::notes::Notes;
 use super::variants::trials_of;
-use super::words::{ended, evidence, short};
+use super::words::{ended, evidence, once, short};
 use prony_results::RunData;
 
 /// The trials from which one cell is made.
@@ -62,7 +62,8 @@ pub(super) struct Filled {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     outcome: bool,
-    ended: bool,
+    /// How many trials ended before they had a value, where a cell gave the number of the others.
+    ended: Option<usize>,
     count: bool,
 }
 
@@ -275,13 +276,14 @@ impl Writer<'_> {
         cell.marks.dedup();
     }
 
-    /// The first cell of a row gives the whole outcome; the others give its name or a lower bound.
+    /// The first cell of a row gives the whole outcome; the others give a lower bound, or its name, where all trials have one.
     fn outcome(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
         cell.outcome = true;
-        let first = summary.ended.first().map(|t| t.ending.outcome);
-        cell.main += &match (summary.at_least, first) {
+        let outcomes = once(summary.ended.iter().map(|t| t.ending.outcome));
+        cell.main += &match (summary.at_least, outcomes.as_slice()) {
             (Some(least), _) => format!(">= {}", with_unit(scale, least)),
-            (None, Some(outcome)) if said.outcome => short(outcome),
+            (None, [outcome]) if said.outcome => short(*outcome),
+            (None, _) if said.outcome => ended(&summary.ended),
             (None, _) => {
                 said.outcome = true;
                 cell.marks.extend(evidence(&summary.ended).map(|text| notes.mark(text)));
@@ -320,9 +322,9 @@ impl Writer<'_> {
     fn count(&self, source: &Source<'_>, cell: &mut Cell, said: &mut Said) {
         let finished = source.trials.len();
         let ended = self.summaries.iter().map(|s| s.ended.len()).max().unwrap_or(0);
-        // The footnote is repeated in the further cells of the row, the count is not.
-        if !cell.outcome && ended > 0 && !said.ended {
-            said.ended = true;
+        // The footnote is repeated in the further cells of the row, the count only where it is another.
+        if !cell.outcome && ended > 0 && said.ended != Some(ended) {
+            said.ended = Some(ended);
             cell.count = format!("({} of {finished} ok)", finished - ended);
         }
         if finished < source.planned && !said.count {
@@ -337,4 +339,59 @@ impl Writer<'_> {
 fn with_unit(scale: &Scale, number: f64) -> String {
     let number = scale.print(number);
     if scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::outcome::Outcome;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cell_value::tests::trial;
+
+    /// A trial that was given these outcomes of its phases `one` and `two`: `complete`, `partial` or `not_reached`.
+    fn of_two(outcome: Outcome, completions: [&str; 2]) -> TrialRecord {
+        let phase = |(name, completion): (&str, &str)| {
+            json!({
+                "name": name, "action": "put", "timed": true, "completion": completion, "begin": 0, "end": 1,
+                "readings": { "": { "time": { "measured": 1e9 } } }, "histograms": [],
+                "groups": null, "throughput": null, "answer": null, "errors": {}
+            })
+        };
+        trial(outcome, &["one", "two"].into_iter().zip(completions).map(phase).collect())
+    }
+
+    /// The cells of one row: the time of `one`, and that of `two`.
+    fn row(trials: &[TrialRecord]) -> [Cell; 2] {
+        let (mut said, mut notes) = ([Said::default()], Notes::default());
+        let source = Source { trials: trials.iter().collect(), planned: trials.len(), exists: true, phase: None };
+        ["one.time", "two.time"].map(|metric| {
+            let parts = [CellPart::Figure { expr: Expr::Metric(metric.parse().unwrap()), format: None }];
+            let plan = Plan { parts: &parts, statistic: Statistic::Median, short: false };
+            let scales = scales(&plan, std::slice::from_ref(&source), None);
+            fill(&plan, &scales, std::slice::from_ref(&source), &mut said, &mut notes).cells.remove(0)
+        })
+    }
+
+    /// The second cell said `timed out` where three of six trials had failed with an exit code.
+    #[test]
+    fn no_outcome_of_some_trials_is_that_of_all() {
+        let late = || of_two(Outcome::TimedOut, ["partial", "not_reached"]);
+        let failed = || of_two(Outcome::Failed { code: Some(5) }, ["partial", "not_reached"]);
+        let both = "1 x timed out, 2 x failed (exit code 5)";
+        assert_eq!(row(&[late(), failed(), failed()]).map(|cell| cell.main), [both; 2]);
+        let [first, second] = row(&[late(), late()]).map(|cell| cell.main);
+        assert_eq!((first.starts_with("timed out at "), second.as_str()), (true, "timed out"), "{first}");
+    }
+
+    /// `(2 of 3 ok)` of the first cell was read as that of the whole row, of whose second phase only one trial had an end.
+    #[test]
+    fn count_of_trials_with_a_value_is_repeated_where_it_is_another() {
+        let ok = || of_two(Outcome::Ok, ["complete"; 2]);
+        let [first, second] = [["partial", "not_reached"], ["complete", "partial"]]
+            .map(|completions| of_two(Outcome::TimedOut, completions));
+        let counts = |trials: &[TrialRecord]| row(trials).map(|cell| cell.count);
+        assert_eq!(counts(&[ok(), first.clone(), second]), ["(2 of 3 ok)", "(1 of 3 ok)"]);
+        assert_eq!(counts(&[ok(), ok(), first]), ["(2 of 3 ok)", ""]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Writes outcomes, times and counts in words.
 
-use prony_model::number::{amount, quantity, time};
+use prony_model::number::{amount, digits, quantity, time};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::program::WHOLE;
 use prony_model::reading::Reading;
@@ -49,10 +49,11 @@ pub fn shown<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> String {
 }
 
 /// A value with its unit in a table that shows values beside each other: bytes have three significant digits, since the
-/// one decimal of [`quantity`] hides differences of small ones.
+/// one decimal of [`quantity`] hides differences of small ones, and so have times for which it gives whole seconds.
 pub fn compared(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => amount(value),
+        Unit::Nanos if value.abs() >= 120e9 => format!("{} s", digits(value / 1e9)),
         Unit::Nanos | Unit::Count | Unit::PerSecond | Unit::Ratio => quantity(value, unit),
     }
 }
@@ -177,7 +178,9 @@ mod tests {
     fn compared_values_have_three_digits() {
         let bytes = [1.95e6, 2.04e6, 64e6, 0.0, -512.0].map(|value| compared(value, Unit::Bytes));
         assert_eq!(bytes, ["1.95 MB", "2.04 MB", "64.0 MB", "0 B", "-512 B"]);
-        assert_eq!(compared(1.5e6, Unit::Nanos), "1.50 ms");
+        // 120.0 and 120.95 s were both `2 min 0 s`, beside a ratio of 1.008.
+        let times = [1.5e6, 119.5e9, 120e9, 120.95e9, 7.2e12].map(|value| compared(value, Unit::Nanos));
+        assert_eq!(times, ["1.50 ms", "119.500 s", "120 s", "121 s", "7200 s"]);
     }
 
     /// `memory limit of the process tree: 3 ...` was read as a limit of 3 bytes.

@@ -38,9 +38,15 @@ test("the CSV has a row a trial and says why figures are missing", () => {
   const csv = trialsCsv(of([1.5, 2, NaN, 4, 5], [["not reached", [2]]]));
   const lines = csv.trim().split("\r\n");
   assert.equal(lines.length, 6);
-  assert.equal(lines[0], "trial,block,variant,label,store,outcome,ended_in,seed,write.time [nanos]");
+  assert.equal(lines[0], "trial,block,variant,label,factor.store,outcome,ended_in,seed,write.time [nanos]");
   assert.equal(lines[1], "1,1,a,A,a,ok,,18446744073709551615,1.5");
   assert.equal(lines[3], "3,1,'=b,A,'=b,ok,,1,missing: not reached");
+});
+
+test("a factor in the CSV has no name of another column", () => {
+  const data = { ...payload([]), factors: [{ name: "block", levels: ["a", "b"], varies: true }] };
+  const heads = trialsCsv(data).split("\r\n")[0]!.split(",");
+  assert.equal(new Set(heads).size, heads.length, heads.join());
 });
 
 test("the CSV of timelines has a row a step and a column a quantity", () => {

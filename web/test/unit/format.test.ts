@@ -31,6 +31,8 @@ test("CSV keeps commas, quotes and lines, and runs nothing", () => {
   assert.equal(csv('a,"b"\nc'), '"a,""b""\nc"');
   assert.equal(csv("=HYPERLINK(1)"), "'=HYPERLINK(1)");
   assert.equal(csv("@x"), "'@x");
+  assert.deepEqual(["-5", "+2.5e3", "-x", "-", "-inf", "-5 ", "\t5"].map(csv), ["-5", "+2.5e3", "'-x", "'-", "'-inf", "'-5 ", "'\t5"]);
+  assert.equal(csv("\n=1"), '"\'\n=1"');
   assert.deepEqual([csv(1.5), csv(NaN), csv(null)], ["1.5", "", ""]);
 });
 

@@ -8,6 +8,7 @@
 //! less in another trial, the count has that error in all ([`without_disproved`](prony_model::record::without_disproved)).
 
 use prony_analysis::conclude::Observed;
+use prony_boundaries::phase_state::PhaseState;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MORE_THAN_DEVICE, PhaseRecord};
@@ -17,6 +18,7 @@ use prony_os::write_unit::is_coarse;
 
 use crate::figures::readings::take_away;
 use crate::watched::Watched;
+use crate::watched::replicas::{Ran, Replicated};
 
 /// By what share a number may exceed what the device wrote: counters are read one after the other.
 const SLACK: f64 = 0.01;
@@ -35,9 +37,10 @@ pub(crate) fn checked(
     watched: &Watched,
     unit: impl Fn() -> Reading<Bytes>,
 ) -> Vec<Observed> {
-    for (one, begin) in observed.iter_mut().zip(&watched.begin) {
+    for (index, (one, begin)) in observed.iter_mut().zip(&watched.begin).enumerate() {
         let begin = begin.and_then(|begin| watched.snapshots.get(begin));
-        let Some(doubt) = doubt(&one.phase, begin) else { continue };
+        let reported = reported(watched, index);
+        let Some(doubt) = doubt(&one.phase, &reported, begin) else { continue };
         let unit = unit();
         if !is_coarse(&unit) {
             continue;
@@ -47,14 +50,26 @@ pub(crate) fn checked(
             "the kernel counts up to {unit} as written where one page of a file is overwritten (a large folio): {doubt}"
         );
         let why = Why::NotSupported(why.into());
-        one.phase.readings.values_mut().for_each(|readings| take_away(readings, [Metric::Written], &why));
+        let counted = one.phase.readings.iter_mut().filter(|(instance, _)| !reported.contains(*instance));
+        counted.for_each(|(_, readings)| take_away(readings, [Metric::Written], &why));
     }
     observed
 }
 
-/// Why the largest number of bytes written in a phase may be too large.
-fn doubt(phase: &PhaseRecord, begin: Option<&Snapshot>) -> Option<String> {
-    let written = phase.readings.keys().filter_map(|instance| phase.amount_of(instance, Metric::Written));
+/// The instances of a phase whose bytes written are what the program or a replica prints: the kernel did not count them.
+fn reported(watched: &Watched, index: usize) -> Vec<String> {
+    let names = |lines: &PhaseState| lines.reported().contains_key(&MetricKey::amount(Metric::Written));
+    let (own, Replicated { phase, all, .. }) = (&watched.tracker.phases[index], &watched.replicas);
+    let started = if *phase == index { all.as_slice() } else { &[] };
+    let of_program = names(own) && !started.iter().any(|ran| own.is_reported_by(&ran.lines));
+    let of_replicas = started.iter().filter(|ran| names(&ran.lines)).map(Ran::role);
+    of_replicas.chain(of_program.then(String::new)).collect()
+}
+
+/// Why the largest number of bytes written in a phase that the kernel counted may be too large.
+fn doubt(phase: &PhaseRecord, reported: &[String], begin: Option<&Snapshot>) -> Option<String> {
+    let counted = phase.readings.keys().filter(|instance| !reported.contains(*instance));
+    let written = counted.filter_map(|instance| phase.amount_of(instance, Metric::Written));
     let largest = written.fold(0.0, f64::max);
     if largest == 0.0 {
         return None;
@@ -89,6 +104,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::figures::replicas::tests::{heard, ran};
     use crate::figures::span::tests::{snapshot, watched};
     use prony_analysis::conclude::Reached;
     use prony_model::record::{Completion, MetricKeyText};
@@ -96,6 +112,17 @@ mod tests {
 
     /// A phase in which the tree and a replica wrote these bytes, and the device `device`, with so many dirty before.
     fn phase(written: [f64; 2], device: Option<f64>, dirty: Option<u64>, unit: u64) -> [Reading<f64>; 2] {
+        phase_of((PhaseState::default(), vec![]), written, device, dirty, unit)
+    }
+
+    /// The same of a program and replicas that wrote lines.
+    fn phase_of(
+        (lines, replicas): (PhaseState, Vec<Ran>),
+        written: [f64; 2],
+        device: Option<f64>,
+        dirty: Option<u64>,
+        unit: u64,
+    ) -> [Reading<f64>; 2] {
         let key = |metric| MetricKeyText(MetricKey::amount(metric));
         let mut whole = BTreeMap::from([(key(Metric::Written), Reading::Measured(written[0]))]);
         let device = device.map_or(Reading::Missing(Why::NotApplicable), Reading::Measured);
@@ -116,6 +143,8 @@ mod tests {
             dirty.map_or(Reading::Missing(Why::NotApplicable), |n| Reading::Measured(Bytes::from_bytes(n)));
         let mut watched = watched(vec![snapshot(0, 0, &[7]), begin, snapshot(2000, 0, &[])], vec![]);
         watched.begin = vec![Some(1)];
+        watched.tracker.phases = vec![lines];
+        watched.replicas.all = replicas;
         let unit = || Reading::Measured(Bytes::from_bytes(unit));
         let found = checked(vec![Observed::new(record, Reached::OwnEnd)], &watched, unit).remove(0).phase.readings;
         ["", "replica.1"].map(|instance| found[instance][&key(Metric::Written)].clone())
@@ -157,5 +186,17 @@ mod tests {
             "it counted 70.0 MB, and others may have written most of the 108.0 MB that the device wrote"
         );
         assert!(stays(&phase([100e6, 0.0], Some(124e6), Some(0), folio)), "the journal of the file system");
+    }
+
+    /// 5 MB that a program printed were missing, since `the kernel counted` them and the device wrote nothing.
+    #[test]
+    fn bytes_that_a_program_prints_need_no_device() {
+        let lines = || heard(r"bytes (?<written>\S+)", 1000, &["bytes 5000000"]);
+        let found = |replicas| phase_of((lines(), replicas), [5e6, 4e6], Some(0.0), Some(0), 2 << 20);
+        let [own, replica] = found(vec![]);
+        assert_eq!(own, Reading::Measured(5e6));
+        assert!(format!("{replica:?}").contains("it counted 4.0 MB, but the device wrote only 0 B"), "{replica:?}");
+        let printing = Ran { lines: lines(), ..ran(1, (1000, 2000), 5, &[]) };
+        assert_eq!(found(vec![printing]), [Reading::Measured(5e6), Reading::Measured(4e6)]);
     }
 }

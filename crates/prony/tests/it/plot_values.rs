@@ -4,7 +4,7 @@ use prony_analysis::verdicts::{self, Comparisons};
 use prony_experiment::design::Experiment;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Groups, TrialRecord};
+use prony_model::record::{Answer, Groups, TrialRecord};
 use prony_report::plot::chart::{Chart, Columns, Kind, Section};
 use prony_report::plot::data::effects::{self, Judged};
 use prony_report::plot::data::{Source, growth, samples, timeline};
@@ -29,6 +29,15 @@ fn drawn(
     (section(Source { database: &database, data: &data }, &mut columns), columns)
 }
 
+/// Draws the chart of effects of one metric.
+fn effects(metric: &str) -> impl Fn(Source<'_>, &mut Columns) -> Section {
+    let metric = [metric.parse().unwrap()];
+    move |source, columns| {
+        let (verdicts, comparisons) = (verdicts::of(source.data), Comparisons::new(source.data));
+        effects::section(Judged { source, verdicts: &verdicts, comparisons: &comparisons }, columns, &metric)
+    }
+}
+
 fn cells(chart: &Chart) -> Vec<Vec<&str>> {
     chart.table.rows.iter().map(|row| row.cells.iter().map(String::as_str).collect()).collect()
 }
@@ -45,17 +54,29 @@ fn infinite_percentiles_did_not_finish_and_count_in_the_median() {
         }
         t.phases = vec![load];
     });
-    let metric = ["load.latency.p99".parse().unwrap()];
-    let effects = |source: Source<'_>, columns: &mut Columns| {
-        let (verdicts, comparisons) = (verdicts::of(source.data), Comparisons::new(source.data));
-        effects::section(Judged { source, verdicts: &verdicts, comparisons: &comparisons }, columns, &metric)
-    };
-    let (section, _) = drawn("infinite", &plain, &records, effects);
+    let (section, _) = drawn("infinite", &plain, &records, effects("load.latency.p99"));
     let rows = cells(&section.charts[0]);
     assert_eq!(rows[0], ["-", "52.5\u{a0}ms", "50\u{a0}ms to 55\u{a0}ms", "6", "0"]);
     assert_eq!(rows[1], ["-", "-", "54\u{a0}ms or more", "2", "4 infinite"]);
     let ends = section.charts[0].marks.iter().find(|mark| mark.kind == Kind::Ends).unwrap();
     assert_eq!(ends.text, ["4 infinite"]);
+}
+
+/// A comparison that was refused had the interval `no bound`, as has one that was made, and `Trials 0` though all had values.
+#[test]
+fn refused_comparisons_have_no_interval() {
+    let plain = experiment("refused", &[texts("engine", &["a", "b"])], &[("read", true)], 6);
+    let compared = against(&plain, "engine", "a");
+    let records = trials(&compared, 6, |t| {
+        let mut read = phase("read", &[("time", 1e9)]);
+        read.answer = Some(Answer { rows: None, digest: format!("bytes:{}", t.trial.variant), comparable: true });
+        t.phases = vec![read];
+    });
+    let (section, _) = drawn("refused", &compared, &records, effects("read.time"));
+    let chart = &section.charts[0];
+    assert_eq!(chart.table.heads[3..5], ["Interval", "Trials drawn"]);
+    let row = cells(chart).pop().unwrap();
+    assert_eq!(row[1..4], ["-", "-", "0"], "{row:?}");
 }
 
 /// Four of six trials whose percentile fell among failed operations stood as the median of the other two.

@@ -73,6 +73,8 @@ fn bytes_written_that_one_trial_disproves_count_in_no_trial_of_the_variant() {
         let mut record = trial(position, 0, variant);
         record.phases = vec![phase("write", &[])];
         record.phases[0].readings.entry(String::new()).or_default().insert(key, written.clone());
+        // A replica that prints its bytes itself.
+        record.phases[0].readings.entry("replica.1".into()).or_default().insert(key, Reading::Measured(5e6));
         record
     };
     let [disproved, counted] = [Reading::Missing(why), Reading::Measured(70e6)];
@@ -83,6 +85,7 @@ fn bytes_written_that_one_trial_disproves_count_in_no_trial_of_the_variant() {
     let found: Vec<_> = trials.iter().map(|trial| trial.phases[0].readings[""][&key].clone()).collect();
     assert!(format!("{:?}", found[0]).contains("as another trial shows, it counted 71.0 MB"), "{:?}", found[0]);
     assert_eq!(found[1..], [disproved, counted]);
+    assert_eq!(trials[0].phases[0].readings["replica.1"][&key], Reading::Measured(5e6));
 }
 
 #[test]

@@ -46,6 +46,8 @@ struct Row {
     itself: bool,
     /// The estimate: the median of within-block ratios, or the median.
     center: Option<f64>,
+    /// Whether there is an interval.
+    has_interval: bool,
     /// Lower end of the interval; `None` where it is open or unknown.
     low: Option<f64>,
     /// Upper end.
@@ -163,6 +165,7 @@ fn compared(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>
         variant: pair.variant,
         baseline: Some(pair.baseline),
         center: ratio.measured().copied(),
+        has_interval: interval.is_some(),
         low: interval.map(|i| i.low).filter(|low| *low > 0.0),
         high: interval.and_then(|i| i.high),
         // The reason of a missing ratio says whether the two are compared at all.
@@ -183,6 +186,7 @@ fn median(source: Source<'_>, figures: &[Reading<f64>], variant: usize) -> Row {
     Row {
         variant,
         center: summary::median(&values).and_then(finite),
+        has_interval: interval.measured().is_some(),
         low: interval.measured().and_then(|i| finite(i.0)),
         high: interval.measured().and_then(|i| finite(i.1)),
         ..Row::default()
@@ -359,7 +363,7 @@ const ITSELF: &str = " The A/A check shows what equal variants look like: the ba
 
 fn table(source: Source<'_>, effects: &Effects, format: Format, counts: &[usize], unfinished: &[String]) -> Table {
     let figure = if effects.relative { "Ratio" } else { "Median" };
-    let heads = ["Variant", "Baseline", figure, "Interval", "Trials", "Did not finish", "Verdict", "A/A check"];
+    let heads = ["Variant", "Baseline", figure, "Interval", "Trials drawn", "Did not finish", "Verdict", "A/A check"];
     // Without verdicts the last two say nothing.
     let columns = if effects.declared { heads.len() } else { heads.len() - 2 };
     let row = |(at, row): (usize, &Row)| {
@@ -371,7 +375,7 @@ fn table(source: Source<'_>, effects: &Effects, format: Format, counts: &[usize]
         let cells = [
             or_none(baseline),
             or_none(row.center.map(|center| format.text(center))),
-            format.interval(row.low, row.high),
+            or_none(row.has_interval.then(|| format.interval(row.low, row.high))),
             counts[at].to_string(),
             if unfinished[at].is_empty() { "0".to_owned() } else { unfinished[at].clone() },
             or_none(row.words.clone()),

@@ -17,7 +17,7 @@ use crate::watched::replicas::last_end;
 const READ: &str = r"(?<operations>\d+) ops(, (?<rows>\d+) rows)?(, digest (?<digest>\w+))?";
 
 /// A phase from the program's begin to its end whose `read` was applied to these lines.
-fn heard(read: &str, from: u64, lines: &[&str]) -> PhaseState {
+pub(crate) fn heard(read: &str, from: u64, lines: &[&str]) -> PhaseState {
     let observe = ObserveSpec { read: Some(read.into()), ..ObserveSpec::WHOLE };
     let phase =
         PhaseSpec { name: "r".into(), timed: true, action: Action::Observe(observe), background: None, limit: None };
