@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -41,6 +42,8 @@ impl Tls {
                 builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
             }
         };
+        // A new user has no session to resume.
+        config.resumption = Resumption::disabled();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Some(Self { config: Arc::new(config), name }))
     }

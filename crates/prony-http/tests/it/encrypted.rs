@@ -7,12 +7,13 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use prony_http::{Asked, Bound, Error, Trust};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
 
 use crate::server::{PATIENT, assert_whole, next, run};
 
@@ -94,6 +95,27 @@ fn certificates_of_a_trusted_authority_are_accepted() {
             assert_eq!((report.ok, report.connect.samples), (50, 4), "{:?} {:?}", report.errors, report.causes);
         }
     }
+}
+
+/// Of a server whose handshakes take 17.7 ms the time to connect was 0.87 ms: that of a user who comes again.
+#[test]
+fn each_connection_is_a_full_handshake() {
+    let full = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&full);
+    let port = serving(move |mut stream| {
+        let mut bytes = Vec::new();
+        while next(&mut stream, &mut bytes).is_some() {
+            let is_full = stream.conn.handshake_kind() == Some(HandshakeKind::Full);
+            counted.fetch_add(u32::from(is_full), Ordering::Relaxed);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").and_then(|()| stream.flush());
+        }
+    })
+    .port();
+    let headers = vec!["Connection: close".to_owned()];
+    let asked = asked(&format!("https://localhost:{port}/"), Trust::File(file("authority.pem")));
+    let report = run(Asked { bound: Bound::Requests(4), connections: 1, threads: 1, headers, ..asked });
+    assert_whole(&report, 4);
+    assert_eq!((report.ok, full.load(Ordering::Relaxed)), (4, 4), "{:?}", report.causes);
 }
 
 #[test]
