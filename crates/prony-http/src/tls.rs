@@ -54,6 +54,17 @@ impl Tls {
     }
 }
 
+/// Why TLS failed, in words. What `openssl req -x509` makes without further options is the certificate of an authority.
+pub(crate) fn cause(error: &rustls::Error) -> String {
+    let text = error.to_string();
+    if !text.contains("CaUsedAsEndEntity") {
+        return text;
+    }
+    "the server's certificate is that of an authority, which no server may use (`openssl req -x509` makes one for a server with \
+     `-addext basicConstraints=critical,CA:FALSE`)"
+        .to_owned()
+}
+
 fn of_system() -> Result<RootCertStore, Error> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
