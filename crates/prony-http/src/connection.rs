@@ -174,6 +174,11 @@ impl Connection {
         }
     }
 
+    /// Whether some of the request is not sent yet.
+    pub(crate) fn is_cut(&self, wire: Wire<'_>) -> bool {
+        self.state == State::Exchange && (self.waits_to_send || !self.outgoing.is_sent(wire.same))
+    }
+
     /// The request has ended; the connection stays open if it can be used again and `keep` is true.
     pub(crate) fn finish(&mut self, keep: bool, now: Nanos) {
         self.state = State::Idle;
