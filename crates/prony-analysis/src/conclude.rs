@@ -57,7 +57,8 @@ pub fn conclude(
     let allowed = stated.unwrap_or_default();
     let spec = |one: &Observed| specs.iter().find(|spec| spec.name == one.phase.name);
     let is_judged = |one: &Observed| stated.is_some() || !spec(one).is_some_and(is_of_calls);
-    let too_many = |one: &Observed| is_judged(one) && failing(one, allowed).next().is_some();
+    let before = ending.outcome;
+    let too_many = |one: &Observed| is_judged(one) && failing(one, allowed, before).next().is_some();
     // Phases of a program may overlap, and stand in the file in any order.
     let first = observed.iter().filter(|one| too_many(one)).min_by_key(|one| one.phase.begin);
     let Some(first) = first else {
@@ -65,7 +66,7 @@ pub fn conclude(
         let completed = observed.into_iter().map(|one| completed_as(completion(one.reached, outcome), one, specs));
         return (ending, after_uncounted(completed.collect()));
     };
-    let (since, failed, before) = (first.phase.begin, first.phase.name.clone(), ending.outcome);
+    let (since, failed) = (first.phase.begin, first.phase.name.clone());
     let ending = with_errors(ending, first, allowed);
     let completed = observed.into_iter().map(|one| {
         let itself = too_many(&one);
@@ -149,12 +150,21 @@ pub fn offered(phase: &PhaseRecord) -> Option<u64> {
     counted(phase).map(|(done, failed)| done.saturating_add(failed))
 }
 
-/// Which operations of a phase failed too often, its own and those of its background, as evidence.
-fn failing(one: &Observed, allowed: AllowedErrors) -> impl Iterator<Item = String> {
+/// Requests of an open loop that were never started got no answer either. Where many were not, the rate was not sustained, which
+/// is the outcome already.
+fn unstarted(phase: &PhaseRecord, outcome: Outcome) -> u64 {
+    let is_of_requests = phase.action == "http" && outcome.is_ok();
+    if is_of_requests { count(phase, "", Metric::Skipped).unwrap_or(0) } else { 0 }
+}
+
+/// Which operations of a phase failed too often, its own and those of its background, as evidence. `outcome` is that of the trial
+/// without them.
+fn failing(one: &Observed, allowed: AllowedErrors, outcome: Outcome) -> impl Iterator<Item = String> {
     let phase = &one.phase;
     [("", "phase"), (BACKGROUND, "the background of phase")].into_iter().filter_map(move |(instance, whose)| {
         let [counted, done] = [Metric::Errors, Metric::Operations].map(|metric| count(phase, instance, metric));
-        let errors = counted.unwrap_or(0);
+        let unstarted = if instance.is_empty() { unstarted(phase, outcome) } else { 0 };
+        let errors = counted.unwrap_or(0) + unstarted;
         let offered = counted.and(done).map(|done| done.saturating_add(errors));
         if allowed.allows(errors, offered.unwrap_or(errors)) {
             return None;
@@ -164,7 +174,8 @@ fn failing(one: &Observed, allowed: AllowedErrors) -> impl Iterator<Item = Strin
             None => number::count(errors, "operation"),
         };
         let of_the_disk = |text: &(&str, u64)| one.disk_full > 0 && text.0.contains("disk full");
-        let most = phase.errors_of(instance).max_by_key(|(_, times)| *times);
+        let unstarted = (unstarted > 0).then_some(("not started in time", unstarted));
+        let most = phase.errors_of(instance).chain(unstarted).max_by_key(|(_, times)| *times);
         let text = phase.errors_of(instance).find(of_the_disk).or(most);
         let cause = text.map(|(text, _)| format!(", most often: {text}")).unwrap_or_default();
         Some(format!("{of} of {whose} `{}` failed, and {allowed} may fail{cause}", phase.name))
@@ -176,10 +187,10 @@ fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending
     let phase = &one.phase;
     let mut evidence = ending.evidence;
     if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
-        evidence.extend(failing(one, allowed));
+        evidence.extend(failing(one, allowed, ending.outcome));
         return Ending { evidence, ..ending };
     }
-    evidence.splice(0..0, failing(one, allowed));
+    evidence.splice(0..0, failing(one, allowed, ending.outcome));
     let lasted = phase.begin.zip(phase.end).map_or(Nanos::ZERO, |(begin, end)| end.since(begin));
     let outcome = if one.disk_full > 0 { Outcome::DiskFull } else { Outcome::Failed { code: None } };
     Ending { outcome, phase: Some(phase.name.clone()), after: lasted, evidence }
@@ -338,6 +349,32 @@ mod tests {
         let by_the_end = || at((1, 5), observed("work", Reached::SubjectEnd, Some((90, 10))));
         let found = of(vec![by_the_end(), run()]);
         assert_eq!([found["work"], found["run"]], [Failed, Partial], "its counts are counts of what it did");
+    }
+
+    /// 7 of 1000 requests never got a connection, and the trial was `ok`.
+    #[test]
+    fn requests_that_never_started_fail_the_trial_unless_its_rate_was_not_sustained() {
+        let of = |action: &str, allowed, outcome| {
+            let mut one = observed("open", Reached::OwnEnd, Some((993, 0)));
+            let skipped = (MetricKeyText(MetricKey::amount(Metric::Skipped)), Reading::Measured(7.0));
+            one.phase.readings.get_mut("").unwrap().extend([skipped]);
+            (one.phase.action, one.phase.errors) = (action.to_owned(), BTreeMap::new());
+            let (how, phases) = conclude(&[spec("open", Amount::Records)], allowed, ending(outcome), vec![one]);
+            (how, phases[0].completion)
+        };
+        let (how, completion) = of("http", None, Outcome::Ok);
+        assert_eq!((how.outcome, how.phase.as_deref()), (Outcome::Failed { code: None }, Some("open")));
+        assert_eq!(completion, Completion::Failed);
+        let said = "7 of 1000 operations of phase `open` failed, and none may fail, most often: not started in time";
+        assert_eq!(how.evidence, [said]);
+        let share = Some(AllowedErrors::Share(Fraction::new(0.01).unwrap()));
+        assert_eq!(of("http", share, Outcome::Ok), (ending(Outcome::Ok), Completion::Complete));
+        assert_eq!(of("http", None, Outcome::Saturated), (ending(Outcome::Saturated), Completion::Complete));
+        assert_eq!(
+            of("get", None, Outcome::Ok),
+            (ending(Outcome::Ok), Completion::Complete),
+            "of a store it is a count"
+        );
     }
 
     /// The second was `Partial` or `AfterFailure` before, of which not even the number of failures counts.

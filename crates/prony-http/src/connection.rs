@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::socket::{Broken, Received, Socket};
 use crate::source::Source;
 use crate::tally::Failure;
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 
 /// Portions of a request that are sent, or of an answer that are read, before the events of other connections are handled.
 const MOST_PORTIONS: usize = 16;
@@ -174,6 +174,11 @@ impl Connection {
         }
     }
 
+    /// Whether some of the request is not sent yet.
+    pub(crate) fn is_cut(&self, wire: Wire<'_>) -> bool {
+        self.state == State::Exchange && (self.waits_to_send || !self.outgoing.is_sent(wire.same))
+    }
+
     /// The request has ended; the connection stays open if it can be used again and `keep` is true.
     pub(crate) fn finish(&mut self, keep: bool, now: Nanos) {
         self.state = State::Idle;
@@ -271,7 +276,7 @@ impl Connection {
                 self.send(wire, slot)
             }
             Ok(false) => self.ask_to_send(wire, slot),
-            Err(Broken::Tls(error)) => Some(End::Failed(Failure::Tls, error.to_string())),
+            Err(Broken::Tls(error)) => Some(End::Failed(Failure::Tls, tls::cause(&error))),
             Err(Broken::Io(error)) if wire.tls.is_some() => Some(End::io(Failure::Tls, &error)),
             Err(Broken::Io(error)) => Some(End::io(Failure::Reset, &error)),
         }

@@ -397,6 +397,7 @@ impl<'a> EventLoop<'a> {
     /// Accounts for the attempt of a connection, if it has ended. If that ends its request, the connection is free; when that was.
     fn account(&mut self, slot: u32, ended: Option<End>) -> Option<Nanos> {
         let mut ended = ended?;
+        let wire = wire(&self.job, &self.epoll);
         let connection = &mut self.connections[slot as usize];
         let request = connection.request;
         let exchange = Exchange {
@@ -408,6 +409,7 @@ impl<'a> EventLoop<'a> {
             opened_in: connection.opened_in,
             is_opening: connection.is_opening(),
             was_sent: connection.was_sent,
+            is_cut: matches!(ended, End::Answered(_)) && connection.is_cut(wire),
         };
         let now = monotonic();
         connection.finish(matches!(ended, End::Answered(_)), now);

@@ -45,6 +45,11 @@ pub enum Remark {
         /// The different bodies among theirs.
         bodies: u64,
     },
+    /// Answers came before all of their requests was sent.
+    Cut {
+        /// Requests, or attempts of them, of which the rest was not sent.
+        requests: u64,
+    },
     /// Servers sent more than answers, so that answers may have been taken for those of other requests.
     Surplus {
         /// Connections on which more came after the last answer.
@@ -118,6 +123,9 @@ impl Remark {
             Self::NothingMeasured => {
                 Some("lengthen the load (`--duration`), or see what the server does with one request")
             }
+            Self::Cut { .. } => Some(
+                "these are no times of whole uploads: see whether the server answers so on purpose, such as without reading what it refuses",
+            ),
             Self::Surplus { .. } => Some("see what the server sends to one request"),
             Self::WarmUpFailed { .. } | Self::Interrupted => None,
         }
@@ -163,6 +171,13 @@ impl fmt::Display for Remark {
                     _ => write!(f, "{requests} had only {bodies} different bodies")?,
                 }
                 f.write_str(": different ones may cost the server more, or less")
+            }
+            Self::Cut { requests } => {
+                let requests = count(*requests, "request");
+                write!(
+                    f,
+                    "{requests} got a whole answer before all of the body was sent: the rest was not sent, and each such connection was closed"
+                )
             }
             Self::Surplus { connections } => {
                 let connections = count(*connections, "connection");

@@ -366,6 +366,7 @@ impl Report {
             Remark::making(making).filter(|_| self.window >= SHORTEST),
             stalls.matter(self.window).then_some(Remark::Stalled { longest: stalls.longest, total: stalls.total }),
             repeated.map(|bodies| Remark::SameBody { requests, bodies }),
+            (tally.cut > 0).then_some(Remark::Cut { requests: tally.cut }),
             (tally.surplus > 0).then_some(Remark::Surplus { connections: tally.surplus }),
         ]
         .into_iter()

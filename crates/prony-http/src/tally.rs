@@ -112,6 +112,8 @@ pub(crate) struct Exchange {
     pub(crate) is_opening: bool,
     /// Whether bytes of the request were sent in an earlier attempt.
     pub(crate) was_sent: bool,
+    /// Whether the whole answer came before all of the request was sent.
+    pub(crate) is_cut: bool,
 }
 
 /// Times that only an open loop has.
@@ -202,6 +204,8 @@ pub(crate) struct Tally {
     pub(crate) connect: Recorder,
     /// Requests of which bytes were sent.
     pub(crate) sent_requests: u64,
+    /// Requests, or attempts of them, whose whole answer came before all of them was sent.
+    pub(crate) cut: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
     /// Bytes of bodies that were sent and received, of requests that were answered as expected.
@@ -408,6 +412,7 @@ impl Tally {
                 places.add(place);
             }
         }
+        self.cut += u64::from(exchange.is_cut);
         self.sent_bytes += exchange.sent;
         self.received_bytes += exchange.received;
         if let Some(time) = exchange.opened_in {
@@ -477,6 +482,7 @@ impl Tally {
         self.steps.iter_mut().zip(&other.steps).for_each(|(mine, theirs)| mine.merge(theirs));
         self.kinds.iter_mut().zip(&other.kinds).for_each(|(mine, theirs)| mine.merge(theirs));
         self.sent_requests += other.sent_requests;
+        self.cut += other.cut;
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
         self.body_bytes += other.body_bytes;

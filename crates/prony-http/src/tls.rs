@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -41,6 +42,8 @@ impl Tls {
                 builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
             }
         };
+        // A new user has no session to resume.
+        config.resumption = Resumption::disabled();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Some(Self { config: Arc::new(config), name }))
     }
@@ -49,6 +52,17 @@ impl Tls {
     pub(crate) fn connection(&self) -> Result<ClientConnection, rustls::Error> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
+}
+
+/// Why TLS failed, in words. What `openssl req -x509` makes without further options is the certificate of an authority.
+pub(crate) fn cause(error: &rustls::Error) -> String {
+    let text = error.to_string();
+    if !text.contains("CaUsedAsEndEntity") {
+        return text;
+    }
+    "the server's certificate is that of an authority, which no server may use (`openssl req -x509` makes one for a server with \
+     `-addext basicConstraints=critical,CA:FALSE`)"
+        .to_owned()
 }
 
 fn of_system() -> Result<RootCertStore, Error> {

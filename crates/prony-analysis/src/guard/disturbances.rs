@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, percent};
+use prony_model::metric::Metric;
 use prony_model::number;
+use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
-use prony_model::record::{Change, Conditions, ReferenceTimes, TrialRecord};
+use prony_model::record::{Change, Conditions, PhaseRecord, ReferenceTimes, TrialRecord};
 use prony_model::units::Nanos;
 use prony_stats::summary;
 
@@ -20,6 +22,9 @@ const STEAL: f64 = 0.02;
 
 /// Share of the time in which tasks waited for memory above which a trial is marked.
 const MEMORY_PRESSURE: f64 = 0.01;
+
+/// The finding that the load generator of a trial, not the subject, may have been the limit.
+pub const BUSY: &str = "generator_busy";
 
 /// The finding that the load generator of a trial did not run for a while.
 pub const STALLED: &str = "generator_stalled";
@@ -36,6 +41,31 @@ const REFERENCE_LOOPS: [(&str, Took); 3] = [
     ("memory", |times| Some(times.memory)),
     ("fsync", |times| times.fsync.measured().copied()),
 ];
+
+/// Whether a finding is that the load generator may have been the limit of a phase, or did not run for a while in it.
+pub fn is_generator(finding: &Finding, phase: &str) -> bool {
+    [BUSY, STALLED].contains(&finding.guard.as_str()) && finding.phase.as_deref() == Some(phase)
+}
+
+/// The phase in which requests were not answered in time, and in which the load generator may have been the limit (METHOD 6): such
+/// an end of a trial shows nothing about the subject.
+pub fn limited_by_generator(trial: &TrialRecord) -> Option<&str> {
+    let name = trial.ending.phase.as_deref()?;
+    let is_late = || trial.phases.iter().any(|phase| phase.name == name && failed_in_time_only(phase));
+    let ended = match trial.ending.outcome {
+        Outcome::Saturated => true,
+        // The same rate, where requests end by their timeout before the wait is long.
+        Outcome::Failed { code: None } => is_late(),
+        _ => false,
+    };
+    (ended && trial.findings.iter().any(|finding| is_generator(finding, name))).then_some(name)
+}
+
+/// Whether requests of an open loop were not started in time, and others failed by their timeout only.
+fn failed_in_time_only(phase: &PhaseRecord) -> bool {
+    let of = |metric| phase.amount_of("", metric).unwrap_or_default();
+    of(Metric::Skipped) > 0.0 && of(Metric::Errors) == of(Metric::Timeouts)
+}
 
 /// What changed on the machine during a trial; `None` where that was not observed.
 pub(super) fn change(conditions: &Conditions) -> Option<&Change> {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::guard::disturbances::limited_by_generator;
 use crate::guard::phases_not_observed;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
@@ -15,19 +16,20 @@ pub enum TrialEnd {
     /// It failed because of the subject itself: a declared limit, the runtime's heap, an error, a crash, a wrong
     /// answer.
     Failed,
-    /// Something outside may have ended it: the host ran out of memory, or it was killed for an unknown cause. It shows
-    /// nothing about the setting.
+    /// It shows nothing about the setting: something outside may have ended it (the host ran out of memory, or it was killed for
+    /// an unknown cause), or the load generator may have been the limit.
     Disturbed,
 }
 
 impl TrialEnd {
     /// What a trial shows: what its outcome means, but a trial in which a declared phase never began or never ended
     /// (METHOD 8.1), or of which it is not known whether it did its work (METHOD 8.2), is no success. A program that gives
-    /// up early with exit code 0 would succeed with any value.
+    /// up early with exit code 0 would succeed with any value. A rate that the load generator may not have reached is no failure.
     pub fn of_trial(record: &TrialRecord) -> Option<Self> {
         let is_incomplete = || phases_not_observed::first(record).is_some() || uncounted(record).is_some();
         match Self::of(record.ending.outcome) {
             Some(Self::Succeeded) if is_incomplete() => Some(Self::Failed),
+            Some(Self::Failed) if limited_by_generator(record).is_some() => Some(Self::Disturbed),
             end => end,
         }
     }
@@ -59,6 +61,7 @@ pub fn uncounted(record: &TrialRecord) -> Option<&PhaseRecord> {
 
 #[cfg(test)]
 mod tests {
+    use prony_model::finding::{Finding, Severity};
     use prony_model::record::Conditions;
     use serde_json::json;
 
@@ -98,5 +101,39 @@ mod tests {
         assert_eq!(shows(Outcome::Ok, Completion::Complete), (Some(TrialEnd::Succeeded), false));
         assert_eq!(shows(Outcome::Ok, Completion::Uncounted), (Some(TrialEnd::Failed), true));
         assert_eq!(shows(Outcome::Killed, Completion::Uncounted), (Some(TrialEnd::Disturbed), false));
+    }
+
+    /// A rate of 16000/s at which the load generator was the limit was the smallest value that fails.
+    #[test]
+    fn rate_that_the_generator_may_not_have_reached_is_no_failure() {
+        let shows = |outcome: Outcome, [errors, timeouts, skipped]: [f64; 3], finding: &str, phase: &str| {
+            let mut trial: TrialRecord = serde_json::from_value(json!({
+                "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
+                "started_unix_ms": 0, "took": 1, "ending": { "outcome": outcome, "phase": "open", "after": 1, "evidence": [] },
+                "phases": [{
+                    "name": "open", "action": "http", "timed": true, "completion": "complete", "begin": 0, "end": 1,
+                    "readings": { "": {
+                        "errors": { "measured": errors }, "timeouts": { "measured": timeouts },
+                        "skipped": { "measured": skipped },
+                    } },
+                    "histograms": [], "groups": null, "throughput": null, "answer": null, "errors": {}
+                }],
+                "effective": null, "conditions": Conditions::default(), "series": [],
+                "sampler_cpu": { "measured": 0 }, "findings": []
+            }))
+            .unwrap();
+            trial.findings.push(Finding::of(finding, Severity::Warning, String::new(), "").in_phase(phase));
+            TrialEnd::of_trial(&trial).unwrap()
+        };
+        let (saturated, failed, none) = (Outcome::Saturated, Outcome::Failed { code: None }, [0.0; 3]);
+        for finding in ["generator_busy", "generator_stalled"] {
+            assert_eq!(shows(saturated, none, finding, "open"), TrialEnd::Disturbed, "{finding}");
+            assert_eq!(shows(saturated, none, finding, "other"), TrialEnd::Failed, "of another phase");
+            assert_eq!(shows(failed, [2.0, 2.0, 7.0], finding, "open"), TrialEnd::Disturbed, "late requests only");
+            assert_eq!(shows(failed, [3.0, 2.0, 7.0], finding, "open"), TrialEnd::Failed, "another error");
+            assert_eq!(shows(failed, [2.0, 2.0, 0.0], finding, "open"), TrialEnd::Failed, "all started");
+            assert_eq!(shows(Outcome::WrongAnswer, none, finding, "open"), TrialEnd::Failed);
+        }
+        assert_eq!(shows(saturated, none, "connections_in_use", "open"), TrialEnd::Failed);
     }
 }

@@ -14,6 +14,7 @@ use prony_stats::Verdict;
 use prony_stats::verdict::directions;
 
 use super::{Line, NewRun, new_run_until};
+use crate::guard::disturbances::limited_by_generator;
 use prony_results::RunData;
 
 /// A condition that must not hold: the metric of a variant is worse than that of its baseline by more than a share.
@@ -266,28 +267,43 @@ impl fmt::Display for Verdicted {
 /// The gate's answer for a comparison, and why. How trials ended comes before their values: a variant of which one
 /// trial failed does not pass. Where a trial of the baseline failed, something else ended a trial of either, or one ended
 /// well without a value that counts (METHOD 8.1), the values cannot show that the variant passes, though they may still show that
-/// it fails.
+/// it fails, unless they are of a rate that the load generator may not have reached (METHOD 6).
 fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) {
     let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
-    let failures = |which: fn(Outcome) -> bool, variant: usize| -> Option<String> {
-        let failed: Vec<Outcome> = of(variant).map(|trial| trial.ending.outcome).filter(|one| which(*one)).collect();
+    let failures = |which: fn(&TrialRecord) -> bool, variant: usize| -> Option<String> {
+        let failed: Vec<Outcome> = of(variant).filter(|trial| which(trial)).map(|trial| trial.ending.outcome).collect();
         let all = count(of(variant).count(), "trial");
         (!failed.is_empty()).then(|| format!("{} of {all}: {}", failed.len(), counted(failed)))
     };
     let (variant, baseline) = (line.pair.variant, line.pair.baseline);
-    if let Some(how) = failures(Outcome::is_own_failure, variant) {
+    let is_own = |trial: &TrialRecord| trial.ending.outcome.is_own_failure() && limited_by_generator(trial).is_none();
+    if let Some(how) = failures(is_own, variant) {
         let name = &line.pair.names.variant;
         let rule = "a variant of which a trial failed does not pass";
         return (Answer::Fails, format!("`{name}` failed in {how}, and {rule}; {}", line.sentence));
     }
     let judged = judge(gate, line);
     let beside = [(variant, &line.pair.names.variant), (baseline, &line.pair.names.baseline)];
-    let how = beside.into_iter().find_map(|(id, name)| {
-        let failed = failures(|outcome| !outcome.is_ok(), id).map(|how| format!("`{name}` failed in {how}"));
-        failed.or_else(|| Some(format!("`{name}` {}", without_phase(&gate.metric, of(id))?)))
+    let of_generator = beside.into_iter().find_map(|(id, name)| {
+        let how = failures(|trial| limited_by_generator(trial).is_some(), id)?;
+        Some(format!("`{name}` failed in {how}, where the load generator may have been the limit"))
+    });
+    let in_phase = |id: usize| of(id).any(|trial| limited_by_generator(trial) == Some(&gate.metric.phase));
+    // What the generator limited is a value of neither.
+    let shows_nothing = match judged {
+        Answer::Passes | Answer::Unsure => true,
+        Answer::Fails => in_phase(variant) || in_phase(baseline),
+        Answer::CannotJudge => false,
+    };
+    let how = of_generator.or_else(|| {
+        beside.into_iter().find_map(|(id, name)| {
+            let failed =
+                failures(|trial| !trial.ending.outcome.is_ok(), id).map(|how| format!("`{name}` failed in {how}"));
+            failed.or_else(|| Some(format!("`{name}` {}", without_phase(&gate.metric, of(id))?)))
+        })
     });
     match (judged, how) {
-        (Answer::Passes | Answer::Unsure, Some(how)) => (Answer::CannotJudge, format!("{how}; {}", line.sentence)),
+        (_, Some(how)) if shows_nothing => (Answer::CannotJudge, format!("{how}; {}", line.sentence)),
         (Answer::Fails, _) if !ends_worse(line) && line.comparison.interval.measured().is_some() => {
             let Gate { word, share, .. } = gate;
             let rule =

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::sync::{Arc, Mutex};
 
+use prony_http::{Asked, Bound, Remark};
 use prony_model::http::{BodySpec, HttpSpec, Part, SavedFrom};
 
 use crate::host::{Runner, With, assert_whole, http, requests, requests_of, text, trial};
-use crate::server::{Act, OK, Server};
+use crate::server::{Act, OK, PATIENT, Server, run};
 use crate::values::{path_of, plain, save, template};
 
 #[test]
@@ -74,6 +75,31 @@ fn sink(listener: &std::net::TcpListener) -> u64 {
         }
     }
     unreachable!("a listener takes connections without end")
+}
+
+/// Of 100 MB 42 were sent, and the server was said not to keep connections open: prony closed them.
+#[test]
+fn answer_before_the_body_is_sent_is_remarked() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    // Nothing is read of a body, which is larger than sockets hold, and no connection is closed.
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // A connection that was made to find the server has no request.
+            if stream.read_exact(&mut [0; 10]).is_ok() {
+                stream.write_all(OK.as_bytes()).unwrap();
+            }
+            open.push(stream);
+        }
+    });
+    let body = Some(vec![b'y'; 64 << 20].into());
+    let report = run(Asked { bound: Bound::Requests(6), connections: 2, body, timeout: PATIENT, ..Asked::of(&url) });
+    crate::server::assert_whole(&report, 6);
+    assert_eq!(report.ok, 6, "{:?} {:?}", report.errors, report.causes);
+    assert!(report.sent.bytes.as_bytes() < 6 * (64 << 20));
+    assert!(report.remarks.contains(&Remark::Cut { requests: 6 }), "{:?}", report.remarks);
 }
 
 /// Where the server is, and which file is uploaded, in a process of its own.

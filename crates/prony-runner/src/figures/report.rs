@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_analysis::guard::disturbances::STALLED;
+use prony_analysis::guard::disturbances::{BUSY, STALLED};
 use prony_analysis::guard::{self, Finding, Severity};
 use prony_boundaries::phase_state::WorkerPart;
 use prony_model::metric::{Metric, MetricKey};
@@ -61,7 +61,7 @@ fn of_load(phase: &str, requests: &RequestsReport) -> impl Iterator<Item = Findi
     let stalled = "do not quote the latencies and rates of this trial; repeat it without stopping prony (Ctrl-Z) or its machine, and with \
                    fewer other programs on the processors of the load (`processors`)";
     let found = [
-        ("generator_busy", Severity::Warning, &requests.busy, busy),
+        (BUSY, Severity::Warning, &requests.busy, busy),
         (STALLED, Severity::Warning, &requests.stalled, stalled),
         ("more_than_answers", Severity::Refusal, &requests.surplus, "see what the server sends to one request"),
     ];

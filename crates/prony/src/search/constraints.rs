@@ -1,6 +1,7 @@
 //! Whether the winner's fresh trials satisfy the constraints of a search. A trial without a usable reading breaks no
 //! constraint.
 
+use prony_analysis::guard::disturbances::limited_by_generator;
 use prony_analysis::search::{Constraint, TrialEnd};
 use prony_model::finding::Severity;
 use prony_model::metric::MetricName;
@@ -62,7 +63,10 @@ impl Bound {
     fn see(&mut self, constraint: &Constraint, trial: &TrialRecord) {
         let value = match (TrialEnd::of_trial(trial), refusal(trial)) {
             (Some(TrialEnd::Failed), _) => return self.broke += 1,
-            (Some(TrialEnd::Disturbed) | None, _) => Err(format!("ended from outside: {}", trial.ending.outcome)),
+            (Some(TrialEnd::Disturbed) | None, _) => Err(match limited_by_generator(trial) {
+                Some(phase) => format!("in phase `{phase}` the load generator may have been the limit"),
+                None => format!("ended from outside: {}", trial.ending.outcome),
+            }),
             (Some(TrialEnd::Succeeded), Some(refusal)) => Err(refusal),
             (Some(TrialEnd::Succeeded), None) => match known_value(constraint, trial) {
                 Reading::Measured(value) => Ok(value),

@@ -29,6 +29,8 @@ pub struct Grown {
     pub succeeded: Vec<TrialRecord>,
     /// The failed trials of the smallest value that fails.
     pub failed: Vec<TrialRecord>,
+    /// The phase in which the load generator may have been the limit of the value that was given up.
+    pub by_generator: Option<String>,
     /// The value that the file does not allow, where the search came to one, and why.
     pub refused: Option<String>,
 }

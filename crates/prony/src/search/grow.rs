@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_analysis::guard::disturbances::limited_by_generator;
 use prony_analysis::search::{Ask, End, Grow, GrowSettings, Growth, TrialEnd};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::record::TrialRecord;
@@ -187,7 +188,9 @@ fn one(
     };
     let succeeded = of(growth.largest_success.map(|tried| tried.value), TrialEnd::Succeeded);
     let failed = of(growth.smallest_failure.map(|tried| tried.value), TrialEnd::Failed);
-    Ok(Some(Grown { other_levels, growth, succeeded, failed, refused }))
+    let given_up = records.iter().filter(|(tried, _)| growth.given_up == Some(*tried));
+    let by_generator = given_up.filter_map(|(_, record)| limited_by_generator(record)).last().map(str::to_owned);
+    Ok(Some(Grown { other_levels, growth, succeeded, failed, by_generator, refused }))
 }
 
 /// The variant with the same other factors: a `when` or `skip` may take it out at some values.

@@ -1,6 +1,7 @@
 //! The result of `prony grow` as text.
 
 use prony_analysis::guard::phases_not_observed;
+use prony_analysis::guard::requests::CONNECTIONS_IN_USE;
 use prony_analysis::search::{End, GrowSettings, Growth, Tried, uncounted};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::number::{amount, count, time};
@@ -31,7 +32,7 @@ pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     for one in grown {
         let whose = if one.other_levels.is_empty() { format!("`{name}`") } else { levels(&one.other_levels) };
         let refused = one.refused.clone();
-        for note in notes(settings, &one.growth).into_iter().chain(refused).chain(incomplete(settings, one)) {
+        for note in notes(settings, one).into_iter().chain(refused).chain(incomplete(settings, one)) {
             text += &format!("{}: {note}\n", one_line(&whose));
         }
     }
@@ -140,7 +141,16 @@ fn unconfirmed(settings: &GrowSettings, growth: &Growth) -> String {
     format!("the search ended there, so that the limit is not confirmed by `--confirm` {}{tried}", settings.confirm)
 }
 
-fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
+/// That the connections may be what limits the smallest value that fails.
+fn over_connections(settings: &GrowSettings, one: &Grown) -> Option<String> {
+    let found = one.failed.iter().flat_map(|trial| &trial.findings).find(|found| found.guard == CONNECTIONS_IN_USE)?;
+    let value = settings.range.text(one.growth.smallest_failure?.value);
+    let phase = found.phase.as_deref().unwrap_or_default();
+    Some(format!("at {value} in phase `{phase}` {}; {}", found.message, found.hint))
+}
+
+fn notes(settings: &GrowSettings, one: &Grown) -> Vec<String> {
+    let growth = &one.growth;
     let text = |value: f64| settings.range.text(value);
     let mut notes = Vec::new();
     match growth.end {
@@ -159,8 +169,14 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
         } else {
             "whether it succeeds is not known".to_owned()
         };
-        let from = "from outside (the host ran out of memory, or a kill of unknown cause)";
-        format!("repeated trials of {} were ended {from}: {ends}", text(value))
+        let how = match &one.by_generator {
+            Some(phase) => format!(
+                "failed in phase `{phase}`, where the load generator, not the subject, may have been the limit (give it more `threads` or \
+                 processors of its own)"
+            ),
+            None => "were ended from outside (the host ran out of memory, or a kill of unknown cause)".to_owned(),
+        };
+        format!("repeated trials of {} {how}: {ends}", text(value))
     }));
     for mixed in growth.tried.iter().filter(|tried| tried.is_mixed()) {
         notes.push(format!(
@@ -178,5 +194,40 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
             text(smallest_failure.value)
         ));
     }
+    notes.extend(over_connections(settings, one));
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `16000 saturated in open` stood there without a word of the load generator.
+    #[test]
+    fn rate_that_the_generator_may_not_have_reached_is_said_to_be_unknown() {
+        let settings = GrowSettings { range: "rate=1000..".parse().unwrap(), resolution: 0.05, confirm: 3 };
+        let said = |by_generator: Option<&str>| {
+            let tried = |value, succeeded, disturbed| Tried { value, succeeded, failed: 0, disturbed };
+            let growth = Growth {
+                end: End::Disturbed,
+                largest_success: Some(tried(8_000.0, 1, 0)),
+                smallest_failure: None,
+                succeeds_above: Vec::new(),
+                given_up: Some(16_000.0),
+                tried: vec![tried(8_000.0, 1, 0), tried(16_000.0, 0, 3)],
+            };
+            let by_generator = by_generator.map(str::to_owned);
+            let (succeeded, failed) = (Vec::new(), Vec::new());
+            grown(
+                &settings,
+                &[Grown { other_levels: Vec::new(), growth, succeeded, failed, by_generator, refused: None }],
+            )
+        };
+        let of_generator = said(Some("open"));
+        let expected = "`rate`: repeated trials of 16000 failed in phase `open`, where the load generator, not the subject, may have \
+                        been the limit (give it more `threads` or processors of its own): the search ended there, so that the \
+                        limit is not confirmed by `--confirm` 3 (8000 succeeded in 1 trial)\n";
+        assert!(of_generator.ends_with(expected), "{of_generator}");
+        assert!(said(None).contains("repeated trials of 16000 were ended from outside"), "{}", said(None));
+    }
 }

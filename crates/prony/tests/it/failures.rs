@@ -11,6 +11,7 @@ use prony::cli::report::{ReportArgs, report};
 use prony::cli::show::{ShowArgs, show};
 use prony::cli::{Output, compare};
 use prony_analysis::conclude::{Observed, Reached, conclude};
+use prony_analysis::guard::{Finding, Severity};
 use prony_analysis::search::TrialEnd;
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{Answer, Gate, Verdicted};
@@ -354,6 +355,40 @@ fn gate_fails_where_the_variant_failed_and_cannot_judge_where_only_something_els
             assert_eq!(says(0, outcome, failing), Answer::CannotJudge, "{failing} of the baseline: {outcome}");
         }
     }
+}
+
+/// Two variants with the same server failed the gate, since the load generator reached the rate of neither.
+#[test]
+fn gate_cannot_judge_a_rate_that_the_generator_may_not_have_reached() {
+    let gate: Gate = "run.time slower 5%".parse().unwrap();
+    let experiment = two(12);
+    // Of the variant so many trials are saturated, and its times so many times as long.
+    let says = |variant: usize, failing: u32, found: Option<(&str, &str)>, times: f64| {
+        let records = trials(&experiment, 12, |t| {
+            let time = if t.trial.variant == 1 { times } else { 1.0 };
+            let fails = t.trial.variant == variant && t.trial.block < failing;
+            let outcome = if fails { Outcome::Saturated } else { Outcome::Ok };
+            ended(t, &experiment, outcome, Reached::OwnEnd, time);
+            let found = found.filter(|_| fails);
+            t.findings
+                .extend(found.map(|(guard, of)| Finding::of(guard, Severity::Warning, String::new(), "").in_phase(of)));
+        });
+        let of = data(&(experiment.clone(), records));
+        Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials)
+    };
+    for guard in ["generator_busy", "generator_stalled"] {
+        for (variant, failing, times) in [(1, 1, 1.0), (1, 12, 1.0), (0, 12, 1.0), (1, 12, 3.0), (0, 12, 3.0)] {
+            let said = says(variant, failing, Some((guard, "run")), times);
+            assert_eq!(said.answer(), Answer::CannotJudge, "{said}");
+            assert!(
+                said.to_string().contains("saturated, where the load generator may have been the limit; "),
+                "{said}"
+            );
+        }
+        assert_eq!(says(1, 1, Some((guard, "other")), 1.0).answer(), Answer::Fails);
+    }
+    assert_eq!(says(1, 1, None, 1.0).answer(), Answer::Fails);
+    assert_eq!(says(0, 1, None, 3.0).answer(), Answer::Fails, "the values show it");
 }
 
 /// A program that ended with exit code 0 before the end of the phase in 5 of 30 trials passed.

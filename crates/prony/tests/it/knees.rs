@@ -103,28 +103,34 @@ fn no_knee_has_a_reason() {
     assert!(said.contains("4 blocks have a value at each level, and it takes 5"), "{said}");
 }
 
-/// The knee at which all connections were in use was called that of the server.
+/// The knee at which all connections were in use, or the load generator was the limit, was called that of the server.
 #[test]
-fn knee_over_few_connections_says_so() {
+fn knee_that_may_not_be_the_servers_says_so() {
     let text = "[factors]\nrate = [100, 200, 400, 800, 1600]\n\
         [compare]\nbaseline = { rate = 100 }\nmetric = \"insert.latency.p99\"\nblocks = 6\n\
         [[phase]]\nname = \"insert\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/\", duration = \"9 s\", rate = \"{rate}\" }\n";
     let raw = parse(text, "file").unwrap();
     let experiment = check(&raw, &Catalog, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    let sentence = |in_use: bool| {
+    let sentence = |guard: Option<&str>| {
         let mut trials = Vec::new();
         for (block, variant) in (0..6).flat_map(|block| experiment.variants().iter().map(move |one| (block, one))) {
             let asked = 100.0 * f64::from(1u32 << variant.levels[0]);
             let position = trials.len() as u32;
             let rate = asked.min(400.0) * (1.0 + 0.02 * (noise(u64::from(position)) - 0.5));
-            let found = Finding::of(CONNECTIONS_IN_USE, Severity::Warning, String::new(), "").in_phase("insert");
-            let findings = (in_use && asked > 400.0).then_some(found).into_iter().collect();
+            let found = guard.map(|guard| Finding::of(guard, Severity::Warning, String::new(), "").in_phase("insert"));
+            let findings = found.filter(|_| asked > 400.0).into_iter().collect();
             let phases = vec![phase("insert", &[("rate", rate)])];
             trials.push(TrialRecord { phases, findings, ..trial(position, block, variant.id) });
         }
         knee::of(&run_data(experiment.clone(), 1, trials))[0].sentences().remove(0)
     };
-    let said = sentence(true);
+    let said = sentence(Some(CONNECTIONS_IN_USE));
     assert!(said.starts_with("`insert.rate` over at most 100 connections has a knee at 400 `rate` "), "{said}");
-    assert!(sentence(false).starts_with("`insert.rate` has a knee at 400 `rate` "));
+    let said = sentence(None);
+    assert!(said.starts_with("`insert.rate` has a knee at 400 `rate` ") && !said.contains("generator"), "{said}");
+    for guard in ["generator_busy", "generator_stalled"] {
+        let said = sentence(Some(guard));
+        let expected = "; at 2 of its 5 levels the load generator, not the server, may have been the limit";
+        assert!(said.contains(" has a knee at 400 `rate` ") && said.ends_with(expected), "{said}");
+    }
 }

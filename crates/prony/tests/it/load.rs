@@ -80,6 +80,32 @@ fn connections_that_the_server_closes_after_each_answer_are_noted() {
     assert!(!said("x").contains("keep-alive"), "{}", said("x"));
 }
 
+/// The same was said of a server that answers before it has read the body, whose connections prony closes itself.
+#[test]
+fn connections_that_prony_closes_itself_are_not_the_servers() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // A connection that was made to find the server has no request.
+            if stream.read_exact(&mut [0; 10]).is_ok() {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+            }
+            open.push(stream);
+        }
+    });
+    let bench = Bench::new();
+    let body = bench.path("body");
+    std::fs::write(&body, vec![b'y'; 32 << 20]).unwrap();
+    let body = format!("@{}", body.display());
+    let said = text(&bench.prony(&["load", &url, "-n", "8", "-c", "2", "-b", &body, "--timeout", "100 s"]).stdout);
+    let cut = "warning: 8 requests got a whole answer before all of the body was sent: the rest was not sent, and each \
+               such connection was closed\n";
+    assert!(said.contains(cut) && !said.contains("keep-alive"), "{said}");
+}
+
 #[test]
 fn load_with_errors_ends_with_1_and_says_their_kind() {
     let address = server();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use prony_analysis::guard::Finding;
+use prony_analysis::guard::disturbances::is_generator;
 use prony_analysis::guard::requests::CONNECTIONS_IN_USE;
 use prony_experiment::design::Experiment;
 use prony_model::http::HttpSpec;
@@ -35,6 +36,8 @@ pub struct Load {
     pub knee: Result<Knee, NoKnee>,
     /// The connections of an open loop, if in some trial all were in use, so that they may be the limit.
     pub connections: Option<u32>,
+    /// The levels at which the load generator may have been the limit of some trial, or did not run for a while in it.
+    pub of_generator: usize,
     /// What rises where goodput falls, with the service's metric.
     pub overload: Option<(MetricName, Overload)>,
 }
@@ -97,6 +100,8 @@ fn one(data: &RunData, phase: &str, factor: usize, name: String, variants: Vec<u
     };
     let overload = instances(data, phase).iter().find_map(work);
     let connections = connections_in_use(data, phase, &variants);
+    let of_generator = limited(data, phase, &variants, is_generator).map(|trial| trial.trial.variant);
+    let of_generator = of_generator.collect::<BTreeSet<usize>>().len();
     let factor = data.experiment.factors()[factor].name.clone();
     Load {
         metric: named(None, Metric::Rate),
@@ -105,16 +110,29 @@ fn one(data: &RunData, phase: &str, factor: usize, name: String, variants: Vec<u
         variants,
         knee: knee(&goodput, SEED),
         connections,
+        of_generator,
         overload,
     }
 }
 
+/// The trials of these variants with such a finding of the phase.
+fn limited<'d>(
+    data: &'d RunData,
+    phase: &'d str,
+    variants: &'d [usize],
+    is_limit: fn(&Finding, &str) -> bool,
+) -> impl Iterator<Item = &'d TrialRecord> {
+    let trials = data.trials.iter().filter(|trial| variants.contains(&trial.trial.variant));
+    trials.filter(move |trial| trial.findings.iter().any(|finding| is_limit(finding, phase)))
+}
+
 /// The connections of these variants, at most, if requests of some trial waited because all were in use.
 fn connections_in_use(data: &RunData, phase: &str, variants: &[usize]) -> Option<u32> {
-    let is_limit = |finding: &Finding| finding.guard == CONNECTIONS_IN_USE && finding.phase.as_deref() == Some(phase);
-    let trials = data.trials.iter().filter(|trial| variants.contains(&trial.trial.variant));
-    let limited = trials.filter(|trial| trial.findings.iter().any(is_limit));
-    limited.filter_map(|trial| Some(http(&data.experiment, phase, trial.trial.variant)?.connections)).max()
+    let is_limit =
+        |finding: &Finding, phase: &str| finding.guard == CONNECTIONS_IN_USE && finding.phase.as_deref() == Some(phase);
+    limited(data, phase, variants, is_limit)
+        .filter_map(|trial| Some(http(&data.experiment, phase, trial.trial.variant)?.connections))
+        .max()
 }
 
 /// Whether the phase came to its end: requests that failed are no goodput, and what is left of it is comparable however many
@@ -137,18 +155,28 @@ impl Load {
         let of = if name.is_empty() { String::new() } else { format!(" of `{name}`") };
         let over =
             self.connections.map(|all| format!(" over at most {}", count(all, "connection"))).unwrap_or_default();
+        let whose = match self.of_generator {
+            0 => String::new(),
+            levels => {
+                let all = self.variants.len();
+                format!(
+                    "; at {levels} of its {} the load generator, not the server, may have been the limit",
+                    count(all, "level")
+                )
+            }
+        };
         let knee = match &self.knee {
             // Few levels were not to be a curve.
             Err(NoKnee::FewLevels { .. }) => None,
             Ok(Knee { x, y, low, high, last }) => Some(format!(
-                "`{metric}`{of}{over} has a knee at {} `{factor}` (between {} and {}): {} there, {} at the last level",
+                "`{metric}`{of}{over} has a knee at {} `{factor}` (between {} and {}): {} there, {} at the last level{whose}",
                 x,
                 low,
                 high,
                 quantity(*y, Unit::PerSecond),
                 quantity(*last, Unit::PerSecond)
             )),
-            Err(why) => Some(format!("`{metric}`{of}{over} has no knee in `{factor}`: {}", reason(*why))),
+            Err(why) => Some(format!("`{metric}`{of}{over} has no knee in `{factor}`: {}{whose}", reason(*why))),
         };
         let overload = self.overload.as_ref().map(|(work, overload)| {
             let Overload { best, at, goodput, work: more } = overload;

@@ -1,6 +1,6 @@
 //! The figures of a load as a table, and its remarks.
 
-use prony_http::{Asked, Bound, Errors, Failure, Latency, Report, StepReport};
+use prony_http::{Asked, Bound, Errors, Failure, Latency, Remark, Report, StepReport};
 use prony_model::number::{amount, count, digits, percent_up_to, quantity};
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
@@ -222,6 +222,10 @@ fn notes(report: &Report) -> String {
 /// That most requests opened a connection of their own, which was read as what the server needs to answer.
 fn no_keep_alive(report: &Report) -> Option<String> {
     let (opened, all) = (report.connect.samples, report.requests);
+    // Those connections prony closed itself.
+    if report.remarks.iter().any(|remark| matches!(remark, Remark::Cut { .. })) {
+        return None;
+    }
     let is_one_each = opened.saturating_mul(2) > all && opened > u64::from(report.connections);
     let failed = if report.errors.total() > 0 { ", or requests failed" } else { "" };
     is_one_each.then(|| {
