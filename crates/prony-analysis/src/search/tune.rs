@@ -45,8 +45,10 @@ pub struct Settings {
     pub max_trials: Option<u32>,
     /// Time for all trials, those of the confirmation included.
     pub budget: Option<Nanos>,
-    /// Trials that the confirmation takes at least.
+    /// Blocks that the confirmation has at least.
     pub reserve: u32,
+    /// Trials of the default in each block of the confirmation, which has one of the winner beside.
+    pub of_default: u32,
     /// Seeds the order in blocks.
     pub seed: u64,
 }
@@ -95,6 +97,8 @@ pub struct Candidate {
     pub out: Option<Out>,
     /// Its trials, whatever their results.
     pub trials: u32,
+    /// The time of these trials.
+    spent: Nanos,
     disturbed: u32,
     failed: u32,
     /// Logarithm of the objective by block, lower is better; also where a constraint was violated.
@@ -235,12 +239,27 @@ impl Tune {
         Some(if self.settings.maximize { -log } else { log }.exp())
     }
 
-    /// Trials that the time left holds, at the mean of those so far; `None` without a budget or a trial.
-    pub fn trials_left(&self) -> Option<u32> {
+    /// Blocks of the confirmation of a setting that the time left holds, each with so many trials of the default as the settings
+    /// say, at the mean times of both; `None` without a budget or a trial.
+    pub fn blocks_left(&self, winner: usize) -> Option<u32> {
         let budget = self.settings.budget.filter(|_| self.ran_in_all() > 0)?;
-        let each = self.spent.as_secs_f64() / f64::from(self.ran_in_all());
-        // Without a cost of its own a trial fits any number of times: the cast saturates.
-        Some(((budget.as_secs_f64() - self.spent.as_secs_f64()).max(0.0) / each) as u32)
+        let left = (budget.as_secs_f64() - self.spent.as_secs_f64()).max(0.0);
+        // Without a cost of its own a block fits any number of times: the cast saturates.
+        Some((left / self.of_confirmation(winner)) as u32)
+    }
+
+    /// What a block of the confirmation takes, in seconds. The default, which is often the slowest of all, has most of its trials.
+    fn of_confirmation(&self, winner: usize) -> f64 {
+        f64::from(self.settings.of_default) * self.of_trial(0) + self.of_trial(winner)
+    }
+
+    /// What a trial of a setting takes, in seconds: the mean of its own, or of all trials where it has none.
+    fn of_trial(&self, candidate: usize) -> f64 {
+        let (spent, trials) = match &self.candidates[candidate] {
+            Candidate { trials: 0, .. } => (self.spent, self.ran_in_all()),
+            Candidate { spent, trials, .. } => (*spent, *trials),
+        };
+        spent.as_secs_f64() / f64::from(trials.max(1))
     }
 
     /// How a trial of a block went, and what it cost.
@@ -253,6 +272,7 @@ impl Tune {
         let sign = if self.settings.maximize { -1.0 } else { 1.0 };
         let this = &mut self.candidates[candidate];
         this.trials += 1;
+        this.spent += cost;
         let out = match result {
             TrialResult::Good(value) | TrialResult::Broke(value) if value > 0.0 && value.is_finite() => {
                 this.values.push((block, sign * value.ln()));
@@ -307,7 +327,7 @@ impl Tune {
             }
         }
         let order = self.members();
-        if !self.affordable(order.len()) {
+        if !self.affordable(&order) {
             return self.done(End::Spent);
         }
         let number = self.blocks;
@@ -326,7 +346,8 @@ impl Tune {
         if let Some(known) = self.candidates.iter().position(|candidate| candidate.point == point) {
             return known;
         }
-        let new = Candidate { point, out: None, trials: 0, disturbed: 0, failed: 0, values: Vec::new() };
+        let new =
+            Candidate { point, out: None, trials: 0, spent: Nanos::ZERO, disturbed: 0, failed: 0, values: Vec::new() };
         self.candidates.push(new);
         self.candidates.len() - 1
     }
@@ -436,16 +457,17 @@ impl Tune {
         self.candidates.iter().map(|candidate| candidate.trials).sum()
     }
 
-    fn affordable(&self, trials: usize) -> bool {
+    /// Whether a block of these settings and the least confirmation are within what is allowed.
+    fn affordable(&self, members: &[usize]) -> bool {
         let run = self.ran_in_all();
-        let more = u32::try_from(trials).unwrap_or(u32::MAX);
+        let more = u32::try_from(members.len()).unwrap_or(u32::MAX);
         if self.settings.max_trials.is_some_and(|most| run.saturating_add(more) > most) {
             return false;
         }
         let Some(budget) = self.settings.budget.filter(|_| run > 0) else { return true };
-        let each = self.spent.as_secs_f64() / f64::from(run);
-        let reserve = each * f64::from(self.settings.reserve);
-        self.spent.as_secs_f64() + each * f64::from(more) + reserve <= budget.as_secs_f64()
+        let block: f64 = members.iter().map(|candidate| self.of_trial(*candidate)).sum();
+        let reserve = f64::from(self.settings.reserve) * self.of_confirmation(self.best().unwrap_or(0));
+        self.spent.as_secs_f64() + block + reserve <= budget.as_secs_f64()
     }
 
     fn done(&self, end: End) -> Step {

@@ -77,8 +77,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let (experiments, option) = (Experiments::default(), means.option);
     let empty = empty(&first, &base, &wanted);
     let confirm = blocks_of_confirmation(&wanted, &first);
-    let compared = if first.compare().twice { 3 } else { 2 };
-    let tune = Tune::new(rules(&wanted, &base, confirm.min * compared, first.seed()));
+    let tune = Tune::new(rules(&wanted, &base, confirm.min, &first));
     let runner = match resume {
         Some(run) => TrialRunner::resume(&experiments, run, empty, &wanted.file, means.lend())?,
         None => TrialRunner::begin(&experiments, empty, means.lend())?,
@@ -99,7 +98,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         Some((default, rival, winner)) => {
             let title = format!("{}: {} against the default", first.title(), settings[winner].text);
             let fresh = Fresh { wanted: &wanted, search: &experiment, run, pair: (default, rival), title };
-            let (blocks, text) = within_budget(confirm, tune.trials_left(), compared);
+            let (blocks, text) = within_budget(confirm, tune.blocks_left(winner));
             Some(fresh.confirm(blocks, text, means.lend())?)
         }
         None => None,
@@ -129,8 +128,8 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     Ok(Tuned { run, found, summary, confirmed, said })
 }
 
-/// What decides the course of a search that leaves room for so many trials of the comparison.
-fn rules(wanted: &TuneWanted, base: &Base, reserve: u32, seed: u64) -> Settings {
+/// What decides the course of a search that leaves room for so many blocks of the comparison.
+fn rules(wanted: &TuneWanted, base: &Base, reserve: u32, first: &Experiment) -> Settings {
     Settings {
         ranges: base.ranges.clone(),
         default: base.default.clone(),
@@ -140,7 +139,8 @@ fn rules(wanted: &TuneWanted, base: &Base, reserve: u32, seed: u64) -> Settings 
         max_trials: wanted.max_trials,
         budget: wanted.budget,
         reserve,
-        seed,
+        of_default: if first.compare().twice { 2 } else { 1 },
+        seed: first.seed(),
     }
 }
 
