@@ -69,7 +69,7 @@ pub struct TuneWanted {
     pub budget: Option<Nanos>,
     /// Trials of the search at most.
     pub max_trials: Option<u32>,
-    /// Blocks of the confirmation; `None` for the file's, or 6 to 30 where those allow no verdict.
+    /// Blocks of the confirmation; `None` for the file's if these are more than 6, else 6 to 30.
     pub confirm: Option<Blocks>,
 }
 

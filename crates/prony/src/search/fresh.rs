@@ -93,13 +93,15 @@ impl Fresh<'_> {
     }
 }
 
-/// As many blocks as were asked for, or as the file has where they allow a verdict and are no time budget's.
+/// As many blocks as were asked for, or as the file has where these are more than the least: a file that says nothing of its blocks
+/// has the least, with which half of the searches with noise ended without a winner.
 pub(super) fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
     let own = first.compare();
     let least = prony_stats::MIN_BLOCKS;
     // With a time budget the file's blocks are as many as there can be.
-    let is_number = own.blocks.min >= least && own.budget.is_none();
-    wanted.confirm.unwrap_or(if is_number { own.blocks } else { Blocks { min: least, max: 30 } })
+    let is_number = own.blocks.max > least && own.budget.is_none();
+    let Blocks { min, max } = if is_number { own.blocks } else { Blocks { min: least, max: 30 } };
+    wanted.confirm.unwrap_or(Blocks { min: min.max(least), max })
 }
 
 /// Of the blocks, as many as the budget has time left for, at least the fewest; and what is said of it. The number is fixed

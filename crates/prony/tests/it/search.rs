@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use prony_experiment::design::Blocks;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 use prony_results::{Database, RunData, RunId, RunStatus};

@@ -218,6 +218,19 @@ fn a_setting_that_is_worse_in_fresh_blocks_is_no_winner() {
     assert!(said.starts_with(first) && said.contains("`size=1` takes 2.22 times as long as"), "{said}");
 }
 
+/// A file without `blocks` has 6, and those were taken for its wish.
+#[test]
+fn fresh_blocks_are_6_to_30_unless_the_file_has_more_than_6() {
+    for (of_file, [min, max]) in
+        [("", [6, 30]), ("[compare]\nblocks = 6\n", [6, 30]), ("[compare]\nblocks = { min = 3, max = 8 }\n", [6, 8])]
+    {
+        let bench = Bench::new(&format!("{of_file}{}", answering("d=ok; o=5")));
+        let (code, said, errors) = bench.prony(&[&OF_SIZE[..6], &["--max-trials", "9", "-q"]].concat());
+        assert_eq!(code, Some(0), "{said}{errors}");
+        assert_eq!(bench.run(2).experiment.compare().blocks, Blocks { min, max }, "{of_file}");
+    }
+}
+
 /// Finer steps were named where none ran.
 #[test]
 fn search_that_ends_in_the_noise_of_its_first_grid_names_no_finer_step() {
