@@ -86,6 +86,8 @@ pub enum Out {
     Zero,
     /// A guard refuses to compare it with the default: its answers or its work differ.
     Unlike,
+    /// The experiment's file does not allow it.
+    Refused,
 }
 
 /// A setting in the search. The first is the default.
@@ -301,8 +303,15 @@ impl Tune {
         self.candidates[candidate].out.get_or_insert(Out::Unlike);
     }
 
+    /// Drops a setting of the present block before it runs, since the experiment's file does not allow it.
+    pub fn refuse(&mut self, candidate: usize) {
+        self.candidates[candidate].out = Some(Out::Refused);
+        self.round.alive.retain(|id| *id != candidate);
+        self.round.size = self.round.alive.len();
+    }
+
     /// Whether settings beside the default were tried, and none of them was compared with it, of some for no fault of their own:
-    /// they were left out, ended from outside, or have no reading.
+    /// they were left out, ended from outside, or have no reading; or whether none was tried.
     pub fn is_default_uncompared(&self) -> bool {
         let tried = || self.candidates[1..].iter().filter(|candidate| candidate.trials > 0);
         let is_unknown = |candidate: &Candidate| match candidate.out {
@@ -312,7 +321,7 @@ impl Tune {
         };
         let is_default_read = self.candidates[0].out.is_none();
         is_default_read
-            && tried().any(is_unknown)
+            && (tried().next().is_none() || tried().any(is_unknown))
             && !tried().any(|candidate| candidate.out.is_none() && !candidate.values.is_empty())
     }
 

@@ -82,12 +82,12 @@ pub struct Setting {
     pub variant: Option<usize>,
 }
 
-/// A setting that a search left out, since a guard refuses to compare it with the default.
+/// A setting that a search left out, since a guard refuses to compare it with the default or the file does not allow it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeftOut {
     /// Its number in the search.
     pub candidate: usize,
-    /// What the guard says.
+    /// What the guard says, or the first fault of the file.
     pub why: String,
 }
 

@@ -203,7 +203,7 @@ struct Search<'a> {
     variants: BTreeMap<usize, usize>,
     /// The trials of complete blocks, by candidate.
     paired: BTreeMap<usize, Vec<TrialRecord>>,
-    /// The candidates that guards refuse to compare with the default.
+    /// The candidates that guards refuse to compare with the default, and those that the file does not allow.
     left_out: Vec<LeftOut>,
     /// The first reason for which something could not be read.
     unread: Option<String>,
@@ -233,7 +233,8 @@ impl<'a> Search<'a> {
                     self.runner.note(&Entry::Found { found: found.clone(), settings: self.texts() })?;
                     return Ok(Some(found));
                 }
-                Step::Run(block) => {
+                Step::Run(mut block) => {
+                    self.refuse(&mut block)?;
                     // What sessions before left incomplete remains in the journal, and the block runs again whole.
                     let before = self.runner.interrupted(block.number, block.order.len()).into_iter();
                     let again = before.flat_map(|ran| &block.order[..ran]).map(|candidate| (candidate, false));
@@ -246,6 +247,25 @@ impl<'a> Search<'a> {
                 }
             }
         }
+    }
+
+    /// Takes settings that the file does not allow out of a block. This depends on the file only, so that a resumed search does the
+    /// same.
+    fn refuse(&mut self, block: &mut Block) -> Result<(), Error> {
+        let mut all = block.order.clone();
+        all.sort_unstable();
+        for candidate in all {
+            let point = &self.tune.candidates()[candidate].point;
+            let is_known = self.variants.contains_key(&candidate);
+            let Some(why) = (!is_known).then(|| self.base.at(self.source, point).err()?.first_problem()).flatten()
+            else {
+                continue;
+            };
+            self.tune.refuse(candidate);
+            block.order.retain(|id| *id != candidate);
+            self.note_left_out(candidate, why)?;
+        }
+        Ok(())
     }
 
     /// One trial, which counts where it is `paired`; `false` where the user interrupted it, or it ran another program.
@@ -296,10 +316,15 @@ impl<'a> Search<'a> {
                 .and_then(|(default, own)| variants::other_answers_or_work([&default, &own], &self.wanted.objective));
             let Some(why) = refusal else { continue };
             self.tune.leave_out(candidate);
-            let setting = self.base.setting(&self.tune.candidates()[candidate].point);
-            self.runner.note(&Entry::LeftOut { left_out: candidate, setting, why: why.clone() })?;
-            self.left_out.push(LeftOut { candidate, why });
+            self.note_left_out(candidate, why)?;
         }
+        Ok(())
+    }
+
+    fn note_left_out(&mut self, candidate: usize, why: String) -> Result<(), Error> {
+        let setting = self.base.setting(&self.tune.candidates()[candidate].point);
+        self.runner.note(&Entry::LeftOut { left_out: candidate, setting, why: why.clone() })?;
+        self.left_out.push(LeftOut { candidate, why });
         Ok(())
     }
 

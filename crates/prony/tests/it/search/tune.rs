@@ -174,6 +174,32 @@ fn settings_with_other_answers_or_other_work_win_nothing() {
     assert!(said.contains("reported different answers: `9` and `") && !said.contains("winner: size"), "{said}");
 }
 
+/// The search ended there with an error, and could never be resumed.
+#[test]
+fn settings_that_the_file_does_not_allow_are_left_out() {
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\n[factors]\nlo = [10]\nhi = [100]\n[store]\nengine = \"memory\"\n[data]\nrecords = 50\n\
+         value = { bytes = { uniform = [\"{lo}\", \"{hi}\"] } }\n[[phase]]\nname = \"put\"\nput = {}\n",
+    );
+    let over = ["--over", "lo=10..100", "hi=50..1000", "--confirm", "6", "-q", "--max-trials", "40"];
+    let arguments = [&["tune", "x.toml", "--minimize", "put.operations"], &over[..]].concat();
+    let (code, said, errors) = bench.prony(&arguments);
+    let first = "\nleft out, since the file does not allow them: 2 settings; the first: lo=70, hi=50 (the first length of `uniform` \
+                 must be the shortest)\n";
+    assert!(code == Some(0) && said.contains(first), "{said}{errors}");
+    assert!(said.starts_with("the default is kept") && bench.run(1).head.status == RunStatus::Done, "{said}{errors}");
+    let entries = bench.journal(1).into_iter().filter(|entry| entry["left_out"].is_number());
+    assert_eq!(entries.count(), 2);
+    // Whole numbers where the range has others.
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[store]\nengine = \"memory\"\n[data]\nrecords = 50\n\
+         [[phase]]\nname = \"put\"\nput = { count = \"{n}\" }\n",
+    );
+    let over = ["tune", "x.toml", "--minimize", "put.operations", "--over", "n=1.0..12", "-q"];
+    let (code, said, errors) = bench.prony(&over);
+    assert!(code == Some(0) && said.contains("the file does not allow them: "), "{said}{errors}");
+}
+
 /// Below 4 the program does nothing and ends well, which was the fastest.
 #[test]
 fn a_setting_whose_phase_never_begins_wins_nothing() {
