@@ -152,7 +152,7 @@ fn end(end: End) -> &'static str {
 fn out(why: Out) -> &'static str {
     match why {
         Out::Broke => "setting breaks a constraint",
-        Out::Failed => "setting does not finish",
+        Out::Failed => "setting failed in a trial",
         Out::Disturbed => "setting was repeatedly ended from outside",
         Out::Unread => "setting has no readings",
         Out::Zero => "setting has the value 0, so that no ratio can be computed",
@@ -182,7 +182,7 @@ fn nothing(found: &Found, tune: &Tune) -> Vec<String> {
 fn dropped(tune: &Tune) -> Option<String> {
     let all = [
         (Out::Broke, "broke a constraint"),
-        (Out::Failed, "did not finish"),
+        (Out::Failed, "failed in a trial"),
         (Out::Disturbed, "were ended from outside"),
         (Out::Unread, "had no readings"),
         (Out::Zero, "had the value 0, so that no ratio can be computed"),

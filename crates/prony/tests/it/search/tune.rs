@@ -289,6 +289,18 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
     assert!(said.contains("winner: size=3\ndefault: size=8\n") && said.contains("times faster than"), "{said}");
 }
 
+/// They were said not to finish, which is said of settings that never do.
+#[test]
+fn a_default_and_settings_that_fail_in_some_trials_failed_in_a_trial() {
+    let bench = Bench::new("");
+    let at = bench.path("count").display().to_string();
+    let text = answering(&format!("echo >> {at}.$x; test $(wc -l < {at}.$x) -ne 2 || exit 3; d=ok; o=5; x=1"));
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (_, said, errors) = bench.prony(&OF_SIZE);
+    assert!(said.contains("\nthe default setting failed in a trial\n"), "{said}{errors}");
+    assert!(said.contains(": of those that were tried, 7 failed in a trial\n"), "{said}{errors}");
+}
+
 /// In 11 of 12 searches a setting was the winner that differed from the default by chance only, with exit code 0.
 #[test]
 fn a_setting_that_differs_by_chance_is_no_winner() {
