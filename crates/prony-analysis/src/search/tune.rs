@@ -130,8 +130,8 @@ pub enum Step {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// The best setting that respected every constraint; 0 is the default. `None` also where no other setting that was
-    /// tried can be compared with the default.
+    /// The best setting that respected every constraint; 0 is the default, also where it reached a value of 0 that was minimized.
+    /// `None` also where no other setting that was tried can be compared with the default.
     pub winner: Option<usize>,
     /// How the search ended.
     pub end: End,
@@ -295,7 +295,8 @@ impl Tune {
             result,
             TrialResult::Failed | TrialResult::Disturbed | TrialResult::Unread | TrialResult::Good(0.0)
         ));
-        this.out = this.out.or(out);
+        // What else a trial of a setting shows that reached 0 says more than that there is no ratio.
+        this.out = this.out.filter(|known| *known != Out::Zero).or(out).or(this.out);
     }
 
     /// Drops a setting for good, since a guard refuses to compare it with the default.
@@ -479,9 +480,16 @@ impl Tune {
         self.spent.as_secs_f64() + block + reserve <= budget.as_secs_f64()
     }
 
+    /// Whether the default reached the value than which none is better, in each of its trials that has a value.
+    fn is_default_zero(&self) -> bool {
+        let default = &self.candidates[0];
+        !self.settings.maximize && default.out == Some(Out::Zero) && default.values.is_empty()
+    }
+
     fn done(&self, end: End) -> Step {
         // The default that nothing was compared with is not the best of anything.
-        let winner = self.best().filter(|_| !self.is_default_uncompared());
+        let best = self.best().filter(|_| !self.is_default_uncompared());
+        let winner = if self.is_default_zero() { Some(0) } else { best };
         Step::Done(Found { winner, end, blocks: self.blocks, trials: self.ran_in_all() })
     }
 }

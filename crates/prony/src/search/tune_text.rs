@@ -41,7 +41,11 @@ impl SearchReport<'_> {
             None => lines.extend(nothing(found, self.tune)),
             Some(0) => {
                 let none = if lines.is_empty() { "no setting" } else { "no setting that has a ratio" };
-                lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text));
+                let why = match self.tune.candidates()[0].out {
+                    Some(Out::Zero) => "it reached 0, and no value is better".to_owned(),
+                    _ => format!("{none} was found to be better than {}", settings[0].text),
+                };
+                lines.push(format!("the default is kept: {why}"));
                 lines.extend(dropped(self.tune).map(|reasons| format!("of the settings that were tried, {reasons}")));
             }
             Some(winner) => lines.extend(self.concluded(winner, confirmed)),

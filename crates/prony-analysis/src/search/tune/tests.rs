@@ -126,7 +126,7 @@ fn tune_respects_a_binding_constraint() {
 
 #[test]
 fn nothing_feasible_is_said_at_once() {
-    for result in [TrialResult::Failed, TrialResult::Broke(1.0), TrialResult::Unread, TrialResult::Good(0.0)] {
+    for result in [TrialResult::Failed, TrialResult::Broke(1.0), TrialResult::Unread, TrialResult::Broke(0.0)] {
         let found = search(settings(&["chunk=10..10000,log"], &[100.0]), |_, _| result);
         assert_eq!((found.found.winner, found.found.end), (None, End::NothingFeasible), "{result:?}");
         assert_eq!(found.blocks.len(), 1, "{result:?}");
@@ -143,7 +143,17 @@ fn a_figure_of_zero_is_read_and_said_to_be_zero() {
     let outs = |why| found.tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     assert!(outs(Out::Zero) >= 2 && outs(Out::Unread) == 0, "{:?}", found.tune.candidates());
     assert_eq!((found.tune.candidates()[0].out, found.tune.candidates()[0].trials), (Some(Out::Zero), DEFAULT_TRIES));
-    assert!(found.found.winner.is_some());
+    assert_eq!(found.found.winner, Some(0), "no value is better than the default's");
+    let more = Settings { maximize: true, ..settings(&["chunk=10..10000,log"], &[20.0]) };
+    assert!(search(more, subject).found.winner.is_some_and(|winner| winner > 0), "every other value is better");
+    // It was 0, and something else in the block after: that is no value of 0.
+    for other in [TrialResult::Good(1.0), TrialResult::Broke(0.0), TrialResult::Failed] {
+        let later = |_: &[f64], block| if block == 0 { TrialResult::Good(0.0) } else { other };
+        let subject =
+            |point: &[f64], block| if point[0] == 20.0 { later(point, block) } else { TrialResult::Good(9.0) };
+        let found = search(settings(&["chunk=10..10000,log"], &[20.0]), subject);
+        assert!(found.found.winner.is_some_and(|winner| winner > 0), "{other:?}");
+    }
     // A setting that exceeds a bound is dropped for that, whatever its figure.
     let broken = search(settings(&["chunk=10..10000,log"], &[20.0]), |_, _| TrialResult::Broke(0.0));
     assert!(broken.tune.candidates().iter().all(|candidate| candidate.out == Some(Out::Broke)));
@@ -256,7 +266,8 @@ proptest! {
             }
         });
         if let Some(winner) = found.found.winner {
-            prop_assert_eq!(found.tune.candidates()[winner].out, None);
+            let out = found.tune.candidates()[winner].out;
+            prop_assert!(out.is_none() || (winner, out) == (0, Some(Out::Zero)), "{winner}: {out:?}");
         }
         prop_assert!(found.found.trials <= 600, "{}", found.found.trials);
         for block in &found.blocks {

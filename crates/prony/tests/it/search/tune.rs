@@ -143,6 +143,26 @@ fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
     assert!(said.contains("in fresh blocks: `work.disk` 405 B, the default 905 B (medians)"), "{said}");
 }
 
+/// No setting was said to be feasible, with exit code 1.
+#[test]
+fn a_default_that_reaches_zero_remains() {
+    for (value, zeros) in [("$(( 0 * {n} ))", 7), ("$(( 9 - {n} ))", 1)] {
+        let bench = Bench::new(&format!(
+            "[observe]\ncare = \"light\"\n[factors]\nn = [9]\n[program.x]\nshell = true\ncommand = 'echo {value}'\n\
+             [[phase]]\nname = \"work\"\nread = '(?<disk_mb>\\d+)'\n"
+        ));
+        let tune = ["tune", "x.toml", "--over", "n=1..9", "-q"];
+        let (code, said, errors) = bench.prony(&[&tune[..], &["--minimize", "work.disk"]].concat());
+        assert!(code == Some(0) && !said.contains("feasible"), "{said}{errors}");
+        let settings = prony_model::number::count(zeros, "setting");
+        let first = format!(
+            "{settings} reached 0 in `work.disk`: no value is better, and there is no ratio; the first: n=9\n\
+             the default is kept: it reached 0, and no value is better\n"
+        );
+        assert!(said.starts_with(&first), "{said}");
+    }
+}
+
 #[test]
 fn settings_with_other_answers_or_other_work_win_nothing() {
     for (differs, why) in [
