@@ -342,7 +342,8 @@ impl<'a> TrialRunner<'a> {
     /// Ends the run as one that was interrupted, since an error ends the search: programs leave the same behind, and nothing that
     /// finished is lost.
     pub fn fail(mut self, error: Error, resume: &str) -> Error {
-        if self.position > 0 {
+        let is_lost = matches!(error, Error::Results(prony_results::Error::Lost { .. }));
+        if self.position > 0 && !is_lost {
             let text = format!("{} saved", count(self.position, "finished trial"));
             let hint = Some(format!("once the cause is removed, to resume: `{resume}`"));
             self.means.observer.event(&Event::Notice { text, hint });

@@ -446,6 +446,20 @@ fn an_error_that_ends_a_search_leaves_it_to_be_resumed() {
     assert!(bench.path("cleaned").exists() && bench.run(1).head.status == RunStatus::Interrupted, "{errors}");
 }
 
+/// Its trials were said to be saved, with a command that resumes it.
+#[test]
+fn a_search_whose_database_is_deleted_says_nothing_of_saved_trials() {
+    let bench = Bench::new("");
+    let database = bench.path("prony.db").display().to_string();
+    let command = format!("test {{n}} -lt 4 || rm -f {database} {database}-wal {database}-shm");
+    let text =
+        format!("[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\ncommand = '{command}'\n");
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..100"]);
+    assert!(code == Some(2) && errors.contains("the file was deleted or moved during the run"), "{said}{errors}");
+    assert!(!errors.contains("saved") && !errors.contains("--resume"), "{errors}");
+}
+
 /// The default was said to be kept although nothing was compared with it.
 #[test]
 fn settings_that_were_ended_from_outside_leave_no_winner() {
