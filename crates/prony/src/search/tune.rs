@@ -99,7 +99,9 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
             let title = format!("{}: {} against the default", first.title(), settings[winner].text);
             let fresh = Fresh { wanted: &wanted, search: &experiment, run, pair: (default, rival), title };
             let (blocks, text) = within_budget(confirm, tune.blocks_left(winner));
-            Some(fresh.confirm(blocks, text, means.lend())?)
+            let confirmed = fresh.confirm(blocks, text, means.lend());
+            // The error is returned; the search is one that can be resumed.
+            Some(confirmed.inspect_err(|_| drop(database.end_run(run, RunStatus::Interrupted, unix_ms())))?)
         }
         None => None,
     };

@@ -219,6 +219,22 @@ fn a_search_that_was_killed_in_its_fresh_blocks_is_resumed_with_its_constraints(
     assert!(bench.prony(&["show", "1"]).1.contains("DOES NOT HOLD"));
 }
 
+/// It was `running, or killed`.
+#[test]
+fn a_search_that_an_error_ends_in_its_fresh_blocks_is_interrupted() {
+    let bench = Bench::new("");
+    let count = bench.path("count").display().to_string();
+    // Seven trials make the block of the search.
+    let prepare = format!("prepare = 'echo >> {count}; test $(wc -l < {count}) -ne 12'\nshell = true");
+    std::fs::write(bench.path("x.toml"), answering("d=ok; o=5").replace("shell = true", &prepare)).unwrap();
+    let (code, said, errors) = bench.prony(&[&OF_SIZE[..], &["--max-trials", "9"]].concat());
+    assert_eq!(code, Some(2), "{said}{errors}");
+    assert!(errors.contains("4 finished trials saved\nhint: ") && errors.contains("`prony tune --resume`"), "{errors}");
+    assert_eq!([1, 2].map(|run| bench.run(run).head.status), [RunStatus::Interrupted; 2], "{errors}");
+    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q"]);
+    assert!(code == Some(0) && said.starts_with("winner: size=1\n"), "{said}{errors}");
+}
+
 /// Without command lines in its record a program cannot be run again; a store has none.
 #[test]
 fn fresh_blocks_of_a_store_go_on_without_command_lines() {
