@@ -22,7 +22,9 @@ use super::tune_text;
 use crate::error::Error;
 use prony_analysis::guard::variants::{self, VariantTrials};
 use prony_os::clock::unix_ms;
+use prony_report::sessions_differ;
 use prony_results::{RunId, RunStatus};
+use prony_runner::new_warnings::notice;
 use prony_runner::run::Summary;
 
 /// The result of a search.
@@ -105,6 +107,8 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         }
         None => None,
     };
+    let differ = confirmed.as_ref().and_then(|confirmed| sessions_differ(&confirmed.data.head, &confirmed.data.trials));
+    differ.iter().for_each(|found| means.observer.event(&notice(found)));
     let report = tune_text::SearchReport {
         wanted: &wanted,
         run,
