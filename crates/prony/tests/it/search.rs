@@ -301,6 +301,9 @@ fn a_search_without_an_end_needs_a_limit() {
         assert_eq!(code, Some(2), "{range}");
         assert!(errors.contains(wanted) && errors.contains("hint: "), "{errors}");
     }
+    let scratch = ["grow", "x.toml", "--raise", "n=1..9", "--only", "kind=wide", "--scratch", "none"];
+    let (code, _, errors) = bench.prony(&scratch);
+    assert!(code == Some(2) && errors.contains("folder `none` does not exist\nhint: create the folder"), "{errors}");
     assert!(!bench.path("prony.db").exists(), "all of it is known before anything runs");
 }
 
