@@ -38,6 +38,6 @@ pub use assemble::{Options, build};
 pub use cell_value::least_memory;
 pub use cells::given;
 pub use error::Error;
-pub use machine::facts_lines;
+pub use machine::{facts_lines, sessions_differ};
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic};
 pub use words::{compared, ended, instant as when, shown};

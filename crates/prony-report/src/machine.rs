@@ -89,7 +89,7 @@ fn inherited(trials: &[TrialRecord], session: u32) -> BTreeMap<&str, &str> {
 
 /// The machine, its settings, prony's version or the environment were not the same in all sessions of a resumed run, so that
 /// the facts shown are those of one session only. Sessions without trials are ignored.
-pub(super) fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<Finding> {
+pub fn sessions_differ(head: &RunHead, trials: &[TrialRecord]) -> Option<Finding> {
     let of = |host: &Facts, version: &str| {
         let mut rows = lasting_facts(host);
         rows.push(row("prony", version.to_owned()));

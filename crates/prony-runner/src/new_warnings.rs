@@ -23,7 +23,8 @@ impl NewWarnings {
     }
 }
 
-fn notice(Finding { guard, phase, message, hint, .. }: &Finding) -> Event {
+/// A finding as an event: what it says, and what to do.
+pub fn notice(Finding { guard, phase, message, hint, .. }: &Finding) -> Event {
     let place = phase.as_ref().map(|phase| format!(" in `{phase}`")).unwrap_or_default();
     let text = format!("warning: `{guard}`{place}: {message}");
     Event::Notice { text, hint: Some(hint.clone()).filter(|hint| !hint.is_empty()) }

@@ -123,6 +123,12 @@ impl Error {
         ))
     }
 
+    /// What an experiment's file does not allow, if that is the error: its first fault.
+    pub(crate) fn first_problem(&self) -> Option<String> {
+        let Self::Runner(prony_runner::Error::Experiment { problems, .. }) = self else { return None };
+        Some(problems.first()?.message.clone())
+    }
+
     /// What to do about it, where there is something to do.
     pub fn hint(&self) -> Option<String> {
         match self {

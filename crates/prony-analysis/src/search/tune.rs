@@ -45,8 +45,10 @@ pub struct Settings {
     pub max_trials: Option<u32>,
     /// Time for all trials, those of the confirmation included.
     pub budget: Option<Nanos>,
-    /// Trials that the confirmation takes at least.
+    /// Blocks that the confirmation has at least.
     pub reserve: u32,
+    /// Trials of the default in each block of the confirmation, which has one of the winner beside.
+    pub of_default: u32,
     /// Seeds the order in blocks.
     pub seed: u64,
 }
@@ -84,6 +86,8 @@ pub enum Out {
     Zero,
     /// A guard refuses to compare it with the default: its answers or its work differ.
     Unlike,
+    /// The experiment's file does not allow it.
+    Refused,
 }
 
 /// A setting in the search. The first is the default.
@@ -95,6 +99,8 @@ pub struct Candidate {
     pub out: Option<Out>,
     /// Its trials, whatever their results.
     pub trials: u32,
+    /// The time of these trials.
+    spent: Nanos,
     disturbed: u32,
     failed: u32,
     /// Logarithm of the objective by block, lower is better; also where a constraint was violated.
@@ -124,8 +130,8 @@ pub enum Step {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// The best setting that respected every constraint; 0 is the default. `None` also where no other setting that was
-    /// tried can be compared with the default.
+    /// The best setting that respected every constraint; 0 is the default, also where it reached a value of 0 that was minimized.
+    /// `None` also where no other setting that was tried can be compared with the default.
     pub winner: Option<usize>,
     /// How the search ended.
     pub end: End,
@@ -235,12 +241,27 @@ impl Tune {
         Some(if self.settings.maximize { -log } else { log }.exp())
     }
 
-    /// Trials that the time left holds, at the mean of those so far; `None` without a budget or a trial.
-    pub fn trials_left(&self) -> Option<u32> {
+    /// Blocks of the confirmation of a setting that the time left holds, each with so many trials of the default as the settings
+    /// say, at the mean times of both; `None` without a budget or a trial.
+    pub fn blocks_left(&self, winner: usize) -> Option<u32> {
         let budget = self.settings.budget.filter(|_| self.ran_in_all() > 0)?;
-        let each = self.spent.as_secs_f64() / f64::from(self.ran_in_all());
-        // Without a cost of its own a trial fits any number of times: the cast saturates.
-        Some(((budget.as_secs_f64() - self.spent.as_secs_f64()).max(0.0) / each) as u32)
+        let left = (budget.as_secs_f64() - self.spent.as_secs_f64()).max(0.0);
+        // Without a cost of its own a block fits any number of times: the cast saturates.
+        Some((left / self.of_confirmation(winner)) as u32)
+    }
+
+    /// What a block of the confirmation takes, in seconds. The default, which is often the slowest of all, has most of its trials.
+    fn of_confirmation(&self, winner: usize) -> f64 {
+        f64::from(self.settings.of_default) * self.of_trial(0) + self.of_trial(winner)
+    }
+
+    /// What a trial of a setting takes, in seconds: the mean of its own, or of all trials where it has none.
+    fn of_trial(&self, candidate: usize) -> f64 {
+        let (spent, trials) = match &self.candidates[candidate] {
+            Candidate { trials: 0, .. } => (self.spent, self.ran_in_all()),
+            Candidate { spent, trials, .. } => (*spent, *trials),
+        };
+        spent.as_secs_f64() / f64::from(trials.max(1))
     }
 
     /// How a trial of a block went, and what it cost.
@@ -253,6 +274,7 @@ impl Tune {
         let sign = if self.settings.maximize { -1.0 } else { 1.0 };
         let this = &mut self.candidates[candidate];
         this.trials += 1;
+        this.spent += cost;
         let out = match result {
             TrialResult::Good(value) | TrialResult::Broke(value) if value > 0.0 && value.is_finite() => {
                 this.values.push((block, sign * value.ln()));
@@ -273,7 +295,8 @@ impl Tune {
             result,
             TrialResult::Failed | TrialResult::Disturbed | TrialResult::Unread | TrialResult::Good(0.0)
         ));
-        this.out = this.out.or(out);
+        // What else a trial of a setting shows that reached 0 says more than that there is no ratio.
+        this.out = this.out.filter(|known| *known != Out::Zero).or(out).or(this.out);
     }
 
     /// Drops a setting for good, since a guard refuses to compare it with the default.
@@ -281,8 +304,15 @@ impl Tune {
         self.candidates[candidate].out.get_or_insert(Out::Unlike);
     }
 
+    /// Drops a setting of the present block before it runs, since the experiment's file does not allow it.
+    pub fn refuse(&mut self, candidate: usize) {
+        self.candidates[candidate].out = Some(Out::Refused);
+        self.round.alive.retain(|id| *id != candidate);
+        self.round.size = self.round.alive.len();
+    }
+
     /// Whether settings beside the default were tried, and none of them was compared with it, of some for no fault of their own:
-    /// they were left out, ended from outside, or have no reading.
+    /// they were left out, ended from outside, or have no reading; or whether none was tried.
     pub fn is_default_uncompared(&self) -> bool {
         let tried = || self.candidates[1..].iter().filter(|candidate| candidate.trials > 0);
         let is_unknown = |candidate: &Candidate| match candidate.out {
@@ -292,7 +322,7 @@ impl Tune {
         };
         let is_default_read = self.candidates[0].out.is_none();
         is_default_read
-            && tried().any(is_unknown)
+            && (tried().next().is_none() || tried().any(is_unknown))
             && !tried().any(|candidate| candidate.out.is_none() && !candidate.values.is_empty())
     }
 
@@ -307,7 +337,7 @@ impl Tune {
             }
         }
         let order = self.members();
-        if !self.affordable(order.len()) {
+        if !self.affordable(&order) {
             return self.done(End::Spent);
         }
         let number = self.blocks;
@@ -326,7 +356,8 @@ impl Tune {
         if let Some(known) = self.candidates.iter().position(|candidate| candidate.point == point) {
             return known;
         }
-        let new = Candidate { point, out: None, trials: 0, disturbed: 0, failed: 0, values: Vec::new() };
+        let new =
+            Candidate { point, out: None, trials: 0, spent: Nanos::ZERO, disturbed: 0, failed: 0, values: Vec::new() };
         self.candidates.push(new);
         self.candidates.len() - 1
     }
@@ -436,21 +467,29 @@ impl Tune {
         self.candidates.iter().map(|candidate| candidate.trials).sum()
     }
 
-    fn affordable(&self, trials: usize) -> bool {
+    /// Whether a block of these settings and the least confirmation are within what is allowed.
+    fn affordable(&self, members: &[usize]) -> bool {
         let run = self.ran_in_all();
-        let more = u32::try_from(trials).unwrap_or(u32::MAX);
+        let more = u32::try_from(members.len()).unwrap_or(u32::MAX);
         if self.settings.max_trials.is_some_and(|most| run.saturating_add(more) > most) {
             return false;
         }
         let Some(budget) = self.settings.budget.filter(|_| run > 0) else { return true };
-        let each = self.spent.as_secs_f64() / f64::from(run);
-        let reserve = each * f64::from(self.settings.reserve);
-        self.spent.as_secs_f64() + each * f64::from(more) + reserve <= budget.as_secs_f64()
+        let block: f64 = members.iter().map(|candidate| self.of_trial(*candidate)).sum();
+        let reserve = f64::from(self.settings.reserve) * self.of_confirmation(self.best().unwrap_or(0));
+        self.spent.as_secs_f64() + block + reserve <= budget.as_secs_f64()
+    }
+
+    /// Whether the default reached the value than which none is better, in each of its trials that has a value.
+    fn is_default_zero(&self) -> bool {
+        let default = &self.candidates[0];
+        !self.settings.maximize && default.out == Some(Out::Zero) && default.values.is_empty()
     }
 
     fn done(&self, end: End) -> Step {
         // The default that nothing was compared with is not the best of anything.
-        let winner = self.best().filter(|_| !self.is_default_uncompared());
+        let best = self.best().filter(|_| !self.is_default_uncompared());
+        let winner = if self.is_default_zero() { Some(0) } else { best };
         Step::Done(Found { winner, end, blocks: self.blocks, trials: self.ran_in_all() })
     }
 }

@@ -9,7 +9,9 @@ use crate::error::Error;
 use crate::output_file::{OutputFiles, Present};
 use crate::search::Means;
 use crate::search::journal::{self, Wanted};
+use prony_place::output_targets::Protected;
 use prony_results::{Database, RunId, RunStatus};
+use prony_runner::preflight::Here;
 use prony_runner::{load, scratch};
 
 /// What every search takes.
@@ -59,6 +61,8 @@ impl SearchArguments {
         let mut observer = observer(self.quiet);
         let database = &self.database.database;
         let near = scratch::folder(self.scratch.as_deref(), database);
+        // Before the results are made: nothing is to be left where scratch cannot be.
+        Here::new(&near, Protected::default())?;
         let over = if self.is_journal_of(resumed)? { Present::Replaced } else { Present::Refused("name another file") };
         let mut files = OutputFiles::of(Some(database), [wanted.subject().0]);
         let journal = self.journal.as_ref().map(|path| files.open(path, over)).transpose()?;

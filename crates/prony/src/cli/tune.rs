@@ -68,7 +68,7 @@ pub struct Arguments {
     /// Maximum number of trials of the search, without the fresh blocks
     #[arg(long, value_name = "N")]
     max_trials: Option<u32>,
-    /// Number of fresh blocks that compare the winner with the default [default: the file's, or 6..30]
+    /// Number of fresh blocks that compare the winner with the default [default: the file's if it has more than 6, else 6..30]
     // Hints of the fresh run, which is an ordinary run, name `--blocks`.
     #[arg(long, visible_alias = "blocks", value_name = "N[..M]", value_parser = blocks)]
     confirm: Option<Blocks>,

@@ -71,7 +71,7 @@ pub struct TuneWanted {
     pub budget: Option<Nanos>,
     /// Trials of the search at most.
     pub max_trials: Option<u32>,
-    /// Blocks of the confirmation; `None` for the file's, or 6 to 30 where those allow no verdict.
+    /// Blocks of the confirmation; `None` for the file's if these are more than 6, else 6 to 30.
     pub confirm: Option<Blocks>,
 }
 
@@ -84,12 +84,12 @@ pub struct Setting {
     pub variant: Option<usize>,
 }
 
-/// A setting that a search left out, since a guard refuses to compare it with the default.
+/// A setting that a search left out, since a guard refuses to compare it with the default or the file does not allow it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeftOut {
     /// Its number in the search.
     pub candidate: usize,
-    /// What the guard says.
+    /// What the guard says, or the first fault of the file.
     pub why: String,
 }
 

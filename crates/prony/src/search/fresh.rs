@@ -93,20 +93,22 @@ impl Fresh<'_> {
     }
 }
 
-/// As many blocks as were asked for, or as the file has where they allow a verdict and are no time budget's.
+/// As many blocks as were asked for, or as the file has where these are more than the least: a file that says nothing of its blocks
+/// has the least, with which half of the searches with noise ended without a winner.
 pub(super) fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
     let own = first.compare();
     let least = prony_stats::MIN_BLOCKS;
     // With a time budget the file's blocks are as many as there can be.
-    let is_number = own.blocks.min >= least && own.budget.is_none();
-    wanted.confirm.unwrap_or(if is_number { own.blocks } else { Blocks { min: least, max: 30 } })
+    let is_number = own.blocks.max > least && own.budget.is_none();
+    let Blocks { min, max } = if is_number { own.blocks } else { Blocks { min: least, max: 30 } };
+    wanted.confirm.unwrap_or(Blocks { min: min.max(least), max })
 }
 
-/// Of the blocks, as many as the trials that the budget leaves make up, at least the fewest; and what is said of it. The
-/// number is fixed before the first of them, so that the interim analyses are those of the plan.
-pub(super) fn within_budget(blocks: Blocks, trials_left: Option<u32>, compared: u32) -> (Blocks, String) {
+/// Of the blocks, as many as the budget has time left for, at least the fewest; and what is said of it. The number is fixed
+/// before the first of them, so that the interim analyses are those of the plan.
+pub(super) fn within_budget(blocks: Blocks, blocks_left: Option<u32>) -> (Blocks, String) {
     let text = "the winner is compared with the default in fresh blocks".to_owned();
-    let Some(fit) = trials_left.map(|trials| trials / compared) else { return (blocks, text) };
+    let Some(fit) = blocks_left else { return (blocks, text) };
     let Blocks { min, max } = blocks;
     let most = Blocks { min, max: fit.clamp(min, max) };
     if fit < min {
@@ -171,13 +173,13 @@ mod tests {
     #[test]
     fn the_fresh_blocks_fit_the_time_that_is_left_as_far_as_a_verdict_allows() {
         let blocks = Blocks { min: 6, max: 30 };
-        let (all, said) = within_budget(blocks, None, 3);
+        let (all, said) = within_budget(blocks, None);
         assert_eq!((all, said.as_str()), (blocks, "the winner is compared with the default in fresh blocks"));
-        assert_eq!(within_budget(blocks, Some(300), 3).0, blocks);
-        let (some, said) = within_budget(blocks, Some(38), 3);
+        assert_eq!(within_budget(blocks, Some(100)).0, blocks);
+        let (some, said) = within_budget(blocks, Some(12));
         assert_eq!(some, Blocks { min: 6, max: 12 });
         assert!(said.ends_with(": at most 12 blocks, for which the budget has time left"), "{said}");
-        let (least, said) = within_budget(blocks, Some(7), 3);
+        let (least, said) = within_budget(blocks, Some(2));
         assert_eq!(least, Blocks { min: 6, max: 6 });
         assert!(said.ends_with(": 6 blocks, although the budget has time left for only about 2"), "{said}");
     }

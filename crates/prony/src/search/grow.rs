@@ -155,12 +155,12 @@ fn one(
             Ask::Try(value) => value,
         };
         let experiment = match checked.at(value) {
-            Err(Error::Runner(prony_runner::Error::Experiment { problems, .. })) if grow.refuse(value) => {
-                let why = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+            Ok(experiment) => experiment,
+            Err(error) => {
+                let Some(why) = error.first_problem().filter(|_| grow.refuse(value)) else { return Err(error) };
                 refused = Some(format!("{} cannot be tried: {why}", settings.range.text(value)));
                 continue;
             }
-            experiment => experiment?,
         };
         let variant = same(experiment, &other_levels, &settings.range.name)?;
         let variant = runner.admit(experiment, variant)?;

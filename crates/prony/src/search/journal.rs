@@ -119,13 +119,13 @@ pub enum Entry {
         /// What the trial says of the candidate, in words.
         result: String,
     },
-    /// A candidate that `tune` left out, since a guard refuses to compare it with the default.
+    /// A candidate that `tune` left out, since a guard refuses to compare it with the default or the file does not allow it.
     LeftOut {
         /// The candidate's number.
         left_out: usize,
         /// Its values.
         setting: ByFactor,
-        /// What the guard says.
+        /// What the guard says, or the first fault of the file.
         why: String,
     },
     /// What `tune` decided after a block.

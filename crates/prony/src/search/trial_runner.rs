@@ -24,8 +24,9 @@ use crate::output_file::{OutputFile, OutputFiles};
 use prony_analysis::guard::run::{of_variant, sources, sources_differ};
 use prony_model::finding::Finding;
 use prony_report::screen::one_line;
+use prony_report::sessions_differ;
 use prony_results::{Database, RunId, RunStart, RunStatus};
-use prony_runner::new_warnings::NewWarnings;
+use prony_runner::new_warnings::{NewWarnings, notice};
 use prony_runner::run::{Summary, phase_times};
 use prony_runner::run_context::RunContext;
 use prony_runner::scratch::elsewhere;
@@ -342,7 +343,8 @@ impl<'a> TrialRunner<'a> {
     /// Ends the run as one that was interrupted, since an error ends the search: programs leave the same behind, and nothing that
     /// finished is lost.
     pub fn fail(mut self, error: Error, resume: &str) -> Error {
-        if self.position > 0 {
+        let is_lost = matches!(error, Error::Results(prony_results::Error::Lost { .. }));
+        if self.position > 0 && !is_lost {
             let text = format!("{} saved", count(self.position, "finished trial"));
             let hint = Some(format!("once the cause is removed, to resume: `{resume}`"));
             self.means.observer.event(&Event::Notice { text, hint });
@@ -383,6 +385,12 @@ impl<'a> TrialRunner<'a> {
         self.database.extend_run(self.run, &self.experiment, self.position)?;
         let Summary { ok, failed, interrupted, .. } = self.summary;
         self.means.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });
+        if self.session > 0 {
+            let data = self.database.load_run(self.run)?;
+            sessions_differ(&data.head, &data.trials)
+                .iter()
+                .for_each(|found| self.means.observer.event(&notice(found)));
+        }
         Ok((self.summary, self.database))
     }
 }

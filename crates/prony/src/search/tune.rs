@@ -22,7 +22,9 @@ use super::tune_text;
 use crate::error::Error;
 use prony_analysis::guard::variants::{self, VariantTrials};
 use prony_os::clock::unix_ms;
+use prony_report::sessions_differ;
 use prony_results::{RunId, RunStatus};
+use prony_runner::new_warnings::notice;
 use prony_runner::run::Summary;
 
 /// The result of a search.
@@ -77,8 +79,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let (experiments, option) = (Experiments::default(), means.option);
     let empty = empty(&first, &base, &wanted);
     let confirm = blocks_of_confirmation(&wanted, &first);
-    let compared = if first.compare().twice { 3 } else { 2 };
-    let tune = Tune::new(rules(&wanted, &base, confirm.min * compared, first.seed()));
+    let tune = Tune::new(rules(&wanted, &base, confirm.min, &first));
     let runner = match resume {
         Some(run) => TrialRunner::resume(&experiments, run, empty, &wanted.file, means.lend())?,
         None => TrialRunner::begin(&experiments, empty, means.lend())?,
@@ -99,11 +100,15 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         Some((default, rival, winner)) => {
             let title = format!("{}: {} against the default", first.title(), settings[winner].text);
             let fresh = Fresh { wanted: &wanted, search: &experiment, run, pair: (default, rival), title };
-            let (blocks, text) = within_budget(confirm, tune.trials_left(), compared);
-            Some(fresh.confirm(blocks, text, means.lend())?)
+            let (blocks, text) = within_budget(confirm, tune.blocks_left(winner));
+            let confirmed = fresh.confirm(blocks, text, means.lend());
+            // The error is returned; the search is one that can be resumed.
+            Some(confirmed.inspect_err(|_| drop(database.end_run(run, RunStatus::Interrupted, unix_ms())))?)
         }
         None => None,
     };
+    let differ = confirmed.as_ref().and_then(|confirmed| sessions_differ(&confirmed.data.head, &confirmed.data.trials));
+    differ.iter().for_each(|found| means.observer.event(&notice(found)));
     let report = tune_text::SearchReport {
         wanted: &wanted,
         run,
@@ -129,8 +134,8 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     Ok(Tuned { run, found, summary, confirmed, said })
 }
 
-/// What decides the course of a search that leaves room for so many trials of the comparison.
-fn rules(wanted: &TuneWanted, base: &Base, reserve: u32, seed: u64) -> Settings {
+/// What decides the course of a search that leaves room for so many blocks of the comparison.
+fn rules(wanted: &TuneWanted, base: &Base, reserve: u32, first: &Experiment) -> Settings {
     Settings {
         ranges: base.ranges.clone(),
         default: base.default.clone(),
@@ -140,7 +145,8 @@ fn rules(wanted: &TuneWanted, base: &Base, reserve: u32, seed: u64) -> Settings 
         max_trials: wanted.max_trials,
         budget: wanted.budget,
         reserve,
-        seed,
+        of_default: if first.compare().twice { 2 } else { 1 },
+        seed: first.seed(),
     }
 }
 
@@ -203,7 +209,7 @@ struct Search<'a> {
     variants: BTreeMap<usize, usize>,
     /// The trials of complete blocks, by candidate.
     paired: BTreeMap<usize, Vec<TrialRecord>>,
-    /// The candidates that guards refuse to compare with the default.
+    /// The candidates that guards refuse to compare with the default, and those that the file does not allow.
     left_out: Vec<LeftOut>,
     /// The first reason for which something could not be read.
     unread: Option<String>,
@@ -233,7 +239,8 @@ impl<'a> Search<'a> {
                     self.runner.note(&Entry::Found { found: found.clone(), settings: self.texts() })?;
                     return Ok(Some(found));
                 }
-                Step::Run(block) => {
+                Step::Run(mut block) => {
+                    self.refuse(&mut block)?;
                     // What sessions before left incomplete remains in the journal, and the block runs again whole.
                     let before = self.runner.interrupted(block.number, block.order.len()).into_iter();
                     let again = before.flat_map(|ran| &block.order[..ran]).map(|candidate| (candidate, false));
@@ -246,6 +253,25 @@ impl<'a> Search<'a> {
                 }
             }
         }
+    }
+
+    /// Takes settings that the file does not allow out of a block. This depends on the file only, so that a resumed search does the
+    /// same.
+    fn refuse(&mut self, block: &mut Block) -> Result<(), Error> {
+        let mut all = block.order.clone();
+        all.sort_unstable();
+        for candidate in all {
+            let point = &self.tune.candidates()[candidate].point;
+            let is_known = self.variants.contains_key(&candidate);
+            let Some(why) = (!is_known).then(|| self.base.at(self.source, point).err()?.first_problem()).flatten()
+            else {
+                continue;
+            };
+            self.tune.refuse(candidate);
+            block.order.retain(|id| *id != candidate);
+            self.note_left_out(candidate, why)?;
+        }
+        Ok(())
     }
 
     /// One trial, which counts where it is `paired`; `false` where the user interrupted it, or it ran another program.
@@ -296,10 +322,15 @@ impl<'a> Search<'a> {
                 .and_then(|(default, own)| variants::other_answers_or_work([&default, &own], &self.wanted.objective));
             let Some(why) = refusal else { continue };
             self.tune.leave_out(candidate);
-            let setting = self.base.setting(&self.tune.candidates()[candidate].point);
-            self.runner.note(&Entry::LeftOut { left_out: candidate, setting, why: why.clone() })?;
-            self.left_out.push(LeftOut { candidate, why });
+            self.note_left_out(candidate, why)?;
         }
+        Ok(())
+    }
+
+    fn note_left_out(&mut self, candidate: usize, why: String) -> Result<(), Error> {
+        let setting = self.base.setting(&self.tune.candidates()[candidate].point);
+        self.runner.note(&Entry::LeftOut { left_out: candidate, setting, why: why.clone() })?;
+        self.left_out.push(LeftOut { candidate, why });
         Ok(())
     }
 

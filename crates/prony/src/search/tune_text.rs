@@ -23,7 +23,7 @@ pub(super) struct SearchReport<'a> {
     pub(super) tune: &'a Tune,
     /// Every setting, by its number in the search.
     pub(super) settings: &'a [Setting],
-    /// The settings that guards refuse to compare with the default.
+    /// The settings that guards refuse to compare with the default, and those that the file does not allow.
     pub(super) left_out: &'a [LeftOut],
     /// The first reason for which something could not be read.
     pub(super) unread: Option<&'a str>,
@@ -41,12 +41,17 @@ impl SearchReport<'_> {
             None => lines.extend(nothing(found, self.tune)),
             Some(0) => {
                 let none = if lines.is_empty() { "no setting" } else { "no setting that has a ratio" };
-                lines.push(format!("the default is kept: {none} was found to be better than {}", settings[0].text));
+                let why = match self.tune.candidates()[0].out {
+                    Some(Out::Zero) => "it reached 0, and no value is better".to_owned(),
+                    _ => format!("{none} was found to be better than {}", settings[0].text),
+                };
+                lines.push(format!("the default is kept: {why}"));
                 lines.extend(dropped(self.tune).map(|reasons| format!("of the settings that were tried, {reasons}")));
             }
             Some(winner) => lines.extend(self.concluded(winner, confirmed)),
         }
-        lines.extend(self.left_out());
+        lines.extend(self.left_out(Out::Unlike, "their answers or work differ from those of the default"));
+        lines.extend(self.left_out(Out::Refused, "the file does not allow them"));
         lines.extend(confirmed.map(|confirmed| fresh(self, confirmed)).unwrap_or_default());
         lines.extend(self.unread.map(|why| format!("some trials have no reading: {why}")));
         let ran = settings.iter().filter(|setting| setting.variant.is_some()).count();
@@ -116,13 +121,13 @@ impl SearchReport<'_> {
 }
 
 impl SearchReport<'_> {
-    /// How many settings were left out since they cannot be compared with the default, and why the first of them.
-    fn left_out(&self) -> Option<String> {
-        let LeftOut { candidate, why } = self.left_out.first()?;
-        let (all, first) = (count(self.left_out.len(), "setting"), &self.settings[*candidate].text);
-        Some(format!(
-            "left out, since their answers or work differ from those of the default: {all}; the first: {first} ({why})"
-        ))
+    /// How many settings were left out for a reason, and why the first of them.
+    fn left_out(&self, out: Out, since: &str) -> Option<String> {
+        let is_of = |left: &&LeftOut| self.tune.candidates()[left.candidate].out == Some(out);
+        let mut all = self.left_out.iter().filter(is_of).peekable();
+        let LeftOut { candidate, why } = all.peek()?;
+        let first = &self.settings[*candidate].text;
+        Some(format!("left out, since {since}: {}; the first: {first} ({why})", count(all.count(), "setting")))
     }
 
     /// Settings that reached 0: the race cannot compare them, though less may be better.
@@ -151,12 +156,12 @@ fn end(end: End) -> &'static str {
 fn out(why: Out) -> &'static str {
     match why {
         Out::Broke => "setting breaks a constraint",
-        Out::Failed => "setting does not finish",
+        Out::Failed => "setting failed in a trial",
         Out::Disturbed => "setting was repeatedly ended from outside",
         Out::Unread => "setting has no readings",
         Out::Zero => "setting has the value 0, so that no ratio can be computed",
-        // The default is not compared with itself.
-        Out::Unlike => "setting was left out",
+        // The default is not compared with itself, and the file allows it.
+        Out::Unlike | Out::Refused => "setting was left out",
     }
 }
 
@@ -181,7 +186,7 @@ fn nothing(found: &Found, tune: &Tune) -> Vec<String> {
 fn dropped(tune: &Tune) -> Option<String> {
     let all = [
         (Out::Broke, "broke a constraint"),
-        (Out::Failed, "did not finish"),
+        (Out::Failed, "failed in a trial"),
         (Out::Disturbed, "were ended from outside"),
         (Out::Unread, "had no readings"),
         (Out::Zero, "had the value 0, so that no ratio can be computed"),

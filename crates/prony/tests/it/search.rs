@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use prony_experiment::design::Blocks;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
 use prony_results::{Database, RunData, RunId, RunStatus};
@@ -300,6 +301,9 @@ fn a_search_without_an_end_needs_a_limit() {
         assert_eq!(code, Some(2), "{range}");
         assert!(errors.contains(wanted) && errors.contains("hint: "), "{errors}");
     }
+    let scratch = ["grow", "x.toml", "--raise", "n=1..9", "--only", "kind=wide", "--scratch", "none"];
+    let (code, _, errors) = bench.prony(&scratch);
+    assert!(code == Some(2) && errors.contains("folder `none` does not exist\nhint: create the folder"), "{errors}");
     assert!(!bench.path("prony.db").exists(), "all of it is known before anything runs");
 }
 
@@ -443,6 +447,20 @@ fn an_error_that_ends_a_search_leaves_it_to_be_resumed() {
     assert_eq!(code, Some(2), "{errors}");
     assert!(errors.contains("2 finished trials saved") && errors.contains("`prony grow --resume 1`"), "{errors}");
     assert!(bench.path("cleaned").exists() && bench.run(1).head.status == RunStatus::Interrupted, "{errors}");
+}
+
+/// Its trials were said to be saved, with a command that resumes it.
+#[test]
+fn a_search_whose_database_is_deleted_says_nothing_of_saved_trials() {
+    let bench = Bench::new("");
+    let database = bench.path("prony.db").display().to_string();
+    let command = format!("test {{n}} -lt 4 || rm -f {database} {database}-wal {database}-shm");
+    let text =
+        format!("[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\ncommand = '{command}'\n");
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..100"]);
+    assert!(code == Some(2) && errors.contains("the file was deleted or moved during the run"), "{said}{errors}");
+    assert!(!errors.contains("saved") && !errors.contains("--resume"), "{errors}");
 }
 
 /// The default was said to be kept although nothing was compared with it.

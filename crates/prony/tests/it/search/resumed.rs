@@ -219,6 +219,49 @@ fn a_search_that_was_killed_in_its_fresh_blocks_is_resumed_with_its_constraints(
     assert!(bench.prony(&["show", "1"]).1.contains("DOES NOT HOLD"));
 }
 
+/// It was `running, or killed`.
+#[test]
+fn a_search_that_an_error_ends_in_its_fresh_blocks_is_interrupted() {
+    let bench = Bench::new("");
+    let count = bench.path("count").display().to_string();
+    // Seven trials make the block of the search.
+    let prepare = format!("prepare = 'echo >> {count}; test $(wc -l < {count}) -ne 12'\nshell = true");
+    std::fs::write(bench.path("x.toml"), answering("d=ok; o=5").replace("shell = true", &prepare)).unwrap();
+    let (code, said, errors) = bench.prony(&[&OF_SIZE[..], &["--max-trials", "9"]].concat());
+    assert_eq!(code, Some(2), "{said}{errors}");
+    assert!(errors.contains("4 finished trials saved\nhint: ") && errors.contains("`prony tune --resume`"), "{errors}");
+    assert_eq!([1, 2].map(|run| bench.run(run).head.status), [RunStatus::Interrupted; 2], "{errors}");
+    let kernel = begun_elsewhere(&bench, 2);
+    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q"]);
+    assert!(code == Some(0) && said.starts_with("winner: size=1\n"), "{said}{errors}");
+    assert!(errors.contains("`sessions_differ`") && errors.contains(&kernel), "of the fresh blocks: {errors}");
+}
+
+/// As if a run had begun on another machine with another prony; the difference of the kernels.
+fn begun_elsewhere(bench: &Bench, run: i64) -> String {
+    let kernel = bench.run(run).head.host.kernel.measured().unwrap().clone();
+    let connection = rusqlite::Connection::open(bench.path("prony.db")).unwrap();
+    let before = "UPDATE runs SET version = '0.0.9', host = replace(host, ?1, '1.2.3') WHERE id = ?2";
+    assert_eq!(connection.execute(before, rusqlite::params![kernel, run]).unwrap(), 1);
+    format!("kernel 1.2.3, in session 1 {kernel}; prony 0.0.9, in session 1 {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The limit of two machines was printed like that of one.
+#[test]
+fn a_search_that_is_resumed_on_another_machine_says_so() {
+    let grow: &[&str] = &["grow", "x.toml", "--raise", "size=1..100", "-q"];
+    for (kind, search) in [("grow", grow), ("tune", &OF_SIZE)] {
+        for moves in [true, false] {
+            let bench = stopped("echo $(( $1 * 100 )); test $1 -le 20", search);
+            let kernel = if moves { begun_elsewhere(&bench, 1) } else { String::new() };
+            let (code, said, errors) = bench.prony(&[kind, "--resume", "-q"]);
+            assert_eq!(code, Some(0), "{said}{errors}");
+            assert_eq!(errors.matches("warning: `sessions_differ`: ").count(), usize::from(moves), "{errors}");
+            assert!(errors.contains(&kernel), "{errors}");
+        }
+    }
+}
+
 /// Without command lines in its record a program cannot be run again; a store has none.
 #[test]
 fn fresh_blocks_of_a_store_go_on_without_command_lines() {

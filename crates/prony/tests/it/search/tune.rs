@@ -143,6 +143,26 @@ fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
     assert!(said.contains("in fresh blocks: `work.disk` 405 B, the default 905 B (medians)"), "{said}");
 }
 
+/// No setting was said to be feasible, with exit code 1.
+#[test]
+fn a_default_that_reaches_zero_remains() {
+    for (value, zeros) in [("$(( 0 * {n} ))", 7), ("$(( 9 - {n} ))", 1)] {
+        let bench = Bench::new(&format!(
+            "[observe]\ncare = \"light\"\n[factors]\nn = [9]\n[program.x]\nshell = true\ncommand = 'echo {value}'\n\
+             [[phase]]\nname = \"work\"\nread = '(?<disk_mb>\\d+)'\n"
+        ));
+        let tune = ["tune", "x.toml", "--over", "n=1..9", "-q"];
+        let (code, said, errors) = bench.prony(&[&tune[..], &["--minimize", "work.disk"]].concat());
+        assert!(code == Some(0) && !said.contains("feasible"), "{said}{errors}");
+        let settings = prony_model::number::count(zeros, "setting");
+        let first = format!(
+            "{settings} reached 0 in `work.disk`: no value is better, and there is no ratio; the first: n=9\n\
+             the default is kept: it reached 0, and no value is better\n"
+        );
+        assert!(said.starts_with(&first), "{said}");
+    }
+}
+
 #[test]
 fn settings_with_other_answers_or_other_work_win_nothing() {
     for (differs, why) in [
@@ -172,6 +192,32 @@ fn settings_with_other_answers_or_other_work_win_nothing() {
         "{said}"
     );
     assert!(said.contains("reported different answers: `9` and `") && !said.contains("winner: size"), "{said}");
+}
+
+/// The search ended there with an error, and could never be resumed.
+#[test]
+fn settings_that_the_file_does_not_allow_are_left_out() {
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\n[factors]\nlo = [10]\nhi = [100]\n[store]\nengine = \"memory\"\n[data]\nrecords = 50\n\
+         value = { bytes = { uniform = [\"{lo}\", \"{hi}\"] } }\n[[phase]]\nname = \"put\"\nput = {}\n",
+    );
+    let over = ["--over", "lo=10..100", "hi=50..1000", "--confirm", "6", "-q", "--max-trials", "40"];
+    let arguments = [&["tune", "x.toml", "--minimize", "put.operations"], &over[..]].concat();
+    let (code, said, errors) = bench.prony(&arguments);
+    let first = "\nleft out, since the file does not allow them: 2 settings; the first: lo=70, hi=50 (the first length of `uniform` \
+                 must be the shortest)\n";
+    assert!(code == Some(0) && said.contains(first), "{said}{errors}");
+    assert!(said.starts_with("the default is kept") && bench.run(1).head.status == RunStatus::Done, "{said}{errors}");
+    let entries = bench.journal(1).into_iter().filter(|entry| entry["left_out"].is_number());
+    assert_eq!(entries.count(), 2);
+    // Whole numbers where the range has others.
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[store]\nengine = \"memory\"\n[data]\nrecords = 50\n\
+         [[phase]]\nname = \"put\"\nput = { count = \"{n}\" }\n",
+    );
+    let over = ["tune", "x.toml", "--minimize", "put.operations", "--over", "n=1.0..12", "-q"];
+    let (code, said, errors) = bench.prony(&over);
+    assert!(code == Some(0) && said.contains("the file does not allow them: "), "{said}{errors}");
 }
 
 /// Below 4 the program does nothing and ends well, which was the fastest.
@@ -218,6 +264,19 @@ fn a_setting_that_is_worse_in_fresh_blocks_is_no_winner() {
     assert!(said.starts_with(first) && said.contains("`size=1` takes 2.22 times as long as"), "{said}");
 }
 
+/// A file without `blocks` has 6, and those were taken for its wish.
+#[test]
+fn fresh_blocks_are_6_to_30_unless_the_file_has_more_than_6() {
+    for (of_file, [min, max]) in
+        [("", [6, 30]), ("[compare]\nblocks = 6\n", [6, 30]), ("[compare]\nblocks = { min = 3, max = 8 }\n", [6, 8])]
+    {
+        let bench = Bench::new(&format!("{of_file}{}", answering("d=ok; o=5")));
+        let (code, said, errors) = bench.prony(&[&OF_SIZE[..6], &["--max-trials", "9", "-q"]].concat());
+        assert_eq!(code, Some(0), "{said}{errors}");
+        assert_eq!(bench.run(2).experiment.compare().blocks, Blocks { min, max }, "{of_file}");
+    }
+}
+
 /// Finer steps were named where none ran.
 #[test]
 fn search_that_ends_in_the_noise_of_its_first_grid_names_no_finer_step() {
@@ -248,6 +307,18 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
     let (code, said, errors) = bench.prony(&[&arguments[..], &["--default", "size=8", "--confirm", "6"]].concat());
     assert_eq!(code, Some(0), "{errors}");
     assert!(said.contains("winner: size=3\ndefault: size=8\n") && said.contains("times faster than"), "{said}");
+}
+
+/// They were said not to finish, which is said of settings that never do.
+#[test]
+fn a_default_and_settings_that_fail_in_some_trials_failed_in_a_trial() {
+    let bench = Bench::new("");
+    let at = bench.path("count").display().to_string();
+    let text = answering(&format!("echo >> {at}.$x; test $(wc -l < {at}.$x) -ne 2 || exit 3; d=ok; o=5; x=1"));
+    std::fs::write(bench.path("x.toml"), text).unwrap();
+    let (_, said, errors) = bench.prony(&OF_SIZE);
+    assert!(said.contains("\nthe default setting failed in a trial\n"), "{said}{errors}");
+    assert!(said.contains(": of those that were tried, 7 failed in a trial\n"), "{said}{errors}");
 }
 
 /// In 11 of 12 searches a setting was the winner that differed from the default by chance only, with exit code 0.
