@@ -154,23 +154,14 @@ impl fmt::Display for Remark {
                      other answers were received later, which is part of their latency, and a closed loop sent fewer requests"
                 )
             }
-            Self::Stalled { longest, total } => {
-                write!(f, "a thread of the load generator did not run for at least {total}")?;
-                if longest < total {
-                    write!(f, " in all, the longest time at least {longest},")?;
-                }
-                f.write_str(
-                    " although it had something to do (it was stopped, had no processor, or waited for a disk): \
-                     latencies are up to that much too long, and rates are too low",
-                )
-            }
+            Self::Stalled { longest, total } => stalled(f, *longest, *total),
             Self::SameBody { requests, bodies } => {
-                let requests = count(*requests, "request");
-                match bodies {
-                    1 => write!(f, "{requests} had the same body")?,
-                    _ => write!(f, "{requests} had only {bodies} different bodies")?,
-                }
-                f.write_str(": different ones may cost the server more, or less")
+                let what = if *bodies == 1 { "the same body" } else { &format!("only {bodies} different bodies") };
+                write!(
+                    f,
+                    "{} had {what}: different ones may cost the server more, or less",
+                    count(*requests, "request")
+                )
             }
             Self::Cut { requests } => {
                 let requests = count(*requests, "request");
@@ -198,6 +189,17 @@ impl fmt::Display for Remark {
             }
         }
     }
+}
+
+fn stalled(f: &mut fmt::Formatter<'_>, longest: Nanos, total: Nanos) -> fmt::Result {
+    write!(f, "a thread of the load generator did not run for at least {total}")?;
+    if longest < total {
+        write!(f, " in all, the longest time at least {longest},")?;
+    }
+    f.write_str(
+        " although it had something to do (it was stopped, had no processor, or waited for a disk): \
+         latencies are up to that much too long, and rates are too low",
+    )
 }
 
 /// The rates that were asked for and reached: in a mean over all steps those that are sustained hide the others.

@@ -189,7 +189,7 @@ fn one(
     let succeeded = of(growth.largest_success.map(|tried| tried.value), TrialEnd::Succeeded);
     let failed = of(growth.smallest_failure.map(|tried| tried.value), TrialEnd::Failed);
     let given_up = records.iter().filter(|(tried, _)| growth.given_up == Some(*tried));
-    let by_generator = given_up.filter_map(|(_, record)| limited_by_generator(record)).last().map(str::to_owned);
+    let by_generator = given_up.filter_map(|(_, record)| limited_by_generator(record)).next_back().map(str::to_owned);
     Ok(Some(Grown { other_levels, growth, succeeded, failed, by_generator, refused }))
 }
 

@@ -92,8 +92,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     };
     let settings = search.settings();
     let Search { tune, runner, variants, left_out, unread, .. } = search;
-    let changed = runner.changed().cloned();
-    let (run, experiment) = (runner.run(), runner.experiment().clone());
+    let (run, experiment, changed) = (runner.run(), runner.experiment().clone(), runner.changed().cloned());
     let (summary, mut database) = runner.end_trials()?;
     let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
     let confirmed = match rival.and_then(|winner| Some((*variants.get(&0)?, *variants.get(&winner)?, winner))) {
