@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use crate::contents::{Contents, Nameless};
@@ -170,11 +171,39 @@ impl Disk {
         if let Some(inode) = self.inodes.get_mut(&ino) {
             inode.open = inode.open.saturating_sub(1);
             // As `ext4_release_file` does.
-            if std::mem::take(&mut inode.is_cleared) && self.order.flushes_replacements() {
-                self.log.set_flush(self.log.next(), ino);
+            if std::mem::take(&mut inode.is_cleared) {
+                self.flush_delayed(ino, self.log.next());
             }
         }
         self.collect(ino);
+    }
+
+    /// As `ext4_alloc_da_blocks`, from an operation on: all data of a file are sent where a page waits for its place, and none
+    /// where each has one.
+    fn flush_delayed(&mut self, ino: Ino, seq: Seq) {
+        if self.order.flushes_replacements() && self.has_delayed(ino) {
+            self.log.set_flush(seq, ino);
+        }
+    }
+
+    /// Whether a page of a file's pending data has no place on the disk, neither from before nor by `fallocate`.
+    fn has_delayed(&self, ino: Ino) -> bool {
+        let Some(inode) = self.inodes.get(&ino) else { return false };
+        let Kind::File(images) = &inode.kind else { return false };
+        let is_freed = self.freed(ino);
+        let is_delayed = |page: u64| {
+            let (begin, end) = (page * PAGE, (page + 1) * PAGE);
+            let has_place = inode.preallocated.within(begin, end).next().is_some()
+                || (images.has_place(begin, begin + 1) && !is_freed(begin));
+            // What was truncated or made a hole since then waits for nothing.
+            !has_place && images.current.seek(SeekFrom::Data(begin)).is_ok_and(|data| data < end)
+        };
+        inode.pending.iter().any(|seq| match self.log.get(*seq) {
+            Some(Change::Write { left, .. }) => {
+                left.iter().any(|(begin, end)| (begin / PAGE..end.div_ceil(PAGE)).any(is_delayed))
+            }
+            _ => false,
+        })
     }
 
     pub(crate) fn read(&mut self, ino: Ino, offset: u64, len: u64) -> Done<Vec<u8>> {
@@ -214,19 +243,22 @@ impl Disk {
         let page = size / PAGE * PAGE;
         let durable = self.file(ino).ok()?.durable.as_ref()?;
         let is_there = size > page && offset < page + PAGE && durable.is_allocated(page, 1);
-        (is_there && !self.is_freed(ino, page)).then(|| end.min(page + PAGE))
+        (is_there && !self.freed(ino)(page)).then(|| end.min(page + PAGE))
     }
 
-    /// Whether a pending truncation or hole frees the place of the page at an offset: data that are written to it then get a
-    /// new one (see `survivors`).
-    fn is_freed(&self, ino: Ino, page: u64) -> bool {
-        let frees = |change: &Change| match change {
-            Change::Resize { size, .. } => *size <= page,
-            Change::Zero { left, .. } => left.iter().any(|(begin, end)| begin <= page && page + PAGE <= end),
-            _ => false,
-        };
+    /// Which pages, by their offsets, lose their places by pending truncations and holes: data that are written to such a page
+    /// then get a new one (see `survivors`).
+    fn freed(&self, ino: Ino) -> impl Fn(u64) -> bool + use<> {
+        let (mut from, mut holes) = (u64::MAX, Vec::new());
         let pending = self.inodes.get(&ino).map(|inode| &inode.pending);
-        pending.into_iter().flatten().any(|seq| self.log.get(*seq).is_some_and(frees))
+        for change in pending.into_iter().flatten().filter_map(|seq| self.log.get(*seq)) {
+            match change {
+                Change::Resize { size, .. } => from = from.min(*size),
+                Change::Zero { left, .. } => holes.extend(left.iter()),
+                _ => {}
+            }
+        }
+        move |page| from <= page || holes.iter().any(|(begin, end)| *begin <= page && page + PAGE <= *end)
     }
 
     /// Changes contents where the quota allows it; the size before.
@@ -284,11 +316,25 @@ impl Disk {
         (inode.touched, inode.data_touched) = (seq, seq);
         // As `ext4_truncate` does, which `ext4_setattr` also calls for a file that is empty already.
         inode.is_cleared |= size == 0;
+        if size <= before {
+            // As `ext4_truncate`, which an extension does not call.
+            inode.preallocated.remove(size.next_multiple_of(PAGE), u64::MAX);
+        }
+        Ok(())
+    }
+
+    /// Gives the pages between two offsets a place on the disk, as `fallocate` does.
+    pub(crate) fn preallocate(&mut self, ino: Ino, offset: u64, end: u64) -> Done {
+        self.inode_mut(ino)?.preallocated.add(offset / PAGE * PAGE, end.next_multiple_of(PAGE));
         Ok(())
     }
 
     /// Makes a hole in a file; its size stays.
     pub(crate) fn zero(&mut self, ino: Ino, offset: u64, len: u64) -> Done {
+        let whole = (offset.next_multiple_of(PAGE), (offset + len) / PAGE * PAGE);
+        if whole.0 < whole.1 {
+            self.inode_mut(ino)?.preallocated.remove(whole.0, whole.1);
+        }
         let len = len.min(self.file(ino)?.current.size().saturating_sub(offset));
         if len == 0 {
             return Ok(());
@@ -387,8 +433,8 @@ impl Disk {
         self.make_room_for_name(entry_weight(name), new)?;
         let seq = self.change_entries(vec![(dir, name, None), (to, new, Some(ino))])?;
         // As `ext4_rename` does.
-        if target.is_some() && self.order.flushes_replacements() {
-            self.log.set_flush(seq, ino);
+        if target.is_some() {
+            self.flush_delayed(ino, seq);
         }
         Ok(())
     }

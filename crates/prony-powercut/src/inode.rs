@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use crate::contents::{Contents, Nameless};
 use crate::entries::Entries;
 use crate::log::{Attributes, Ino, Seq};
+use crate::ranges::Ranges;
 
 /// What an inode is.
 #[derive(Debug)]
@@ -71,6 +72,8 @@ pub(crate) struct Inode {
     pub(crate) pending: VecDeque<Seq>,
     /// It was truncated to nothing and not closed since.
     pub(crate) is_cleared: bool,
+    /// Whole pages that have a place on the disk by `fallocate`.
+    pub(crate) preallocated: Ranges,
     /// Who wrote data since the last sync.
     pub(crate) written: Written,
 }
@@ -135,6 +138,7 @@ impl Inode {
             data_touched: 0,
             pending: VecDeque::new(),
             is_cleared: false,
+            preallocated: Ranges::one(0, 0),
             written: Written::default(),
         }
     }
