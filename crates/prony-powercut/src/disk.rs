@@ -369,7 +369,7 @@ impl Disk {
         let kind = match new {
             New::File => {
                 let current = Contents::new(self.files.create().map_err(errno)?);
-                Kind::File(FileImages { current, durable: None })
+                Kind::File(FileImages { current, durable: None, saved: None })
             }
             New::Directory => {
                 Kind::Directory(DirectoryImages { parent: dir, current: Entries::default(), durable: HashMap::new() })

@@ -3,10 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::contents::{Contents, Nameless};
 use crate::entries::Entries;
+use crate::error::Error;
 use crate::log::{Attributes, Ino, Seq};
 use crate::ranges::Ranges;
 
@@ -26,6 +28,9 @@ pub(crate) struct FileImages {
     pub(crate) current: Contents,
     /// Made when something becomes durable first.
     pub(crate) durable: Option<Contents>,
+    /// The file of a saved cut that has the durable contents. It is opened while an image of it is made: a cut may have more
+    /// files than a process may have open.
+    pub(crate) saved: Option<PathBuf>,
 }
 
 impl FileImages {
@@ -34,6 +39,14 @@ impl FileImages {
         match &mut self.durable {
             Some(contents) => Ok(contents),
             none => Ok(none.insert(Contents::new(files.create()?))),
+        }
+    }
+
+    /// The durable contents, from which an image is made.
+    pub(crate) fn for_image(&self) -> Result<Option<Contents>, Error> {
+        match &self.saved {
+            Some(path) => Contents::open(path).map(Some).map_err(Error::file("read", path)),
+            None => Ok(self.durable.clone()),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::report::{Counts, CutReport, Image, Limits, Status};
 use crate::settings::{CutSettings, Draw, MetadataOrder, Settings};
 
 /// Name of the file that describes a saved cut. It is written last: where it is missing, the directory is not one.
-const INDEX: &str = "cut.json";
+pub(crate) const INDEX: &str = "cut.json";
 /// Name of the file with the data of pending writes.
 const DATA: &str = "pending";
 
@@ -234,10 +234,10 @@ fn load(directory: &Path, index: Index, data: File) -> Result<Disk, Error> {
         let kind = match kind {
             SavedKind::File(has_contents) => {
                 let path = directory.join(contents_name(ino));
-                let durable = has_contents.then(|| Contents::open(&path)).transpose();
-                let durable = durable.map_err(Error::file("read", &path))?;
+                let saved = has_contents.then(|| fs::metadata(&path).map(|_| path.clone())).transpose();
+                let saved = saved.map_err(Error::file("read", &path))?;
                 // Nobody reads the current contents.
-                Kind::File(FileImages { current: durable.clone().unwrap_or_else(|| none.clone()), durable })
+                Kind::File(FileImages { current: none.clone(), durable: None, saved })
             }
             SavedKind::Directory(names) => Kind::Directory(DirectoryImages {
                 parent: ROOT,

@@ -169,6 +169,47 @@ fn powercut_shows_what_was_pending_and_makes_images() {
     assert!(fs::read_dir(mount.path("state")).unwrap().next().is_none(), "nothing remains");
 }
 
+/// The same with a limit, as options of `ulimit`.
+fn limited(limit: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {limit} && exec \"$0\" powercut \"$@\""), env!("CARGO_BIN_EXE_prony")]);
+    command.args(arguments).env("NO_COLOR", "1").output().unwrap()
+}
+
+/// Each file of a saved cut was open at once: with the usual limit of 1024, a cut of 1000 files failed and was deleted.
+#[test]
+fn cut_of_more_files_than_may_be_open_has_images() {
+    let Some(mount) = Mount::start() else { return };
+    let (point, into) = (mount.path("point"), mount.path("images"));
+    (0..150).for_each(|n| fs::write(mount.path(&format!("point/file-{n}")), b"durable").unwrap());
+    output(&["sync", &point]);
+    let made = limited("-n 100", &["cut", &point, "--into", &into, "--policy", "none"]);
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let made = limited("-n 100", &["images", &format!("{into}/cut"), "--into", &mount.path("again")]);
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    for image in ["images/image-001", "again/image-001"] {
+        let files: Vec<_> = fs::read_dir(mount.path(image)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() == 150 && files.iter().all(|file| fs::read(file).unwrap() == b"durable"), "{image}");
+    }
+}
+
+#[test]
+fn cut_whose_images_cannot_be_made_is_saved() {
+    let Some(mount) = Mount::start() else { return };
+    let (point, into) = (mount.path("point"), mount.path("images"));
+    fs::write(mount.path("point/a"), [1; 1 << 16]).unwrap();
+    output(&["sync", &point]);
+    let failed = limited("-f 8", &["cut", &point, "--into", &into]);
+    let said = text(&failed.stderr);
+    let saved = format!("{into}/cut");
+    assert_eq!(failed.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("the cut is saved in `{saved}`, but images of it cannot be made")), "{said}");
+    assert!(said.contains(&format!("hint: make them later: `prony powercut images {saved} --into DIR`")), "{said}");
+    assert!(!Path::new(&into).join("image-001").exists(), "a part of an image");
+    assert_eq!(output(&["images", &saved, "--into", &mount.path("again")]).status.code(), Some(0));
+    assert_eq!(fs::read(mount.path("again/image-001/a")).unwrap(), [1; 1 << 16]);
+}
+
 #[test]
 fn mount_is_removed_by_interrupt_while_a_file_is_open() {
     let Some(mut mount) = Mount::start() else { return };
