@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use prony_model::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{MetadataOrder, Policy};
@@ -82,6 +83,8 @@ pub struct Image {
 /// A cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutReport {
+    /// The instant of the cut, in nanoseconds of `CLOCK_MONOTONIC` of the machine that was cut: as [`crate::Cut::at`].
+    pub at: Nanos,
     /// The order of metadata that was simulated.
     pub metadata: MetadataOrder,
     /// What was pending, and what happened before.

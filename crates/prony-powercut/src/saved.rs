@@ -219,7 +219,7 @@ impl Cut {
     pub(crate) fn images_in(&self, settings: &CutSettings) -> Result<CutReport, Error> {
         let images = self.disk.images(settings)?;
         let saved = self.disk.files.directory().to_path_buf();
-        Ok(CutReport { metadata: self.metadata(), status: self.status(), saved, images })
+        Ok(CutReport { at: self.at, metadata: self.metadata(), status: self.status(), saved, images })
     }
 }
 

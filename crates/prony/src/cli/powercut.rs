@@ -283,6 +283,7 @@ impl ImageOptions {
             return output.print_json("the cut", report);
         }
         output.print(&format!("pending at the cut: {}\n", words(&report.status.pending)))?;
+        output.print(&format!("instant of the cut: {} ns of `CLOCK_MONOTONIC`\n", report.at.as_nanos()))?;
         output.print(&remarks(&report.status.limits))?;
         output.print(&format!("saved in `{}`\n", report.saved.display()))?;
         output.table(&["image", "policy", "metadata that survived", "data that survived"], &rows(report))

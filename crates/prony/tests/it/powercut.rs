@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use prony_model::random::Stream;
 use prony_model::units::Fraction;
+use prony_os::clock::monotonic;
 use prony_powercut::{CutSettings, Policy, Unit};
 use prony_results::{Database, RunId};
 use rustix::process::{Pid, Signal, kill_process};
@@ -133,8 +134,12 @@ fn powercut_shows_what_was_pending_and_makes_images() {
     fs::write(mount.path("point/a"), b"pending data").unwrap();
     let (point, into) = (mount.path("point"), mount.path("images"));
     let options = ["cut", &point, "--into", &into, "--images", "3", "--policy", "none,prefix", "--json"];
+    let before = monotonic();
     let cut = output(&options);
+    let after = monotonic();
     let report: serde_json::Value = serde_json::from_slice(&cut.stdout).unwrap();
+    let at = report["at"].as_u64().unwrap();
+    assert!((before.as_nanos()..after.as_nanos()).contains(&at), "{at}, {before:?}, {after:?}");
     assert_eq!(report["pending"]["bytes"], 12, "{report}");
     let policies: Vec<&str> =
         report["images"].as_array().unwrap().iter().map(|image| image["policy"].as_str().unwrap()).collect();
@@ -163,6 +168,8 @@ fn powercut_shows_what_was_pending_and_makes_images() {
         text(&made.stdout).starts_with("pending at the cut: 2 operations (1 of metadata), 12 B of data\n"),
         "{made:?}"
     );
+    let again = text(&output(&["images", saved, "--into", &mount.path("more again")]).stdout);
+    assert!(again.contains(&format!("instant of the cut: {at} ns of `CLOCK_MONOTONIC`\n")), "{again}");
     assert_eq!(fs::read(mount.path("again/image-001/a")).unwrap(), b"durable");
     let none = output(&["images", &mount.path("again"), "--into", &mount.path("none")]);
     assert!(text(&none.stderr).contains("is no saved cut: it has no file `cut.json`"), "{none:?}");
