@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
 use rustix::io::Errno;
 
 use crate::progress;
+use crate::ranges::Ranges;
 
 /// Makes files that have no name, so that nothing of them is left however the process ends.
 #[derive(Debug)]
@@ -101,6 +102,22 @@ impl Contents {
     /// The next data or hole, as `lseek` finds it.
     pub(crate) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
         seek(&*self.file, to)
+    }
+
+    /// The parts between two offsets that are no holes.
+    pub(crate) fn data_within(&self, begin: u64, end: u64) -> io::Result<Ranges> {
+        let mut found = Ranges::one(begin, begin);
+        let mut at = begin;
+        while at < end {
+            let data = match self.seek(SeekFrom::Data(at)) {
+                Ok(data) if data < end => data,
+                Ok(_) | Err(Errno::NXIO) => break,
+                Err(error) => return Err(error.into()),
+            };
+            at = self.seek(SeekFrom::Hole(data))?;
+            found.push(data, at.min(end));
+        }
+        Ok(found)
     }
 
     /// Copies the contents into a new file, holes as holes.

@@ -340,8 +340,13 @@ impl Disk {
             return Ok(());
         }
         self.make_room(OVERHEAD)?;
+        // Where there is a hole already, nothing changes: a sparse file may be far larger than its data.
+        let data = self.file(ino)?.current.data_within(offset, offset + len);
+        let left = data.map_err(|error| self.failed(error))?;
         self.within_quota(ino, (offset, 0), |contents| contents.zero(offset, len))?;
-        self.log_of(ino, Change::Zero { ino, left: Ranges::one(offset, offset + len) })?;
+        if !left.is_empty() {
+            self.log_of(ino, Change::Zero { ino, left })?;
+        }
         Ok(())
     }
 

@@ -35,6 +35,11 @@ impl Ranges {
     /// Adds what lies between two offsets.
     pub(crate) fn add(&mut self, begin: u64, end: u64) {
         self.remove(begin, end);
+        self.push(begin, end);
+    }
+
+    /// Adds what lies between two offsets, which has nothing in common with the other ranges.
+    pub(crate) fn push(&mut self, begin: u64, end: u64) {
         match self.more.last_mut().unwrap_or(&mut self.first) {
             last if last.1 == begin => last.1 = end,
             _ => self.more.push((begin, end)),

@@ -189,3 +189,24 @@ fn replacement_whose_pages_all_have_a_place_survives_without_its_data() {
         }
     }
 }
+
+/// A hole in a sparse file of 64 GiB made images that took more than 40 s and 417 MiB: each of its pages was drawn by itself.
+#[test]
+fn hole_is_pending_only_where_there_were_data() {
+    let top = tempfile::tempdir().unwrap();
+    let mut disk = disk(top.path());
+    let ino = create(&mut disk, "a", b"");
+    disk.resize(ino, 1 << 40).unwrap();
+    disk.write(ino, 1 << 30, &[1; 4096]).unwrap();
+    disk.sync_all().unwrap();
+    disk.zero(ino, 0, 1 << 40).unwrap();
+    let changed: Vec<_> =
+        disk.log.iter().filter_map(|(_, change)| change.left()).flat_map(|left| left.iter()).collect();
+    assert_eq!((disk.pending().operations, &changed[..]), (1, &[(1 << 30, (1 << 30) + 4096)][..]));
+    disk.zero(ino, 0, 1 << 40).unwrap();
+    assert_eq!(disk.pending().operations, 1, "there is nothing left");
+    disk.sync(ino, false).unwrap();
+    let Kind::File(images) = &disk.inode(ino).unwrap().kind else { panic!() };
+    let durable = images.durable.as_ref().unwrap();
+    assert_eq!((durable.size(), durable.read(1 << 30, 4096).unwrap()), (1 << 40, vec![0; 4096]));
+}
