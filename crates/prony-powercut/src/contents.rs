@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::progress;
 use crate::ranges::Ranges;
@@ -35,6 +36,14 @@ impl Nameless {
         std::fs::remove_file(&path)?;
         Ok(file)
     }
+}
+
+/// Descriptors that no file gets: those of the server itself, of requests of other processes, and of a cut.
+const RESERVE: u64 = 64;
+
+/// How many files there may be: each of their two contents is a descriptor as long as the file exists.
+pub(crate) fn most_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(RESERVE) / 2
 }
 
 /// A sparse file and its size.

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use crate::contents::{Contents, Nameless};
+use crate::contents::{Contents, Nameless, most_files};
 use crate::entries::{Entries, entry_weight};
 use crate::inode::{DirectoryImages, FileImages, Inode, Kind, New};
 use crate::log::{Attributes, Change, EntryChange, Ino, Log, OVERHEAD, Seq};
@@ -37,6 +37,9 @@ pub(crate) struct Room {
     pub(crate) limit: u64,
     /// Files, directories and entries, in bytes.
     pub(crate) tables: u64,
+    /// Files, and how many there may be.
+    pub(crate) files: u64,
+    pub(crate) most_files: u64,
     /// Data of operations up to this one were moved to the file where they were in memory.
     pub(crate) spilled: Seq,
 }
@@ -88,7 +91,8 @@ impl Disk {
         let images = DirectoryImages { parent: ROOT, current: Entries::default(), durable: HashMap::new() };
         let mut root = Inode::new(Kind::Directory(images), Attributes { mode: 0o755, uid, gid });
         (root.links, root.durable_links) = (1, 1);
-        let room = Room { limit: settings.memory.as_bytes(), tables: root.weight(), spilled: 0 };
+        let (limit, tables, most_files) = (settings.memory.as_bytes(), root.weight(), most_files());
+        let room = Room { limit, tables, files: 0, most_files, spilled: 0 };
         Self {
             inodes: HashMap::from([(ROOT, root)]),
             next: ROOT + 1,
@@ -373,6 +377,7 @@ impl Disk {
         }
         let kind = match new {
             New::File => {
+                self.make_room_for_file()?;
                 let current = Contents::new(self.files.create().map_err(errno)?);
                 Kind::File(FileImages { current, durable: None, saved: None })
             }
@@ -387,6 +392,7 @@ impl Disk {
         let ino = self.next;
         self.next += 1;
         self.room.tables += inode.weight();
+        self.room.files += u64::from(matches!(inode.kind, Kind::File(_)));
         self.inodes.insert(ino, inode);
         self.change_entries(vec![(dir, name, Some(ino))])?;
         Ok(ino)

@@ -24,6 +24,14 @@ fn prony(arguments: &[&str]) -> Command {
     command
 }
 
+/// The same with a limit, as options of `ulimit`.
+fn limited(limit: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {limit} && exec \"$0\" powercut \"$@\""), env!("CARGO_BIN_EXE_prony")]);
+    command.args(arguments).env("NO_COLOR", "1");
+    command
+}
+
 fn output(arguments: &[&str]) -> Output {
     prony(arguments).output().unwrap()
 }
@@ -71,6 +79,15 @@ impl Mount {
 
     /// The same, where the mount point has entries.
     fn start_over(entries: &[&str]) -> Option<Self> {
+        Self::start_by(&prony, entries)
+    }
+
+    /// The same, with a limit, as options of `ulimit`.
+    fn start_limited(limit: &str) -> Option<Self> {
+        Self::start_by(&|arguments| limited(limit, arguments), &[])
+    }
+
+    fn start_by(prony: &dyn Fn(&[&str]) -> Command, entries: &[&str]) -> Option<Self> {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir(top.path().join("point")).unwrap();
         entries.iter().for_each(|name| fs::write(top.path().join("point").join(name), b"mine").unwrap());
@@ -176,13 +193,6 @@ fn powercut_shows_what_was_pending_and_makes_images() {
     assert!(fs::read_dir(mount.path("state")).unwrap().next().is_none(), "nothing remains");
 }
 
-/// The same with a limit, as options of `ulimit`.
-fn limited(limit: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit {limit} && exec \"$0\" powercut \"$@\""), env!("CARGO_BIN_EXE_prony")]);
-    command.args(arguments).env("NO_COLOR", "1").output().unwrap()
-}
-
 /// Each file of a saved cut was open at once: with the usual limit of 1024, a cut of 1000 files failed and was deleted.
 #[test]
 fn cut_of_more_files_than_may_be_open_has_images() {
@@ -190,13 +200,36 @@ fn cut_of_more_files_than_may_be_open_has_images() {
     let (point, into) = (mount.path("point"), mount.path("images"));
     (0..150).for_each(|n| fs::write(mount.path(&format!("point/file-{n}")), b"durable").unwrap());
     output(&["sync", &point]);
-    let made = limited("-n 100", &["cut", &point, "--into", &into, "--policy", "none"]);
+    let made = limited("-n 100", &["cut", &point, "--into", &into, "--policy", "none"]).output().unwrap();
     assert_eq!(made.status.code(), Some(0), "{made:?}");
-    let made = limited("-n 100", &["images", &format!("{into}/cut"), "--into", &mount.path("again")]);
+    let made = limited("-n 100", &["images", &format!("{into}/cut"), "--into", &mount.path("again")]).output().unwrap();
     assert_eq!(made.status.code(), Some(0), "{made:?}");
     for image in ["images/image-001", "again/image-001"] {
         let files: Vec<_> = fs::read_dir(mount.path(image)).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(files.len() == 150 && files.iter().all(|file| fs::read(file).unwrap() == b"durable"), "{image}");
+    }
+}
+
+/// At half the hard limit of open files, the program got `EMFILE` and no cut could be made any more.
+#[test]
+fn files_beyond_the_hard_limit_of_open_files_are_refused_and_counted() {
+    let Some(mount) = Mount::start_limited("-n 300") else { return };
+    let mut made = 0;
+    let refused = (0..400).find_map(|n| {
+        let file = fs::File::create_new(mount.path(&format!("point/file-{n}")));
+        made += usize::from(file.is_ok());
+        file.and_then(|file| file.sync_all()).err()
+    });
+    let cut = output(&["cut", &mount.path("point"), "--into", &mount.path("images"), "--policy", "none", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&cut.stdout).unwrap();
+    assert_eq!(fs::read_dir(mount.path("images/image-001")).unwrap().count(), made);
+    match refused {
+        Some(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+            assert_eq!((made, &report["limits"]["refused"]), (118, &1.into()), "{report}");
+        }
+        // Root may raise the limit.
+        None => assert_eq!((made, &report["limits"]["refused"]), (400, &0.into()), "{report}"),
     }
 }
 
@@ -206,7 +239,7 @@ fn cut_whose_images_cannot_be_made_is_saved() {
     let (point, into) = (mount.path("point"), mount.path("images"));
     fs::write(mount.path("point/a"), [1; 1 << 16]).unwrap();
     output(&["sync", &point]);
-    let failed = limited("-f 8", &["cut", &point, "--into", &into]);
+    let failed = limited("-f 8", &["cut", &point, "--into", &into]).output().unwrap();
     let said = text(&failed.stderr);
     let saved = format!("{into}/cut");
     assert_eq!(failed.status.code(), Some(2), "{said}");
