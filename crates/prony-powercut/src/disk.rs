@@ -88,7 +88,7 @@ impl Disk {
     /// An empty disk with a place for the data of pending writes.
     pub(crate) fn with(directory: &Path, settings: &Settings, (uid, gid): (u32, u32), payloads: Payloads) -> Self {
         let files = Nameless::within(directory);
-        let images = DirectoryImages { parent: ROOT, current: Entries::default(), durable: HashMap::new() };
+        let images = DirectoryImages::new(ROOT);
         let mut root = Inode::new(Kind::Directory(images), Attributes { mode: 0o755, uid, gid });
         (root.links, root.durable_links) = (1, 1);
         let (limit, tables, most_files) = (settings.memory.as_bytes(), root.weight(), most_files());
@@ -381,9 +381,7 @@ impl Disk {
                 let current = Contents::new(self.files.create().map_err(errno)?);
                 Kind::File(FileImages { current, durable: None, saved: None })
             }
-            New::Directory => {
-                Kind::Directory(DirectoryImages { parent: dir, current: Entries::default(), durable: HashMap::new() })
-            }
+            New::Directory => Kind::Directory(DirectoryImages::new(dir)),
             New::Symlink(target) => Kind::Symlink(target),
             New::Special(kind, number) => Kind::Special(kind, number),
         };
@@ -474,7 +472,11 @@ impl Disk {
                 _ => {}
             }
             let is_directory = |ino: &Ino| self.inodes.get(ino).is_some_and(Inode::is_directory);
-            directories.extend([before, *target].into_iter().flatten().filter(is_directory));
+            let [left, added] = [before, *target].map(|ino| ino.filter(is_directory));
+            directories.extend([left, added].into_iter().flatten());
+            if let Kind::Directory(images) = &mut self.inode_mut(*dir)?.kind {
+                images.below = images.below + u32::from(added.is_some()) - u32::from(left.is_some());
+            }
             if let Some(before) = before {
                 self.inode_mut(before)?.links -= 1;
                 removed.push(before);
@@ -511,8 +513,6 @@ impl Disk {
     pub(crate) fn link_count(&self, ino: Ino) -> Done<u32> {
         let inode = self.inode(ino)?;
         let Kind::Directory(images) = &inode.kind else { return Ok(inode.links) };
-        let is_directory = |ino: Ino| self.inodes.get(&ino).is_some_and(Inode::is_directory);
-        let below = images.current.iter_after(0).filter(|(_, _, ino)| is_directory(*ino)).count();
-        Ok(if inode.links == 0 { 0 } else { 2 + below as u32 })
+        Ok(if inode.links == 0 { 0 } else { 2 + images.below })
     }
 }

@@ -61,7 +61,16 @@ impl FileImages {
 pub(crate) struct DirectoryImages {
     pub(crate) parent: Ino,
     pub(crate) current: Entries,
+    /// Directories among these entries.
+    pub(crate) below: u32,
     pub(crate) durable: HashMap<OsString, Ino>,
+}
+
+impl DirectoryImages {
+    /// Without an entry.
+    pub(crate) fn new(parent: Ino) -> Self {
+        Self { parent, current: Entries::default(), below: 0, durable: HashMap::new() }
+    }
 }
 
 /// A file, directory or symbolic link.

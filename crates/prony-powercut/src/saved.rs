@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::contents::Contents;
 use crate::disk::{Disk, ROOT};
-use crate::entries::Entries;
 use crate::error::Error;
 use crate::inode::{DirectoryImages, FileImages, Inode, Kind};
 use crate::log::{Attributes, Change, Growth, Ino, Log, Seq};
@@ -239,11 +238,9 @@ fn load(directory: &Path, index: Index, data: File) -> Result<Disk, Error> {
                 // Nobody reads the current contents.
                 Kind::File(FileImages { current: none.clone(), durable: None, saved })
             }
-            SavedKind::Directory(names) => Kind::Directory(DirectoryImages {
-                parent: ROOT,
-                current: Entries::default(),
-                durable: names.into_iter().collect(),
-            }),
+            SavedKind::Directory(names) => {
+                Kind::Directory(DirectoryImages { durable: names.into_iter().collect(), ..DirectoryImages::new(ROOT) })
+            }
             SavedKind::Symlink(target) => Kind::Symlink(target),
             SavedKind::Special(kind, number) => Kind::Special(kind, number),
         };
