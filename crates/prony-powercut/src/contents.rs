@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::progress;
+use crate::ranges::Ranges;
 
 /// Makes files that have no name, so that nothing of them is left however the process ends.
 #[derive(Debug)]
@@ -34,6 +36,14 @@ impl Nameless {
         std::fs::remove_file(&path)?;
         Ok(file)
     }
+}
+
+/// Descriptors that no file gets: those of the server itself, of requests of other processes, and of a cut.
+const RESERVE: u64 = 64;
+
+/// How many files there may be: each of their two contents is a descriptor as long as the file exists.
+pub(crate) fn most_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(RESERVE) / 2
 }
 
 /// A sparse file and its size.
@@ -101,6 +111,22 @@ impl Contents {
     /// The next data or hole, as `lseek` finds it.
     pub(crate) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
         seek(&*self.file, to)
+    }
+
+    /// The parts between two offsets that are no holes.
+    pub(crate) fn data_within(&self, begin: u64, end: u64) -> io::Result<Ranges> {
+        let mut found = Ranges::one(begin, begin);
+        let mut at = begin;
+        while at < end {
+            let data = match self.seek(SeekFrom::Data(at)) {
+                Ok(data) if data < end => data,
+                Ok(_) | Err(Errno::NXIO) => break,
+                Err(error) => return Err(error.into()),
+            };
+            at = self.seek(SeekFrom::Hole(data))?;
+            found.push(data, at.min(end));
+        }
+        Ok(found)
     }
 
     /// Copies the contents into a new file, holes as holes.

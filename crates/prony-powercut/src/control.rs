@@ -19,7 +19,7 @@ use crate::maps;
 use crate::points::{Point, find, points};
 use crate::process::send;
 use crate::report::{CutReport, Pending, Status};
-use crate::saved::Cut;
+use crate::saved::{Cut, INDEX};
 use crate::settings::{CutSettings, checked};
 
 /// Name of the saved cut beside its images.
@@ -162,9 +162,18 @@ pub(crate) fn cut_at(point: &Point, settings: &CutSettings) -> Result<CutReport,
     let settings = settings.clone().with_directory(outside(point, settings.directory())?)?;
     let into = settings.directory();
     fs::create_dir(into).map_err(Error::file("create", into))?;
-    let done = save_at(point, &into.join(SAVED)).and_then(|cut| cut.images_in(&settings));
-    // A part of the images would look like all of them.
-    done.inspect_err(|_| drop(fs::remove_dir_all(into)))
+    let saved = into.join(SAVED);
+    let done = save_at(point, &saved).and_then(|cut| cut.images_in(&settings));
+    done.map_err(|error| {
+        // The state of the disk cannot be had again, while images can.
+        let is_saved = saved.join(INDEX).exists();
+        // A part of the images would look like all of them.
+        match is_saved {
+            true => (1..=settings.images).for_each(|number| drop(fs::remove_dir_all(settings.path(number)))),
+            false => drop(fs::remove_dir_all(into)),
+        }
+        if is_saved { Error::Images { saved, source: Box::new(error) } } else { error }
+    })
 }
 
 pub(crate) fn sync_at(point: &Point) -> Result<Pending, Error> {

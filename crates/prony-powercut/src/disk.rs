@@ -12,9 +12,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use crate::contents::{Contents, Nameless};
+use crate::contents::{Contents, Nameless, most_files};
 use crate::entries::{Entries, entry_weight};
 use crate::inode::{DirectoryImages, FileImages, Inode, Kind, New};
 use crate::log::{Attributes, Change, EntryChange, Ino, Log, OVERHEAD, Seq};
@@ -36,6 +37,9 @@ pub(crate) struct Room {
     pub(crate) limit: u64,
     /// Files, directories and entries, in bytes.
     pub(crate) tables: u64,
+    /// Files, and how many there may be.
+    pub(crate) files: u64,
+    pub(crate) most_files: u64,
     /// Data of operations up to this one were moved to the file where they were in memory.
     pub(crate) spilled: Seq,
 }
@@ -84,10 +88,11 @@ impl Disk {
     /// An empty disk with a place for the data of pending writes.
     pub(crate) fn with(directory: &Path, settings: &Settings, (uid, gid): (u32, u32), payloads: Payloads) -> Self {
         let files = Nameless::within(directory);
-        let images = DirectoryImages { parent: ROOT, current: Entries::default(), durable: HashMap::new() };
+        let images = DirectoryImages::new(ROOT);
         let mut root = Inode::new(Kind::Directory(images), Attributes { mode: 0o755, uid, gid });
         (root.links, root.durable_links) = (1, 1);
-        let room = Room { limit: settings.memory.as_bytes(), tables: root.weight(), spilled: 0 };
+        let (limit, tables, most_files) = (settings.memory.as_bytes(), root.weight(), most_files());
+        let room = Room { limit, tables, files: 0, most_files, spilled: 0 };
         Self {
             inodes: HashMap::from([(ROOT, root)]),
             next: ROOT + 1,
@@ -170,11 +175,39 @@ impl Disk {
         if let Some(inode) = self.inodes.get_mut(&ino) {
             inode.open = inode.open.saturating_sub(1);
             // As `ext4_release_file` does.
-            if std::mem::take(&mut inode.is_cleared) && self.order.flushes_replacements() {
-                self.log.set_flush(self.log.next(), ino);
+            if std::mem::take(&mut inode.is_cleared) {
+                self.flush_delayed(ino, self.log.next());
             }
         }
         self.collect(ino);
+    }
+
+    /// As `ext4_alloc_da_blocks`, from an operation on: all data of a file are sent where a page waits for its place, and none
+    /// where each has one.
+    fn flush_delayed(&mut self, ino: Ino, seq: Seq) {
+        if self.order.flushes_replacements() && self.has_delayed(ino) {
+            self.log.set_flush(seq, ino);
+        }
+    }
+
+    /// Whether a page of a file's pending data has no place on the disk, neither from before nor by `fallocate`.
+    fn has_delayed(&self, ino: Ino) -> bool {
+        let Some(inode) = self.inodes.get(&ino) else { return false };
+        let Kind::File(images) = &inode.kind else { return false };
+        let is_freed = self.freed(ino);
+        let is_delayed = |page: u64| {
+            let (begin, end) = (page * PAGE, (page + 1) * PAGE);
+            let has_place = inode.preallocated.within(begin, end).next().is_some()
+                || (images.has_place(begin, begin + 1) && !is_freed(begin));
+            // What was truncated or made a hole since then waits for nothing.
+            !has_place && images.current.seek(SeekFrom::Data(begin)).is_ok_and(|data| data < end)
+        };
+        inode.pending.iter().any(|seq| match self.log.get(*seq) {
+            Some(Change::Write { left, .. }) => {
+                left.iter().any(|(begin, end)| (begin / PAGE..end.div_ceil(PAGE)).any(is_delayed))
+            }
+            _ => false,
+        })
     }
 
     pub(crate) fn read(&mut self, ino: Ino, offset: u64, len: u64) -> Done<Vec<u8>> {
@@ -214,19 +247,22 @@ impl Disk {
         let page = size / PAGE * PAGE;
         let durable = self.file(ino).ok()?.durable.as_ref()?;
         let is_there = size > page && offset < page + PAGE && durable.is_allocated(page, 1);
-        (is_there && !self.is_freed(ino, page)).then(|| end.min(page + PAGE))
+        (is_there && !self.freed(ino)(page)).then(|| end.min(page + PAGE))
     }
 
-    /// Whether a pending truncation or hole frees the place of the page at an offset: data that are written to it then get a
-    /// new one (see `survivors`).
-    fn is_freed(&self, ino: Ino, page: u64) -> bool {
-        let frees = |change: &Change| match change {
-            Change::Resize { size, .. } => *size <= page,
-            Change::Zero { left, .. } => left.iter().any(|(begin, end)| begin <= page && page + PAGE <= end),
-            _ => false,
-        };
+    /// Which pages, by their offsets, lose their places by pending truncations and holes: data that are written to such a page
+    /// then get a new one (see `survivors`).
+    fn freed(&self, ino: Ino) -> impl Fn(u64) -> bool + use<> {
+        let (mut from, mut holes) = (u64::MAX, Vec::new());
         let pending = self.inodes.get(&ino).map(|inode| &inode.pending);
-        pending.into_iter().flatten().any(|seq| self.log.get(*seq).is_some_and(frees))
+        for change in pending.into_iter().flatten().filter_map(|seq| self.log.get(*seq)) {
+            match change {
+                Change::Resize { size, .. } => from = from.min(*size),
+                Change::Zero { left, .. } => holes.extend(left.iter()),
+                _ => {}
+            }
+        }
+        move |page| from <= page || holes.iter().any(|(begin, end)| *begin <= page && page + PAGE <= *end)
     }
 
     /// Changes contents where the quota allows it; the size before.
@@ -284,18 +320,37 @@ impl Disk {
         (inode.touched, inode.data_touched) = (seq, seq);
         // As `ext4_truncate` does, which `ext4_setattr` also calls for a file that is empty already.
         inode.is_cleared |= size == 0;
+        if size <= before {
+            // As `ext4_truncate`, which an extension does not call.
+            inode.preallocated.remove(size.next_multiple_of(PAGE), u64::MAX);
+        }
+        Ok(())
+    }
+
+    /// Gives the pages between two offsets a place on the disk, as `fallocate` does.
+    pub(crate) fn preallocate(&mut self, ino: Ino, offset: u64, end: u64) -> Done {
+        self.inode_mut(ino)?.preallocated.add(offset / PAGE * PAGE, end.next_multiple_of(PAGE));
         Ok(())
     }
 
     /// Makes a hole in a file; its size stays.
     pub(crate) fn zero(&mut self, ino: Ino, offset: u64, len: u64) -> Done {
+        let whole = (offset.next_multiple_of(PAGE), (offset + len) / PAGE * PAGE);
+        if whole.0 < whole.1 {
+            self.inode_mut(ino)?.preallocated.remove(whole.0, whole.1);
+        }
         let len = len.min(self.file(ino)?.current.size().saturating_sub(offset));
         if len == 0 {
             return Ok(());
         }
         self.make_room(OVERHEAD)?;
+        // Where there is a hole already, nothing changes: a sparse file may be far larger than its data.
+        let data = self.file(ino)?.current.data_within(offset, offset + len);
+        let left = data.map_err(|error| self.failed(error))?;
         self.within_quota(ino, (offset, 0), |contents| contents.zero(offset, len))?;
-        self.log_of(ino, Change::Zero { ino, left: Ranges::one(offset, offset + len) })?;
+        if !left.is_empty() {
+            self.log_of(ino, Change::Zero { ino, left })?;
+        }
         Ok(())
     }
 
@@ -322,12 +377,11 @@ impl Disk {
         }
         let kind = match new {
             New::File => {
+                self.make_room_for_file()?;
                 let current = Contents::new(self.files.create().map_err(errno)?);
-                Kind::File(FileImages { current, durable: None })
+                Kind::File(FileImages { current, durable: None, saved: None })
             }
-            New::Directory => {
-                Kind::Directory(DirectoryImages { parent: dir, current: Entries::default(), durable: HashMap::new() })
-            }
+            New::Directory => Kind::Directory(DirectoryImages::new(dir)),
             New::Symlink(target) => Kind::Symlink(target),
             New::Special(kind, number) => Kind::Special(kind, number),
         };
@@ -336,6 +390,7 @@ impl Disk {
         let ino = self.next;
         self.next += 1;
         self.room.tables += inode.weight();
+        self.room.files += u64::from(matches!(inode.kind, Kind::File(_)));
         self.inodes.insert(ino, inode);
         self.change_entries(vec![(dir, name, Some(ino))])?;
         Ok(ino)
@@ -387,8 +442,8 @@ impl Disk {
         self.make_room_for_name(entry_weight(name), new)?;
         let seq = self.change_entries(vec![(dir, name, None), (to, new, Some(ino))])?;
         // As `ext4_rename` does.
-        if target.is_some() && self.order.flushes_replacements() {
-            self.log.set_flush(seq, ino);
+        if target.is_some() {
+            self.flush_delayed(ino, seq);
         }
         Ok(())
     }
@@ -417,7 +472,11 @@ impl Disk {
                 _ => {}
             }
             let is_directory = |ino: &Ino| self.inodes.get(ino).is_some_and(Inode::is_directory);
-            directories.extend([before, *target].into_iter().flatten().filter(is_directory));
+            let [left, added] = [before, *target].map(|ino| ino.filter(is_directory));
+            directories.extend([left, added].into_iter().flatten());
+            if let Kind::Directory(images) = &mut self.inode_mut(*dir)?.kind {
+                images.below = images.below + u32::from(added.is_some()) - u32::from(left.is_some());
+            }
             if let Some(before) = before {
                 self.inode_mut(before)?.links -= 1;
                 removed.push(before);
@@ -454,8 +513,6 @@ impl Disk {
     pub(crate) fn link_count(&self, ino: Ino) -> Done<u32> {
         let inode = self.inode(ino)?;
         let Kind::Directory(images) = &inode.kind else { return Ok(inode.links) };
-        let is_directory = |ino: Ino| self.inodes.get(&ino).is_some_and(Inode::is_directory);
-        let below = images.current.iter_after(0).filter(|(_, _, ino)| is_directory(*ino)).count();
-        Ok(if inode.links == 0 { 0 } else { 2 + below as u32 })
+        Ok(if inode.links == 0 { 0 } else { 2 + images.below })
     }
 }

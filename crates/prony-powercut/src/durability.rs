@@ -318,6 +318,7 @@ impl Disk {
         }
         let Some(inode) = self.inodes.remove(&ino) else { return };
         self.room.tables -= inode.weight();
+        self.room.files -= u64::from(matches!(inode.kind, Kind::File(_)));
         inode.pending.into_iter().for_each(|seq| self.discard(seq));
         if let Kind::Directory(images) = inode.kind {
             self.collect_all(images.durable);

@@ -67,6 +67,14 @@ pub enum Error {
         /// What ended it.
         why: String,
     },
+    /// A cut is saved, and images of it cannot be made.
+    #[error("the cut is saved in `{}`, but images of it cannot be made", .saved.display())]
+    Images {
+        /// The directory of the saved cut.
+        saved: PathBuf,
+        /// Why.
+        source: Box<Self>,
+    },
     /// The connection to the process that serves the file system failed.
     #[error("cannot talk to the process that serves `{}`", .point.display())]
     Control {
@@ -97,6 +105,9 @@ impl Error {
             Self::File { action: "create", path, source } if source.kind() == io::ErrorKind::NotFound => {
                 let above = path.parent().unwrap_or(path);
                 Some(format!("make the directory above it first: `mkdir -p {}`", above.display()))
+            }
+            Self::Images { saved, .. } => {
+                Some(format!("make them later: `prony powercut images {} --into DIR`", saved.display()))
             }
             Self::NotMounted { point } => {
                 Some(format!("mount one: `prony powercut mount {} --state DIR`", point.display()))

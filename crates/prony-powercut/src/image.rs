@@ -105,13 +105,14 @@ impl<'d> Builder<'d> {
         if let Some(first) = self.made.get(&ino) {
             return fs::hard_link(first, &path).map_err(Error::file("link", &path));
         }
-        let contents = match &images.durable {
+        let durable = images.for_image()?;
+        let contents = match &durable {
             Some(durable) => durable.copy_to(&path),
             None => fs::OpenOptions::new().write(true).create_new(true).open(&path).map(Contents::new),
         };
         let mut contents = contents.map_err(Error::file("create", &path))?;
         let operations: Vec<Seq> = inode.pending.iter().copied().collect();
-        let has_place = |page: u64| images.has_place(page * PAGE, page * PAGE + 1);
+        let has_place = |page: u64| durable.as_ref().is_some_and(|durable| durable.is_allocated(page * PAGE, 1));
         let steps = self.survivors.of_file(ino, (&self.disk.log, &operations), has_place);
         self.apply(&steps, &mut contents).map_err(Error::file("write", &path))?;
         self.set(self.attributes(inode), &path)?;

@@ -3,11 +3,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::contents::{Contents, Nameless};
 use crate::entries::Entries;
+use crate::error::Error;
 use crate::log::{Attributes, Ino, Seq};
+use crate::ranges::Ranges;
 
 /// What an inode is.
 #[derive(Debug)]
@@ -25,6 +28,9 @@ pub(crate) struct FileImages {
     pub(crate) current: Contents,
     /// Made when something becomes durable first.
     pub(crate) durable: Option<Contents>,
+    /// The file of a saved cut that has the durable contents. It is opened while an image of it is made: a cut may have more
+    /// files than a process may have open.
+    pub(crate) saved: Option<PathBuf>,
 }
 
 impl FileImages {
@@ -33,6 +39,14 @@ impl FileImages {
         match &mut self.durable {
             Some(contents) => Ok(contents),
             none => Ok(none.insert(Contents::new(files.create()?))),
+        }
+    }
+
+    /// The durable contents, from which an image is made.
+    pub(crate) fn for_image(&self) -> Result<Option<Contents>, Error> {
+        match &self.saved {
+            Some(path) => Contents::open(path).map(Some).map_err(Error::file("read", path)),
+            None => Ok(self.durable.clone()),
         }
     }
 
@@ -47,7 +61,16 @@ impl FileImages {
 pub(crate) struct DirectoryImages {
     pub(crate) parent: Ino,
     pub(crate) current: Entries,
+    /// Directories among these entries.
+    pub(crate) below: u32,
     pub(crate) durable: HashMap<OsString, Ino>,
+}
+
+impl DirectoryImages {
+    /// Without an entry.
+    pub(crate) fn new(parent: Ino) -> Self {
+        Self { parent, current: Entries::default(), below: 0, durable: HashMap::new() }
+    }
 }
 
 /// A file, directory or symbolic link.
@@ -71,6 +94,8 @@ pub(crate) struct Inode {
     pub(crate) pending: VecDeque<Seq>,
     /// It was truncated to nothing and not closed since.
     pub(crate) is_cleared: bool,
+    /// Whole pages that have a place on the disk by `fallocate`.
+    pub(crate) preallocated: Ranges,
     /// Who wrote data since the last sync.
     pub(crate) written: Written,
 }
@@ -135,6 +160,7 @@ impl Inode {
             data_touched: 0,
             pending: VecDeque::new(),
             is_cleared: false,
+            preallocated: Ranges::one(0, 0),
             written: Written::default(),
         }
     }

@@ -26,8 +26,9 @@ const PROCESSES: &str = "/proc";
 pub(crate) fn send(point: &Point) -> Result<(), Error> {
     for path in mapped(point).map_err(Error::file("read", Path::new(PROCESSES)))? {
         match send_pages(&path) {
-            // It was removed meanwhile.
+            // It was removed meanwhile, or others than root may not use the link.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && path.starts_with(PROCESSES) => {}
             sent => sent.map_err(Error::file("have the kernel send pages of maps of", &path))?,
         }
     }
@@ -49,22 +50,26 @@ fn mapped(point: &Point) -> io::Result<BTreeSet<PathBuf>> {
         }
         // Processes end, and those of other users cannot be read.
         let maps = fs::read(entry.path().join("maps")).unwrap_or_default();
-        found.extend(maps.split(|byte| *byte == b'\n').filter_map(|line| file(line, point)));
+        let file = |line| file(line, point, &entry.path());
+        found.extend(maps.split(|byte| *byte == b'\n').filter_map(file));
     }
     Ok(found)
 }
 
 /// The file of a line of `maps`, where it is one of the mount and its pages are shared: addresses, permissions, offset, device,
-/// number of the file, path.
-fn file(line: &[u8], point: &Point) -> Option<PathBuf> {
+/// number of the file, path. Where the name by which it was mapped was removed, there may be another one: then it is the
+/// process's own link to the file.
+fn file(line: &[u8], point: &Point, process: &Path) -> Option<PathBuf> {
     let mut fields = line.splitn(6, |byte| *byte == b' ');
-    let (permissions, device) = (fields.nth(1)?, fields.nth(1)?);
+    let (addresses, permissions, device) = (fields.next()?, fields.next()?, fields.nth(1)?);
     let (major, minor) = point.device;
     if permissions.last() != Some(&b's') || device != format!("{major:02x}:{minor:02x}").as_bytes() {
         return None;
     }
     let path = Path::new(OsStr::from_bytes(fields.nth(1)?.trim_ascii_start()));
-    path.starts_with(&point.path).then(|| path.to_path_buf())
+    let is_removed = path.as_os_str().as_bytes().ends_with(b" (deleted)");
+    let link = || process.join("map_files").join(OsStr::from_bytes(addresses));
+    path.starts_with(&point.path).then(|| if is_removed { link() } else { path.to_path_buf() })
 }
 
 #[cfg(test)]
@@ -74,11 +79,13 @@ mod tests {
     #[test]
     fn shared_maps_of_files_of_the_mount_are_found() {
         let point = Point { path: "/mnt".into(), state: "/var".into(), device: (0, 47) };
-        let of = |line: &str| file(line.as_bytes(), &point);
+        let of = |line: &str| file(line.as_bytes(), &point, Path::new("/proc/7"));
         let found = Some(PathBuf::from("/mnt/a b"));
         assert_eq!(of("7f00-7f01 rw-s 00000000 00:2f 12                         /mnt/a b"), found);
         // What is not written any more may have been.
         assert_eq!(of("7f00-7f01 r--s 00001000 00:2f 12                         /mnt/a b"), found);
+        let removed = of("7f00-7f01 rw-s 00000000 00:2f 12                         /mnt/a b (deleted)");
+        assert_eq!(removed, Some(PathBuf::from("/proc/7/map_files/7f00-7f01")));
         for other in [
             "7f00-7f01 rw-p 00000000 00:2f 12                         /mnt/a b",
             "7f00-7f01 rw-s 00000000 00:2e 12                         /mnt/a b",

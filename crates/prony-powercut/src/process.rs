@@ -150,13 +150,17 @@ pub(crate) fn read_line(input: &(impl std::os::fd::AsFd + ?Sized), time: Duratio
 
 /// Lets this process work while memory is short, as far as its user may: the kernel does not write dirty pages to a FUSE
 /// file system in order to find memory for the process that serves it, nor end this process for memory. Its own limits
-/// are raised as far as they can be. (Its pages need not be locked in memory: none of them lies on the mount.) `name` is its
+/// are raised as far as they can be, by root also the maximum of open files. (Its pages need not be locked in memory: none of them lies on the mount.) `name` is its
 /// name in lists of processes, of 15 bytes at most: it was started by a path that says nothing.
 pub(crate) fn protect(name: &CStr) {
     let _ = set_name(name);
     let _ = configure_io_flusher_behavior(true);
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
     // Each content of a file is a descriptor as long as the file exists.
+    let most = std::fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|most| most.trim().parse().ok());
+    if let Some(most) = most {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) });
+    }
     for resource in [Resource::Nofile, Resource::As, Resource::Data, Resource::Fsize, Resource::Cpu] {
         let Rlimit { maximum, .. } = getrlimit(resource);
         let _ = setrlimit(resource, Rlimit { current: maximum, maximum });

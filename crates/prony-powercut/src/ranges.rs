@@ -1,4 +1,4 @@
-//! The parts of a file that a write changes and that are not durable yet.
+//! Parts of a file, such as those that a write changes and that are not durable yet.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,20 @@ impl Ranges {
         self.iter().map(move |(from, to)| (from.max(begin), to.min(end))).filter(|(from, to)| from < to)
     }
 
+    /// Adds what lies between two offsets.
+    pub(crate) fn add(&mut self, begin: u64, end: u64) {
+        self.remove(begin, end);
+        self.push(begin, end);
+    }
+
+    /// Adds what lies between two offsets, which has nothing in common with the other ranges.
+    pub(crate) fn push(&mut self, begin: u64, end: u64) {
+        match self.more.last_mut().unwrap_or(&mut self.first) {
+            last if last.1 == begin => last.1 = end,
+            _ => self.more.push((begin, end)),
+        }
+    }
+
     /// Removes what lies between two offsets.
     pub(crate) fn remove(&mut self, begin: u64, end: u64) {
         let mut left = self
@@ -48,6 +62,14 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_that_are_added_are_there_once_and_joined_to_the_last_one() {
+        let mut ranges = Ranges::one(0, 0);
+        [(20, 30), (30, 40), (0, 10), (5, 25)].into_iter().for_each(|(begin, end)| ranges.add(begin, end));
+        assert_eq!(ranges.len(), 40);
+        assert_eq!(ranges.iter().collect::<Vec<_>>(), [(25, 40), (0, 25)]);
+    }
 
     #[test]
     fn removal_leaves_the_parts_on_both_sides() {

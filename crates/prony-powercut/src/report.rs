@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use prony_model::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{MetadataOrder, Policy};
@@ -47,7 +48,7 @@ pub struct Status {
 pub struct Limits {
     /// Operations that were made durable early, since the limit of memory or of pending data was reached.
     pub made_durable: u64,
-    /// Files, directories and links that were refused with `ENOSPC`, since the limit of memory was reached.
+    /// Files, directories and links that were refused with `ENOSPC`, since the limit of memory or of open files was reached.
     pub refused: u64,
     /// Requests that may have been an `msync` of a part of a file, and made all of the file durable: the kernel does not
     /// tell the file system which part, nor that it is no `fdatasync`. Counted are those of files with pending pages of a
@@ -82,6 +83,8 @@ pub struct Image {
 /// A cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutReport {
+    /// The instant of the cut, in nanoseconds of `CLOCK_MONOTONIC` of the machine that was cut: as [`crate::Cut::at`].
+    pub at: Nanos,
     /// The order of metadata that was simulated.
     pub metadata: MetadataOrder,
     /// What was pending, and what happened before.

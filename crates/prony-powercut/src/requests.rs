@@ -226,6 +226,9 @@ impl Server {
         if mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE) {
             disk.zero(ino, offset, len)?;
         }
+        if !mode.contains(FallocateFlags::PUNCH_HOLE) {
+            disk.preallocate(ino, offset, end)?;
+        }
         let size = attributes(&disk, ino)?.size;
         if !mode.contains(FallocateFlags::KEEP_SIZE) && end > size {
             disk.resize(ino, end)?;

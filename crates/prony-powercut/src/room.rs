@@ -1,4 +1,5 @@
-//! Memory for pending operations with their data, for files and for names. It is counted, and bounded.
+//! Memory for pending operations with their data, for files and for names, and descriptors for files. They are counted, and
+//! bounded.
 
 use std::ffi::OsStr;
 
@@ -46,5 +47,43 @@ impl Disk {
             return Err(Errno::NOSPC);
         }
         Ok(())
+    }
+
+    /// Refuses one file more than there may be: without a descriptor for its durable contents no cut could be made.
+    pub(crate) const fn make_room_for_file(&mut self) -> Done {
+        if self.room.files >= self.room.most_files {
+            self.limits.refused += 1;
+            return Err(Errno::NOSPC);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::ROOT;
+    use crate::inode::New;
+    use crate::log::Attributes;
+    use crate::settings::Settings;
+
+    #[test]
+    fn files_without_descriptors_are_refused_and_counted() {
+        let top = tempfile::tempdir().unwrap();
+        let mut disk = Disk::new(top.path(), &Settings::default(), (0, 0)).unwrap();
+        disk.room.most_files = 2;
+        let attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
+        let create = |disk: &mut Disk, name: &str, new| disk.create(ROOT, OsStr::new(name), new, attributes);
+        let first = create(&mut disk, "first", New::File).unwrap();
+        create(&mut disk, "directory", New::Directory).unwrap();
+        create(&mut disk, "second", New::File).unwrap();
+        assert_eq!(create(&mut disk, "third", New::File), Err(Errno::NOSPC));
+        assert_eq!(disk.limits.refused, 1);
+        disk.sync_all().unwrap();
+        disk.remove(ROOT, OsStr::new("first"), false).unwrap();
+        assert_eq!(create(&mut disk, "third", New::File), Err(Errno::NOSPC), "a cut can show the removed file");
+        disk.sync_all().unwrap();
+        assert!(disk.inode(first).is_err());
+        create(&mut disk, "third", New::File).unwrap();
     }
 }

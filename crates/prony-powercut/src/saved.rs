@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::contents::Contents;
 use crate::disk::{Disk, ROOT};
-use crate::entries::Entries;
 use crate::error::Error;
 use crate::inode::{DirectoryImages, FileImages, Inode, Kind};
 use crate::log::{Attributes, Change, Growth, Ino, Log, Seq};
@@ -22,7 +21,7 @@ use crate::report::{Counts, CutReport, Image, Limits, Status};
 use crate::settings::{CutSettings, Draw, MetadataOrder, Settings};
 
 /// Name of the file that describes a saved cut. It is written last: where it is missing, the directory is not one.
-const INDEX: &str = "cut.json";
+pub(crate) const INDEX: &str = "cut.json";
 /// Name of the file with the data of pending writes.
 const DATA: &str = "pending";
 
@@ -219,7 +218,7 @@ impl Cut {
     pub(crate) fn images_in(&self, settings: &CutSettings) -> Result<CutReport, Error> {
         let images = self.disk.images(settings)?;
         let saved = self.disk.files.directory().to_path_buf();
-        Ok(CutReport { metadata: self.metadata(), status: self.status(), saved, images })
+        Ok(CutReport { at: self.at, metadata: self.metadata(), status: self.status(), saved, images })
     }
 }
 
@@ -234,16 +233,14 @@ fn load(directory: &Path, index: Index, data: File) -> Result<Disk, Error> {
         let kind = match kind {
             SavedKind::File(has_contents) => {
                 let path = directory.join(contents_name(ino));
-                let durable = has_contents.then(|| Contents::open(&path)).transpose();
-                let durable = durable.map_err(Error::file("read", &path))?;
+                let saved = has_contents.then(|| fs::metadata(&path).map(|_| path.clone())).transpose();
+                let saved = saved.map_err(Error::file("read", &path))?;
                 // Nobody reads the current contents.
-                Kind::File(FileImages { current: durable.clone().unwrap_or_else(|| none.clone()), durable })
+                Kind::File(FileImages { current: none.clone(), durable: None, saved })
             }
-            SavedKind::Directory(names) => Kind::Directory(DirectoryImages {
-                parent: ROOT,
-                current: Entries::default(),
-                durable: names.into_iter().collect(),
-            }),
+            SavedKind::Directory(names) => {
+                Kind::Directory(DirectoryImages { durable: names.into_iter().collect(), ..DirectoryImages::new(ROOT) })
+            }
             SavedKind::Symlink(target) => Kind::Symlink(target),
             SavedKind::Special(kind, number) => Kind::Special(kind, number),
         };

@@ -15,7 +15,8 @@ pub enum MetadataOrder {
     /// As ext4 with its default options, `data=ordered` and delayed allocation: one journal, so that the changes that survive
     /// are a prefix of all changes. `fsync` of a file or directory also makes durable every change before the last one that
     /// concerns it. A rename over an existing file does not survive without the data of the file that was renamed, nor
-    /// does a later change without the data of a file that was truncated to nothing, written and closed (`auto_da_alloc`).
+    /// does a later change without the data of a file that was truncated to nothing, written and closed (`auto_da_alloc`);
+    /// both only where a page of these data has no place yet, neither of data that it replaces nor by `fallocate`.
     #[default]
     Ext4,
     /// The same with the option `noauto_da_alloc`: a rename may survive without the data.

@@ -267,7 +267,10 @@ fn cut_line(record: &CutRecord) -> (String, bool) {
             match faulty.first() {
                 None => (format!("{commits}, none lost"), false),
                 Some(first) if images.len() == 1 => (format!("{commits}, {first}"), true),
-                Some(first) => (format!("{commits}, in {} of {} images: {first}", faulty.len(), images.len()), true),
+                Some(first) => {
+                    let share = format!("{} of {} images", faulty.len(), images.len());
+                    (format!("{commits}, findings in {share}; the first: {first}"), true)
+                }
             }
         }
     }
@@ -328,6 +331,7 @@ fn remaining(left: Nanos, after: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_model::crash::{CutKind, ImageRecord, Survived};
     use prony_model::reading::Why;
     use prony_model::trial::{Label, PlannedTrial};
 
@@ -415,6 +419,40 @@ mod tests {
         assert_eq!(said(quiet, &[there]), "");
         let missing = event(None, Reading::Missing(Why::NotSupported("`perf` is not installed".into())));
         assert!(said(quiet, &[missing]).starts_with("[profile 1/2] engine=lmdb: no profile: not supported"));
+    }
+
+    /// It said of all images with a finding what is true of the first.
+    #[test]
+    fn line_of_a_cut_says_what_was_found_in_the_first_image_with_a_finding_only() {
+        let lost = |lost| Found::Survived(Box::new(Survived { lost, ..Survived::default() }));
+        let found = [lost(0), lost(2), Found::DoesNotOpen { message: "malformed".into() }];
+        let image = |(image, found)| ImageRecord { image, contains: String::new(), found };
+        let ending = |found: &[Found]| CutEnding::Cut {
+            acknowledged: 5,
+            after: Nanos::from_millis(90),
+            images: (0..).zip(found.iter().cloned()).map(image).collect(),
+            remarks: vec![],
+            saved: Reading::default(),
+        };
+        let line = |found: &[Found]| {
+            let (kind, moment, took) = (CutKind::PowerCut, Nanos::ZERO, Nanos::ZERO);
+            let (effective, ending) = (None, ending(found));
+            cut_line(&CutRecord {
+                variant: 0,
+                phase: "cut".into(),
+                cut: 0,
+                kind,
+                seed: 1,
+                moment,
+                effective,
+                ending,
+                took,
+            })
+        };
+        let acknowledged = |rest: &str| format!("5 acknowledged commits, {rest}");
+        assert_eq!(line(&found), (acknowledged("findings in 2 of 3 images; the first: 2 lost"), true));
+        assert_eq!(line(&found[1..2]), (acknowledged("2 lost"), true));
+        assert_eq!(line(&found[..1]), (acknowledged("none lost"), false));
     }
 
     #[test]

@@ -35,6 +35,8 @@ struct State {
     changes: usize,
     /// It is a truncation or an extension, which may be lost.
     is_resize: bool,
+    /// Pages that it wrote.
+    pages: std::ops::Range<usize>,
 }
 
 /// All states of a file since it was last synced; the first one is durable.
@@ -67,7 +69,7 @@ impl File {
 
     /// Adds a state; its number.
     fn push(&mut self, contents: Vec<u8>, changes: usize, is_resize: bool) -> usize {
-        self.states.push(State { contents, changes, is_resize });
+        self.states.push(State { contents, changes, is_resize, pages: 0..0 });
         self.states.len() - 1
     }
 
@@ -89,17 +91,32 @@ impl File {
             page.resize(4096.min(found.len() - at * 4096), 0);
             page
         };
-        let is_new = |at: usize| at * 4096 >= self.states[0].contents.len() && !self.floors.contains_key(&at);
         let may_be = |at: usize| {
             let floor = self.floors.get(&at).copied().unwrap_or(0).max(flushed);
-            let allowed =
-                |state: &usize| *state == 0 || !is_ordered || !is_new(at) || self.states[*state].changes <= changes;
+            let allowed = |state: &usize| {
+                *state == 0 || !is_ordered || !self.is_new(at) || self.states[*state].changes <= changes
+            };
             (floor..all.len()).filter(allowed).any(|state| page(&all[state], at) == page(found, at))
         };
         let resized = self.states.iter().skip(1).filter(|state| state.is_resize && state.changes <= changes);
         let least = resized.map(|state| state.contents.len()).min().unwrap_or(usize::MAX).min(self.least_size);
         let most = all.iter().map(Vec::len).max().unwrap_or_default();
         (least..=most).contains(&found.len()) && (0..found.len().div_ceil(4096)).all(may_be)
+    }
+
+    /// Whether a page has no place in the durable contents.
+    fn is_new(&self, page: usize) -> bool {
+        page * 4096 >= self.states[0].contents.len() && !self.floors.contains_key(&page)
+    }
+
+    /// Whether a page that was written, and that no truncation removed since, had no place then.
+    fn has_delayed(&self) -> bool {
+        let ends_before = |state: &State, page: usize| state.contents.len() <= page * 4096;
+        let is_delayed = |at: usize, page: usize| {
+            let is_freed = self.states[1..at].iter().any(|state| state.is_resize && ends_before(state, page));
+            (self.is_new(page) || is_freed) && !self.states[at..].iter().any(|state| ends_before(state, page))
+        };
+        (1..self.states.len()).any(|at| self.states[at].pages.clone().any(|page| is_delayed(at, page)))
     }
 
     /// For messages.
@@ -116,6 +133,7 @@ impl File {
                 let size = self.states[at].contents.len();
                 self.states[..at].iter_mut().for_each(|state| state.contents.resize(size, 0));
                 self.states[at].is_resize = false;
+                self.floors.retain(|page, state| page * 4096 < size || *state > at);
                 self.least_size = self.least_size.min(size);
             }
         }
@@ -258,7 +276,8 @@ impl Pair {
             14 | 15 => {
                 for file in 0..self.inodes.len() {
                     self.disk.release(self.inodes[file]);
-                    if std::mem::take(&mut self.specification.files[file].is_cleared) {
+                    let is_named = names.values().any(|named| *named == file);
+                    if std::mem::take(&mut self.specification.files[file].is_cleared) && is_named {
                         self.flush(file, self.specification.history.len());
                     }
                 }
@@ -305,10 +324,10 @@ impl Pair {
         }
     }
 
-    /// If so many changes of metadata survive, what was written to the file before does.
+    /// If so many changes of metadata survive, what was written to the file before does, where it waits for a place.
     fn flush(&mut self, file: usize, changes: usize) {
-        if self.specification.order == MetadataOrder::Ext4 {
-            let of = &mut self.specification.files[file];
+        let of = &mut self.specification.files[file];
+        if self.specification.order == MetadataOrder::Ext4 && of.has_delayed() {
             of.flushes.push((changes, of.states.len() - 1));
         }
     }
@@ -340,7 +359,9 @@ impl Pair {
             of.data_touched = changes;
         }
         write(&mut contents, offset, &data);
-        (offset, end, of.push(contents, changes, false))
+        let state = of.push(contents, changes, false);
+        of.states[state].pages = offset as usize / 4096..(end as usize).div_ceil(4096);
+        (offset, end, state)
     }
 
     fn resize(&mut self, file: usize, size: u64) {

@@ -89,6 +89,22 @@ fn map_is_durable_after_msync_and_not_before() {
 }
 
 #[test]
+fn page_of_a_map_is_pending_where_the_name_that_was_mapped_is_removed_and_another_one_is_there() {
+    let Some(mut mount) = Mount::in_order(MetadataOrder::Ext4) else { return };
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(mount.path("a")).unwrap();
+    file.set_len(4096).unwrap();
+    let mut map = SharedMap::new(&file, 0, 4096).unwrap();
+    fs::hard_link(mount.path("a"), mount.path("b")).unwrap();
+    fs::remove_file(mount.path("a")).unwrap();
+    mount.mounted.sync().unwrap();
+    map.write(0, b"by a map");
+    // Others than root may not open the file by its map.
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(mount.cut(&[Policy::None], Unit::Page, 1).status.pending.bytes, 4096);
+    }
+}
+
+#[test]
 fn synchronous_write_is_durable_and_other_writes_of_the_file_are_not() {
     for flags in [O_DSYNC, O_SYNC, 0] {
         let Some(mut mount) = Mount::in_order(MetadataOrder::Ext4) else { return };

@@ -283,6 +283,7 @@ impl ImageOptions {
             return output.print_json("the cut", report);
         }
         output.print(&format!("pending at the cut: {}\n", words(&report.status.pending)))?;
+        output.print(&format!("instant of the cut: {} ns of `CLOCK_MONOTONIC`\n", report.at.as_nanos()))?;
         output.print(&remarks(&report.status.limits))?;
         output.print(&format!("saved in `{}`\n", report.saved.display()))?;
         output.table(&["image", "policy", "metadata that survived", "data that survived"], &rows(report))
@@ -293,7 +294,7 @@ impl ImageOptions {
 fn remarks(Limits { made_durable, refused, parts_as_whole }: &Limits) -> String {
     let remark = |number: u64, what: &str| if number == 0 { String::new() } else { format!("note: {number} {what}\n") };
     remark(*made_durable, "operations were made durable early, at the limit of `--memory` or `--pending`")
-        + &remark(*refused, "new names were refused with `ENOSPC`, at the limit of `--memory`")
+        + &remark(*refused, "new names were refused with `ENOSPC`, at the limit of `--memory` or of open files")
         + &remark(
             *parts_as_whole,
             "syncs may have been an `msync` of a part of a file, and made all of the file durable",

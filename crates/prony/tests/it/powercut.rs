@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use prony_model::random::Stream;
 use prony_model::units::Fraction;
+use prony_os::clock::monotonic;
 use prony_powercut::{CutSettings, Policy, Unit};
 use prony_results::{Database, RunId};
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,6 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn prony(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
     command.arg("powercut").args(arguments).env("NO_COLOR", "1");
+    command
+}
+
+/// The same with a limit, as options of `ulimit`.
+fn limited(limit: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {limit} && exec \"$0\" powercut \"$@\""), env!("CARGO_BIN_EXE_prony")]);
+    command.args(arguments).env("NO_COLOR", "1");
     command
 }
 
@@ -70,6 +79,15 @@ impl Mount {
 
     /// The same, where the mount point has entries.
     fn start_over(entries: &[&str]) -> Option<Self> {
+        Self::start_by(&prony, entries)
+    }
+
+    /// The same, with a limit, as options of `ulimit`.
+    fn start_limited(limit: &str) -> Option<Self> {
+        Self::start_by(&|arguments| limited(limit, arguments), &[])
+    }
+
+    fn start_by(prony: &dyn Fn(&[&str]) -> Command, entries: &[&str]) -> Option<Self> {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir(top.path().join("point")).unwrap();
         entries.iter().for_each(|name| fs::write(top.path().join("point").join(name), b"mine").unwrap());
@@ -133,8 +151,12 @@ fn powercut_shows_what_was_pending_and_makes_images() {
     fs::write(mount.path("point/a"), b"pending data").unwrap();
     let (point, into) = (mount.path("point"), mount.path("images"));
     let options = ["cut", &point, "--into", &into, "--images", "3", "--policy", "none,prefix", "--json"];
+    let before = monotonic();
     let cut = output(&options);
+    let after = monotonic();
     let report: serde_json::Value = serde_json::from_slice(&cut.stdout).unwrap();
+    let at = report["at"].as_u64().unwrap();
+    assert!((before.as_nanos()..after.as_nanos()).contains(&at), "{at}, {before:?}, {after:?}");
     assert_eq!(report["pending"]["bytes"], 12, "{report}");
     let policies: Vec<&str> =
         report["images"].as_array().unwrap().iter().map(|image| image["policy"].as_str().unwrap()).collect();
@@ -163,10 +185,69 @@ fn powercut_shows_what_was_pending_and_makes_images() {
         text(&made.stdout).starts_with("pending at the cut: 2 operations (1 of metadata), 12 B of data\n"),
         "{made:?}"
     );
+    let again = text(&output(&["images", saved, "--into", &mount.path("more again")]).stdout);
+    assert!(again.contains(&format!("instant of the cut: {at} ns of `CLOCK_MONOTONIC`\n")), "{again}");
     assert_eq!(fs::read(mount.path("again/image-001/a")).unwrap(), b"durable");
     let none = output(&["images", &mount.path("again"), "--into", &mount.path("none")]);
     assert!(text(&none.stderr).contains("is no saved cut: it has no file `cut.json`"), "{none:?}");
     assert!(fs::read_dir(mount.path("state")).unwrap().next().is_none(), "nothing remains");
+}
+
+/// Each file of a saved cut was open at once: with the usual limit of 1024, a cut of 1000 files failed and was deleted.
+#[test]
+fn cut_of_more_files_than_may_be_open_has_images() {
+    let Some(mount) = Mount::start() else { return };
+    let (point, into) = (mount.path("point"), mount.path("images"));
+    (0..150).for_each(|n| fs::write(mount.path(&format!("point/file-{n}")), b"durable").unwrap());
+    output(&["sync", &point]);
+    let made = limited("-n 100", &["cut", &point, "--into", &into, "--policy", "none"]).output().unwrap();
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let made = limited("-n 100", &["images", &format!("{into}/cut"), "--into", &mount.path("again")]).output().unwrap();
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    for image in ["images/image-001", "again/image-001"] {
+        let files: Vec<_> = fs::read_dir(mount.path(image)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() == 150 && files.iter().all(|file| fs::read(file).unwrap() == b"durable"), "{image}");
+    }
+}
+
+/// At half the hard limit of open files, the program got `EMFILE` and no cut could be made any more.
+#[test]
+fn files_beyond_the_hard_limit_of_open_files_are_refused_and_counted() {
+    let Some(mount) = Mount::start_limited("-n 300") else { return };
+    let mut made = 0;
+    let refused = (0..400).find_map(|n| {
+        let file = fs::File::create_new(mount.path(&format!("point/file-{n}")));
+        made += usize::from(file.is_ok());
+        file.and_then(|file| file.sync_all()).err()
+    });
+    let cut = output(&["cut", &mount.path("point"), "--into", &mount.path("images"), "--policy", "none", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&cut.stdout).unwrap();
+    assert_eq!(fs::read_dir(mount.path("images/image-001")).unwrap().count(), made);
+    match refused {
+        Some(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+            assert_eq!((made, &report["limits"]["refused"]), (118, &1.into()), "{report}");
+        }
+        // Root may raise the limit.
+        None => assert_eq!((made, &report["limits"]["refused"]), (400, &0.into()), "{report}"),
+    }
+}
+
+#[test]
+fn cut_whose_images_cannot_be_made_is_saved() {
+    let Some(mount) = Mount::start() else { return };
+    let (point, into) = (mount.path("point"), mount.path("images"));
+    fs::write(mount.path("point/a"), [1; 1 << 16]).unwrap();
+    output(&["sync", &point]);
+    let failed = limited("-f 8", &["cut", &point, "--into", &into]).output().unwrap();
+    let said = text(&failed.stderr);
+    let saved = format!("{into}/cut");
+    assert_eq!(failed.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("the cut is saved in `{saved}`, but images of it cannot be made")), "{said}");
+    assert!(said.contains(&format!("hint: make them later: `prony powercut images {saved} --into DIR`")), "{said}");
+    assert!(!Path::new(&into).join("image-001").exists(), "a part of an image");
+    assert_eq!(output(&["images", &saved, "--into", &mount.path("again")]).status.code(), Some(0));
+    assert_eq!(fs::read(mount.path("again/image-001/a")).unwrap(), [1; 1 << 16]);
 }
 
 #[test]

@@ -64,6 +64,11 @@ fn durable_file_that_is_only_moved_is_in_every_image_once() {
                 }
             }
         }
+        for dir in directories {
+            let below = disk.directory(dir).unwrap().current.iter_after(0);
+            let below = below.filter(|(_, _, ino)| disk.inode(*ino).unwrap().is_directory()).count();
+            assert_eq!(disk.link_count(dir).unwrap(), 2 + below as u32, "round {round}, {order:?}");
+        }
         let into = top.path().join(format!("cut-{round}-{order:?}"));
         let chances = (Fraction::new(0.6).unwrap(), Unit::Page);
         let settings = CutSettings::check(&into, 24, &POLICIES, chances, round).unwrap();

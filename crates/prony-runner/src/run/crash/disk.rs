@@ -171,7 +171,7 @@ fn remarks(limits: Limits) -> Vec<String> {
     let Limits { made_durable, refused, parts_as_whole } = limits;
     let all = [
         (made_durable, "operation", "made durable early, at the limit of pending data"),
-        (refused, "file", "refused, at the limit of memory"),
+        (refused, "file", "refused, at the limit of memory or of open files"),
         (parts_as_whole, "sync", "that may have been of a part of a file, and made all of it durable"),
     ];
     let of = |(number, noun, what)| format!("{} {what}", count::<u64>(number, noun));
