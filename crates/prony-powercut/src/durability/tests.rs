@@ -49,6 +49,8 @@ struct File {
     least_size: usize,
     /// If so many changes of metadata survive, these states and later ones do.
     flushes: Vec<(usize, usize)>,
+    /// States that were flushed when it was closed: a sync of data that another file got later makes them durable, too.
+    closed: Vec<usize>,
     /// How many changes of metadata there had been when it was touched last, by `fsync` and by `fdatasync`.
     touched: usize,
     data_touched: usize,
@@ -104,9 +106,10 @@ impl File {
         (least..=most).contains(&found.len()) && (0..found.len().div_ceil(4096)).all(may_be)
     }
 
-    /// Whether a page has no place in the durable contents.
+    /// Whether a page certainly has no place in the durable contents.
     fn is_new(&self, page: usize) -> bool {
-        page * 4096 >= self.states[0].contents.len() && !self.floors.contains_key(&page)
+        let mut durable = self.closed.iter().chain([&0]);
+        !durable.any(|at| page * 4096 < self.states[*at].contents.len()) && !self.floors.contains_key(&page)
     }
 
     /// Whether a page that was written, and that no truncation removed since, had no place then.
@@ -183,7 +186,7 @@ impl Specification {
     fn sync(&mut self, file: usize, data_only: bool) {
         let file = &mut self.files[file];
         let contents = file.current().contents.clone();
-        (file.states, file.floors, file.flushes) = (vec![], BTreeMap::new(), vec![]);
+        (file.states, file.floors, file.flushes, file.closed) = (vec![], BTreeMap::new(), vec![], vec![]);
         file.least_size = contents.len();
         file.push(contents, 0, false);
         let touched = if data_only { file.data_touched } else { file.touched.max(file.data_touched) };
@@ -273,15 +276,7 @@ impl Pair {
             0..5 => drop(self.write(file, stream)),
             5 => self.resize(file, stream.below(9000)),
             13 => self.resize(file, 0),
-            14 | 15 => {
-                for file in 0..self.inodes.len() {
-                    self.disk.release(self.inodes[file]);
-                    let is_named = names.values().any(|named| *named == file);
-                    if std::mem::take(&mut self.specification.files[file].is_cleared) && is_named {
-                        self.flush(file, self.specification.history.len());
-                    }
-                }
-            }
+            14 | 15 => self.close_all(&names.values().copied().collect()),
             6 if names.get(&to) != Some(&file) => {
                 self.disk.rename(at, new, true).unwrap();
                 let mut after = names.clone();
@@ -321,6 +316,18 @@ impl Pair {
                 self.specification.sync_directory(path.0);
             }
             _ => {}
+        }
+    }
+
+    /// Closes all files, of which these have names.
+    fn close_all(&mut self, named: &BTreeSet<usize>) {
+        for file in 0..self.inodes.len() {
+            self.disk.release(self.inodes[file]);
+            if std::mem::take(&mut self.specification.files[file].is_cleared) && named.contains(&file) {
+                self.flush(file, self.specification.history.len());
+                let of = &mut self.specification.files[file];
+                of.closed.push(of.states.len() - 1);
+            }
         }
     }
 

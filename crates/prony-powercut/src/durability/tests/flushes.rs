@@ -118,61 +118,71 @@ fn size_does_not_survive_without_its_data_in_a_page_that_was_freed() {
     }
 }
 
-/// `ext4_alloc_da_blocks` does nothing where no page waits for a place: on ext4 such a replacement has zeros, nothing or the
-/// contents that it had before, and here it had its data in every image.
-#[test]
-fn replacement_whose_pages_all_have_a_place_survives_without_its_data() {
-    let write = |disk: &mut Disk, ino| disk.write(ino, 0, &[b'n'; 8192]).map(drop).unwrap();
-    let rename = |disk: &mut Disk, name| {
-        disk.rename((ROOT, OsStr::new(name)), (ROOT, OsStr::new("data")), true).unwrap();
-    };
+/// A replacement of `data`, of which `data` and `spare` are the files, and what `data` holds where its new data are lost; `None`
+/// where they never are.
+type Replacement = (fn(&mut Disk, (Ino, Ino)), Option<Vec<u8>>);
+
+fn write_all(disk: &mut Disk, ino: Ino) {
+    disk.write(ino, 0, &[b'n'; 8192]).map(drop).unwrap();
+}
+
+fn rename_over_data(disk: &mut Disk, name: &str) {
+    disk.rename((ROOT, OsStr::new(name)), (ROOT, OsStr::new("data")), true).unwrap();
+}
+
+fn replacements() -> [Replacement; 6] {
     let preallocated = |disk: &mut Disk, (_, _): (Ino, Ino)| {
         let ino = create(disk, "tmp", b"");
         disk.preallocate(ino, 0, 8192).unwrap();
         disk.resize(ino, 8192).unwrap();
-        write(disk, ino);
-        rename(disk, "tmp");
+        write_all(disk, ino);
+        rename_over_data(disk, "tmp");
     };
     let of_the_same_size = |disk: &mut Disk, (_, _): (Ino, Ino)| {
         let ino = create(disk, "tmp", b"");
         disk.preallocate(ino, 0, 8192).unwrap();
-        write(disk, ino);
-        rename(disk, "tmp");
+        write_all(disk, ino);
+        rename_over_data(disk, "tmp");
     };
     let overwritten = |disk: &mut Disk, (_, spare): (Ino, Ino)| {
-        write(disk, spare);
-        rename(disk, "spare");
+        write_all(disk, spare);
+        rename_over_data(disk, "spare");
     };
     let truncated = |disk: &mut Disk, (data, _): (Ino, Ino)| {
         disk.open(data).unwrap();
         disk.resize(data, 0).unwrap();
         disk.preallocate(data, 0, 8192).unwrap();
         disk.resize(data, 8192).unwrap();
-        write(disk, data);
+        write_all(disk, data);
         disk.release(data);
     };
     let partly = |disk: &mut Disk, (_, _): (Ino, Ino)| {
         let ino = create(disk, "tmp", b"");
         disk.preallocate(ino, 0, 100).unwrap();
-        write(disk, ino);
-        rename(disk, "tmp");
+        write_all(disk, ino);
+        rename_over_data(disk, "tmp");
     };
     let freed = |disk: &mut Disk, (_, spare): (Ino, Ino)| {
         disk.preallocate(spare, 0, 8192).unwrap();
         disk.resize(spare, 100).unwrap();
-        write(disk, spare);
-        rename(disk, "spare");
+        write_all(disk, spare);
+        rename_over_data(disk, "spare");
     };
-    type Case<'c> = (&'c dyn Fn(&mut Disk, (Ino, Ino)), Option<Vec<u8>>);
-    let cases: [Case<'_>; 6] = [
-        (&preallocated, Some(vec![0; 8192])),
-        (&of_the_same_size, Some(vec![])),
-        (&overwritten, Some(vec![b's'; 8192])),
-        (&truncated, Some(vec![0; 8192])),
-        (&partly, None),
-        (&freed, None),
-    ];
-    for (case, (replace, without)) in cases.into_iter().enumerate() {
+    [
+        (preallocated, Some(vec![0; 8192])),
+        (of_the_same_size, Some(vec![])),
+        (overwritten, Some(vec![b's'; 8192])),
+        (truncated, Some(vec![0; 8192])),
+        (partly, None),
+        (freed, None),
+    ]
+}
+
+/// `ext4_alloc_da_blocks` does nothing where no page waits for a place: on ext4 such a replacement has zeros, nothing or the
+/// contents that it had before, and here it had its data in every image.
+#[test]
+fn replacement_whose_pages_all_have_a_place_survives_without_its_data() {
+    for (case, (replace, without)) in replacements().into_iter().enumerate() {
         let top = tempfile::tempdir().unwrap();
         let mut disk = disk(top.path());
         let all = ["data", "spare"].map(|name| create(&mut disk, name, &[name.as_bytes()[0]; 8192]));

@@ -64,11 +64,7 @@ fn durable_file_that_is_only_moved_is_in_every_image_once() {
                 }
             }
         }
-        for dir in directories {
-            let below = disk.directory(dir).unwrap().current.iter_after(0);
-            let below = below.filter(|(_, _, ino)| disk.inode(*ino).unwrap().is_directory()).count();
-            assert_eq!(disk.link_count(dir).unwrap(), 2 + below as u32, "round {round}, {order:?}");
-        }
+        directories.iter().for_each(|directory| links_are_counted(&disk, *directory));
         let into = top.path().join(format!("cut-{round}-{order:?}"));
         let chances = (Fraction::new(0.6).unwrap(), Unit::Page);
         let settings = CutSettings::check(&into, 24, &POLICIES, chances, round).unwrap();
@@ -81,6 +77,13 @@ fn durable_file_that_is_only_moved_is_in_every_image_once() {
         fs::remove_dir_all(&into).unwrap();
     }
     assert!(moved > 300, "only {moved} moves");
+}
+
+/// A directory has two links, and one for each directory in it.
+fn links_are_counted(disk: &Disk, directory: Ino) {
+    let below = disk.directory(directory).unwrap().current.iter_after(0);
+    let below = below.filter(|(_, _, ino)| disk.inode(*ino).unwrap().is_directory()).count();
+    assert_eq!(disk.link_count(directory).unwrap(), 2 + below as u32);
 }
 
 fn contents_below(directory: &Path) -> Vec<Vec<u8>> {
