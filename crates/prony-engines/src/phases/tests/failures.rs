@@ -4,8 +4,8 @@ use prony_model::latency::Recorder;
 use prony_model::protocol::PhaseReport;
 use prony_model::record::LatencyKind;
 use prony_model::spec::{
-    Action, Amount, Arrivals, FindSpec, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, Sampling, ScanLength,
-    ScanSpec,
+    Action, Amount, Arrivals, FindSpec, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, PauseEvery, Sampling,
+    ScanLength, ScanSpec,
 };
 use prony_model::units::{Nanos, PerSecond};
 
@@ -102,6 +102,32 @@ fn what_an_open_loop_never_started_is_infinitely_slow() {
     assert_eq!((put.saturated, put.operations + put.skipped), (true, 10_000_000));
     assert_eq!(counted(&put, "put", LatencyKind::Intended), (put.operations, put.skipped));
     assert_eq!(counted(&put, "put", LatencyKind::Actual), (put.operations, 0), "they have no real start");
+}
+
+/// As many were counted as are due on average, less those that had started: one late operation gave any number.
+#[test]
+fn what_was_never_started_is_what_the_random_schedule_had() {
+    let due = |pause| {
+        let rate = PerSecond::new(10_000.0).map(|rate| Arrivals { rate, poisson: true });
+        let amount = Amount::Duration(Nanos::from_millis(100));
+        let with = Ops { rate, amount, pause, ..ops(Order::Record) };
+        let [put] = reports(&plan(1000, [Action::Put(with)])).try_into().unwrap();
+        (put.operations + put.skipped, put.skipped)
+    };
+    let late = due(Some(PauseEvery { every: 10, time: Nanos::from_millis(200) }));
+    assert!(late.1 > 0);
+    assert_eq!((late.0, late.0 == 1000), (due(None).0, false), "the mean is 1000");
+}
+
+/// Each start that was skipped was drawn inside the phase's time: of 2 s were 222 s. These would take years.
+#[test]
+fn what_was_never_started_takes_no_time() {
+    let amount = Amount::Duration(Nanos::from_millis(30));
+    for poisson in [false, true] {
+        let rate = PerSecond::new(1e18).map(|rate| Arrivals { rate, poisson });
+        let [put] = reports(&plan(1000, [Action::Put(Ops { rate, amount, ..ops(Order::Record) })])).try_into().unwrap();
+        assert!(put.saturated && put.skipped > 1_000_000_000_000_000, "{}", put.skipped);
+    }
 }
 
 #[test]
