@@ -18,8 +18,9 @@ const LONGEST_LINE: usize = 1 << 20;
 /// Buffers read in one go, so that a fast writer on one stream does not starve the other streams.
 const ROUNDS: usize = 8;
 
-/// So many bytes at once may have filled a pipe: it has 16 pages (pipe(7)), of which each is half empty where no further write fits.
-const MAY_FILL: usize = 32 << 10;
+/// So many bytes in one turn may have filled a pipe: it has 16 pages (pipe(7)), of which each is half empty where no further write
+/// fits. It is also all that a turn reads of a terminal, which passes on 4,095 bytes at once (N_TTY_BUF_SIZE less one).
+const MAY_FILL: usize = ROUNDS * 4095;
 
 /// The streams of a program: standard output and error, and its marks.
 pub struct Streams {

@@ -8,6 +8,7 @@ use prony_boundaries::functions::begins_phase;
 use prony_boundaries::limits::Stopped;
 use prony_boundaries::marks::{Boundary, Mark};
 use prony_boundaries::observation::Observation;
+use prony_boundaries::phase_state::PhaseState;
 use prony_boundaries::stream::{Arrived, Line, Streams};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
@@ -130,7 +131,7 @@ struct Turn<'a> {
     noticed: Nanos,
     /// For how long prony itself did not run where it only waited, as after Ctrl-Z.
     paused: Nanos,
-    /// For how long prony read output of which a pipe may have been full.
+    /// For how long prony read output while a phase was open and a pipe may have been full.
     flooded: Nanos,
 }
 
@@ -171,9 +172,9 @@ impl Turn<'_> {
             let earliest = self.wait(observation, grace, due.is_some());
             // The end is checked before the streams, so that all of the output exists when it is found.
             let end = self.process.wait(Some(Duration::ZERO))?;
-            let began = monotonic();
+            let (began, measured) = (monotonic(), observation.tracker.phases.iter().any(PhaseState::is_open));
             self.read(observation, earliest);
-            if end.is_none() && self.streams.may_have_been_full() {
+            if end.is_none() && measured && self.streams.may_have_been_full() {
                 self.flooded += monotonic().since(began);
             }
             self.replicas.turn(observation, &mut self.buffer)?;

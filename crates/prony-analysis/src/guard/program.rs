@@ -284,7 +284,7 @@ fn store_read_long(record: &TrialRecord, store: &ProgramStore) -> Option<Finding
 }
 
 /// The program wrote so much output that its time depends on how fast prony reads it and searches it for patterns: `waited` is
-/// how long that took while a pipe may have been full. Where no phase has begun and ended, its time is that of the trial.
+/// how long that took while a phase was open and a pipe may have been full.
 pub fn flooded(record: &TrialRecord, waited: Nanos) -> Option<Finding> {
     let output = &record.program()?.output;
     let (stdout, stderr) = (output.stdout.total, output.stderr.total);

@@ -61,7 +61,7 @@ pub struct Watched {
     pub polls_took: Nanos,
     /// For how long prony itself was stopped meanwhile.
     pub paused: Nanos,
-    /// For how long prony read output, and searched it for patterns, while the program may have waited for that.
+    /// For how long prony read output, and searched it for patterns, while a phase was open and the program may have waited for that.
     pub flooded: Nanos,
 }
 

@@ -158,6 +158,9 @@ fn a_flood_is_bounded_and_counted() {
     let body = shell("yes 0123456789abcdef | head -n 400000; echo total 5");
     let searched = bench.trial(&format!("{body}[[phase]]\nname = \"run\"\nread = '^total (?<rows>\\d+)$'\n"));
     assert!(guards(&searched).contains(&"output_flooded"), "searching takes longer: {:?}", guards(&searched));
+    let phase = "[[phase]]\nname = \"run\"\nread = '^total (?<rows>\\d+)'\n";
+    let on_terminal = bench.trial(&format!("{body}pty = true\n{phase}"));
+    assert!(guards(&on_terminal).contains(&"output_flooded"), "{:?}", guards(&on_terminal));
 }
 
 /// Nothing read how often a trial was stopped by its limit on CPU time, so that the finding never came.
