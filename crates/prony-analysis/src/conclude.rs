@@ -57,8 +57,8 @@ pub fn conclude(
     let allowed = stated.unwrap_or_default();
     let spec = |one: &Observed| specs.iter().find(|spec| spec.name == one.phase.name);
     let is_judged = |one: &Observed| stated.is_some() || !spec(one).is_some_and(is_of_calls);
-    let before = ending.outcome;
-    let too_many = |one: &Observed| is_judged(one) && failing(one, allowed, before).next().is_some();
+    let without = ending.clone();
+    let too_many = |one: &Observed| is_judged(one) && failing(one, allowed, &without).next().is_some();
     // Phases of a program may overlap, and stand in the file in any order.
     let first = observed.iter().filter(|one| too_many(one)).min_by_key(|one| one.phase.begin);
     let Some(first) = first else {
@@ -67,6 +67,7 @@ pub fn conclude(
         return (ending, after_uncounted(completed.collect()));
     };
     let (since, failed) = (first.phase.begin, first.phase.name.clone());
+    let before = ending.outcome;
     let ending = with_errors(ending, first, allowed);
     let completed = observed.into_iter().map(|one| {
         let itself = too_many(&one);
@@ -150,20 +151,22 @@ pub fn offered(phase: &PhaseRecord) -> Option<u64> {
     counted(phase).map(|(done, failed)| done.saturating_add(failed))
 }
 
-/// Requests of an open loop that were never started got no answer either. Where many were not, the rate was not sustained, which
-/// is the outcome already.
-fn unstarted(phase: &PhaseRecord, outcome: Outcome) -> u64 {
-    let is_of_requests = phase.action == "http" && outcome.is_ok();
-    if is_of_requests { count(phase, "", Metric::Skipped).unwrap_or(0) } else { 0 }
+/// Requests of an open loop that were never started got no answer either. Where many of a phase were not, its rate was not
+/// sustained, which is the trial's ending `without` them already.
+fn unstarted(phase: &PhaseRecord, without: &Ending) -> u64 {
+    let is_known = !without.outcome.is_ok() && without.phase.as_ref().is_none_or(|name| *name == phase.name);
+    let counts = phase.action == "http" && !is_known;
+    if counts { count(phase, "", Metric::Skipped).unwrap_or(0) } else { 0 }
 }
 
-/// Which operations of a phase failed too often, its own and those of its background, as evidence. `outcome` is that of the trial
+/// Which operations of a phase failed too often, its own and those of its background, as evidence. `without` is how the trial ended
 /// without them.
-fn failing(one: &Observed, allowed: AllowedErrors, outcome: Outcome) -> impl Iterator<Item = String> {
+fn failing(one: &Observed, allowed: AllowedErrors, without: &Ending) -> impl Iterator<Item = String> {
     let phase = &one.phase;
+    let never_started = unstarted(phase, without);
     [("", "phase"), (BACKGROUND, "the background of phase")].into_iter().filter_map(move |(instance, whose)| {
         let [counted, done] = [Metric::Errors, Metric::Operations].map(|metric| count(phase, instance, metric));
-        let unstarted = if instance.is_empty() { unstarted(phase, outcome) } else { 0 };
+        let unstarted = if instance.is_empty() { never_started } else { 0 };
         let errors = counted.unwrap_or(0) + unstarted;
         let offered = counted.and(done).map(|done| done.saturating_add(errors));
         if allowed.allows(errors, offered.unwrap_or(errors)) {
@@ -185,12 +188,13 @@ fn failing(one: &Observed, allowed: AllowedErrors, outcome: Outcome) -> impl Ite
 /// Fails a trial that otherwise ended well because of its operations.
 fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending {
     let phase = &one.phase;
+    let failing: Vec<String> = failing(one, allowed, &ending).collect();
     let mut evidence = ending.evidence;
     if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
-        evidence.extend(failing(one, allowed, ending.outcome));
+        evidence.extend(failing);
         return Ending { evidence, ..ending };
     }
-    evidence.splice(0..0, failing(one, allowed, ending.outcome));
+    evidence.splice(0..0, failing);
     let lasted = phase.begin.zip(phase.end).map_or(Nanos::ZERO, |(begin, end)| end.since(begin));
     let outcome = if one.disk_full > 0 { Outcome::DiskFull } else { Outcome::Failed { code: None } };
     Ending { outcome, phase: Some(phase.name.clone()), after: lasted, evidence }
@@ -354,14 +358,15 @@ mod tests {
     /// 7 of 1000 requests never got a connection, and the trial was `ok`.
     #[test]
     fn requests_that_never_started_fail_the_trial_unless_its_rate_was_not_sustained() {
-        let of = |action: &str, allowed, outcome| {
+        let ended = |action: &str, allowed, without| {
             let mut one = observed("open", Reached::OwnEnd, Some((993, 0)));
             let skipped = (MetricKeyText(MetricKey::amount(Metric::Skipped)), Reading::Measured(7.0));
             one.phase.readings.get_mut("").unwrap().extend([skipped]);
             (one.phase.action, one.phase.errors) = (action.to_owned(), BTreeMap::new());
-            let (how, phases) = conclude(&[spec("open", Amount::Records)], allowed, ending(outcome), vec![one]);
+            let (how, phases) = conclude(&[spec("open", Amount::Records)], allowed, without, vec![one]);
             (how, phases[0].completion)
         };
+        let of = |action: &str, allowed, outcome| ended(action, allowed, ending(outcome));
         let (how, completion) = of("http", None, Outcome::Ok);
         assert_eq!((how.outcome, how.phase.as_deref()), (Outcome::Failed { code: None }, Some("open")));
         assert_eq!(completion, Completion::Failed);
@@ -370,6 +375,13 @@ mod tests {
         let share = Some(AllowedErrors::Share(Fraction::new(0.01).unwrap()));
         assert_eq!(of("http", share, Outcome::Ok), (ending(Outcome::Ok), Completion::Complete));
         assert_eq!(of("http", None, Outcome::Saturated), (ending(Outcome::Saturated), Completion::Complete));
+        let other = Ending { phase: Some("other".into()), ..ending(Outcome::Saturated) };
+        let (how, completion) = ended("http", None, other);
+        assert_eq!(
+            (how.outcome, completion),
+            (Outcome::Failed { code: None }, Completion::Failed),
+            "its own rate was sustained"
+        );
         assert_eq!(
             of("get", None, Outcome::Ok),
             (ending(Outcome::Ok), Completion::Complete),
