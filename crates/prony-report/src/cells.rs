@@ -322,8 +322,8 @@ impl Writer<'_> {
     fn count(&self, source: &Source<'_>, cell: &mut Cell, said: &mut Said) {
         let finished = source.trials.len();
         let ended = self.summaries.iter().map(|s| s.ended.len()).max().unwrap_or(0);
-        // The footnote is repeated in the further cells of the row, the count only where it is another.
-        if !cell.outcome && ended > 0 && said.ended != Some(ended) {
+        // The footnote is repeated in the further cells of the row, the count only where it is another than that of the cell before.
+        if !cell.outcome && said.ended.unwrap_or(0) != ended {
             said.ended = Some(ended);
             cell.count = format!("({} of {finished} ok)", finished - ended);
         }
@@ -393,5 +393,7 @@ mod tests {
         let counts = |trials: &[TrialRecord]| row(trials).map(|cell| cell.count);
         assert_eq!(counts(&[ok(), first.clone(), second]), ["(2 of 3 ok)", "(1 of 3 ok)"]);
         assert_eq!(counts(&[ok(), ok(), first]), ["(2 of 3 ok)", ""]);
+        let other = of_two(Outcome::TimedOut, ["partial", "complete"]);
+        assert_eq!(counts(&[ok(), ok(), other]), ["(2 of 3 ok)", "(3 of 3 ok)"]);
     }
 }
