@@ -312,7 +312,7 @@ impl Tune {
     }
 
     /// Whether settings beside the default were tried, and none of them was compared with it, of some for no fault of their own:
-    /// they were left out, ended from outside, or have no reading; or whether none was tried.
+    /// they were left out, ended from outside, or have no reading; or whether the file allows none.
     pub fn is_default_uncompared(&self) -> bool {
         let tried = || self.candidates[1..].iter().filter(|candidate| candidate.trials > 0);
         let is_unknown = |candidate: &Candidate| match candidate.out {
@@ -321,8 +321,10 @@ impl Tune {
             Some(_) => false,
         };
         let is_default_read = self.candidates[0].out.is_none();
+        let rivals = &self.candidates[1..];
+        let is_all_refused = !rivals.is_empty() && rivals.iter().all(|candidate| candidate.out == Some(Out::Refused));
         is_default_read
-            && (tried().next().is_none() || tried().any(is_unknown))
+            && (is_all_refused || tried().any(is_unknown))
             && !tried().any(|candidate| candidate.out.is_none() && !candidate.values.is_empty())
     }
 

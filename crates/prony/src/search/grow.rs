@@ -188,8 +188,12 @@ fn one(
     };
     let succeeded = of(growth.largest_success.map(|tried| tried.value), TrialEnd::Succeeded);
     let failed = of(growth.smallest_failure.map(|tried| tried.value), TrialEnd::Failed);
-    let given_up = records.iter().filter(|(tried, _)| growth.given_up == Some(*tried));
-    let by_generator = given_up.filter_map(|(_, record)| limited_by_generator(record)).next_back().map(str::to_owned);
+    let is_disturbed = |(tried, record): &&(f64, TrialRecord)| {
+        growth.given_up == Some(*tried) && TrialEnd::of_trial(record) == Some(TrialEnd::Disturbed)
+    };
+    // Where something else ended one of them, it may be the cause of all.
+    let mut given_up = records.iter().filter(is_disturbed).map(|(_, record)| limited_by_generator(record));
+    let by_generator = given_up.next().flatten().filter(|_| given_up.all(|phase| phase.is_some())).map(str::to_owned);
     Ok(Some(Grown { other_levels, growth, succeeded, failed, by_generator, refused }))
 }
 
