@@ -221,11 +221,12 @@ fn notes(report: &Report) -> String {
 
 /// That most requests opened a connection of their own, which was read as what the server needs to answer.
 fn no_keep_alive(report: &Report) -> Option<String> {
-    let (opened, all) = (report.connect.samples, report.requests);
-    // Those connections prony closed itself.
-    if report.remarks.iter().any(|remark| matches!(remark, Remark::Cut { .. })) {
-        return None;
-    }
+    // A connection on which an answer came too early was closed by prony itself.
+    let cut = report
+        .remarks
+        .iter()
+        .find_map(|remark| if let Remark::Cut { requests } = remark { Some(*requests) } else { None });
+    let (opened, all) = (report.connect.samples.saturating_sub(cut.unwrap_or(0)), report.requests);
     let is_one_each = opened.saturating_mul(2) > all && opened > u64::from(report.connections);
     let failed = if report.errors.total() > 0 { ", or requests failed" } else { "" };
     is_one_each.then(|| {
