@@ -67,7 +67,7 @@ fn file(line: &[u8], point: &Point, process: &Path) -> Option<PathBuf> {
         return None;
     }
     let path = Path::new(OsStr::from_bytes(fields.nth(1)?.trim_ascii_start()));
-    let is_removed = path.as_os_str().as_bytes().ends_with(b" (deleted)");
+    let is_removed = path.as_os_str().as_bytes().ends_with(b" (deleted)") && !path.exists();
     let link = || process.join("map_files").join(OsStr::from_bytes(addresses));
     path.starts_with(&point.path).then(|| if is_removed { link() } else { path.to_path_buf() })
 }
