@@ -20,6 +20,7 @@ mod data;
 mod docs;
 mod endings;
 mod exec;
+mod exec_steps;
 mod failed_commands;
 mod failures;
 mod floor;
