@@ -92,8 +92,10 @@ impl Bench {
         let mut database = Database::create(&path).unwrap();
         let launch = Arc::new(launcher.clone());
         let near = self.directory.path();
+        // What it reports is of the machine: leftovers that tests beside this one killed.
+        let mut unread = Log::default();
         let context =
-            RunContext::launching(launch, &self.experiment, near, &[], self.interrupt.clone(), &mut log).unwrap();
+            RunContext::launching(launch, &self.experiment, near, &[], self.interrupt.clone(), &mut unread).unwrap();
         let earlier = database.runs().unwrap().first().map(|head| head.id);
         let done: Vec<PlannedTrial> = earlier.map_or_else(Vec::new, |run| {
             database.load_run(run).unwrap().trials.iter().map(|trial| trial.trial).collect()
