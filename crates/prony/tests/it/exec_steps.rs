@@ -16,7 +16,8 @@ fn steps_have_no_marks_and_failed_warm_ups_are_said() {
     let (output, data) = bench.exec(&args);
     assert_eq!((output.status.code(), data.trials.len()), (Some(0), 2), "{}", err(&output));
     let text = err(&output);
-    assert_eq!(text.matches("a warm-up run of program `a` failed: exit code 1").count(), 2, "{text}");
+    let failed = format!("`--warmup` of `sh -c '{script}'` failed: exit code 1");
+    assert_eq!(text.matches(&failed).count(), 2, "{text}");
 }
 
 /// They were found after `--setup`, which may have taken an hour.

@@ -38,6 +38,7 @@ use prony_report::{FindingLine, Options};
 use prony_results::{Database, RunData};
 use prony_runner::preflight::Here;
 use prony_runner::{load, run};
+use wording::Worded;
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;
@@ -80,7 +81,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     notices.for_each(|notice| observer.event(&notice));
     let mut database = Database::create(&arguments.database.database)?;
     let subject = (&experiment, arguments.gates.all());
-    let ran = run::begin_in(subject, &mut database, &near, interrupt, &mut *observer, |_, _| Ok(()));
+    let ran = run::begin_in(subject, &mut database, &near, interrupt, &mut observer, |_, _| Ok(()));
     let (id, summary) = ran.map_err(|error| wording::of_options(error, &typed))?;
     drop(observer);
     let data = database.load_run(id)?;
@@ -150,12 +151,12 @@ fn is_quiet(arguments: &Arguments) -> bool {
     arguments.quiet || arguments.style == Style::None
 }
 
-fn observer(arguments: &Arguments, typed: &Typed) -> Box<dyn Observer> {
+fn observer<'t>(arguments: &Arguments, typed: &'t Typed) -> impl Observer + use<'t> {
     // A line that is rewritten would mix with what commands print.
     let shows = typed.commands.iter().any(|command| command.output == experiment_file::Output::Word("inherit"));
     let live = arguments.style.is_live(screen::shows_messages() && !shows);
     let manner = Manner { live, quiet: is_quiet(arguments), width: screen::columns(), every: EVERY };
-    Box::new(Terminal::new(Screen::messages(), manner))
+    Worded { observer: Terminal::new(Screen::messages(), manner), typed }
 }
 
 /// A warning as it is printed before the trials run; the report repeats it.

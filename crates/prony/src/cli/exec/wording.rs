@@ -2,6 +2,7 @@
 //! the file, nor the names that its programs have.
 
 use prony_experiment::Problem;
+use prony_model::event::{Event, Observer};
 use toml::de::{DeTable, DeValue};
 
 use super::experiment_file::{Typed, program};
@@ -12,8 +13,30 @@ use prony_place::paths::FROM_FILE;
 const SHOWN: usize = 20;
 
 /// Steps beside the trials, as errors name them, and their options.
-const STEPS: [(&str, &str); 4] =
-    [("build", "--setup"), ("prepare", "--prepare"), ("conclude", "--conclude"), ("cleanup", "--cleanup")];
+const STEPS: [(&str, &str); 5] = [
+    ("build", "--setup"),
+    ("prepare", "--prepare"),
+    ("conclude", "--conclude"),
+    ("cleanup", "--cleanup"),
+    ("a warm-up run", "--warmup"),
+];
+
+/// An observer that says notices in words of the options.
+pub(super) struct Worded<'t, O> {
+    pub(super) observer: O,
+    pub(super) typed: &'t Typed,
+}
+
+impl<O: Observer> Observer for Worded<'_, O> {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Notice { text, hint } => {
+                self.observer.event(&Event::Notice { text: steps(self.typed, text.clone()), hint: hint.clone() });
+            }
+            event => self.observer.event(event),
+        }
+    }
+}
 
 /// An error of checking the experiment or of running it, in words of the options of which it was made.
 pub(super) fn of_options(error: impl Into<Error>, typed: &Typed) -> Error {
