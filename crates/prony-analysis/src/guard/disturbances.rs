@@ -63,8 +63,9 @@ pub fn limited_by_generator(trial: &TrialRecord) -> Option<&str> {
 
 /// Whether requests of an open loop were not started in time, and others failed by their timeout only.
 fn failed_in_time_only(phase: &PhaseRecord) -> bool {
-    let of = |metric| phase.amount_of("", metric).unwrap_or_default();
-    of(Metric::Skipped) > 0.0 && of(Metric::Errors) == of(Metric::Timeouts)
+    let of = |metric| phase.amount_of("", metric);
+    let errors = of(Metric::Errors);
+    of(Metric::Skipped).is_some_and(|skipped| skipped > 0.0) && errors.is_some() && errors == of(Metric::Timeouts)
 }
 
 /// What changed on the machine during a trial; `None` where that was not observed.

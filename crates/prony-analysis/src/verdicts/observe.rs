@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
+use crate::guard::disturbances::limited_by_generator;
 use crate::guard::findings::variant_trials;
 use crate::guard::variants::{self, Compared, VariantTrials};
 use crate::guard::{Severity, reported_values, run_order, shared_pages, unlike};
@@ -18,6 +19,16 @@ use prony_stats::{Block, Contrast, InterimAnalyses, Observation};
 
 use super::{Beside, Pair, Undisturbed};
 use prony_results::RunData;
+
+/// A trial's observation of a metric. What the load generator limited shows nothing about the subject (METHOD 6): neither that
+/// it does not finish, nor that what follows was not reached because of it.
+fn observed(trial: &TrialRecord, metric: &MetricName, figure: &Reading<f64>) -> Observation {
+    let is_infinite = || matches!(figure, Reading::Missing(why) if why.is_infinite());
+    match (Observation::of(trial.ending.outcome, figure), limited_by_generator(trial)) {
+        (Observation::Unfinished, Some(phase)) if phase == metric.phase || !is_infinite() => Observation::Unknown,
+        (observation, _) => observation,
+    }
+}
 
 /// A run's trials by sub-block, variant and label: what is compared ran in one sub-block (METHOD 4.2), and a stratum's
 /// baseline runs once, or twice, in each.
@@ -138,7 +149,7 @@ impl<'a> Index<'a> {
         let figures = self.figures(&pair.metric);
         let observation = |at: usize| {
             let trial = &self.all[at];
-            Observation::of(trial.ending.outcome, &figures[at]).within(trial.uncertainty(&pair.metric))
+            observed(trial, &pair.metric, &figures[at]).within(trial.uncertainty(&pair.metric))
         };
         let block = |block: &Pairing| {
             let all: Vec<Observation> = block.trials().map(observation).collect();
@@ -271,4 +282,41 @@ fn beside(contrast: &Contrast, pair: Pair) -> Beside {
 /// The value of a metric in a trial; `None` where it is missing.
 pub fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
     trial.figure(name).measured().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::finding::Finding;
+    use prony_model::outcome::Outcome;
+    use prony_model::reading::Why;
+    use prony_model::record::Conditions;
+    use serde_json::json;
+
+    use super::*;
+    use crate::guard::disturbances::BUSY;
+
+    /// A percentile beyond what the load generator could send was said to be infinite because of the server.
+    #[test]
+    fn trial_that_the_generator_limited_is_unknown_and_not_unfinished() {
+        let trial: TrialRecord = serde_json::from_value(json!({
+            "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
+            "started_unix_ms": 0, "took": 1, "phases": [],
+            "ending": { "outcome": Outcome::Saturated, "phase": "open", "after": 1, "evidence": [] },
+            "effective": null, "conditions": Conditions::default(), "series": [],
+            "sampler_cpu": { "measured": 0 }, "findings": []
+        }))
+        .unwrap();
+        let mut limited = trial.clone();
+        limited.findings.push(Finding::of(BUSY, Severity::Warning, String::new(), "").in_phase("open"));
+        let infinite = Reading::Missing(Why::Infinite { failed: 2, of: 10 });
+        let not_reached = Reading::Missing(Why::NotReached);
+        let of = |trial: &TrialRecord, phase: &str, figure: &Reading<f64>| {
+            observed(trial, &format!("{phase}.latency.p99").parse().unwrap(), figure)
+        };
+        assert_eq!(of(&trial, "open", &infinite), Observation::Unfinished);
+        assert_eq!(of(&limited, "open", &infinite), Observation::Unknown);
+        assert_eq!(of(&limited, "later", &not_reached), Observation::Unknown);
+        assert_eq!(of(&limited, "earlier", &infinite), Observation::Unfinished, "its own operations failed");
+        assert_eq!(of(&limited, "open", &Reading::Measured(3.0)), Observation::Value(3.0));
+    }
 }
