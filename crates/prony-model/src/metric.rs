@@ -160,7 +160,7 @@ metrics! {
     Wall "wall" Nanos Lower false "Wall time from the begin of the phase to its end, gaps between batches included";
     Makespan "makespan" Nanos Lower false "Time from the release of the first replica of a program, or the begin of the first on a store, to the end of the last";
     Skew "skew" Nanos Lower false "Time from the end of the first replica to the end of the last";
-    Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
+    Gap "gap" Nanos Lower false "Time outside timed sections: preparing keys and values, without the wait for a processor";
     GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; included in `cpu`";
     Encode "encode" Nanos Lower false "Time in which the clients encoded documents, added up; outside timed sections, so not in `time`";
     Decode "decode" Nanos Lower false "Time in which documents were decoded, added up over the clients; inside timed sections";

@@ -41,6 +41,11 @@ impl Documents {
         Ok(Self { seed: derive(seed, Purpose::Value, 0), fields, rows, encoding: spec.encoding })
     }
 
+    /// Whether they are read from a file.
+    pub(super) fn are_of_a_file(&self) -> bool {
+        self.rows.is_some()
+    }
+
     /// A version of a record's document: 0 as first written, 1, 2 ... as updated.
     pub(super) fn document(&self, number: u64, version: u32) -> FieldValue {
         self.part(number, version, |_| true)

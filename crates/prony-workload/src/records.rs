@@ -71,6 +71,11 @@ impl Records {
         self.documents().map(|documents| documents.encoding)
     }
 
+    /// Whether documents are those of a file, which is read where they are generated.
+    pub fn are_of_a_file(&self) -> bool {
+        self.documents().is_some_and(Documents::are_of_a_file)
+    }
+
     /// Replaces `out` by the bytes that are stored for a document of these records.
     pub fn encode(&self, document: &FieldValue, out: &mut Vec<u8>) {
         if let Some(documents) = self.documents() {

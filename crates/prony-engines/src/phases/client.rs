@@ -99,9 +99,8 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The time in which at least one of several clients is in a timed section. Beside more clients than cores, a client
-/// waits for a core mostly outside its own sections (the kernel preempts lazily, at the end of a system call), while
-/// other clients continue with their operations: no client's own sections show how long all of them took.
+/// The time in which at least one of several clients is in a timed section: no client's own sections show how long all of them
+/// took.
 ///
 /// What a client waits between its stamp and this lock counts as busy, so that the time is never too short.
 #[derive(Debug, Default)]
@@ -185,6 +184,8 @@ pub(super) struct Sections {
     pub(super) gap_cpu: u64,
     began: u64,
     started: u64,
+    /// When the client went on after the last gap; later than `started` by its wait for a processor.
+    resumed: u64,
 }
 
 /// So many starts that are skipped are drawn one by one while the clock runs, which takes about a millisecond. Of the rest, with
@@ -294,9 +295,9 @@ impl<'a> Client<'a> {
     pub(super) fn begin<T: Sampler>(&mut self, timing: &mut T) {
         let at = now();
         let origin = self.pace.as_ref().map_or(at, |_| at.min(self.shared.released.load(Relaxed)));
-        let started = self.enter(origin);
+        let started = at + (self.enter(origin) - origin);
         let began = if self.pace.is_some() { origin } else { started };
-        self.sections = Sections { began, started, ..Sections::default() };
+        self.sections = Sections { began, started, resumed: started, ..Sections::default() };
         self.schedule(timing);
         timing.begin(started);
     }
@@ -306,16 +307,23 @@ impl<'a> Client<'a> {
         if !self.of_several {
             return at;
         }
+        let asked = now();
         self.shared.enter(at);
-        now()
+        at + (now() - asked)
     }
 
-    /// Stops the clock for good.
+    /// Stops the clock for good. An open loop that is bounded by time lasts that time: without the interval after its last start,
+    /// its rate would be higher than that of its schedule.
     pub(super) fn finish<T: Sampler>(&mut self, timing: &mut T) {
         let stopped = now();
         self.stop(timing, stopped);
         timing.finish(&mut self.samples);
         self.chunk = Chunk::default();
+        let is_open = self.pace.is_some() && self.done && self.shared.stopped().is_none();
+        if let Some(duration) = self.duration.filter(|_| is_open) {
+            self.sleep_until(self.sections.began + duration);
+            self.sections.time = self.sections.time.max(duration);
+        }
     }
 
     /// Adds what another client has counted.
@@ -348,7 +356,7 @@ impl<'a> Client<'a> {
         if self.of_several {
             self.shared.leave(stopped);
         }
-        let Sections { began, started, .. } = self.sections;
+        let Sections { began, started, resumed, .. } = self.sections;
         // The schedule of an open loop continues while a chunk is prepared.
         self.sections.time =
             if self.pace.is_some() { stopped - began } else { self.sections.time + (stopped - started) };
@@ -365,7 +373,7 @@ impl<'a> Client<'a> {
             self.stored += self.chunk.bytes_to_store(0..self.next) - closed.lost.bytes;
             self.undoing.add(closed.open, span, self.series.interval());
             self.shared.operations.fetch_add(ran, Relaxed);
-            self.adapt(stopped - started);
+            self.adapt(stopped.saturating_sub(resumed));
         }
         self.chunk.clear();
         self.next = 0;
@@ -470,10 +478,12 @@ impl<'a> Client<'a> {
         self.await_next_start();
         let any = self.prepare(now().saturating_sub(self.sections.began));
         self.schedule(timing);
-        self.sections.gap_cpu += thread_cpu().saturating_sub(cpu);
-        let started = self.enter(now());
+        let used = thread_cpu().saturating_sub(cpu);
+        self.sections.gap_cpu += used;
+        let resumed = now();
+        let started = self.enter(self.ready(stopped + used, resumed));
         self.sections.gap += started - stopped;
-        self.sections.started = started;
+        (self.sections.started, self.sections.resumed) = (started, resumed);
         let pause = self.pauses.as_mut().is_some_and(|pauses| std::mem::take(&mut pauses.due));
         if any && pause {
             self.rest();
@@ -482,6 +492,13 @@ impl<'a> Client<'a> {
             timing.begin(started);
         }
         any
+    }
+
+    /// When the next timed section begins, of a client that resumed at this instant: as soon as the preparation has had its CPU
+    /// time. The kernel takes the processor from a client mostly at the end of a system call, and the only ones of a closed loop may
+    /// be those that read this time: the wait is that of the operations. The wait for a document file is not.
+    fn ready(&self, prepared: u64, resumed: u64) -> u64 {
+        if self.pace.is_some() || self.source.reads_a_file() { resumed } else { resumed.min(prepared) }
     }
 }
 

@@ -402,10 +402,14 @@ impl Job<'_> {
         explained::text(&queries.map(|query| query.describe(&mut explain)).collect::<Vec<_>>())
     }
 
-    /// Several clients. The schedule of an open loop continues in the gaps.
+    /// Several clients. The schedule of an open loop continues in the gaps, and to the end of its time.
     fn time_and_gap(&self) -> (u64, u64) {
         let (time, gap) = self.shared.busy.time_and_gap();
-        if self.ops.rate.is_some() { (time + gap, gap) } else { (time, gap) }
+        let least = match self.ops.amount {
+            Amount::Duration(time) if self.shared.stopped().is_none() => time.as_nanos(),
+            _ => 0,
+        };
+        if self.ops.rate.is_some() { ((time + gap).max(least), gap) } else { (time, gap) }
     }
 
     fn report(

@@ -173,6 +173,12 @@ impl<'r> Source<'r> {
         matches!(self.left, Left::Queue { .. })
     }
 
+    /// Whether operations are prepared from what is read in a document file.
+    pub(super) fn reads_a_file(&self) -> bool {
+        let uses_keys_only = matches!(self.draw, Draw::Same(Kind::Read | Kind::Delete, ..) | Draw::Whole);
+        !uses_keys_only && self.collection.records.are_of_a_file()
+    }
+
     /// Whether there is no operation left.
     pub(super) fn is_done(&self) -> bool {
         self.left.is_none()

@@ -393,6 +393,16 @@ fn a_duration_ends_and_its_answer_is_not_comparable() {
     assert_eq!(verify.verified.unwrap().exact, 50, "in record order it is known how far it came");
 }
 
+/// With a third of a processor, LMDB's reads took the same time as with two: the wait for it was in the gaps.
+#[test]
+fn wait_for_a_processor_after_preparing_is_in_the_time_of_the_operations() {
+    let with = Ops { amount: Amount::Count(20_000), ..ops(Order::Record) };
+    for report in reports(&plan(1000, [Action::Put(with.clone()), Action::Get(with)])) {
+        let gap = report.gap.unwrap();
+        assert!(gap > Nanos::ZERO && gap <= report.gap_cpu, "{gap} of {}", report.gap_cpu);
+    }
+}
+
 fn rate(per_second: f64) -> Option<Arrivals> {
     PerSecond::new(per_second).map(|rate| Arrivals { rate, poisson: false })
 }
@@ -415,6 +425,17 @@ fn the_schedule_of_an_open_loop_continues_in_gaps() {
         let with = Ops { rate: rate(20_000.0), threads, amount: Amount::Count(2000), ..ops(Order::Record) };
         let [put] = reports(&plan(2000, [Action::Put(with)])).try_into().unwrap();
         assert!(put.time >= Nanos::from_nanos(1999 * 50_000), "so late the last one starts: {}", put.time);
+    }
+}
+
+/// Its last interval was left out: the rate of 5/s for 2 s was 5.56/s.
+#[test]
+fn an_open_loop_that_is_bounded_by_time_lasts_that_time() {
+    let millis = Nanos::from_millis;
+    for threads in [1, 2] {
+        let with = Ops { rate: rate(100.0), threads, amount: Amount::Duration(millis(35)), ..ops(Order::Record) };
+        let [put] = reports(&plan(10, [Action::Put(with)])).try_into().unwrap();
+        assert!(put.operations + put.skipped == 4 && put.time >= millis(35), "{} in {}", put.operations, put.time);
     }
 }
 
