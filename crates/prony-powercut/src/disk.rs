@@ -252,7 +252,7 @@ impl Disk {
 
     /// Which pages, by their offsets, lose their places by pending truncations and holes: data that are written to such a page
     /// then get a new one (see `survivors`).
-    fn freed(&self, ino: Ino) -> impl Fn(u64) -> bool + use<> {
+    pub(crate) fn freed(&self, ino: Ino) -> impl Fn(u64) -> bool + use<> {
         let (mut from, mut holes) = (u64::MAX, Vec::new());
         let pending = self.inodes.get(&ino).map(|inode| &inode.pending);
         for change in pending.into_iter().flatten().filter_map(|seq| self.log.get(*seq)) {

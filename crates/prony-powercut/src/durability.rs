@@ -51,9 +51,13 @@ impl Disk {
         let inode = self.inode(ino)?;
         let last = if data_only { inode.data_touched } else { inode.touched.max(inode.data_touched) };
         let Kind::File(images) = &inode.kind else { return Ok(last) };
+        let is_freed = self.freed(ino);
+        let gets_place = |(begin, end): (u64, u64)| {
+            !images.has_place(begin, end) || (begin / PAGE..end.div_ceil(PAGE)).any(|page| is_freed(page * PAGE))
+        };
         let is_new = |seq: &&Seq| {
             let Some(change @ Change::Write { left, .. }) = self.log.get(**seq) else { return false };
-            concerns(change) && left.iter().any(|(begin, end)| !images.has_place(begin, end))
+            concerns(change) && left.iter().any(gets_place)
         };
         Ok(last.max(inode.pending.iter().rev().find(is_new).copied().unwrap_or_default()))
     }

@@ -7,6 +7,7 @@ mod moves;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ struct State {
     /// It is a truncation or an extension, which may be lost.
     is_resize: bool,
     /// Pages that it wrote.
-    pages: std::ops::Range<usize>,
+    pages: Range<usize>,
 }
 
 /// All states of a file since it was last synced; the first one is durable.
@@ -112,14 +113,17 @@ impl File {
         !durable.any(|at| page * 4096 < self.states[*at].contents.len()) && !self.floors.contains_key(&page)
     }
 
-    /// Whether a page that was written, and that no truncation removed since, had no place then.
-    fn has_delayed(&self) -> bool {
+    /// How many changes of metadata there had been when one of these pages was written last that certainly had no place then,
+    /// and that no truncation removed since: once it has its place, they are durable.
+    fn delayed(&self, pages: Range<usize>) -> Option<usize> {
         let ends_before = |state: &State, page: usize| state.contents.len() <= page * 4096;
         let is_delayed = |at: usize, page: usize| {
             let is_freed = self.states[1..at].iter().any(|state| state.is_resize && ends_before(state, page));
             (self.is_new(page) || is_freed) && !self.states[at..].iter().any(|state| ends_before(state, page))
         };
-        (1..self.states.len()).any(|at| self.states[at].pages.clone().any(|page| is_delayed(at, page)))
+        let any =
+            |at: &usize| self.states[*at].pages.clone().any(|page| pages.contains(&page) && is_delayed(*at, page));
+        (1..self.states.len()).filter(any).map(|at| self.states[at].changes).max()
     }
 
     /// For messages.
@@ -184,22 +188,30 @@ impl Specification {
     }
 
     fn sync(&mut self, file: usize, data_only: bool) {
+        let committed = self.committed(file, 0..usize::MAX, data_only);
         let file = &mut self.files[file];
         let contents = file.current().contents.clone();
         (file.states, file.floors, file.flushes, file.closed) = (vec![], BTreeMap::new(), vec![], vec![]);
         file.least_size = contents.len();
         file.push(contents, 0, false);
-        let touched = if data_only { file.data_touched } else { file.touched.max(file.data_touched) };
-        self.must_survive(touched);
+        self.must_survive(committed);
     }
 
     /// A synchronous write is state number `state` of its file.
-    fn sync_range(&mut self, file: usize, (offset, end): (u64, u64), state: usize) {
+    fn sync_range(&mut self, file: usize, end: u64, state: usize, data_only: bool) {
+        let pages = self.files[file].states[state].pages.clone();
+        let committed = self.committed(file, pages.clone(), data_only);
         let file = &mut self.files[file];
-        let touched = file.data_touched;
         file.least_size = file.least_size.max(end as usize);
-        file.floors.extend((offset as usize / 4096..(end as usize).div_ceil(4096)).map(|page| (page, state)));
-        self.must_survive(touched);
+        file.floors.extend(pages.map(|page| (page, state)));
+        self.must_survive(committed);
+    }
+
+    /// How many changes of metadata are durable after a sync of these pages of a file, at least.
+    fn committed(&self, file: usize, pages: Range<usize>, data_only: bool) -> usize {
+        let file = &self.files[file];
+        let touched = if data_only { file.data_touched } else { file.touched.max(file.data_touched) };
+        touched.max(file.delayed(pages).unwrap_or_default())
     }
 
     fn must_survive(&mut self, changes: usize) {
@@ -309,7 +321,7 @@ impl Pair {
                 let (offset, end, state) = self.write(file, stream);
                 let data_only = stream.below(2) == 0;
                 self.disk.sync_range(ino, (offset, end), data_only).unwrap();
-                self.specification.sync_range(file, (offset, end), state);
+                self.specification.sync_range(file, end, state, data_only);
             }
             11 => {
                 self.disk.sync(at.0, false).unwrap();
@@ -334,7 +346,7 @@ impl Pair {
     /// If so many changes of metadata survive, what was written to the file before does, where it waits for a place.
     fn flush(&mut self, file: usize, changes: usize) {
         let of = &mut self.specification.files[file];
-        if self.specification.order == MetadataOrder::Ext4 && of.has_delayed() {
+        if self.specification.order == MetadataOrder::Ext4 && of.delayed(0..usize::MAX).is_some() {
             of.flushes.push((changes, of.states.len() - 1));
         }
     }

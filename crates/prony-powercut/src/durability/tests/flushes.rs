@@ -118,6 +118,30 @@ fn size_does_not_survive_without_its_data_in_a_page_that_was_freed() {
     }
 }
 
+/// The new place is a change of metadata later than the creation of `later`, which was lost although the data were durable.
+#[test]
+fn sync_of_data_in_a_page_that_was_freed_makes_earlier_metadata_durable() {
+    let free: [fn(&mut Disk, Ino); 2] = [
+        |disk, ino| [0, 8192].into_iter().for_each(|size| disk.resize(ino, size).unwrap()),
+        |disk, ino| disk.zero(ino, 0, 8192).unwrap(),
+    ];
+    let sync: [fn(&mut Disk, Ino); 2] =
+        [|disk, ino| disk.sync(ino, true).unwrap(), |disk, ino| disk.sync_range(ino, (0, 100), true).unwrap()];
+    for (free, sync) in free.into_iter().flat_map(|free| sync.map(|sync| (free, sync))) {
+        let top = tempfile::tempdir().unwrap();
+        let mut disk = disk(top.path());
+        let ino = create(&mut disk, "a", &[1; 8192]);
+        disk.sync_all().unwrap();
+        free(&mut disk, ino);
+        create(&mut disk, "later", b"");
+        disk.write(ino, 0, &[2; 100]).unwrap();
+        sync(&mut disk, ino);
+        assert!(
+            images(&disk, top.path()).iter().all(|files| files["a"][..100] == [2; 100] && files.contains_key("later"))
+        );
+    }
+}
+
 /// A replacement of `data`, of which `data` and `spare` are the files, and what `data` holds where its new data are lost; `None`
 /// where they never are.
 type Replacement = (fn(&mut Disk, (Ino, Ino)), Option<Vec<u8>>);
