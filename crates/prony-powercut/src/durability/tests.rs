@@ -50,8 +50,9 @@ struct File {
     least_size: usize,
     /// If so many changes of metadata survive, these states and later ones do.
     flushes: Vec<(usize, usize)>,
-    /// States that were flushed when it was closed: a sync of data that another file got later makes them durable, too.
-    closed: Vec<usize>,
+    /// States that a flush may have made durable with a sync of another file: it commits more where a page of that file had no
+    /// place, which is not always known here.
+    sent: Vec<usize>,
     /// How many changes of metadata there had been when it was touched last, by `fsync` and by `fdatasync`.
     touched: usize,
     data_touched: usize,
@@ -109,7 +110,7 @@ impl File {
 
     /// Whether a page certainly has no place in the durable contents.
     fn is_new(&self, page: usize) -> bool {
-        let mut durable = self.closed.iter().chain([&0]);
+        let mut durable = self.sent.iter().chain([&0]);
         !durable.any(|at| page * 4096 < self.states[*at].contents.len()) && !self.floors.contains_key(&page)
     }
 
@@ -191,7 +192,7 @@ impl Specification {
         let committed = self.committed(file, 0..usize::MAX, data_only);
         let file = &mut self.files[file];
         let contents = file.current().contents.clone();
-        (file.states, file.floors, file.flushes, file.closed) = (vec![], BTreeMap::new(), vec![], vec![]);
+        (file.states, file.floors, file.flushes, file.sent) = (vec![], BTreeMap::new(), vec![], vec![]);
         file.least_size = contents.len();
         file.push(contents, 0, false);
         self.must_survive(committed);
@@ -337,18 +338,21 @@ impl Pair {
             self.disk.release(self.inodes[file]);
             if std::mem::take(&mut self.specification.files[file].is_cleared) && named.contains(&file) {
                 self.flush(file, self.specification.history.len());
-                let of = &mut self.specification.files[file];
-                of.closed.push(of.states.len() - 1);
             }
         }
     }
 
     /// If so many changes of metadata survive, what was written to the file before does, where it waits for a place.
     fn flush(&mut self, file: usize, changes: usize) {
-        let of = &mut self.specification.files[file];
-        if self.specification.order == MetadataOrder::Ext4 && of.delayed(0..usize::MAX).is_some() {
-            of.flushes.push((changes, of.states.len() - 1));
+        if self.specification.order != MetadataOrder::Ext4 {
+            return;
         }
+        let of = &mut self.specification.files[file];
+        let state = of.states.len() - 1;
+        if of.delayed(0..usize::MAX).is_some() {
+            of.flushes.push((changes, state));
+        }
+        of.sent.push(state);
     }
 
     fn create(&mut self, path: (bool, &'static str)) {
@@ -422,11 +426,12 @@ fn files_of(image: &Path) -> Contents {
     PATHS.iter().filter_map(|at| Some((*at, fs::read(path(*at)).ok()?))).collect()
 }
 
-fn check(order: MetadataOrder, rounds: u64) {
+fn check(order: MetadataOrder, rounds: impl IntoIterator<Item = u64>) {
     const POLICIES: [Policy; 4] = [Policy::None, Policy::Prefix, Policy::Subset, Policy::Torn];
     let top = tempfile::tempdir().unwrap();
-    let mut different = BTreeSet::new();
-    for round in 0..rounds {
+    let (mut different, mut count) = (BTreeSet::new(), 0);
+    for round in rounds {
+        count += 1;
         let mut stream = Stream::new(round);
         let mut pair = Pair::new(top.path(), order);
         for cut in 0..3 {
@@ -460,22 +465,23 @@ fn check(order: MetadataOrder, rounds: u64) {
         fs::remove_dir_all(&into).unwrap();
     }
     // A disk that always loses or always keeps everything would satisfy the specification too.
-    assert!(different.len() as u64 > 5 * rounds, "only {} different images", different.len());
+    assert!(different.len() > 5 * count, "only {} different images", different.len());
 }
 
 #[test]
 fn cut_in_the_order_of_ext4_shows_only_allowed_states() {
-    check(MetadataOrder::Ext4, 60);
+    // And rounds in which an image was wrong (1540), or the specification (the others).
+    check(MetadataOrder::Ext4, (0..60).chain([1540, 2098, 6372]));
 }
 
 #[test]
 fn cut_in_the_order_of_ext4_without_auto_da_alloc_shows_only_allowed_states() {
-    check(MetadataOrder::Ext4NoAutoDaAlloc, 60);
+    check(MetadataOrder::Ext4NoAutoDaAlloc, 0..60);
 }
 
 #[test]
 fn cut_in_the_order_of_posix_shows_only_allowed_states() {
-    check(MetadataOrder::Posix, 60);
+    check(MetadataOrder::Posix, 0..60);
 }
 
 #[test]
