@@ -150,9 +150,9 @@ pub(crate) fn read_line(input: &(impl std::os::fd::AsFd + ?Sized), time: Duratio
 
 /// Lets this process work while memory is short, as far as its user may: the kernel does not write dirty pages to a FUSE
 /// file system in order to find memory for the process that serves it, nor end this process for memory. Its own limits
-/// are raised as far as they can be, by root also the maximum of open files. (Its pages need not be locked in memory: none of
-/// them lies on the mount.) `name` is its name in lists of processes, of 15 bytes at most: it was started by a path that says
-/// nothing.
+/// are raised as far as they can be, with `CAP_SYS_RESOURCE` also the maximum of open files. (Its pages need not be locked
+/// in memory: none of them lies on the mount.) `name` is its name in lists of processes, of 15 bytes at most: it was started by
+/// a path that says nothing.
 pub(crate) fn protect(name: &CStr) {
     let _ = set_name(name);
     let _ = configure_io_flusher_behavior(true);
