@@ -359,13 +359,44 @@ fn kind_of_digest(answer: &Answer) -> Option<&str> {
     answer.digest.split_once(':').map(|(kind, _)| kind)
 }
 
+/// Whether a program gave no answer.
+fn is_none(answer: &Answer) -> bool {
+    answer.rows.is_none() && answer.digest.is_empty()
+}
+
+/// What to do about answers that differ; `itself` says that those of two trials of the baseline do.
+fn hint_on_answers(both: [(&VariantTrials<'_>, &Answer); 2], itself: bool) -> String {
+    let is_of_program = |(_, answer): &(&VariantTrials<'_>, &Answer)| {
+        ["reported:", "rows:", "bodies:"].iter().any(|kind| answer.digest.starts_with(kind))
+    };
+    if itself {
+        return "two trials of the baseline differ too: what is random in answers, such as ids and times, has to be left out (`without` of \
+                an `answer`), and what they depend on has to be the same"
+            .to_owned();
+    }
+    if let Some((of, _)) = both.iter().find(|(_, answer)| is_none(answer)) {
+        return format!(
+            "make `{of}` print `rows` or `digest` in a form that `read` matches, or check whether it does the same work"
+        );
+    }
+    // `verify` works on a store only.
+    let instead = if both.iter().any(is_of_program) {
+        "do not compare speeds until their `digest` and `rows` agree"
+    } else {
+        "add a `verify` phase, and do not compare speeds until their answers agree"
+    };
+    format!("one of the two variants is wrong, or they do different work: {instead}")
+}
+
 fn disagreement([left, right]: Compared<'_>, phase: &str, a: &Answer, b: &Answer) -> Finding {
     let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
     let refused = |answer: &Answer| answer.digest.starts_with("refused:");
-    let none = |answer: &Answer| answer.rows.is_none() && answer.digest.is_empty();
+    let no_answer = |of: &VariantTrials<'_>, other: &VariantTrials<'_>| {
+        format!("`{of}` reported no answer (`rows` or `digest`), but `{other}` did")
+    };
     let message = match (a.rows.zip(b.rows), reported(a).zip(reported(b))) {
-        _ if none(a) => format!("`{left}` gave no answer, and `{right}` did"),
-        _ if none(b) => format!("`{right}` gave no answer, and `{left}` did"),
+        _ if is_none(a) => no_answer(left, right),
+        _ if is_none(b) => no_answer(right, left),
         (None, _) if refused(a) && refused(b) => format!("`{left}` and `{right}` refused different operations"),
         _ if reported(a).is_some() && reported(b).is_none() => {
             format!("`{left}` reported a digest, and `{right}` none")
@@ -389,19 +420,10 @@ fn disagreement([left, right]: Compared<'_>, phase: &str, a: &Answer, b: &Answer
         let of = |trial| recorded(trial, phase);
         of(one).zip(of(other)).is_some_and(|(one, other)| differing(one, other).is_some())
     });
-    let hint = if itself {
-        "two trials of the baseline differ too: what is random in answers, such as ids and times, has to be left out (`without` of \
-         an `answer`), and what they depend on has to be the same"
-    } else if ["reported:", "rows:", "bodies:"].iter().any(|kind| a.digest.starts_with(kind)) {
-        "one of the two variants is wrong, or they do different work: do not compare speeds until their `digest` and \
-         `rows` agree"
-    } else {
-        "one of the two variants is wrong, or they do different work: add a `verify` phase, and do not compare speeds \
-         until their answers agree"
-    };
+    let hint = hint_on_answers([(left, a), (right, b)], itself);
     let data =
         json!({ "baseline": { "variant": left.name, "answer": a }, "variant": { "variant": right.name, "answer": b } });
-    Finding::of("answers_differ", Severity::Refusal, message, hint).in_phase(phase).with(data)
+    Finding::of("answers_differ", Severity::Refusal, message, &hint).in_phase(phase).with(data)
 }
 
 /// Work per operation differs although nothing in the two specifications explains the difference (METHOD 1.6).

@@ -436,11 +436,11 @@ fn digests_of_parts_are_not_compared_and_missing_ones_are_refused() {
     };
     let parts = shown("sleep 0.1; echo digest part$N");
     assert!(
-        !["gave no answer", "answers_differ", "answers_not_compared"].iter().any(|said| parts.contains(said)),
+        !["reported no answer", "answers_differ", "answers_not_compared"].iter().any(|said| parts.contains(said)),
         "{parts}"
     );
     let none = shown("sleep 0.1; [ $N = 1 ] && echo digest a; true");
-    assert!(none.contains("gave no answer"), "{none}");
+    assert!(none.contains("reported no answer"), "{none}");
 }
 
 /// Killed after a tenth of a second, the replicas of one variant were many times faster.

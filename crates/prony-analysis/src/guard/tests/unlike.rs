@@ -182,7 +182,12 @@ fn an_answer_that_only_one_variant_gives_refuses_the_comparison() {
     let given = answered("lines:aa", 10).phases[0].answer.clone();
     let found = answers(&of("observe", given.clone()), &of("observe", None));
     assert_eq!(found[0].severity, Severity::Refusal);
-    assert_eq!(found[0].message, "`redb` gave no answer, and `lmdb` did");
+    assert_eq!(found[0].message, "`redb` reported no answer (`rows` or `digest`), but `lmdb` did");
+    assert!(found[0].hint.starts_with("make `redb` print `rows` or `digest`"), "{}", found[0].hint);
+    // Without an answer of the baseline the hint was to add a `verify` phase, which works on a store only.
+    let of_variant = answers(&of("observe", None), &of("observe", given.clone()));
+    assert_eq!(of_variant[0].message, "`lmdb` reported no answer (`rows` or `digest`), but `redb` did");
+    assert!(of_variant[0].hint.starts_with("make `lmdb` print `rows` or `digest`"), "{}", of_variant[0].hint);
     assert_eq!(answers(&of("observe", None), &of("observe", None)), []);
     assert_eq!(answers(&of("put", given), &of("put", None)), [], "of a store nothing was asked for");
 }
