@@ -63,7 +63,7 @@ pub use control::{Control, Progress};
 pub use destination::Destination;
 pub use error::{Error, Fault};
 pub use host::{HostError, Stop, host};
-pub use load::Load;
+pub use load::{Load, MOST_CONNECTIONS, MOST_RETRIES, MOST_THREADS};
 pub use of_trial::Trial;
 pub use remark::{Remark, SaturatedStep};
 pub use report::{Errors, Generator, Latency, Report, Sent, StepReport};

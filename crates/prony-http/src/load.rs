@@ -34,12 +34,13 @@ pub struct Load {
 }
 
 /// Connections, at most: more than this a machine has no ports for.
-const MOST_CONNECTIONS: u32 = 60_000;
-const MOST_THREADS: u32 = 1_024;
+pub const MOST_CONNECTIONS: u32 = 60_000;
+/// Threads, at most.
+pub const MOST_THREADS: u32 = 1_024;
 /// Each thread has a histogram of each step.
 const MOST_STEPS: usize = 100;
-/// Attempts after the first.
-const MOST_RETRIES: u32 = 1_000;
+/// Attempts after the first, at most.
+pub const MOST_RETRIES: u32 = 1_000;
 /// A year: instants and sums of them stay far from the end of their type.
 const LONGEST: Nanos = Nanos::from_secs(365 * 86_400);
 
@@ -213,10 +214,22 @@ fn numbers<'k>(asked: &Asked, mut kinds: impl Iterator<Item = &'k Kind>) -> Vec<
         }
     };
     let Asked { connections, threads, bound, warm_up, timeout, expect, retry, pace, think, .. } = asked;
-    check((1..=MOST_CONNECTIONS).contains(connections), "the connections are not 1 to 60000", "the default is 10");
-    check((1..=MOST_THREADS).contains(threads), "the threads are not 1 to 1024", "the default is 1");
-    check(threads <= connections, "there are more threads than connections", "each thread needs a connection");
-    check(*bound != Bound::Requests(0), "no request is asked for", "the least number of requests is 1");
+    check(
+        (1..=MOST_CONNECTIONS).contains(connections),
+        "the number of connections must be 1 to 60000",
+        "write a number from 1 to 60000",
+    );
+    check(
+        (1..=MOST_THREADS).contains(threads),
+        "the number of threads must be 1 to 1024",
+        "write a number from 1 to 1024",
+    );
+    check(
+        threads <= connections,
+        "there are more threads than connections",
+        "raise the number of connections, or lower that of threads: each thread needs a connection",
+    );
+    check(*bound != Bound::Requests(0), "the number of requests is 0", "write 1 or more");
     check(*bound != Bound::Duration(Nanos::ZERO), "the duration is zero", "write it as `10 s`");
     check(*timeout > Nanos::ZERO, "the timeout is zero", "write it as `10 s`");
     let duration = if let Bound::Duration(duration) = bound { *duration } else { Nanos::ZERO };

@@ -52,10 +52,10 @@ pub struct Arguments {
     #[arg(value_name = "URL")]
     url: String,
     /// Connections: in an open loop at most so many, opened when they are needed [default: 10; with --rate 100]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = up_to(prony_http::MOST_CONNECTIONS))]
     connections: Option<u32>,
     /// Threads of the load generator
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = up_to(prony_http::MOST_THREADS))]
     threads: u32,
     /// Start so many requests a second, such as 2000 or 500/min; a rate that rises evenly is 100..2000, rates that are kept equally
     /// long one after another are 100,200,400
@@ -96,7 +96,7 @@ pub struct Arguments {
     #[arg(long, value_name = "END", value_delimiter = ',', value_parser = retry_on)]
     retry: Vec<RetryOn>,
     /// Attempts of a request after the first, at most
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "retry")]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = up_to(prony_http::MOST_RETRIES), requires = "retry")]
     retries: u32,
     /// Time between the end of an attempt and the begin of the next, such as '100 ms'
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0 s", requires = "retry")]
@@ -185,6 +185,11 @@ const WARM_UP: Nanos = Nanos::from_secs(1);
 const STEP: Nanos = Nanos::from_secs(10);
 /// How often the progress is shown, and an interrupt noticed.
 const REFRESH: Duration = Duration::from_millis(100);
+
+/// A number from 1 to this one.
+fn up_to(most: u32) -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(most))
+}
 
 fn worded(error: &QuantityError, example: &str) -> String {
     format!("{error}; {example}")

@@ -291,7 +291,8 @@ fn no_command(error: &clap::Error) -> Option<Error> {
 fn no_number(error: &clap::Error) -> Option<Error> {
     let source = std::error::Error::source(error)?;
     let hint = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
-        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "the number is too large",
+        Some(IntErrorKind::PosOverflow) => "write a smaller number; `--help` describes the option",
+        Some(IntErrorKind::NegOverflow) => "write a larger number; `--help` describes the option",
         Some(_) => "write a whole number, such as 3",
         None if source.is::<ParseFloatError>() => "write a number, such as 0.5",
         None => return None,

@@ -127,7 +127,7 @@ pub struct ReplayArguments {
     #[arg(value_name = "DIR")]
     saved: PathBuf,
     /// Number of the image, from 0
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..100_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=99_999))]
     image: u32,
     /// Seed of the cut
     #[arg(long, value_name = "N")]

@@ -142,7 +142,12 @@ fn load_that_cannot_run_ends_with_2_and_a_hint() {
         ("http://192.0.2.7/".to_owned(), &[], "error: `192.0.2.7` (192.0.2.7:80) is not a loopback address"),
         ("ftp://a/".to_owned(), &["-H", "x"], "error: `ftp://a/` is no URL that can be loaded: its scheme"),
         ("http://127.0.0.1/".to_owned(), &["-H", "x"], "error: `x` is no header field: it has no colon\nhint: "),
-        ("http://127.0.0.1/".to_owned(), &["-n", "0"], "error: no request is asked for\nhint: "),
+        ("http://127.0.0.1/".to_owned(), &["-n", "0"], "error: the number of requests is 0\nhint: write 1 or more\n"),
+        (
+            "http://127.0.0.1/".to_owned(),
+            &["-c", "2", "-t", "3"],
+            "error: there are more threads than connections\nhint: raise ",
+        ),
         ("http://127.0.0.1/".to_owned(), &["-R", "0"], "error: invalid value `0` for `--rate <RATE>`: `0` is out of"),
         ("http://127.0.0.1/".to_owned(), &["-d", "5"], "error: invalid value `5` for `--duration <TIME>`"),
         ("http://127.0.0.1/".to_owned(), &["--body", "@none"], "error: cannot read `none`"),
@@ -152,6 +157,21 @@ fn load_that_cannot_run_ends_with_2_and_a_hint() {
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{url} {options:?}: {said}");
         assert!(said.starts_with(expected), "{url} {options:?}: {said}");
         assert!(said.contains("\nhint: ") || options.contains(&"@none"), "{url} {options:?}: {said}");
+    }
+}
+
+/// The hint was the range of the number's type.
+#[test]
+fn numbers_out_of_range_are_refused_with_the_range_of_the_option() {
+    for (options, value, option, most) in [
+        (&["-c", "0"][..], "0", "--connections <N>", 60_000),
+        (&["-c", "70000"], "70000", "--connections <N>", 60_000),
+        (&["-t", "4294967296"], "4294967296", "--threads <N>", 1_024),
+        (&["--retry", "503", "--retries", "1001"], "1001", "--retries <N>", 1_000),
+    ] {
+        let said = text(&load("http://127.0.0.1/", options).stderr);
+        let hint = format!("write a whole number from 1 to {most}");
+        assert_eq!(said, format!("error: invalid value `{value}` for `{option}`\nhint: {hint}\n"));
     }
 }
 

@@ -143,6 +143,12 @@ impl Drop for Mount {
 }
 
 #[test]
+fn number_of_an_image_that_no_cut_has_is_refused_with_the_range() {
+    let said = text(&output(&["replay", "x", "--image", "100000", "--seed", "1"]).stderr);
+    assert_eq!(said, "error: invalid value `100000` for `--image <N>`\nhint: write a whole number from 0 to 99999\n");
+}
+
+#[test]
 fn powercut_shows_what_was_pending_and_makes_images() {
     let Some(mut mount) = Mount::start() else { return };
     fs::write(mount.path("point/a"), b"durable").unwrap();

@@ -52,7 +52,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PHASE.METRIC", help_heading = "Runs")]
     pub metric: Vec<MetricName>,
     /// Number of unmeasured executions of each command before its first trial
-    #[arg(long, short, value_name = "N", default_value_t = 0, help_heading = "Runs")]
+    #[arg(long, short, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000), help_heading = "Runs")]
     pub warmup: u32,
     /// Command with which the others are compared; default: the first command
     #[arg(long, value_name = "CMD", help_heading = "Runs")]
@@ -94,7 +94,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub cpus: Option<f64>,
     /// Maximum number of processes and threads
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_194_304), help_heading = "Limits")]
     pub pids: Option<u32>,
     /// Time limit of each trial, as `30 s`
     #[arg(long, value_name = "TIME", help_heading = "Limits")]
