@@ -214,6 +214,11 @@ fn is_simple(shape: &Shape) -> bool {
     simple(shape).is_some()
 }
 
+/// A value of a shape, as it may stand in a file.
+pub(crate) fn of_shape(shape: &Shape) -> String {
+    simple(shape).unwrap_or_else(|| of_table(shape))
+}
+
 /// A value of a shape; `None` of texts, and of tables.
 fn simple(shape: &Shape) -> Option<String> {
     Some(match shape {

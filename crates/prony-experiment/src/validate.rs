@@ -1,6 +1,7 @@
 //! Checks a tree of values against the declared form and collects faults.
 
 use super::calendar;
+use super::examples;
 use super::grammar;
 use super::node::{Entry, Node, Value, via};
 use super::placeholder::{self, Filled, OfRecord, Scope};
@@ -68,7 +69,7 @@ impl Walk<'_, '_> {
                 };
                 self.braces(node, of);
             }
-            Shape::Word(words) => self.word(key, node, words),
+            Shape::Word(words) => self.word(key, node, words, &[]),
             Shape::Time | Shape::Span | Shape::Bytes | Shape::Rate | Shape::Share => self.quantity(key, node, shape),
             _ if fits(node, shape) => {}
             _ => self.mismatch(key, node, shape),
@@ -151,6 +152,7 @@ impl Walk<'_, '_> {
             _ => node.table().is_none() && node.list().is_none(),
         };
         match shapes.iter().find(fits_kind) {
+            Some(shape @ Shape::Word(words)) if !self.is_open(node, shape) => self.word(key, node, words, shapes),
             Some(shape) => self.value(key, node, shape),
             None if self.holes != Holes::None && has_factor(node, self.factors) => self.braces(node, OfRecord::Nothing),
             None => self.mismatch(key, node, &Shape::Either(shapes)),
@@ -224,10 +226,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn word(&mut self, key: &str, node: &Node, words: &'static [(&'static str, &'static str)]) {
+    /// Checks that a text is one of these words; a hint names forms of the other `shapes` that the key takes, too.
+    fn word(&mut self, key: &str, node: &Node, words: &'static [(&'static str, &'static str)], shapes: &[Shape]) {
         let Some(text) = node.text() else { return self.mismatch(key, node, &Shape::Word(words)) };
         if !words.iter().any(|(word, _)| *word == text) {
-            let known = known_hint(text, words.iter().map(|(word, _)| *word));
+            let forms = shapes.iter().filter(|shape| !matches!(shape, Shape::Word(_))).map(examples::of_shape);
+            let forms: Vec<String> = forms.collect();
+            let known = words.iter().map(|(word, _)| *word).chain(forms.iter().map(String::as_str));
+            let known = known_hint(text, known);
             let hint = match key {
                 "runtime" => known.map(|hint| format!("{hint} (programs of other languages need no `runtime`)")),
                 _ => known,

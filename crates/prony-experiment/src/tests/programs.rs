@@ -338,6 +338,12 @@ fn what_cannot_run_is_named() {
         let said = of(&format!("command = \"a\"\n{line}"));
         assert!(said.contains(&format!("has no `directory`, so that `{key}` has no effect")), "{said}");
     }
+    // `{ file = "o.txt" }`, which was meant, was in no hint.
+    let output = of("command = \"a\"\noutput = \"o.txt\"");
+    let known = "known: `capture`, `null`, `inherit`, `{ file = \"answers.txt\" }`";
+    assert_eq!(output, format!("3:10 `output` cannot be `o.txt` | {known}"));
+    let success = of("command = \"a\"\nsuccess = \"0\"");
+    assert_eq!(success, "3:11 `success` cannot be `0` | known: `any`, `[10]`");
     let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
     assert!(pty.contains("`pty` works only with captured output"), "{pty}");
     let shared = of("command = \"a\"\noutput = { file = \"o\" }\nreplicas = { count = 2, phase = \"run\" }");
