@@ -140,10 +140,13 @@ fn ready(node: Option<&Node>, asks_port: bool, problems: &mut Problems<'_>) -> O
         Some(entry) => match entry.key.as_str() {
             "http" => {
                 let path = unescaped(&entry.node)?;
-                if !path.starts_with('/') || !asks_port {
-                    let message = "`http` needs a path that begins with `/`, and a service that listens on `{port}`";
-                    let hint = "write a path such as `/`, and `{port}` in `command` or `env` of the service";
-                    problems.fault(&entry.key_span, message, hint);
+                if !path.starts_with('/') {
+                    let message = format!("`http` is not a path: `{path}`");
+                    problems.fault(&entry.node, message, "write a path that begins with `/`");
+                }
+                if !asks_port {
+                    let message = "`http` needs `{port}` in `command` or `env` of the service";
+                    problems.fault(&entry.key_span, message, "add `{port}`, for example `\"--port={port}\"`");
                 }
                 ReadySign::Http(path)
             }

@@ -206,7 +206,7 @@ fn faults_of_services_name_the_place_and_what_to_do() {
         ("env = { A = \"{service.api.2.port}\" }", GET, "service `api` has no instance 2: its `count` is 1"),
         ("env = { A = \"{service.api.prot}\" }", GET, "4:14 `{service.api.prot}` names no value of a service"),
         ("ready = { line = 'x', tcp = \"127.0.0.1:1\" }", GET, "`ready` has one sign, and `tcp` is a second one"),
-        ("ready = { http = \"x\" }", GET, "`http` needs a path that begins with `/`"),
+        ("ready = { http = \"x\" }", GET, "4:18 `http` is not a path: `x` | write a path that begins with `/`"),
         ("replicas = { count = 2 }", GET, "unknown key `replicas`"),
         ("", "http = { path = \"/\" }", "`service`"),
         ("", "http = { service = \"api\", url = \"http://x\", path = \"/\" }", "`url`"),
@@ -242,6 +242,10 @@ fn faults_of_services_name_the_place_and_what_to_do() {
     let both = format!("{SERVICES}\n[store]\nengine = \"lmdb\"\n");
     assert!(faults(&both).contains("a file measures services or a store, not both"), "{}", faults(&both));
     assert!(faults(&both).contains("`http` and `run` are phases of services"), "{}", faults(&both));
+    let nowhere = "[[service]]\nname = \"api\"\ncommand = \"server\"\nready = { http = \"/\" }\n[[phase]]\nname = \"p\"\nrun = \"true\"\n";
+    let hint = "add `{port}`, for example `\"--port={port}\"`";
+    let expected = format!("4:11 `http` needs `{{port}}` in `command` or `env` of the service | {hint}");
+    assert_eq!(faults(nowhere), expected, "its path is right");
     let limited = format!("{SERVICES}\n[limits]\nmemory = \"1 GB\"\n");
     assert!(faults(&limited).contains("`memory` limits one process tree"), "{}", faults(&limited));
     let warm = SERVICES.replace("json = ", "warm_up = \"1 s\", json = ");
