@@ -83,8 +83,8 @@ pub fn of(experiment: &Experiment, cuts: &[CutRecord]) -> Vec<CrashSummary> {
     phases.filter_map(summary).collect()
 }
 
-/// Why the rate and the syncs of the phase that cuts repeat are not those of the writes of a cut: an operation that finds nothing
-/// to change writes nothing, and each one of a cut writes. `None` where each changed something, as far as is known.
+/// Why the rate and the syncs of the phase that crash trials repeat are not those of the crash trials: an operation that finds
+/// nothing to change writes nothing, and every operation of a crash trial writes. `None` where each changed something, as far as is known.
 pub fn changed_less<'t>(
     experiment: &Experiment,
     summary: &CrashSummary,
@@ -110,7 +110,7 @@ pub fn changed_less<'t>(
     }
     (idle > 0.0).then(|| {
         format!(
-            "{} of {} of the timed phase `{}` changed nothing, while each one of a cut writes",
+            "{} of {} of the timed phase `{}` changed nothing, but every operation of a crash trial writes",
             idle as u64,
             count(all as u64, "operation"),
             summary.during

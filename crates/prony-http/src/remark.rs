@@ -159,7 +159,7 @@ impl fmt::Display for Remark {
                 let what = if *bodies == 1 { "the same body" } else { &format!("only {bodies} different bodies") };
                 write!(
                     f,
-                    "{} had {what}: different ones may cost the server more, or less",
+                    "{} had {what}: requests with different bodies may take more or less server time",
                     count(*requests, "request")
                 )
             }
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn remarks_count_in_words() {
         let same = |bodies| Remark::SameBody { requests: 5, bodies }.to_string();
-        assert!(same(1).starts_with("5 requests had the same body:"));
+        assert!(same(1).starts_with("5 requests had the same body: requests with different bodies may take "));
         assert!(same(3).starts_with("5 requests had only 3 different bodies:"));
     }
 }

@@ -76,7 +76,7 @@ pub enum Error {
         source: Box<Self>,
     },
     /// The connection to the process that serves the file system failed.
-    #[error("cannot talk to the process that serves `{}`", .point.display())]
+    #[error("lost the connection to the process that serves the file system at `{}`", .point.display())]
     Control {
         /// The mount point.
         point: PathBuf,

@@ -36,7 +36,10 @@ fn table(data: &RunData, (phase, kind): (&str, CutKind), summaries: &[&CrashSumm
     for (summary, rate) in summaries.iter().zip(rates) {
         let labels = labels(experiment, summary.variant, &factors);
         let unlike = crash::changed_less(experiment, summary, trials_of(data, summary.variant));
-        let unlike = unlike.map(|why| notes.mark(format!("its rate and syncs are not those of the cuts: {why}")));
+        let unlike = unlike.map(|why| {
+            let missing = "rate and syncs are missing, because they would not be those of the crash trials";
+            notes.mark(format!("{missing}: {why}"))
+        });
         let by_transaction = |amount, notes: &mut Notes| match unlike {
             Some(mark) => Cell::none([mark]),
             None => per_transaction(data, summary, amount, notes),
@@ -173,7 +176,7 @@ fn per_transaction(data: &RunData, summary: &CrashSummary, amount: Metric, notes
             Cell { figures: vec![figure], ..Cell::of(digits(value)) }
         }
         None => {
-            let why = found.missing.first().map_or_else(|| "no trial has it".to_owned(), ToString::to_string);
+            let why = found.missing.first().map_or_else(|| "no trial has this value".to_owned(), ToString::to_string);
             Cell::none([notes.mark(format!("{} per transaction are not known: {why}", amount.name()))])
         }
     }

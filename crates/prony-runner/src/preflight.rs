@@ -95,7 +95,7 @@ impl Here {
             }
             let (engine, least) = (&store.engine, Bytes::from_bytes(least as u64));
             let message = format!(
-                "`{engine}` has the records and their indexes in memory, where they take at least {least}, but the machine has {memory}"
+                "`{engine}` stores the records and their indexes in memory, where they take at least {least}, but the machine has {memory}"
             );
             let hint = "use fewer records, or an engine that stores them on the disk".to_owned();
             return Some(lack("data", "records", (message, hint)));

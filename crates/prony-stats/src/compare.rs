@@ -396,13 +396,12 @@ impl Evidence {
             return verdict;
         }
         let shown = match variant.share().total_cmp(&baseline.share()) {
-            _ if !variant.differ(baseline, self.spent) => "that one of the two finishes less often",
+            _ if !variant.differ(baseline, self.spent) => "it is not shown that one variant finishes less often",
             Ordering::Less if self.side > 0.0 => return Verdict::FinishesLessOften,
             Ordering::Greater if self.side < 0.0 => return Verdict::FinishesMoreOften,
-            _ => "how often which one does",
+            _ => "the variant that is better in more blocks finishes less often",
         };
-        let why =
-            format!("the difference rests on blocks in which a trial did not finish, and it is not shown {shown}");
+        let why = format!("the difference rests on blocks in which a trial did not finish, and {shown}");
         Verdict::CantTell { more_blocks: Reading::failed(why) }
     }
 

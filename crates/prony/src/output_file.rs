@@ -88,11 +88,8 @@ impl OutputFiles {
                 }
                 if outputs[..nth].iter().any(|other| is_same_file(other, path)) && !is_device(path) {
                     return Err(Error::arguments(
-                        format!(
-                            "cannot write `{}`: several processes of a trial would overwrite each other's output there",
-                            path.display()
-                        ),
-                        "give each service a file of its own, or remove `output`",
+                        format!("`output` of several services or instances is the same file: `{}`", path.display()),
+                        "give each service a different file; for a service with `count` above 1, remove `output`",
                     ));
                 }
             }

@@ -414,7 +414,12 @@ fn disagreement([left, right]: Compared<'_>, phase: &str, a: &Answer, b: &Answer
         (None, None) if kind_of_digest(a) == kind_of_digest(b) => {
             format!("`{left}` and `{right}` answered the same requests with other bodies")
         }
-        (None, None) => format!("the answers of `{left}` and `{right}` cannot be compared"),
+        (None, None) => {
+            let [kind, other] = [a, b].map(|answer| kind_of_digest(answer).unwrap_or("none"));
+            format!(
+                "the answers of `{left}` and `{right}` are of different kinds ({kind}, {other}) and cannot be compared"
+            )
+        }
     };
     let itself = same_work([left, left]).into_iter().any(|(one, other)| {
         let of = |trial| recorded(trial, phase);

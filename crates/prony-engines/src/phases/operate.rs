@@ -353,7 +353,7 @@ impl Job<'_> {
         Ok(Ended { report, at, seed, counts, inserted, failed, admitted, alternates, guarded, explained: Vec::new() })
     }
 
-    /// What is needed to know which operations references had to refuse; `None` where they were not checked.
+    /// What is needed to check refused operations against the references; `None` where they were not checked.
     fn guarded(&self, counts: &[u64], refused: (u64, u64)) -> Option<Guarded> {
         let operations = counts.iter().any(|count| *count > 0);
         (self.is_guarded() && operations).then(|| Guarded {

@@ -1,4 +1,4 @@
-//! Computes which operations references had to refuse, and compares it with those that were refused.
+//! Checks the refused operations of phases against the references: computes which operations these require to be refused.
 //!
 //! It reads nothing of the store: which records an operation works on, and to which others their documents refer, follows from
 //! the numbers of the records and the seed, and what was stored before a phase from the ledger.
@@ -12,12 +12,12 @@ use super::record_set::RecordSet;
 use super::stop::Stop;
 use crate::answers::Reads;
 
-/// Why it is not known which operations had to be refused.
+/// Why it is not known which operations the references require to be refused.
 type Unknown = &'static str;
 
 const UNSURE: Unknown = "what was stored before is not known exactly";
 
-/// Checks each phase that checked references. Returns a note on each of which it is not known what had to be refused.
+/// Checks each phase that checked references. Returns a note on each that was not checked against them.
 ///
 /// # Errors
 /// Other operations were refused.
@@ -26,7 +26,7 @@ pub(super) fn check(collections: &Collections) -> Result<Vec<String>, Stop> {
     for guarded in &collections.guarded {
         if let Err(why) = guarded.check(collections)? {
             let phase = &guarded.phase;
-            notes.push(format!("which operations of `{phase}` references had to refuse is not known: {why}"));
+            notes.push(format!("the refused operations of `{phase}` were not checked against the references: {why}"));
         }
     }
     Ok(notes)
@@ -42,12 +42,13 @@ impl Guarded {
         if (wanted.refused, wanted.digest) == self.refused && differs.is_none() {
             return Ok(Ok(()));
         }
-        let first = differs.map(|number| format!("; the first that differs is on record {number}")).unwrap_or_default();
+        let first = differs.map(|number| format!("; the first difference is at record {number}")).unwrap_or_default();
+        let refused =
+            if self.refused.0 == wanted.refused { "different ones".to_owned() } else { self.refused.0.to_string() };
         Err(Stop::WrongAnswer(format!(
-            "by the generated data, references had to refuse {} of `{}`, and {} were refused, or others{first}",
-            count(wanted.refused, "operation"),
+            "`{}`: the references require {} to be refused, but the engine refused {refused}{first}",
             self.phase,
-            self.refused.0
+            count(wanted.refused, "operation")
         )))
     }
 
@@ -55,9 +56,9 @@ impl Guarded {
     fn expected<'c>(&self, collections: &'c Collections) -> Result<(Reads, RecordSet, &'c RecordSet), Unknown> {
         let own = &collections.all[self.collection];
         let layer = own.ledger.admitted(self.before[self.collection]);
-        let (version, admitted, failed) = layer.ok_or("its records are not known")?;
+        let (version, admitted, failed) = layer.ok_or("the records of the phase are not known")?;
         if failed {
-            return Err("some of them failed");
+            return Err("some operations failed");
         }
         if !self.is_only_writer {
             return Err("something else was written meanwhile");

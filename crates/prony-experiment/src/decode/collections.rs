@@ -37,7 +37,7 @@ pub(crate) fn found<'d>(
     }
     let names: Vec<String> = data.iter().filter_map(|collection| collection.name.clone()).collect();
     problems.add(match name {
-        None => Problem::new(at, "the file has several collections, and this does not say which one it works on")
+        None => Problem::new(at, "the file has several collections, and `collection` is missing here")
             .hint(format!("write `collection = \"{}\"`", names.first().map_or("NAME", String::as_str))),
         Some(name) if names.is_empty() => {
             let message = format!("there is no collection `{name}`: the records of `[data]` have no name");

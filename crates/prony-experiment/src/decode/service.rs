@@ -115,7 +115,8 @@ fn set_up(data: Option<&Node>, problems: &mut Problems<'_>) -> SetUp {
     if let Some(data) = data
         && data.table().is_some_and(<[Entry]>::is_empty)
     {
-        problems.fault(data, "`data` says nothing of what `{data}` holds", "write `from` or `setup`, or remove `data`");
+        let hint = "write `from = \"DIRECTORY\"` or `setup = \"once\"`, or remove `data`";
+        problems.fault(data, "`data` is empty: it needs `from` or `setup`", hint);
     }
     view.word("setup").unwrap_or_default()
 }

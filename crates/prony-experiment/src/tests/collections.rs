@@ -117,11 +117,11 @@ fn faults_of_collections_name_their_place() {
     ];
     insta::assert_snapshot!(all.join("\n"), @r#"
     trans
-        28:1 the file has several collections, and this does not say which one it works on | write `collection = "schools"`
+        28:1 the file has several collections, and `collection` is missing here | write `collection = "schools"`
     { collection = "school" }
         32:23 unknown collection `school` | did you mean `schools`?
     get = {}
-        33:16 the file has several collections, and this does not say which one it works on | write `collection = "schools"`
+        33:16 the file has several collections, and `collection` is missing here | write `collection = "schools"`
     collection = "pupils"
     where
         45:14 unknown collection `pupils` | known: `schools`, `students`, `log`

@@ -443,7 +443,11 @@ fn data_of_a_service_is_copied_from_a_directory_beside_the_file() {
     assert_eq!(data.map(|data| data.from.as_str()), Some("loaded"));
     for (data, command, expected) in [
         ("{ from = \"x\" }", "db", "no text of a service asks for the data of `db`"),
-        ("{}", "db {data}", "write `from` or `setup`"),
+        (
+            "{}",
+            "db {data}",
+            "`data` is empty: it needs `from` or `setup` | write `from = \"DIRECTORY\"` or `setup = \"once\"`",
+        ),
         ("{ setup = \"once\" }", "db", "no text of a service asks for the data of `db`"),
         ("{ from = \"{port}\" }", "db {data}", "`{port}`"),
         ("{ from = \"x\", once = true }", "db {data}", "unknown key `once`"),

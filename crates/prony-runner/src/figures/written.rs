@@ -91,10 +91,15 @@ fn doubt(phase: &PhaseRecord, reported: &[String], begin: Option<&Snapshot>) -> 
     let dirty = dirty.as_bytes() as f64;
     if dirty > DIRTY * device {
         let (device, dirty) = (amount(device), amount(dirty));
-        return perhaps(format!("of the {device} that the device wrote up to {dirty} were dirty before"));
+        return perhaps(format!(
+            "the device wrote {device} in the phase, of which up to {dirty} was already dirty when the phase began"
+        ));
     }
     if device > largest * (1.0 + MORE) {
-        return perhaps(format!("others may have written most of the {} that the device wrote", amount(device)));
+        return perhaps(format!(
+            "other processes may have written most of the {} that the device wrote",
+            amount(device)
+        ));
     }
     None
 }
@@ -174,7 +179,7 @@ mod tests {
         );
         assert_eq!(
             of([20e6, 0.0], Some(30e6), Some(4_000_000)),
-            "it counted 20.0 MB, and of the 30.0 MB that the device wrote up to 4.0 MB were dirty before"
+            "it counted 20.0 MB, and the device wrote 30.0 MB in the phase, of which up to 4.0 MB was already dirty when the phase began"
         );
         let unknown = of([20e6, 0.0], Some(30e6), None);
         assert_eq!(unknown, "it counted 20.0 MB, and how many pages were dirty before the phase is not known");
@@ -183,7 +188,7 @@ mod tests {
         let beside = of([70e6, 0.0], Some(108e6), Some(0));
         assert_eq!(
             beside,
-            "it counted 70.0 MB, and others may have written most of the 108.0 MB that the device wrote"
+            "it counted 70.0 MB, and other processes may have written most of the 108.0 MB that the device wrote"
         );
         assert!(stays(&phase([100e6, 0.0], Some(124e6), Some(0), folio)), "the journal of the file system");
     }

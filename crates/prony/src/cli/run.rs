@@ -340,8 +340,8 @@ fn same_experiment(
     let hint = if !recorded.lacks_commands() {
         "leave the file out to resume the run with its recorded experiment, or start a new run without --resume"
     } else {
-        "a run without recorded command lines can be resumed only with the file and the options that it was started \
-         with; the fresh blocks of `prony tune` cannot be resumed then: start a new run or search without --resume"
+        "the command lines of this run were not stored: resume it with the file and the options that it was started with, \
+         or start a new run without --resume; fresh blocks of `prony tune` cannot be resumed then: start a new search"
     };
     Err(Error::arguments(format!("`{}` is not the experiment of run {}", file.display(), head.id), hint))
 }

@@ -138,7 +138,7 @@ fn unconfirmed(settings: &GrowSettings, growth: &Growth) -> String {
     ];
     let sides: Vec<String> = sides.into_iter().flatten().collect();
     let tried = if sides.is_empty() { String::new() } else { format!(" ({})", sides.join(", ")) };
-    format!("the search ended there, so that the limit is not confirmed by `--confirm` {}{tried}", settings.confirm)
+    format!("the search stopped at this value before `--confirm {}` confirmed the limit{tried}", settings.confirm)
 }
 
 /// That the connections may be what limits the smallest value that fails.
@@ -225,8 +225,8 @@ mod tests {
         };
         let of_generator = said(Some("open"));
         let expected = "`rate`: repeated trials of 16000 failed in phase `open`, where the load generator, not the subject, may have \
-                        been the limit (give it more `threads` or processors of its own): the search ended there, so that the \
-                        limit is not confirmed by `--confirm` 3 (8000 succeeded in 1 trial)\n";
+                        been the limit (give it more `threads` or processors of its own): the search stopped at this \
+                        value before `--confirm 3` confirmed the limit (8000 succeeded in 1 trial)\n";
         assert!(of_generator.ends_with(expected), "{of_generator}");
         assert!(said(None).contains("repeated trials of 16000 were ended from outside"), "{}", said(None));
     }

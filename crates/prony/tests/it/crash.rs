@@ -373,7 +373,7 @@ fn rate_and_syncs_of_a_phase_that_changed_less_than_its_cuts_do_are_left_out() {
         summaries(&data).iter().map(|summary| crash::changed_less(&data.experiment, summary, &data.trials)).collect();
     let of = |changed: &str, phase: &str| {
         Some(format!(
-            "{changed} of 60 operations of the timed phase `{phase}` changed nothing, while each one of a cut writes"
+            "{changed} of 60 operations of the timed phase `{phase}` changed nothing, but every operation of a crash trial writes"
         ))
     };
     assert_eq!(less, [None, of("60", "hit"), None, of("30", "rest"), of("60", "again")]);
@@ -383,7 +383,8 @@ fn rate_and_syncs_of_a_phase_that_changed_less_than_its_cuts_do_are_left_out() {
         table.unwrap_or_else(|| panic!("{shown}")).to_owned()
     };
     for (name, _) in phases {
-        let is_left_out = table(name).contains("its rate and syncs are not those of the cuts: ");
+        let is_left_out =
+            table(name).contains("rate and syncs are missing, because they would not be those of the crash trials: ");
         assert_eq!(is_left_out, ["hit", "rest", "again"].contains(&name), "{}", table(name));
     }
     let plot = String::from_utf8(bench.prony(&["plot", "latest", "durability"]).stdout).unwrap();

@@ -152,7 +152,8 @@ fn outputs_of_services_are_nothing_that_the_experiment_reads_or_writes() {
     };
     let one = |file: &str| service("name = \"s\"", file);
     let http = "[[phase]]\nname = \"h\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/\"";
-    let twice = "several processes of a trial would overwrite each other's output";
+    let twice = "`output` of several services or instances is the same file: `new`\nhint: give each service a different file; for a \
+                 service with `count` above 1, remove `output`\n";
     fs::create_dir(place.path("loaded")).unwrap();
     for (text, file, why) in [
         (one("prony.db") + pause, "prony.db", "that file belongs to the results database"),

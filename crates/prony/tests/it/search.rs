@@ -257,7 +257,7 @@ fn a_search_that_disturbances_end_says_how_often_each_side_was_tried_and_ends_wi
     std::fs::write(bench.path("x.toml"), text).unwrap();
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=3..100", "--resolution", "20%"]);
     assert_eq!(code, Some(1), "{said}{errors}");
-    let note = "the search ended there, so that the limit is not confirmed by `--confirm` 3 (6 succeeded in 1 trial, 7 failed \
+    let note = "the search stopped at this value before `--confirm 3` confirmed the limit (6 succeeded in 1 trial, 7 failed \
                 in 1 trial)";
     assert!(said.contains("repeated trials of 6 were ended from outside") && said.contains(note), "{said}");
 }

@@ -47,7 +47,7 @@ fn answers_that_programs_report_must_agree_too() {
     assert_eq!(nothing_shared[0].message, "`redb` reported a digest, and `lmdb` none");
     assert_eq!(
         answers(&answered("lines:aa", None), &answered("rows:", 5))[0].message,
-        "the answers of `lmdb` and `redb` cannot be compared"
+        "the answers of `lmdb` and `redb` are of different kinds (lines, rows) and cannot be compared"
     );
     let rows = answers(&answered("rows:", 5), &answered("rows:", 4));
     assert_eq!(rows[0].message, "`lmdb` returned 5 rows, but `redb` returned 4");

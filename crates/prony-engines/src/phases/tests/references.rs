@@ -468,8 +468,8 @@ fn a_store_that_hides_a_referred_document_refuses_too_much() {
     let (_, error) = enrolled(1, 1, &[("lie", OptionValue::Text("hide".to_owned()))]);
     let error = error.unwrap();
     let refused = prony_model::number::count(refused, "operation");
-    let wanted = format!("by the generated data, references had to refuse {refused} of `phase 2`, and ");
-    assert!(error.contains(&wanted), "{error}");
+    let wanted = format!("`phase 2`: the references require {refused} to be refused, but the engine refused ");
+    assert!(error.contains(&wanted) && error.contains("; the first difference is at record "), "{error}");
 }
 
 #[test]
@@ -477,10 +477,10 @@ fn what_several_threads_had_to_refuse_is_known_unless_it_depends_on_their_order(
     let (reports, error) = enrolled(3, 1, &[]);
     assert_eq!((error, &reports[3].notes), (None, &Vec::new()));
     let (_, error) = enrolled(3, 1, &[("lie", OptionValue::Text("hide".to_owned()))]);
-    assert!(error.is_some_and(|error| error.contains("references had to refuse")));
+    assert!(error.is_some_and(|error| error.contains("the references require ")));
     let (reports, error) = enrolled(3, 2, &[]);
-    let note = "which operations of `phase 2` references had to refuse is not known: the order of several threads is not known, and \
-                documents refer to their own collection";
+    let note = "the refused operations of `phase 2` were not checked against the references: the order of several threads is not \
+                known, and documents refer to their own collection";
     assert_eq!((error, reports[3].notes.as_slice()), (None, &[note.to_owned()][..]));
 }
 
@@ -490,5 +490,5 @@ fn what_had_to_be_refused_is_not_known_after_failures() {
     let (reports, error) = enrolled(1, 1, &every);
     assert!(reports[2].errors > 0 && error.is_none(), "{error:?}");
     let notes = reports[3].notes.join("; ");
-    assert!(notes.contains("references had to refuse is not known: some of them failed"), "{notes}");
+    assert!(notes.contains("were not checked against the references: some operations failed"), "{notes}");
 }

@@ -87,7 +87,7 @@ fn variants_finish_less_often_only_if_they_do() {
     // 2 of 30 against 0 of 60 are chance.
     let c = verdict(blocks(10, 4, 2, true));
     let Verdict::CantTell { more_blocks: Reading::Missing(why) } = c else { panic!("{c:?}") };
-    assert!(why.to_string().contains("not shown that one of the two finishes less often"), "{why}");
+    assert!(why.to_string().contains("not shown that one variant finishes less often"), "{why}");
     // As many of either: what differs is neither the time nor how often trials finish.
     let mut both = blocks(8, 3, 3, true);
     for block in both.iter_mut().skip(11).take(6) {
