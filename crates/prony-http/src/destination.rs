@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 
 use prony_model::units::Nanos;
 
+use crate::checked_load::Load;
 use crate::error::Error;
-use crate::load::Load;
 
 /// How long an address is tried, before the load.
 const PATIENCE: Nanos = Nanos::from_secs(10);

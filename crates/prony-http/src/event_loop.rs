@@ -17,13 +17,13 @@ use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::capture::find_all;
+use crate::checked_load::Load;
 use crate::clock::{monotonic, thread_cpu};
 use crate::connection::{BUFFER, Connection, End, Wire};
 use crate::control::{Control, Counts, Progress};
 use crate::destination::Destination;
 use crate::error::Error;
 use crate::kinds::Kind;
-use crate::load::Load;
 use crate::pace::{Pace, Request};
 use crate::request::Template;
 use crate::retry::{self, Ended, Waiting};

@@ -17,12 +17,12 @@ use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION}
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
 
+use crate::checked_load::Load;
 use crate::clock::monotonic;
 use crate::control::Control;
 use crate::destination::Destination;
 use crate::error::{Error, Fault};
 use crate::linger::Lingering;
-use crate::load::Load;
 use crate::of_trial::{self, Trial};
 use crate::phase_report;
 use crate::ran::Ran;

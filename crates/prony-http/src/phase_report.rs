@@ -14,8 +14,8 @@ use prony_workload::Distinct;
 
 use crate::answer_check::AnswerCheck;
 use crate::asked::Bound;
+use crate::checked_load::Load;
 use crate::kinds::Kind;
-use crate::load::Load;
 use crate::ran::Ran;
 use crate::remark::Remark;
 use crate::report::{Errors, REQUEST, Report, StepReport, histograms, rate};

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::asked::Loop;
-use crate::load::Load;
+use crate::checked_load::Load;
 use crate::ran::Ran;
 use crate::remark::{Remark, SaturatedStep};
 use crate::step_tally::Part;

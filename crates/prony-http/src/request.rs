@@ -313,7 +313,7 @@ mod tests {
 
     use super::*;
     use crate::asked::Asked;
-    use crate::load::Load;
+    use crate::checked_load::Load;
 
     fn template(url: &str, change: impl FnOnce(&mut Asked)) -> Template {
         let mut asked = Asked::of(url);

@@ -7,13 +7,13 @@ use prony_model::units::Nanos;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::asked::Bound;
+use crate::checked_load::Load;
 use crate::clock::monotonic;
 use crate::control::Control;
 use crate::destination::Destination;
 use crate::error::Error;
 use crate::event_loop::{Done, EventLoop, Job};
 use crate::linger::Lingering;
-use crate::load::Load;
 use crate::pace::Pace;
 use crate::ran::Ran;
 use crate::report::Report;

@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::asked::Trust;
+use crate::checked_load::Load;
 use crate::error::Error;
-use crate::load::Load;
 
 /// What each TLS connection of a load begins with.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
-//! Phases that go on after each record was stored or removed, because they are bounded by time: what they do from then on is other
-//! work, which their rates and times include. Where a count is too large, `prony check` says so beforehand.
+//! Finds phases bounded by time that did more puts or deletes than there are records: the other puts replace what the phase itself
+//! stored, and the other deletes remove nothing. Their rates and times include this other work. Where a count is too large, `prony
+//! check` says so beforehand.
 
 use serde_json::json;
 

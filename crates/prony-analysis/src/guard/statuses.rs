@@ -1,5 +1,5 @@
-//! Whether the expected answers to requests had the same statuses in two variants: one that redirects to a page of its login, where
-//! the other one stores a record, does other work, though both are expected by default.
+//! Compares the statuses of expected answers between two variants: a variant that redirects to a login page does other work than
+//! one that stores a record, though both statuses are expected by default.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A query of one operation: its filter compares with values.
+//! A query with its plan: full scan, index, or the engine's own query language.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Expects how many bytes the records take.
+//! Estimates how many bytes the records take.
 
 use prony_model::spec::{
     BytesSpec, CollectionSpec, DocumentSpec, Encoding, FieldSpec, FieldValue, Generator, KeySpec, Size, ValueSpec,

@@ -1,4 +1,4 @@
-//! Expects how many bytes the entries of indexes take.
+//! Estimates how many bytes the entries of indexes take.
 
 use prony_model::spec::{CollectionSpec, Encoding, FieldPath, FieldSpec, FieldValue, Generator, KeySpec};
 

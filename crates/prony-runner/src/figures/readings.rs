@@ -1,4 +1,4 @@
-//! Helpers that compute readings (values or the reasons why they are missing) in records of phases. Pure functions.
+//! Computes readings in the record of a phase, and replaces readings by the reason why they are missing.
 
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@ pub mod bench;
 pub mod check_line;
 mod false_verdicts;
 mod heap;
-mod limit;
 mod memory;
+mod out_of_memory;
 mod power_failure;
 
 use clap::ValueEnum as _;
@@ -52,7 +52,7 @@ impl Fixture {
             Self::Allocation => memory::allocation(bench),
             Self::MappedReader => memory::mapped_reader(bench),
             Self::WeakCache => heap::weak_cache(bench),
-            Self::OutOfMemory => limit::out_of_memory(bench),
+            Self::OutOfMemory => out_of_memory::in_second_phase(bench),
             Self::BurstThenIdle => activity::burst_then_idle(bench),
             Self::FsyncCount => activity::fsync_count(bench),
             Self::PowerFailure => power_failure::planted_faults(bench),

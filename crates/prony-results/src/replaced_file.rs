@@ -1,5 +1,5 @@
-//! Whether the results are still in the file at the database's path. SQLite writes to the file that it opened: where that was
-//! deleted, replaced or truncated meanwhile, each write succeeds and nobody finds what was written.
+//! Detects that the database file was deleted, replaced or truncated during a run. SQLite writes to the file that it opened: each
+//! write succeeds, and the data is lost.
 //!
 //! Another number of the file (its inode) is a sign of that and no proof: some file systems (sshfs and others of FUSE, 9p, CIFS
 //! with `noserverino`) make numbers up, and may forget them. So what the file at the path contains decides.

@@ -1,4 +1,4 @@
-//! What a load is to do, checked.
+//! The validated specification of a load.
 
 use std::path::Path;
 use std::sync::Arc;

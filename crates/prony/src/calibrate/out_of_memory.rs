@@ -22,7 +22,7 @@ const LIMIT: Bytes = Bytes::from_mib(128);
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs.
-pub(super) fn out_of_memory(bench: &Bench) -> Result<Ran, Error> {
+pub(super) fn in_second_phase(bench: &Bench) -> Result<Ran, Error> {
     if let State::No(why) = Limit::Memory.ability() {
         return Ok(Ran::NotRun(why));
     }
