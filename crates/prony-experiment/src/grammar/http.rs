@@ -30,7 +30,7 @@ const ANSWER_OF: Field = optional(
 const EXPECT: Field = optional(
     "expect",
     Shape::Either(&[Shape::Whole(200, 999), Shape::List(&Shape::Whole(200, 999))]),
-    "200 to 399; of a kind of request what all have",
+    "200 to 399; for one kind of request: the `expect` of the phase",
     "The statuses of answers that are no errors.",
 );
 
