@@ -14,6 +14,8 @@ export interface Figure {
   table(): { heads: string[]; rows: string[][] };
 }
 
+/** How far below and above the window figures are drawn, pixels. */
+const MARGIN = 400;
 const pending = new Map<Element, () => void>();
 const observer =
   typeof IntersectionObserver === "undefined"
@@ -22,7 +24,7 @@ const observer =
         (entries) => {
           for (const entry of entries) if (entry.isIntersecting) flush(entry.target);
         },
-        { rootMargin: "400px" },
+        { rootMargin: `${MARGIN}px` },
       );
 
 function flush(target: Element): void {
@@ -30,6 +32,14 @@ function flush(target: Element): void {
   pending.delete(target);
   observer?.unobserve(target);
   draw?.();
+}
+
+/** Draws what is near the window now: an observer answers with the next frame, and a screenshot of the page may have no more. */
+export function drawNear(): void {
+  for (const target of [...pending.keys()]) {
+    const { top, bottom } = target.getBoundingClientRect();
+    if (top < innerHeight + MARGIN && bottom > -MARGIN) flush(target);
+  }
 }
 
 /** Draws whatever was not near yet: a printed page has everything. */

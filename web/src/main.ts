@@ -1,5 +1,5 @@
 // The report's page: charts drawn from the embedded data, tables that can be sorted, files to download.
-import { drawAll } from "./chart.ts";
+import { drawAll, drawNear } from "./chart.ts";
 import { inflated, type Payload } from "./data.ts";
 import { h } from "./dom.ts";
 import { visible } from "./format.ts";
@@ -19,6 +19,7 @@ function show(json: string): void {
   profiles(state);
   filters(state);
   raw(data, json);
+  drawNear();
 }
 
 theme();

@@ -28,13 +28,14 @@ function launch(executablePath) {
 }
 
 /** A page with what went wrong and what was requested. */
-async function open(browser, name, options = {}) {
+async function open(browser, name, options, first) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     acceptDownloads: true,
     ...options,
   });
   const page = await context.newPage();
+  if (first) await page.addInitScript(first);
   const faults = [];
   const requests = [];
   page.on("console", (message) => {
@@ -74,9 +75,12 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** Opens a page, hands it over, and checks that nothing went wrong and nothing was requested. */
-export async function on(name, settings, body) {
-  const opened = await open(browser, name, settings);
+/**
+ * Opens a page, hands it over, and checks that nothing went wrong and nothing was requested. `first` runs in the page
+ * before its own script.
+ */
+export async function on(name, settings, body, first) {
+  const opened = await open(browser, name, settings, first);
   try {
     await body(opened.page);
     assert.deepEqual(opened.faults, [], "console errors");

@@ -24,6 +24,21 @@ test("every figure is drawn and has a table that says the same", options, () =>
   }),
 );
 
+// Charts were missing in most screenshots that `chromium --headless --screenshot` took of a page.
+test("figures near the window are drawn before the next frame", options, () =>
+  on("cache", { viewport: { width: 1280, height: 2600 } }, async (page) => {
+    const drawn = await page.$$eval(".canvas", (all) =>
+      all.filter((canvas) => canvas.getBoundingClientRect().top < innerHeight).map((canvas) => canvas.querySelector("svg") !== null),
+    );
+    assert.ok(drawn.length > 0 && !drawn.includes(false), `${drawn}`);
+  }, () => {
+    globalThis.IntersectionObserver = class {
+      observe() {}
+      unobserve() {}
+    };
+  }),
+);
+
 test("growth shows what ran out of memory", options, () =>
   on("sourcing", {}, async (page) => {
     await drawAll(page);
