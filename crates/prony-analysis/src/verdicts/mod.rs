@@ -357,12 +357,15 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
         able.iter().filter_map(|able| if *able { with.next() } else { without.next() }).collect();
     let disturbed = disturbances::disturbed(&data.trials.iter().collect::<Vec<_>>());
     let per_block = new_run::time_per_block(&data.trials);
-    let line = |((pair, comparison), is_able): ((Pair, Comparison), bool)| {
+    let line = |((pair, mut comparison), is_able): ((Pair, Comparison), bool)| {
         // What is not compared has no ratio, also without some of its blocks.
         let is_refused = matches!(comparison.verdict, Verdict::Refused { .. });
         let undisturbed = if is_refused { None } else { index.without(&pair, &disturbed) };
         let new_run = NewRun::of(&comparison, per_block);
-        let failed = failed(&index.compared(&pair), &pair);
+        let compared = index.compared(&pair);
+        let missed = observe::missed_by_samples(&compared, &pair.metric, margin).filter(|_| !is_refused);
+        comparison.notes.extend(missed);
+        let failed = failed(&compared, &pair);
         let words = sentence::words(&pair, &comparison, &failed, margin);
         let mut sentence = sentence::of(&pair, &comparison, &failed, new_run, (alpha, margin));
         if comparison.verdict.is_difference() || comparison.verdict == Verdict::NoDifference {

@@ -9,7 +9,8 @@ use crate::guard::findings::variant_trials;
 use crate::guard::variants::{self, Compared, VariantTrials};
 use crate::guard::{Severity, reported_values, run_order, shared_pages, unlike};
 use prony_experiment::design::{Blocks, Experiment};
-use prony_model::metric::MetricName;
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::number::{amount, count};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
@@ -277,6 +278,25 @@ pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRe
 fn beside(contrast: &Contrast, pair: Pair) -> Beside {
     let estimated = contrast.estimate(UNCORRECTED);
     Beside { pair, ratio: estimated.ratio, interval: estimated.interval }
+}
+
+/// What samples of memory may have missed of some trials, where that is more than the margin: beside values that hardly vary,
+/// the interval that allows for it is wide.
+pub(super) fn missed_by_samples<'t>(trials: &[&'t TrialRecord], metric: &MetricName, margin: f64) -> Option<String> {
+    if !matches!((metric.key.metric, metric.key.stat), (Metric::Anon | Metric::Rss, Some(Stat::Max))) {
+        return None;
+    }
+    let missed = |trial: &'t TrialRecord| {
+        let more = trial.uncertainty(metric).1;
+        (more > margin * figure(trial, metric)?).then_some((more, trial))
+    };
+    let all: Vec<(f64, &TrialRecord)> = trials.iter().copied().filter_map(missed).collect();
+    let (most, trial) = all.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let unseen = MetricName { key: MetricKey::amount(Metric::RssUnseen), ..metric.clone() };
+    let of_unseen = figure(trial, &unseen).is_some_and(|unseen| unseen >= *most);
+    let why = if of_unseen { " (processes that ended between two samples may have used that)" } else { "" };
+    let trials = format!("{} of {}", all.len(), count(trials.len(), "trial"));
+    Some(format!("in {trials} samples may have missed up to {}{why}, for which the interval allows", amount(*most)))
 }
 
 /// The value of a metric in a trial; `None` where it is missing.
