@@ -28,7 +28,7 @@ use super::notes::{self, Notes};
 use super::nothing_measured::{nothing_measured, to_ignore};
 use super::preface;
 use super::processes;
-use super::remarks::remarks;
+use super::remarks::{growth, remarks};
 use super::variants::{by_variant, factor_names, records_of};
 use super::words::once;
 use prony_analysis::verdicts::{self, Verdicts};
@@ -161,7 +161,12 @@ fn assembled(data: &RunData, options: &Options) -> Report {
         effects: left_out::tables(&data.experiment, &verdicts),
         floors: floor::tables(data),
         crashes: crash::tables(data, options.brief),
-        remarks: if options.brief { Vec::new() } else { remarks(data, &verdicts) },
+        remarks: match verdicts.silent {
+            _ if !options.brief => remarks(data, &verdicts),
+            // Where nothing is compared, how values grow may be the question.
+            Some(_) if is_plain && !data.experiment.explores() => growth(data),
+            _ => Vec::new(),
+        },
         verdicts,
         tables,
         findings,

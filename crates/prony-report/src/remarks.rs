@@ -26,6 +26,11 @@ pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
         .collect()
 }
 
+/// The remarks on growth alone, where there are any.
+pub(super) fn growth(data: &RunData) -> Vec<Remarks> {
+    Vec::from_iter(Some(growths(data)).filter(|remarks| !remarks.lines.is_empty()))
+}
+
 fn above_floor(data: &RunData) -> Remarks {
     let lines = floor::without(data).iter().map(|line| sentence(line)).collect();
     Remarks { title: "Above the floor", lines: cut(lines), note: sentence(floor::NOT_JUDGED) }

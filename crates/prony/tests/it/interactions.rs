@@ -355,6 +355,36 @@ fn measured_zero_excludes_a_power_law_and_is_reported() {
     assert_eq!((sentences.len(), sentences[0].as_str()), (2, sentence));
 }
 
+/// Memory of 3 MB and 260 B for each item was said to grow with a power of 0.80, which reads as less than proportional, and
+/// nothing of it stood in a brief report.
+#[test]
+fn growth_beside_a_constant_part_has_its_increase_also_where_nothing_is_compared() {
+    let sized = |labels: &[&str]| experiment("sizes", &[numbers("n", labels)], &[("write", true)], BLOCKS);
+    let brief = |labels: &[&str], bytes: f64| {
+        let sized = sized(labels);
+        let records = trials(&sized, BLOCKS, |t| {
+            let n: f64 = labels[t.trial.variant].replace('_', "").parse().unwrap();
+            let noise = 1.0 + 0.001 * (noise(u64::from(t.trial.position)) - 0.5);
+            t.phases = vec![phase("write", &[("time", 1e9), ("anon.max", noise * (3e6 + bytes * n))])];
+        });
+        let memory = edited(&sized, |json| json["compare"]["primary"] = json!("write.anon.max"));
+        let data = run_data(memory, records.len() as u32, records);
+        build(&data, &Options { brief: true, ..Options::default() })
+    };
+    let lines = |report: prony_report::Report| report.remarks.into_iter().flat_map(|of| of.lines).collect::<Vec<_>>();
+    let report = brief(&["10_000", "30_000", "100_000", "300_000"], 260.0);
+    assert!(report.judged.as_ref().unwrap().starts_with("No verdict: no baseline"), "{:?}", report.judged);
+    let [line] = &lines(report)[..] else { panic!("one line of growth") };
+    assert!(
+        line.contains("not a power law; each further 1 of `n` added about 2") && line.contains(" B between"),
+        "{line}"
+    );
+    let [line] = &lines(brief(&["1_000_000", "2_000_000", "4_000_000"], 0.5))[..] else { panic!("one line of growth") };
+    assert!(line.contains("; each further 100 of `n` added about "), "{line}");
+    let [flat] = &lines(brief(&["10_000", "30_000", "100_000"], 0.0))[..] else { panic!("one line of growth") };
+    assert!(!flat.contains("each further"), "{flat}");
+}
+
 #[test]
 fn the_far_end_of_an_extrapolation_has_a_bound_or_is_said_to_have_none() {
     let (experiment, mut trials) = pages::sourcing();
