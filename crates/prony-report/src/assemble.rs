@@ -292,9 +292,11 @@ impl<'a> Maker<'a> {
         };
         if options.programs && programs && !asked {
             let (more, said) = columns::more_of_programs(experiment, trials, by_phase);
+            let is_new = |column: &ColumnPlan| columns.iter().all(|known| known.parts != column.parts);
+            let more: Vec<ColumnPlan> = more.into_iter().filter(is_new).collect();
             columns.extend(more);
             columns.sort_by_key(|column| column.topic);
-            notes.extend(said);
+            notes = once(notes.into_iter().chain(said));
         }
         let commands = options.commands.clone();
         let sheet = Sheet { title: None, columns, statistic: Statistic::Median, notes, labelled, commands };

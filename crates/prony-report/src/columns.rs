@@ -55,6 +55,8 @@ const BESIDE: &[MetricKey] = &[
     MetricKey::amount(Metric::LatencyP50),
     MetricKey::amount(Metric::LatencyP99),
 ];
+/// Of programs, before `MEMORY`: what was measured of the two.
+const PEAKS: &[MetricKey] = &[MetricKey::gauge(Metric::Rss, Stat::Peak), MetricKey::gauge(Metric::Rss, Stat::Max)];
 const MEMORY: &[MetricKey] = &[
     MetricKey::gauge(Metric::Anon, Stat::Max),
     MetricKey::gauge(Metric::File, Stat::End),
@@ -87,6 +89,11 @@ const PROGRAM: &[(Topic, MetricKey)] = &[
 /// A trial that is shorter may have no sample, and no peak of memory above that of the process in which it was prepared.
 const OVER_AT_ONCE: Nanos = Nanos::from_millis(50);
 
+/// Whether all trials are that short.
+fn is_brief(trials: &[TrialRecord]) -> bool {
+    trials.iter().all(|trial| trial.took < OVER_AT_ONCE)
+}
+
 /// Metrics of a program's work that a pattern may read from its output.
 const WORK: &[MetricKey] =
     &[MetricKey::amount(Metric::Rate), MetricKey::amount(Metric::LatencyP50), MetricKey::amount(Metric::LatencyP99)];
@@ -111,7 +118,7 @@ pub(super) fn of_programs(experiment: &Experiment, trials: &[TrialRecord]) -> (V
     let declared = verdicts::declared(experiment);
     let mut columns: Vec<ColumnPlan> = Vec::new();
     let (mut notes, mut absent) = (Vec::new(), Vec::new());
-    let is_brief = trials.iter().all(|trial| trial.took < OVER_AT_ONCE);
+    let is_brief = is_brief(trials);
     let phases = timed_phases(experiment, trials);
     let mut add = |column: ColumnPlan| {
         if !columns.iter().any(|known| known.parts == column.parts) {
@@ -207,7 +214,19 @@ pub(super) fn derived(
     shown: &[String],
 ) -> (Vec<ColumnPlan>, Vec<String>) {
     let (columns, absent) = planned(experiment, trials, shown);
-    (columns, absent.iter().map(absent_text).collect())
+    let notes = absent.iter().map(absent_text).chain(notes_on_peaks(experiment, trials, shown));
+    (columns, notes.collect())
+}
+
+fn are_programs(experiment: &Experiment) -> bool {
+    experiment.variants().iter().all(|variant| variant.spec.subject.program().is_some())
+}
+
+/// Why the kernel's peak of programs is not shown, or not for all trials.
+fn notes_on_peaks(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) -> Vec<String> {
+    let figures = Figures { trials };
+    let phases = shown.iter().filter(|_| are_programs(experiment));
+    once(phases.filter_map(|phase| figures.peak(phase).1))
 }
 
 /// The same, with the metrics that no trial has in a phase.
@@ -216,12 +235,18 @@ fn planned(experiment: &Experiment, trials: &[TrialRecord], shown: &[String]) ->
     let phases = timed_phases(experiment, trials);
     let mut columns = Vec::new();
     let mut absent = Vec::new();
+    let are_programs = are_programs(experiment);
+    let is_brief = are_programs && is_brief(trials);
     for (topic, keys) in [(Topic::Time, TIME), (Topic::Memory, MEMORY), (Topic::Storage, STORAGE)] {
         for phase in shown {
-            for key in keys.iter().filter(|key| figures.is_informative(phase, **key, &phases)) {
+            let has_peak = are_programs && topic == Topic::Memory;
+            let peaks = if has_peak { figures.peak(phase).0 } else { Vec::new() };
+            for key in peaks.iter().chain(keys).filter(|key| figures.is_informative(phase, **key, &phases)) {
                 match figures.reason(phase, *key) {
                     None => columns.push(plan(phase, *key, topic)),
-                    Some(why) => note_absent(&mut absent, *key, &why, false),
+                    // A program that ends with its phase never has mapped files at its end.
+                    Some(_) if are_programs && key.metric == Metric::File => {}
+                    Some(why) => note_absent(&mut absent, *key, &why, is_brief),
                 }
             }
             if topic == Topic::Time {
@@ -244,7 +269,8 @@ fn beside(phase: &str, instance: &str, key: MetricKey) -> ColumnPlan {
 /// The columns where rows are phases: the same metrics, without the phase's name. If a phase lacks a metric that
 /// another phase has, its cell says why.
 pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
-    let (columns, mut absent) = planned(experiment, trials, &timed_phases(experiment, trials));
+    let shown = timed_phases(experiment, trials);
+    let (columns, mut absent) = planned(experiment, trials, &shown);
     let mut plans: Vec<ColumnPlan> = Vec::new();
     for column in columns {
         let Some(CellPart::Figure { expr: Expr::Metric(name), .. }) = column.parts.first() else { continue };
@@ -256,15 +282,17 @@ pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec
     }
     // A phase brings metrics that the ones before it lack: back into the usual order.
     let figures = Figures { trials };
-    let instances = once(timed_phases(experiment, trials).iter().flat_map(|phase| figures.beside(phase)));
+    let instances = once(shown.iter().flat_map(|phase| figures.beside(phase)));
     let of_beside = instances.iter().flat_map(|instance| BESIDE.iter().map(|key| beside("", instance, *key).heading));
     let names = |keys: &[MetricKey]| keys.iter().map(MetricKey::to_string).collect::<Vec<_>>();
+    let memory = [PEAKS, MEMORY].concat();
     let order: Vec<String> =
-        names(TIME).into_iter().chain(of_beside).chain(names(MEMORY)).chain(names(STORAGE)).collect();
+        names(TIME).into_iter().chain(of_beside).chain(names(&memory)).chain(names(STORAGE)).collect();
     plans.sort_by_key(|plan| order.iter().position(|key| *key == plan.heading));
     absent.iter_mut().for_each(|(_, keys)| keys.retain(|key| plans.iter().all(|plan| plan.heading != key.to_string())));
     absent.retain(|(_, keys)| !keys.is_empty());
-    (plans, absent.iter().map(absent_text).collect())
+    let notes = absent.iter().map(absent_text).chain(notes_on_peaks(experiment, trials, &shown));
+    (plans, notes.collect())
 }
 
 /// Every metric that any trial has, one phase after the other.

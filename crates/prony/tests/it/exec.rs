@@ -448,6 +448,23 @@ fn style_none_prints_only_what_is_exported_to_standard_output() {
     assert_eq!((out(&output), err(&output)), (String::new(), String::new()));
 }
 
+/// Markdown had no `rss.peak` and a note on `file.end`, and charts defined the time of a command by commits and open loops.
+#[test]
+fn exports_of_commands_have_their_peak_and_charts_define_their_time() {
+    let bench = Bench::new();
+    let commands = ["dd if=/dev/zero of=/dev/null bs=20M count=1", "dd if=/dev/zero of=/dev/null bs=40M count=1"];
+    for format in ["markdown", "asciidoc", "orgmode"] {
+        let export = format!("--export-{format}");
+        let exported = out(&bench.exec(&[&["-r", "2", "--style=none", &export, "-"], &commands[..]].concat()).0);
+        assert!(exported.contains("run.rss.peak") && !exported.contains("file.end"), "{exported}");
+    }
+    let all = prony_report::build(&bench.data(), &prony_report::Options { programs: true, ..Default::default() });
+    let peaks = all.tables.iter().flat_map(|table| &table.columns).filter(|column| column.heading == "rss.peak");
+    assert_eq!(peaks.count(), 1, "once in the table of all figures");
+    let chart = out(&bench.prony(&["plot", "latest", "effects"]));
+    assert!(chart.contains("Time from the begin of the phase") && !chart.contains("open loop"), "{chart}");
+}
+
 #[test]
 fn every_variable_is_there_with_env_all() {
     let bench = Bench::new();
