@@ -156,8 +156,10 @@ impl Metric {
 
 metrics! {
     Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); with several \
-        clients, the time in which at least one is inside; for an open loop, from its begin to its end";
-    Wall "wall" Nanos Lower false "Wall time from the begin of the phase to its end, gaps between batches included";
+        clients, the time in which at least one is inside; for an open loop, from its begin to its end; of a program, as `wall`; of \
+        a function, the time in which at least one call runs; or the time that a program reports itself";
+    Wall "wall" Nanos Lower false "Wall time from the begin of the phase to its end, gaps between batches included; of a \
+        whole program, from its start (`execve`) to its end";
     Makespan "makespan" Nanos Lower false "Time from the release of the first replica of a program, or the begin of the first on a store, to the end of the last";
     Skew "skew" Nanos Lower false "Time from the end of the first replica to the end of the last";
     Gap "gap" Nanos Lower false "Time outside timed sections: preparing keys and values, without the wait for a processor";

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_model::metric::{Better, MetricName};
+use prony_model::metric::{Better, Metric, MetricName};
 use prony_model::number;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
@@ -108,7 +108,7 @@ fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<C
     // A logarithmic axis has no place for 0.
     let is_log = *relative || far(&values) && !values.iter().any(|value| *value <= 0.0);
     let scale = if is_log { Scale::Log } else { Scale::Amount };
-    let mut caption = vec![Said::always(caption(&effects, metric))];
+    let mut caption = vec![Said::always(caption(source, &effects, metric))];
     if *relative {
         caption.extend(zeros(source, &figures));
         caption.extend(without_baseline(source, &figures, rows, &lanes));
@@ -339,7 +339,18 @@ fn headings(rows: &[Row]) -> Vec<Lane> {
     rows.iter().map(lane).collect()
 }
 
-fn caption(effects: &Effects, metric: &MetricName) -> String {
+/// What is said of the time of programs: its definition is also that of stores and of loads.
+const TIME_OF_PROGRAMS: &str = "Time from the begin of the phase to its end: of a whole program from its start to its end, of a function \
+                                the time in which at least one call runs, or what the program reports itself";
+
+fn caption(source: Source<'_>, effects: &Effects, metric: &MetricName) -> String {
+    let mut variants = source.data.experiment.variants().iter();
+    let are_programs = variants.all(|variant| variant.spec.subject.program().is_some());
+    let doc = metric.key.metric.doc();
+    let of = match metric.key.metric {
+        Metric::Time if are_programs => TIME_OF_PROGRAMS,
+        _ => doc.split_once("; of a program").map_or(doc, |(of_operations, _)| of_operations),
+    };
     let (dot, bar) = match (effects.relative, effects.declared) {
         (true, true) => (RATIO, "the bar is the interval that the verdict rests on"),
         (true, false) => {
@@ -353,7 +364,7 @@ fn caption(effects: &Effects, metric: &MetricName) -> String {
         Better::Higher => " More is better.",
     };
     let itself = if effects.rows.iter().any(|row| row.itself) { ITSELF } else { "" };
-    format!("{}. {dot}; {bar}.{better}{itself}", metric.key.metric.doc())
+    format!("{of}. {dot}; {bar}.{better}{itself}")
 }
 
 const RATIO: &str =
