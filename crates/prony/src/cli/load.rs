@@ -117,7 +117,7 @@ pub struct Arguments {
     #[arg(short, long)]
     yes: bool,
     /// Find the largest rate with which the server keeps the bounds of --slo; --rate is the range of rates, such as 100.. (the default)
-    /// or 100..5000, and --duration the length of a step
+    /// or 100..5000, and --duration the length of a step. The last step has twice the first rate that violated a bound
     #[arg(long, requires = "slo", conflicts_with = "requests")]
     find_max: bool,
     /// Bounds that all must hold, such as 'p99 < 50 ms, errors < 0.1%': of p50, p90, p95, p99, p99.9, max, errors
