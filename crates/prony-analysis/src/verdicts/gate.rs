@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use prony_model::metric::{Better, MetricError, MetricName};
+use prony_model::metric::{Better, Metric, MetricError, MetricKey, MetricName};
 use prony_model::number::{count, effect_bound, percent_up_to};
 use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::Reading;
@@ -46,6 +46,13 @@ impl Gate {
         let answers = Verdicted::of(self, lines, &data.trials).answers;
         let any = |wanted| answers.iter().any(|(answer, _)| *answer == wanted);
         any(Answer::Unsure) && !any(Answer::Fails)
+    }
+
+    /// The same condition on CPU time, where this one is on elapsed time.
+    fn on_cpu_time(&self) -> Option<Self> {
+        let metric = MetricName { key: MetricKey::amount(Metric::Cpu), ..self.metric.clone() };
+        let is_elapsed = matches!(self.metric.key.metric, Metric::Time | Metric::Wall);
+        is_elapsed.then(|| Self { metric, word: directions(Metric::Cpu).1, share: self.share })
     }
 
     /// Whether the gate forbids values below the baseline's.
@@ -174,6 +181,9 @@ pub struct Verdicted {
     pub coarse: Option<(f64, String)>,
     /// The new run that could decide it, where it is not decided.
     pub new_run: Option<NewRun>,
+    /// The same condition on CPU time with its answer and the sentence of that, where this run decides it: CPU time changes less
+    /// with the load of the machine.
+    pub by_cpu_time: Option<(Gate, Answer, String)>,
 }
 
 impl Verdicted {
@@ -187,7 +197,12 @@ impl Verdicted {
             Some((effect, line.pair.names.variant.clone()))
         });
         let coarse = smallest.filter(|(effect, _)| *effect > gate.share).max_by(|a, b| a.0.total_cmp(&b.0));
-        Self { gate: gate.clone(), answers, coarse, new_run: None }
+        let by_cpu_time = gate.on_cpu_time().and_then(|on_cpu| {
+            let ours = lines.iter().filter(|line| line.pair.metric == on_cpu.metric);
+            let (worst, sentence) = ours.map(|line| answer(&on_cpu, line, trials)).max_by_key(|(answer, _)| *answer)?;
+            matches!(worst, Answer::Passes | Answer::Fails).then_some((on_cpu, worst, sentence))
+        });
+        Self { gate: gate.clone(), answers, coarse, new_run: None, by_cpu_time }
     }
 
     /// The same for a run, with what would decide it.
@@ -230,6 +245,14 @@ impl fmt::Display for Verdicted {
             return Ok(());
         }
         let share = percent_up_to(*share, 4);
+        if let Some((Gate { metric, word, .. }, answer, sentence)) = &self.by_cpu_time {
+            let answer = if *answer == Answer::Passes { "passes" } else { "fails" };
+            write!(
+                f,
+                "\n  hint: for later runs, think of `{metric} {word} {share}`, which {answer} in this one ({sentence}): CPU time changes \
+                 less with the load of the machine, but does not see waiting"
+            )?;
+        }
         if let Some((effect, variant)) = &self.coarse {
             let of_variant = if self.answers.len() > 1 { format!(" of `{variant}`") } else { String::new() };
             write!(
@@ -404,7 +427,14 @@ mod tests {
         let answers = vec![(Answer::Unsure, "can't tell".to_owned())];
         let named = |coarse: Option<f64>| coarse.map(|effect| (effect, "size=b".to_owned()));
         let said = |coarse| {
-            Verdicted { gate: gate.clone(), answers: answers.clone(), coarse: named(coarse), new_run }.to_string()
+            Verdicted {
+                gate: gate.clone(),
+                answers: answers.clone(),
+                coarse: named(coarse),
+                new_run,
+                by_cpu_time: None,
+            }
+            .to_string()
         };
         for coarse in [None, Some(0.09)] {
             let text = said(coarse);
@@ -413,8 +443,13 @@ mod tests {
         let text = said(Some(0.4));
         assert!(text.ends_with("\n  hint: let the gate allow more: 40 % or so"), "{text}");
         assert!(text.contains("this run could detect differences from 40 % on only"), "{text}");
-        let several =
-            Verdicted { answers: [answers.clone(), answers].concat(), gate, coarse: named(Some(0.4)), new_run };
+        let several = Verdicted {
+            answers: [answers.clone(), answers].concat(),
+            gate,
+            coarse: named(Some(0.4)),
+            new_run,
+            by_cpu_time: None,
+        };
         let text = several.to_string();
         assert!(text.contains("this run could detect differences of `size=b` from 40 % on only"), "{text}");
     }

@@ -537,6 +537,29 @@ fn gate_that_is_finer_than_the_minimum_detectable_effect_warns_with_both() {
     assert!(wide.contains(": passes") && !wide.contains("warning"), "{wide}");
 }
 
+/// An undecided gate on elapsed time advised to allow more, while the run decided the same condition on CPU time.
+#[test]
+fn undecided_gate_on_time_names_the_condition_on_cpu_time_that_is_decided() {
+    let two = edited(&two_stores(12), |json| json["compare"]["metrics"] = json!(["write.cpu"]));
+    let said = |cpu: f64| {
+        let data = data(&two, 12, |t| {
+            let of_variant = t.trial.variant == 1;
+            let wall = if !of_variant { 1.0e9 } else { [0.8e9, 1.3e9][t.trial.block as usize % 2] };
+            let noise = 1.0 + 0.001 * noise(u64::from(t.trial.position));
+            t.phases =
+                vec![phase("write", &[("time", wall * noise), ("cpu", noise * if of_variant { cpu } else { 1e8 })])];
+        });
+        let gate = "write.time slower 5%".parse().unwrap();
+        Verdicted::of(&gate, &verdicts::of(&data).lines, &data.trials).to_string()
+    };
+    let fails = said(1.1e8);
+    let hint = "\n  hint: for later runs, think of `write.cpu more CPU time 5 %`, which fails in this one (";
+    assert!(fails.contains(": can't tell\n") && fails.contains(hint), "{fails}");
+    assert!(fails.contains("`store=redb` takes 10 % more CPU time") && fails.contains(" interval: "), "{fails}");
+    assert!(said(1e8).contains("`write.cpu more CPU time 5 %`, which passes in this one ("), "{}", said(1e8));
+    assert!(!said(1.05e8).contains("hint: for later runs"), "{}", said(1.05e8));
+}
+
 /// A brief report said neither what its run could have found.
 #[test]
 fn undecided_verdict_shows_the_minimum_detectable_effect_in_a_brief_report() {
