@@ -397,10 +397,10 @@ pub struct MetricName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetricError {
     /// No phase before the metric.
-    #[error("`{0}` names no phase; write `phase.metric`, for example `write.time`")]
+    #[error("`{0}` names no phase; write `phase.metric`, for example `run.{example}` of a command", example = example(.0))]
     NoPhase(String),
     /// No such metric.
-    #[error("`{name}` is not a metric{}", .near.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    #[error("`{name}` is not a metric; {}", .near.as_ref().map_or_else(|| LISTED.to_owned(), |n| format!("did you mean `{n}`?")))]
     Unknown {
         /// As written.
         name: String,
@@ -466,11 +466,56 @@ fn with_statistic(text: &str) -> Option<(&str, Stat)> {
     Some((head, Stat::ALL.into_iter().find(|stat| stat.name() == tail)?))
 }
 
+/// Where all names are.
+const LISTED: &str = "`docs/metrics.md` lists all";
+
+/// Names that other tools give to metrics.
+const OTHER_NAMES: [(&str, &str); 22] = [
+    ("throughput", "rate"),
+    ("ops", "rate"),
+    ("qps", "rate"),
+    ("rps", "rate"),
+    ("tps", "rate"),
+    ("p50", "latency.p50"),
+    ("p90", "latency.p90"),
+    ("p95", "latency.p95"),
+    ("p99", "latency.p99"),
+    ("p99.9", "latency.p99.9"),
+    ("latency", "latency.p50"),
+    ("memory", "rss.peak"),
+    ("mem", "rss.peak"),
+    ("maxrss", "rss.peak"),
+    ("duration", "time"),
+    ("elapsed", "time"),
+    ("runtime", "time"),
+    ("real", "time"),
+    ("user", "cpu.user"),
+    ("sys", "cpu.system"),
+    ("system", "cpu.system"),
+    ("heap", "heap.used.max"),
+];
+
+/// The name here of what another tool calls so.
+fn renamed(text: &str) -> Option<&'static str> {
+    OTHER_NAMES.iter().find(|(other, _)| *other == text).map(|(_, name)| *name)
+}
+
+/// The metric that a text without a phase may mean. A command has ended where levels are read at the phase's end.
+fn example(text: &str) -> String {
+    let name = renamed(text).unwrap_or(text);
+    match (MetricKey::listed(name), Metric::listed(name)) {
+        (Ok(MetricKey { stat: Some(_), .. }), Some(Metric::Rss)) => "rss.peak".to_owned(),
+        (Ok(MetricKey { stat: Some(_), .. }), Some(metric)) => MetricKey::gauge(metric, Stat::Max).to_string(),
+        (Ok(key), _) => key.to_string(),
+        (Err(_), _) => Metric::Time.name().to_owned(),
+    }
+}
+
 impl MetricError {
     /// No metric has this name.
     pub fn unknown(text: &str) -> Self {
-        let near = nearest(text, Metric::ALL.iter().map(|metric| metric.name())).map(str::to_owned);
-        Self::Unknown { name: text.to_owned(), near }
+        let near = renamed(text).or_else(|| nearest(text, Metric::ALL.iter().map(|metric| metric.name())));
+        Self::Unknown { name: text.to_owned(), near: near.map(str::to_owned) }
     }
 }
 
@@ -563,6 +608,18 @@ mod tests {
             "`tiem` is not a metric; did you mean `write.time`?"
         );
         assert!(matches!("time".parse::<MetricName>(), Err(MetricError::NoPhase(_))));
+        // `throughput` was refused without a hint, and the example of `rss` was `write.time`.
+        let said = |text: &str| text.parse::<MetricName>().unwrap_err().to_string();
+        assert_eq!(said("load.throughput"), "`throughput` is not a metric; did you mean `load.rate`?");
+        assert_eq!(said("load.p99"), "`p99` is not a metric; did you mean `load.latency.p99`?");
+        assert_eq!(said("load.quickness"), "`quickness` is not a metric; `docs/metrics.md` lists all");
+        for (text, example) in [("rss", "rss.peak"), ("anon", "anon.max"), ("mem", "rss.peak"), ("nosuch", "time")] {
+            let hint = format!("names no phase; write `phase.metric`, for example `run.{example}` of a command");
+            assert_eq!(said(text), format!("`{text}` {hint}"));
+        }
+        for (other, name) in OTHER_NAMES {
+            assert!(Metric::listed(other).is_none() && MetricKey::listed(name).is_ok(), "{other}: {name}");
+        }
         assert!(matches!("write.time.max".parse::<MetricName>(), Err(MetricError::NotAGauge { .. })));
         assert_eq!("write.rss".parse::<MetricName>().unwrap().to_string(), "write.rss.end");
     }

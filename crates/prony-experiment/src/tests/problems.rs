@@ -358,7 +358,7 @@ fn comparisons_are_checked() {
     16:10 `raed.time`: unknown phase `raed` | did you mean `read`?
     17:12 `load.time`: phase `load` has `timed = false`, so it has no metrics | remove `timed = false` from the phase
     17:25 `tiem` is not a metric; did you mean `read.time`?
-    17:38 `time` names no phase; write `phase.metric`, for example `write.time`
+    17:38 `time` names no phase; write `phase.metric`, for example `run.time` of a command
     17:46 `read.x.time` names the instance `x`, but instances exist only with `runtime`, `replicas` or `background`
     ");
     insta::assert_snapshot!(compare("metrics = [\"read.anon.peak\", \"read.pss.max\", \"read.rss.peak\", \"read.pss\"]"), @"
@@ -389,7 +389,7 @@ fn tables_are_checked() {
     "#);
     insta::assert_snapshot!(table("columns = [\"page read.time\", \"page reads.rss.end:MB.1\", \"engine\", \"engin\"]"), @"
     9:12 `page read.time`: unknown phase `page read` | did you mean `page reads`?
-    9:67 `engin` names no phase; write `phase.metric`, for example `write.time` | did you mean `engine`?
+    9:67 `engin` names no phase; write `phase.metric`, for example `run.time` of a command | did you mean `engine`?
     ");
     insta::assert_snapshot!(table("cells = { a = \"{page reads.time + page reads.rss.end}\", b = \"{page reads.time:MB}\" }"), @"
     9:15 a time + an amount of bytes has no meaning
@@ -403,7 +403,7 @@ fn tables_are_checked() {
     insta::assert_snapshot!(table("format = \"mm:ss\"\ncells = { a = \"{page reads.rss.end}\" }\ncolumns = [\"b\"]"), @"
     9:10 the format `mm:ss` fits no value of this table | the table's format applies to values without a format of their own
     10:11 cell `a` is not among `columns` | add the cell to `columns`, or remove it
-    11:12 `b` names no phase; write `phase.metric`, for example `write.time`
+    11:12 `b` names no phase; write `phase.metric`, for example `run.time` of a command
     ");
     insta::assert_snapshot!(table("format = \"secs\"\nselect = { engine = \"lmbd\" }\ncolumns = [\"page reads.time\"]\nstatistic = \"avg\""), @"
     9:10 `secs` is not a format; known: ns, us, ms, s, min, h, mm:ss, mm:ss.ms, B, kB, MB, GB, TB, KiB, MiB, GiB, TiB, /s, B/s, kB/s, MB/s, GB/s, %, .N

@@ -493,7 +493,7 @@ fn the_figure_without_disturbed_trials_counts_what_did_not_finish() {
 #[test]
 fn metric_that_is_none_is_refused_as_other_mistakes_are() {
     for (name, said) in [
-        ("nosuch", "`nosuch` names no phase\nhint: write `phase.metric`, for example `write.time`\n"),
+        ("nosuch", "`nosuch` names no phase\nhint: write `phase.metric`, for example `run.time` of a command\n"),
         ("run.tme", "`tme` is not a metric\nhint: did you mean `run.time`?\n"),
     ] {
         let output = Bench::new().prony(&["compare", "--metric", name]);
