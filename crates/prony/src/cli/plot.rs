@@ -49,6 +49,11 @@ pub fn plot(args: &PlotArgs, output: &mut Output<'_>) -> Result<(), Error> {
         let lines = figures(&database, run)?.into_iter().map(|f| format!("{:<11} {}\n", f.name(), f.about()));
         return output.print(&lines.collect::<String>());
     };
+    let ending = args.output.as_ref().and_then(|path| path.extension());
+    if let Some(ending) = ending.filter(|ending| !ending.eq_ignore_ascii_case("svg")) {
+        let message = format!("charts are written as SVG, and not as `.{}`", ending.display());
+        return Err(Error::arguments(message, "let the file end in `.svg`; browsers and image programs convert it"));
+    }
     let text = draw(&database, run, figure, &Options { metric: args.metric.clone(), width: args.width })?;
     let Some(path) = &args.output else { return output.print_data(&text) };
     OutputFiles::of(Some(database.path()), []).open(path, Present::Replaced)?.write_bytes(text.as_bytes())

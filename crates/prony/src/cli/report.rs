@@ -59,12 +59,22 @@ pub struct ReportArgs {
 }
 
 impl ReportArgs {
-    fn format(&self) -> ReportFormat {
+    /// A file without an ending gets Markdown.
+    fn format(&self) -> Result<ReportFormat, Error> {
         if self.html || self.open {
-            return ReportFormat::Html;
+            return Ok(ReportFormat::Html);
         }
-        let by_ending = || ReportFormat::of_ending(self.output.as_ref()?.extension()?.to_str()?);
-        self.format.or_else(by_ending).unwrap_or_default()
+        let ending = self.output.as_ref().and_then(|path| path.extension());
+        match (self.format, ending) {
+            (Some(format), _) => Ok(format),
+            (None, None) => Ok(ReportFormat::default()),
+            (None, Some(ending)) => ending.to_str().and_then(ReportFormat::of_ending).ok_or_else(|| {
+                let message = format!("no format of a report has the ending `.{}`", ending.display());
+                let hint =
+                    "write `.html`, `.md`, `.adoc`, `.org`, `.csv` or `.json`, or name the format with `--format`";
+                Error::arguments(message, hint)
+            }),
+        }
     }
 }
 
@@ -127,12 +137,13 @@ pub enum What {
 /// # Errors
 /// Those of the database, [`Error::Arguments`], [`Error::Write`].
 pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<Answer, Error> {
-    let is_data = matches!(args.format(), ReportFormat::Csv | ReportFormat::Json);
+    let format = args.format()?;
+    let is_data = matches!(format, ReportFormat::Csv | ReportFormat::Json);
     if !is_data && args.what != What::Results {
         let message = "`--what samples`, `series` and `everything` need a data format";
         return Err(Error::arguments(message, "add `--format csv` or `--format json`"));
     }
-    if args.format() == ReportFormat::Csv && args.what == What::Everything {
+    if format == ReportFormat::Csv && args.what == What::Everything {
         let message = "`--what everything` cannot be written as rows of CSV";
         return Err(Error::arguments(message, "add `--format json`, or choose other data with `--what`"));
     }
@@ -140,7 +151,7 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<Answer, Error> {
     let data = database.load_run(args.run.find(&database)?)?;
     let beside = || page_beside(database.path(), data.head.id);
     let path = args.output.clone().or_else(|| args.open.then(beside));
-    let (format, options) = ((args.format(), args.what), Options { processes: args.processes, ..Options::default() });
+    let (format, options) = ((format, args.what), Options { processes: args.processes, ..Options::default() });
     let Some(path) = path else { return write(format, &options, (&database, &data), out) };
     let file = OutputFiles::of(Some(database.path()), []).open(&path, Present::Replaced)?;
     let mut answer = Answer::Yes;

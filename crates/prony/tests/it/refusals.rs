@@ -239,9 +239,12 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
         (exec("--output ./prony.db"), "that file belongs to the results database"),
         (exec("--output ./a --export-csv a"), "this command writes another output to the same file"),
         ("run o.toml -q".to_owned(), "that file belongs to the results database"),
-        ("report -o prony.db".to_owned(), "that file belongs to the results database"),
+        ("report --format markdown -o prony.db".to_owned(), "that file belongs to the results database"),
         ("report --format html -o other".to_owned(), "that file belongs to the results database"),
-        ("plot 1 effects -o prony.db".to_owned(), "that file belongs to the results database"),
+        ("plot 1 effects -o other".to_owned(), "that file belongs to the results database"),
+        // `r.pdf` was Markdown and `x.png` was SVG.
+        ("report -o r.pdf".to_owned(), "no format of a report has the ending `.pdf`"),
+        ("plot 1 effects -o x.png".to_owned(), "charts are written as SVG, and not as `.png`"),
         ("grow e.toml --raise x=1..4 --journal prony.db".to_owned(), "that file belongs to the results database"),
         ("grow e.toml --raise x=1..4 --journal e.toml".to_owned(), "this command reads that file"),
         (
@@ -257,6 +260,7 @@ fn outputs_are_never_the_results_the_experiment_or_one_another() {
         let said = text(&output.stderr);
         assert!(sound(&output, &line) == 2 && said.contains(message) && said.contains("hint: "), "{line}: {said}");
         assert!(!place.path("ran").exists() && !place.path("prony.db-wal").exists(), "{line}: nothing ran");
+        assert!(!place.path("r.pdf").exists() && !place.path("x.png").exists(), "{line}: nothing was written");
         assert!(fs::read(place.path("e.toml")).unwrap() == experiment, "{line}");
         assert_eq!(Database::open(&place.path("prony.db")).unwrap().runs().unwrap().len(), 2, "{line}");
     }
