@@ -186,13 +186,6 @@ impl Requests<'_> {
         {
             problems.fault(at, message, hint.unwrap_or_else(|| "add a `[[service]]` of this name".to_owned()));
         }
-        if self.data.is_empty() && spec.amount == HttpAmount::Records {
-            spec.amount = HttpAmount::Requests(if spec.session { spec.kinds.len() as u64 } else { 1 });
-        }
-        if spec.amount == HttpAmount::Records && spec.warm_up > Nanos::ZERO {
-            let message = "one request for each record leaves none for `warm_up`";
-            problems.fault(at, message, "set `requests` or `duration`, or a phase of its own with `timed = false`");
-        }
         let fields = self.used(spec, at, problems);
         let whole = spec.kinds.iter().any(|kind| kind.body == Some(BodySpec::Document));
         let documents = whole || !fields.is_empty();
@@ -200,8 +193,18 @@ impl Requests<'_> {
             if documents {
                 let message = "these requests need documents, and the file has no `[data]`";
                 problems.fault(at, message, "add `[data]` with `records`, and `[data.document]`");
+            } else if spec.amount == HttpAmount::Records {
+                // A default of one request was a verdict on one request of a trial.
+                let message =
+                    "nothing says how many requests are sent, and the file has no `[data]` with a record for each";
+                let many = 100 * if spec.session { spec.kinds.len() } else { 1 };
+                problems.fault(at, message, format!("write `requests = {many}` or `duration = \"10 s\"`"));
             }
             return;
+        }
+        if spec.amount == HttpAmount::Records && spec.warm_up > Nanos::ZERO {
+            let message = "one request for each record leaves none for `warm_up`";
+            problems.fault(at, message, "set `requests` or `duration`, or a phase of its own with `timed = false`");
         }
         let Some(collection) = collections::found(spec.collection.as_deref(), self.data, at, problems) else { return };
         spec.collection.clone_from(&collection.name);

@@ -109,8 +109,8 @@ pub(crate) static HTTP: TableShape = table(
         optional(
             "requests",
             Shape::Whole(1, i64::MAX as u64),
-            "one for each record; 1 where the file has no `[data]`",
-            "How many requests, those of the warm-up not counted.",
+            "one for each record",
+            "How many requests, those of the warm-up not counted. A file without `[data]` needs `requests` or `duration`.",
         ),
         optional("duration", Shape::Span, "`requests`", "Sends as many requests as fit into this time."),
         optional(

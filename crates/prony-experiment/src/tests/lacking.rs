@@ -40,8 +40,8 @@ impl Surroundings for Without {
 #[test]
 fn missing_file_is_reported_at_its_own_service_and_phase() {
     let text = "[[service]]\nname = \"a\"\ncommand = [\"yes\"]\n[[service]]\nname = \"b\"\ncommand = [\"no\"]\n\
-                [[phase]]\nname = \"p\"\nhttp = { service = \"a\", path = \"/\", body = { file = \"yes\" } }\n\
-                [[phase]]\nname = \"q\"\nhttp = { service = \"a\", path = \"/\", body = { file = \"no\" } }\n";
+                [[phase]]\nname = \"p\"\nhttp = { service = \"a\", path = \"/\", requests = 1, body = { file = \"yes\" } }\n\
+                [[phase]]\nname = \"q\"\nhttp = { service = \"a\", path = \"/\", requests = 1, body = { file = \"no\" } }\n";
     let raw = parse(text, "x.toml").unwrap();
     let problems = check_in(&raw, &Engines, &Without, &Overrides::default()).unwrap_err();
     assert_eq!(listing(&problems), "6:11 no service | make one\n12:1 no phase | make one");
@@ -64,6 +64,6 @@ fn missing_file_of_a_change_is_reported_at_that_change() {
     assert_eq!(of(&two), "4:10", "which of the two is not known");
     let service = "[[service]]\nname = \"a\"\ncommand = \"yes {port}\"\ndirectory = \".\"\n\
                    change = [{ env = { A = \"1\" } }, { replace = { file = \"no\", find = \"x\", with = \"y\" } }]\n\
-                   [[phase]]\nname = \"p\"\nhttp = { service = \"a\", path = \"/\" }\n";
+                   [[phase]]\nname = \"p\"\nhttp = { service = \"a\", path = \"/\", requests = 1 }\n";
     assert_eq!(of(service), "5:46");
 }

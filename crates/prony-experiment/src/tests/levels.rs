@@ -60,7 +60,7 @@ fn placeholder_of_a_factor_in_a_level_is_refused_inside_a_text_too() {
     let own = file("http://h{path}").replace("{size}\"]", "{{size}}\"]");
     assert_eq!(commands(&sound(&own)), ["get http://h/a?n={size} 1", "get http://h/a?n={size} 2"]);
     let requests = "[factors]\nsize = [1, 2]\npath = [\"n={size}&i={i}\"]\n[[phase]]\nname = \"get\"\n\
-                    http = { url = \"http://127.0.0.1:1\", path = \"/{size}?{path}\" }\n";
+                    http = { url = \"http://127.0.0.1:1\", path = \"/{size}?{path}\", requests = 1 }\n";
     assert!(
         faults(requests).contains("a level cannot hold the placeholder `{size}` of a factor"),
         "{}",

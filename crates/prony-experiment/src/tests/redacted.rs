@@ -40,10 +40,10 @@ fn other_paths_are_noticed_though_they_are_not_recorded() {
 fn requests_are_left_out_with_command_lines_and_those_that_differ_stay_different() {
     let experiment = |secret: &str, recorded: bool| {
         sound(&format!(
-            "[observe]\nrecord_commands = {recorded}\n[[phase]]\nname = \"p\"\nhttp = {{ url = \"http://127.0.0.1:9\", mix = {{ \
+            "[observe]\nrecord_commands = {recorded}\n[[phase]]\nname = \"p\"\nhttp = {{ url = \"http://127.0.0.1:9\", requests = 9, mix = {{ \
              a = {{ path = \"/SECRET1{secret}/{{i}}\", headers = {{ authorization = \"SECRET2\" }}, body = \"SECRET3\" }}, \
              b = {{ path = \"/b\", body = {{ file = \"SECRET4\", fill = {{ SECRET5 = \"SECRET6{{i}}\" }} }} }} }} }}\n\
-             [[phase]]\nname = \"q\"\nhttp = {{ url = \"http://SECRET7\", path = \"/\", other_machines = true }}\n"
+             [[phase]]\nname = \"q\"\nhttp = {{ url = \"http://SECRET7\", path = \"/\", requests = 1, other_machines = true }}\n"
         ))
     };
     let record = |secret: &str| experiment(secret, false).recorded().into_owned();

@@ -149,9 +149,11 @@ fn session_uses_what_its_earlier_requests_save() {
     }
     let plain = "{ a = { path = \"/\" }, b = { path = \"/b\" } }";
     let without_data = phase(plain, "").replace("[data]\nrecords = 9\n[data.document]\nx = 1\n", "");
-    let experiment = sound(&without_data);
-    let once = experiment.variants()[0].spec.phases[0].action.http().unwrap().amount;
-    assert_eq!(once, HttpAmount::Requests(2), "one session");
+    assert_eq!(
+        faults(&without_data),
+        "3:1 nothing says how many requests are sent, and the file has no `[data]` with a record for each | write \
+         `requests = 200` or `duration = \"10 s\"`"
+    );
     let next = "[[phase]]\nname = \"q\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/{saved.x}\" }\n";
     assert_eq!(faults(&format!("{}{next}", phase(&good, ""))), "no faults");
 }
@@ -176,6 +178,6 @@ fn requests_that_no_trial_can_send_are_refused() {
         let found = faults(&format!("[[phase]]\nname = \"p\"\nhttp = {{ url = \"http://127.0.0.1:9\", {keys} }}\n"));
         assert!(found.contains(expected), "{keys}\n  expected {expected}\n  found    {found}");
     }
-    let sound = "[[phase]]\nname = \"p\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/%20\", headers = { a = \"b\\tc\" }, threads = 2, connections = 2 }\n";
+    let sound = "[[phase]]\nname = \"p\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/%20\", headers = { a = \"b\\tc\" }, threads = 2, connections = 2, requests = 9 }\n";
     assert_eq!(faults(sound), "no faults");
 }

@@ -174,7 +174,7 @@ fn faults_of_retries_are_named() {
     }
 }
 
-const GET: &str = "http = { service = \"api\", path = \"/\" }";
+const GET: &str = "http = { service = \"api\", path = \"/\", requests = 1 }";
 
 #[test]
 fn data_that_are_set_up_once_need_what_sets_them_up() {
@@ -260,9 +260,19 @@ fn faults_of_services_name_the_place_and_what_to_do() {
 
 #[test]
 fn server_without_services_can_get_requests() {
-    let experiment = sound("[[phase]]\nname = \"p\"\nhttp = { url = \"http://127.0.0.1:8080/\", path = \"/x\" }\n");
+    let text = "[[phase]]\nname = \"p\"\nhttp = { url = \"http://127.0.0.1:8080/\", path = \"/x\", requests = 7 }\n";
+    let experiment = sound(text);
     let http = experiment.variants()[0].spec.phases[0].action.http().unwrap();
-    assert_eq!((http.server.as_str(), http.amount), ("http://127.0.0.1:8080", HttpAmount::Requests(1)));
+    assert_eq!((http.server.as_str(), http.amount), ("http://127.0.0.1:8080", HttpAmount::Requests(7)));
+    // One request of a trial was sent without a word, and there was a verdict on it.
+    let expected = "3:1 nothing says how many requests are sent, and the file has no `[data]` with a record for each | write \
+                    `requests = 100` or `duration = \"10 s\"`";
+    let without = text.replace(", requests = 7", "");
+    for more in ["", ", rate = 500", ", connections = 10", ", warm_up = \"1 s\"", ", mix = { a = { path = \"/\" } }"] {
+        let path = if more.contains("mix") { "" } else { ", path = \"/x\"" };
+        assert_eq!(faults(&without.replace(", path = \"/x\"", &format!("{path}{more}"))), expected, "{more}");
+    }
+    assert_eq!(faults(&format!("[data]\nrecords = 9\n{without}")), "no faults");
 }
 
 #[test]
@@ -460,7 +470,7 @@ fn data_of_a_service_is_copied_from_a_directory_beside_the_file() {
 /// A server that runs already.
 fn observed(keys: &str) -> String {
     format!(
-        "[[service]]\nname = \"db\"\n{keys}\n[[phase]]\nname = \"p\"\nhttp = {{ service = \"db\", path = \"/\" }}\n"
+        "[[service]]\nname = \"db\"\n{keys}\n[[phase]]\nname = \"p\"\nhttp = {{ service = \"db\", path = \"/\", requests = 1 }}\n"
     )
 }
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use prony_analysis::verdicts::names;
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::{Outline, VariantOutline};
+use prony_model::http::HttpAmount;
 use prony_model::number::{count, digits, fitting};
+use prony_model::spec::TrialSpec;
 use prony_model::units::BYTES;
 use prony_report::{Align, Cell, Column, Label, Note, Report, Row, Table};
 use prony_runner::preflight::least_on_disk;
@@ -72,8 +74,8 @@ fn table(experiment: &Experiment, outline: &Outline) -> Table {
     }
 }
 
-/// Trials and data of each variant.
-fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 4] {
+/// Trials, data and requests of each variant.
+fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 5] {
     let texts = |heading, text: &dyn Fn(&VariantOutline) -> String| Texts {
         heading,
         texts: outline.variants.iter().map(text).collect(),
@@ -85,10 +87,10 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 4] {
         Some(_) => NONE.to_owned(),
         None => variant.trials.to_string(),
     };
+    let spec = |variant: &VariantOutline| experiment.variants().get(variant.variant).map(|variant| &variant.spec);
     let on_disk = |variant: &VariantOutline| {
-        let spec = experiment.variants().get(variant.variant).map(|variant| &variant.spec);
         // A bound below the size of the records says nothing beside it, and was read as a contradiction.
-        let least = spec.and_then(least_on_disk).filter(|least| least.as_bytes() as f64 > variant.data_bytes);
+        let least = spec(variant).and_then(least_on_disk).filter(|least| least.as_bytes() as f64 > variant.data_bytes);
         least.map_or_else(|| NONE.to_owned(), |least| size(least.as_bytes() as f64))
     };
     [
@@ -96,7 +98,28 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 4] {
         texts("records", &|variant| of_ours(variant, variant.records.to_string())),
         texts("size of all records", &|variant| of_ours(variant, size(variant.data_bytes))),
         texts("on the disk at least", &|variant| of_ours(variant, on_disk(variant))),
+        texts("requests", &|variant| spec(variant).map(requests).unwrap_or_default()),
     ]
+}
+
+/// How many requests the phases of a variant send, or for how long: `1000`, `load for 10.000 s, read 1000`.
+fn requests(spec: &TrialSpec) -> String {
+    let of_phases = spec.phases.iter().filter_map(|phase| {
+        let http = phase.action.http()?;
+        let amount = match http.amount {
+            HttpAmount::Requests(count) => count.to_string(),
+            HttpAmount::Records if http.session => "one session for each record".to_owned(),
+            HttpAmount::Records => "one for each record".to_owned(),
+            HttpAmount::Duration(time) => format!("for {time}"),
+        };
+        Some((&phase.name, amount))
+    });
+    let all: Vec<(&String, String)> = of_phases.collect();
+    match all.as_slice() {
+        [] => NONE.to_owned(),
+        [(_, amount)] => amount.clone(),
+        several => several.iter().map(|(name, amount)| format!("{name} {amount}")).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// A size with three significant digits: `69.9 kB`.

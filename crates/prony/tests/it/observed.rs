@@ -89,7 +89,7 @@ fn server_that_runs_already_is_measured_and_goes_on() {
 #[test]
 fn server_that_ends_or_is_not_there_is_the_outcome() {
     let Some(bench) = bench() else { return };
-    let end = requests("end", "service = \"db\", path = \"/end\"");
+    let end = requests("end", "service = \"db\", path = \"/end\", requests = 1");
     let more = requests("more", "service = \"db\", path = \"/\", requests = 5");
     let server = server(&bench);
     let pid = server.child.id();

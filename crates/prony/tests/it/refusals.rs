@@ -151,7 +151,7 @@ fn outputs_of_services_are_nothing_that_the_experiment_reads_or_writes() {
         format!("[[service]]\ncommand = [\"sleep\", \"600\"]\n{keys}\noutput = {{ file = \"{file}\" }}\n")
     };
     let one = |file: &str| service("name = \"s\"", file);
-    let http = "[[phase]]\nname = \"h\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/\"";
+    let http = "[[phase]]\nname = \"h\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/\", requests = 1";
     let twice = "`output` of several services or instances is the same file: `new`\nhint: give each service a different file; for a \
                  service with `count` above 1, remove `output`\n";
     fs::create_dir(place.path("loaded")).unwrap();

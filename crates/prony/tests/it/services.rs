@@ -93,7 +93,8 @@ fn services_start_in_order_and_end_in_reverse() {
     let setup = format!("setup = \"echo set up {{service.first.2.port}} >> {log}\"");
     let first = service("first", &words("first{instance}", ""), &format!("count = 2\n{setup}"));
     let second = service("second", &words("second", ", \"{service.first.2.port}\""), "after = [\"first\"]");
-    let trial = bench.trial(&format!("{second}{first}{}", requests("get", "service = \"second\", path = \"/\"")));
+    let trial =
+        bench.trial(&format!("{second}{first}{}", requests("get", "service = \"second\", path = \"/\", requests = 1")));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let text = std::fs::read_to_string(bench.path("log")).unwrap();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
@@ -147,8 +148,11 @@ fn data_are_set_up_once_for_each_variant_and_copied_for_each_trial() {
 fn setup_that_fails_is_the_result_of_every_trial_and_nothing_is_copied() {
     let Some(bench) = bench() else { return };
     let once = "data = { setup = \"once\" }\nsetup = \"echo no such table >&2; exit 3\"";
-    let data =
-        bench.run(&format!("{}{}", service("api", "", once), requests("get", "service = \"api\", path = \"/\"")));
+    let data = bench.run(&format!(
+        "{}{}",
+        service("api", "", once),
+        requests("get", "service = \"api\", path = \"/\", requests = 1")
+    ));
     for trial in &data.trials {
         assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
         assert!(trial.ending.evidence.join("; ").contains("no such table"), "{:?}", trial.ending);
@@ -171,7 +175,7 @@ fn data_of_a_server_under_a_shell_are_copied_when_it_has_ended_too() {
         "[[service]]\nname = \"api\"\ndirectory = \"server\"\ncopy = \"none\"\ndata = {{ setup = \"once\" }}\nsetup = \"true\"\n\
          command = [\"sh\", \"-c\", \"node slow.js {{port}} {{data}} {log}; true\"]\n"
     );
-    let trial = bench.trial(&format!("{service}{}", requests("get", "service = \"api\", path = \"/\"")));
+    let trial = bench.trial(&format!("{service}{}", requests("get", "service = \"api\", path = \"/\", requests = 1")));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     assert_eq!(std::fs::read_to_string(bench.path("log")).unwrap(), "0 1 ");
 }
@@ -192,7 +196,7 @@ fn data_of_a_server_that_did_not_end_by_itself_are_no_beginning_of_trials() {
             "[[service]]\nname = \"api\"\ndirectory = \"server\"\ncopy = \"none\"\ndata = {{ setup = \"once\" }}\nsetup = \"true\"\n\
              command = [\"sh\", \"-c\", \"{command}\"]\n"
         );
-        bench.write("a.toml", format!("{service}{}", requests("get", "service = \"api\", path = \"/\"")));
+        bench.write("a.toml", format!("{service}{}", requests("get", "service = \"api\", path = \"/\", requests = 1")));
         let output = bench.prony(&["run", "a.toml", "--blocks", "1"]);
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(why) && text.contains("may be incomplete"), "{text}");
@@ -247,7 +251,7 @@ fn command_beside_services_is_a_phase_whose_end_is_its_exit() {
     );
     let run = |command: &str| format!("[[phase]]\nname = \"fill\"\nrun = {command}\n");
     let api = service("api", "", "");
-    let get = requests("get", "service = \"api\", path = \"/\"");
+    let get = requests("get", "service = \"api\", path = \"/\", requests = 1");
     let trial = bench.trial(&format!("{api}{}{get}", run("[\"node\", \"loader.js\", \"{service.api.url}\", \"20\"]")));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let (took, cpu) = (amount(&trial, "fill", Metric::Time) / 1e9, of(&trial, "fill", "api", Metric::Cpu) / 1e9);
@@ -258,7 +262,7 @@ fn command_beside_services_is_a_phase_whose_end_is_its_exit() {
 
     // A path of the file is relative to its folder, whatever the directory of the load generator.
     bench.write("body.json", "{}");
-    let post = requests("post", "service = \"api\", path = \"/\", body = { file = \"body.json\" }");
+    let post = requests("post", "service = \"api\", path = \"/\", requests = 1, body = { file = \"body.json\" }");
     let trial = bench.trial(&format!("{api}{post}"));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
 
@@ -350,7 +354,7 @@ fn server_that_answers_with_less_is_not_faster() {
 fn settling_waits_for_work_after_the_answer() {
     let Some(bench) = bench() else { return };
     let settle = "[[phase]]\nname = \"settle\"\nsettle = { quiet = \"1500 ms\", within = \"60 s\" }\n";
-    let phases = format!("{}{settle}", requests("ask", "service = \"api\", path = \"/later\""));
+    let phases = format!("{}{settle}", requests("ask", "service = \"api\", path = \"/later\", requests = 1"));
     let trial = bench.trial(&format!("{}{phases}", service("api", "", "")));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let settled = amount(&trial, "settle", Metric::SettleTime) / 1e9;
@@ -361,8 +365,10 @@ fn settling_waits_for_work_after_the_answer() {
 #[test]
 fn service_that_ends_is_the_outcome_with_its_last_lines() {
     let Some(bench) = bench() else { return };
-    let phases =
-        [requests("get", "service = \"api\", path = \"/\""), requests("end", "service = \"api\", path = \"/end\"")];
+    let phases = [
+        requests("get", "service = \"api\", path = \"/\", requests = 1"),
+        requests("end", "service = \"api\", path = \"/end\", requests = 1"),
+    ];
     let trial = bench.trial(&format!("{}{}", service("api", "", ""), phases.concat()));
     assert_eq!(trial.ending.outcome, Outcome::Failed { code: Some(3) }, "{:?}", trial.ending);
     assert_eq!(trial.ending.phase.as_deref(), Some("end"));
@@ -374,7 +380,7 @@ fn service_that_ends_is_the_outcome_with_its_last_lines() {
 #[test]
 fn service_that_never_gets_ready_or_does_not_start_is_an_outcome() {
     let Some(bench) = bench() else { return };
-    let phases = requests("get", "service = \"api\", path = \"/\"");
+    let phases = requests("get", "service = \"api\", path = \"/\", requests = 1");
     let never = service("api", "", "ready = { line = '^never$', within = \"1 s\" }");
     let absent = service("api", "", "").replace("server.js", "nosuch.js");
     for (service, said) in [(never, "was not ready within 1.000 s"), (absent, "Cannot find module")] {
@@ -390,7 +396,7 @@ fn no_service_outlives_a_killed_run() {
     let Some(bench) = bench() else { return };
     let log = bench.path("log").display().to_string();
     let pause = "[[phase]]\nname = \"wait\"\npause = \"60 s\"\n[[phase]]\nname = \"get\"\n\
-                 http = { service = \"api\", path = \"/\" }\n";
+                 http = { service = \"api\", path = \"/\", requests = 1 }\n";
     bench.write("x.toml", format!("{}{pause}", service("api", &format!(", \"{log}\", \"api\""), "")));
     let mut command = Command::new(PRONY);
     command.args(["run", "x.toml", "--quiet"]).current_dir(bench.dir.path()).env("PRONY_RUNS", bench.path("runs"));
@@ -409,7 +415,7 @@ fn no_service_outlives_a_killed_run() {
 #[test]
 fn failing_setup_is_an_outcome_and_a_ready_command_ends_in_time() {
     let Some(bench) = bench() else { return };
-    let phases = requests("get", "service = \"api\", path = \"/\"");
+    let phases = requests("get", "service = \"api\", path = \"/\", requests = 1");
     for (more, said) in [
         ("setup = \"echo no such table >&2; exit 4\"", "no such table"),
         ("ready = { command = \"sleep 60\", within = \"1 s\" }", "was not ready within 1.000 s"),
@@ -424,13 +430,13 @@ fn failing_setup_is_an_outcome_and_a_ready_command_ends_in_time() {
 fn server_that_was_not_started_has_no_metrics_of_processes() {
     let Some(bench) = bench() else { return };
     let api = service("api", "", "");
-    let url = "url = \"http://127.0.0.1:9\", path = \"/\", timeout = \"1 s\"";
+    let url = "url = \"http://127.0.0.1:9\", path = \"/\", requests = 1, timeout = \"1 s\"";
     let trial = bench.trial(&requests("get", url));
     let cpu = phase(&trial, "get").reading(MetricKey::amount(Metric::Cpu));
     assert!(cpu.is_none_or(|cpu| cpu.measured().is_none()), "{cpu:?}");
     // Nothing of the services' data is known where none of them uses a data directory.
     let other = api.replace(", \"{data}\"", "");
-    let trial = bench.trial(&format!("{other}{}", requests("get", "service = \"api\", path = \"/\"")));
+    let trial = bench.trial(&format!("{other}{}", requests("get", "service = \"api\", path = \"/\", requests = 1")));
     assert_eq!(reading(&trial, "get", MetricKey::amount(Metric::Disk)), None);
 }
 
@@ -440,7 +446,8 @@ fn phases_after_unequal_numbers_of_stored_requests_are_not_compared() {
     let Some(bench) = bench() else { return };
     let write =
         |count: &str| format!("service = \"api\", method = \"POST\", path = \"/write/{{i}}\", requests = {count}");
-    let phases = [requests("write", &write("\"{count}\"")), requests("read", "service = \"api\", path = \"/\"")];
+    let phases =
+        [requests("write", &write("\"{count}\"")), requests("read", "service = \"api\", path = \"/\", requests = 1")];
     let compare =
         "[factors]\ncount = [3, 5]\n[compare]\nbaseline = { count = 3 }\nmetric = \"read.time\"\nblocks = 1\n";
     bench.run(&format!("{compare}{}{}", service("api", "", ""), phases.concat()));

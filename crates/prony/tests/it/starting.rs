@@ -200,6 +200,21 @@ fn plan_has_one_line_for_each_variant() {
     ] {
         assert!(plan.contains(said), "{said} in {plan}");
     }
+    // A load of one request was planned without a word of its size.
+    let http = |name: &str, keys: &str| {
+        format!("[[phase]]\nname = \"{name}\"\nhttp = {{ url = \"http://127.0.0.1:9\", path = \"/\", {keys} }}\n")
+    };
+    for (phases, said) in [
+        (http("get", "requests = 40"), "requests: 40; phases: get"),
+        (
+            format!("{}{}[data]\nrecords = 5\n", http("all", ""), http("get", "duration = \"3 s\"")),
+            "requests: all one for each record, get for 3.000 s; phases: all, get",
+        ),
+    ] {
+        bench.write("h.toml", &phases);
+        let plan = text(&bench.prony(&["check", "h.toml"]).stdout);
+        assert!(plan.contains(said), "{said} in {plan}");
+    }
     let few = text(&bench.prony(&["check", "e.toml", "--blocks", "3"]).stdout);
     assert!(few.contains("no verdict is possible") && few.contains("hint: `prony run --blocks N`"), "{few}");
 }

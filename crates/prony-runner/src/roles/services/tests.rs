@@ -74,7 +74,8 @@ fn requests_go_to_the_port_of_the_trial() {
     let filled = allotted.fill(&spec);
     assert_eq!(filled.phases[0].action.http().unwrap().server, format!("http://127.0.0.1:{port}"));
     // The worker has a working directory of its own.
-    let body = GET.replace("\"GET\"", "\"POST\"").replace("requests = 1", "body = { file = \"sub/body\" }");
+    let body =
+        GET.replace("\"GET\"", "\"POST\"").replace("requests = 1", "requests = 1, body = { file = \"sub/body\" }");
     let service = "[[service]]\nname = \"api\"\ncommand = [\"api\", \"{port}\"]\n";
     let filled = Allotted::default().fill(&self::spec(&format!("{service}{body}"))).into_owned();
     let path = filled.phases[0].action.http().and_then(|http| match &http.kinds[0].body {
