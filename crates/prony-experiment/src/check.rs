@@ -8,7 +8,7 @@ use super::combine::{self, Combination};
 use super::decode::compare::{self, Named};
 use super::decode::instance::PhaseNames;
 use super::decode::program::is_observed;
-use super::decode::{View, report};
+use super::decode::{View, never_measured, report};
 use super::design::{Blocks, Compare, Experiment, Variant};
 use super::environment::EnvironmentValues;
 use super::factors::{self, FactorDef, LevelDef};
@@ -104,6 +104,7 @@ pub fn check_in(
         never_run(&context, &variants, &mut problems);
     }
     compare::given_times(raw.root.get("compare"), &variants, &mut problems);
+    never_measured::faults(raw.root.get("compare"), &variants, &mut problems);
     if !problems.is_empty() {
         return Err(problems.into_list());
     }

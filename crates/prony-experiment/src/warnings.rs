@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::decode::compare::gaps_differ;
+use super::decode::never_measured;
 use super::design::{Experiment, Factor, Variant};
 use super::never_matches;
 use super::node::{Node, Value, parse};
@@ -14,8 +15,8 @@ use prony_model::spec::{Action, Amount, BytesSpec, CollectionSpec, Size, ValueSp
 use prony_model::units::{Bytes, parse_bytes};
 
 /// Commands with a sign of the shell and no shell, those that name a file which `is_beside` the experiment's while they run in
-/// an empty directory, sizes that are written as a value, queries that can find nothing, times that leave out gaps, and
-/// variants that run what their baseline runs.
+/// an empty directory, sizes that are written as a value, queries that can find nothing, times that leave out gaps,
+/// percentiles for which operations are too few, and variants that run what their baseline runs.
 pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let text = experiment.source();
     let Ok(raw) = parse(text, "") else { return Vec::new() };
@@ -25,6 +26,7 @@ pub fn warnings(experiment: &Experiment, is_beside: &dyn Fn(&str) -> bool) -> Ve
     beyond_records(&raw.root, experiment, &mut problems);
     never_matches::queries(&raw.root, experiment, &mut problems);
     gaps_differ(&raw.root, experiment.variants(), &mut problems);
+    never_measured::warnings(raw.root.get("compare"), experiment.variants(), &mut problems);
     same_trials(&raw.root, experiment, &mut problems);
     problems.into_list()
 }

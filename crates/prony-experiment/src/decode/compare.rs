@@ -148,7 +148,7 @@ fn last_alike(variants: &[Variant], phase: &str) -> bool {
 }
 
 /// The metrics that `[compare]` names, with their places.
-fn named_metrics(compare: Option<&Node>) -> impl Iterator<Item = (&Node, MetricName)> {
+pub(super) fn named_metrics(compare: Option<&Node>) -> impl Iterator<Item = (&Node, MetricName)> {
     let listed = ["metric", "metrics"].into_iter().filter_map(move |key| compare?.get(key));
     listed.flat_map(Node::items).filter_map(|node| Some((node, node.text()?.parse::<MetricName>().ok()?)))
 }

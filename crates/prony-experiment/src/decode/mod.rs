@@ -11,6 +11,7 @@ pub(crate) mod find;
 mod http;
 pub(crate) mod indexes;
 pub(crate) mod instance;
+pub(crate) mod never_measured;
 pub(crate) mod ops;
 pub(crate) mod order;
 mod pattern;

@@ -9,6 +9,7 @@ mod floors;
 mod joined;
 mod lacking;
 mod levels;
+mod never_measured;
 mod phases;
 mod problems;
 mod programs;

@@ -1,0 +1,106 @@
+//! Metrics of which no trial could have a value cost all blocks of a run, and there was no verdict at its end.
+
+use super::*;
+use crate::warnings::warnings;
+
+fn of(metric: &str, rest: &str) -> String {
+    faults(&format!("[compare]\nmetric = \"{metric}\"\n{rest}"))
+}
+
+fn warned(metric: &str, rest: &str) -> Vec<String> {
+    let found = warnings(&sound(&format!("[compare]\nmetric = \"{metric}\"\n{rest}")), &|_| false);
+    found.into_iter().map(|problem| problem.message).collect()
+}
+
+#[test]
+fn memory_at_the_end_of_a_program_is_refused() {
+    let program = "[program.x]\ncommand = \"a\"\n";
+    for (metric, expected) in [
+        (
+            "run.rss",
+            "2:10 `run.rss.end` is never measured: no process is left when the program has ended | compare `run.anon.max`, or \
+             `run.rss.peak` of a single process",
+        ),
+        (
+            "run.pss.end",
+            "2:10 `run.pss.end` is never measured: no process is left when the program has ended | compare `run.anon.max`, or \
+             `run.rss.peak` of a single process",
+        ),
+        (
+            "run.threads.before",
+            "2:10 `run.threads.before` is never measured: no process is left when the program has ended | compare `run.threads.max`",
+        ),
+        ("run.rss.peak", "no faults"),
+        ("run.anon.max", "no faults"),
+    ] {
+        assert_eq!(of(metric, program), expected);
+    }
+    // The phase before ends while the program lives.
+    let phases = "[[phase]]\nname = \"a\"\nend = { line = \"a\" }\n[[phase]]\nname = \"b\"\nbegin = { line = \"a\" }\n";
+    assert_eq!(of("a.rss.end", &format!("{program}{phases}")), "no faults");
+    assert!(of("b.rss.end", &format!("{program}{phases}")).contains("`b.rss.end` is never measured"));
+    let heap = format!("{program}directory = \".\"\nruntime = \"node\"\n");
+    assert_eq!(of("run.heap.used.end", &heap), "no faults");
+    assert!(of("run.main.anon.end", &heap).contains("compare `run.main.anon.max`"));
+}
+
+#[test]
+fn rates_of_a_program_that_reports_none_are_refused() {
+    let program = "[program.x]\ncommand = \"a\"\n";
+    for metric in ["run.rate", "run.latency.p99", "run.operations"] {
+        let expected = format!(
+            "2:10 `{metric}` is never measured: nothing says what the program's operations are | compare `run.time`, or let `read` in \
+             a `[[phase]]` read it from the output"
+        );
+        assert_eq!(of(metric, program), expected);
+        let read = "[[phase]]\nname = \"run\"\nread = '(?<operations>\\d+)'\n";
+        assert_eq!(of(metric, &format!("{program}{read}")), "no faults");
+    }
+}
+
+#[test]
+fn percentiles_of_too_few_operations_are_refused() {
+    let store = |records: u32, keys: &str| {
+        format!(
+            "[store]\nengine = \"lmdb\"\n[data]\nrecords = {records}\n[[phase]]\nname = \"w\"\nput = {{}}\n[[phase]]\nname = \"r\"\nget = {{ {keys} }}\n"
+        )
+    };
+    let http = |keys: &str| {
+        format!("[[phase]]\nname = \"r\"\nhttp = {{ url = \"http://127.0.0.1:9\", path = \"/\", {keys} }}\n")
+    };
+    let at_most = |most: u32, lower: &str| {
+        format!(
+            "2:10 `r.latency.p99` needs 1000 timed operations in a trial, and `r` has {most} | {lower}raise their number to 1000"
+        )
+    };
+    let p50 = "compare `r.latency.p50`, or ";
+    for (rest, expected) in [
+        (http("rate = 500, requests = 100"), at_most(100, "compare `r.latency.p90`, or ")),
+        (http("rate = 90, duration = \"1 s\""), at_most(90, p50)),
+        (http("rate = { ramp = { from = 10, to = 30, over = \"2 s\" } }"), at_most(40, p50)),
+        (http("requests = 1000"), "no faults".to_owned()),
+        (http("duration = \"1 s\""), "no faults".to_owned()),
+        (store(19, ""), at_most(19, "")),
+        (store(90, ""), at_most(90, p50)),
+        (store(90, "count = 1000"), "no faults".to_owned()),
+        (store(90, "count = 5000, order = \"uniform\", sample = { one_in = 100 }"), at_most(51, p50)),
+        (store(90, "duration = \"1 s\""), "no faults".to_owned()),
+    ] {
+        assert_eq!(of("r.latency.p99", &rest), expected, "{rest}");
+    }
+}
+
+#[test]
+fn percentiles_that_only_some_variants_have_are_warned_about() {
+    let varied = "[factors]\nn = [100, 1000]\n[[phase]]\nname = \"r\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/\", requests = \"{n}\" }\n";
+    let said = "`r.latency.p99` needs 1000 timed operations in a trial, and `r` has 100 in 1 of 2 variants";
+    assert_eq!(warned("r.latency.p99", varied), [said]);
+    assert_eq!(warned("r.latency.p90", varied), [""; 0]);
+    // How many arrive at random is random.
+    let rate = "rate = { rate = 990, arrivals = \"poisson\" }, duration = \"1 s\"";
+    let random = format!("[[phase]]\nname = \"r\"\nhttp = {{ url = \"http://127.0.0.1:9\", path = \"/\", {rate} }}\n");
+    assert_eq!(
+        warned("r.latency.p99", &random),
+        ["`r.latency.p99` needs 1000 timed operations in a trial, and `r` has 990"]
+    );
+}
