@@ -127,7 +127,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 }
 
 /// Beside a figure, evidence is quoted up to so many characters, as far as its parts are whole within them.
-pub(super) const QUOTED: usize = 200;
+pub(super) const QUOTED: usize = 400;
 
 /// What shows how the trials ended: the first that has any evidence.
 pub(super) fn evidence(trials: &[&TrialRecord]) -> Option<String> {
@@ -142,7 +142,8 @@ pub(super) fn evidence_text(trials: &[&TrialRecord], most: usize) -> Option<(Out
 
 const SHORTENED: &str = "(shortened; all of it is in `prony report --format json`)";
 
-/// The parts that fit, without cutting any: half a number is another number. A first part that is too long ends after a word.
+/// The parts that fit, without cutting any: half a number is another number. A first part that is too long ends after a word, and so do
+/// the last lines of output: they say why, and what stands before them how it was noticed.
 fn quoted(evidence: &[String], most: usize) -> String {
     let mut text = String::new();
     for part in evidence {
@@ -151,10 +152,10 @@ fn quoted(evidence: &[String], most: usize) -> String {
             text = joined;
             continue;
         }
-        if !text.is_empty() {
+        if !text.is_empty() && !part.contains("last lines of output") {
             return format!("{text}; {SHORTENED}");
         }
-        let cut: String = part.chars().take(most).collect();
+        let cut: String = joined.chars().take(most).collect();
         let words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
         return format!("{words} ... {SHORTENED}");
     }
@@ -192,7 +193,21 @@ mod tests {
         assert_eq!(texts(&[&long, "its limit: 32.0 MB"]), format!("{long}; {SHORTENED}"));
         let whole = texts(&[&words]);
         assert!(whole.contains("word ... (shortened; ") && whole.len() <= QUOTED + 5 + SHORTENED.len(), "{whole}");
-        assert_eq!(texts(&["x".repeat(300).as_str()]), format!("{} ... {SHORTENED}", "x".repeat(QUOTED)));
+        assert_eq!(texts(&["x".repeat(500).as_str()]), format!("{} ... {SHORTENED}", "x".repeat(QUOTED)));
+    }
+
+    /// The message of a server that did not start was in the JSON only.
+    #[test]
+    fn last_lines_of_output_are_quoted_after_how_the_end_was_noticed() {
+        let [ended, code] =
+            ["service `web` ended before the trial did", "service `web`: the process exited with code 1"];
+        let said = |lines: &str| format!("service `web`: last lines of output: `{lines}`");
+        let texts = |said: String| quoted(&[ended.to_owned(), code.to_owned(), said], QUOTED);
+        let short = said("Error: Cannot find module '/tmp/prony/site/nwe.js'`; `  requireStack: []`; `Node.js v22.1.0");
+        assert_eq!(texts(short.clone()), format!("{ended}; {code}; {short}"));
+        let long = texts(said(&format!("Error: Cannot find module `; `{}", "at place ".repeat(QUOTED))));
+        assert!(long.contains("Cannot find module") && long.ends_with(&format!(" ... {SHORTENED}")), "{long}");
+        assert!(long.chars().count() <= QUOTED + 5 + SHORTENED.len(), "{long}");
     }
 
     #[test]
