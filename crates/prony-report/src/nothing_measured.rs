@@ -116,6 +116,7 @@ fn next_step(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> St
 mod tests {
     use prony_model::outcome::Ending;
     use prony_model::record::Conditions;
+    use prony_model::units::Nanos;
     use serde_json::json;
 
     use super::*;
@@ -130,6 +131,15 @@ mod tests {
         let trial: TrialRecord = trial.unwrap();
         let outcome = Outcome::Failed { code: Some(3) };
         TrialRecord { ending: Ending { outcome, evidence: vec![evidence.to_owned()], ..trial.ending.clone() }, ..trial }
+    }
+
+    /// It was `failed (exit code 3) at 0 us`, whatever had been waited for.
+    #[test]
+    fn trial_that_did_not_begin_has_no_time() {
+        let mut trial = failed("service `db` was not ready within 2.000 s");
+        assert!(line("", &[&trial]).starts_with("1 trial: failed (exit code 3) at "), "{}", line("", &[&trial]));
+        trial.ending.after = Nanos::ZERO;
+        assert_eq!(line("", &[&trial]), "1 trial: failed (exit code 3): service `db` was not ready within 2.000 s");
     }
 
     #[test]

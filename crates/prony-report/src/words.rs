@@ -83,7 +83,10 @@ fn alike(first: &TrialRecord, trials: &[&TrialRecord]) -> String {
     }
     let mut times: Vec<Nanos> = trials.iter().map(|t| t.ending.after).collect();
     times.sort_unstable();
-    text += &format!(" at {}", spread(&times));
+    // Where nothing began there is no time from its begin.
+    if first.ending.phase.is_some() || times.last().is_some_and(|last| *last > Nanos::ZERO) {
+        text += &format!(" at {}", spread(&times));
+    }
     if matches!(first.ending.outcome, Outcome::OutOfMemory { .. }) {
         let least = trials.iter().filter_map(|t| least_memory(t)).reduce(f64::max);
         if let Some(least) = least {

@@ -138,8 +138,9 @@ fn attempt(
         before_after = before_after.with_services(context);
     }
     services.ports(last)?;
-    let began = monotonic();
-    let mut record = blank(trial, unix_ms());
+    // Where a service did not get ready, waiting for it was all of the trial.
+    let began = services.began();
+    let mut record = blank(trial, unix_ms().saturating_sub(monotonic().since(began).as_nanos() / 1_000_000));
     let concluded = if services.fault().is_some() {
         unserved(&mut record, context, spec, program, services, observer)?
     } else {

@@ -71,6 +71,8 @@ pub(crate) struct Services<'a> {
     are_measured: bool,
     /// The role of what they are for.
     client: &'a str,
+    /// When the first of them could be launched: the trial's begin.
+    began: Nanos,
 }
 
 /// An instance that is ready to be launched: what runs before that has run.
@@ -115,6 +117,7 @@ impl<'a> Services<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         let mut all = Self { are_measured: spec.measures_servers(), client: spec.subject.role(), ..Self::default() };
+        all.began = monotonic();
         let once = spec.services.iter().any(is_set_up_once);
         let mut make = || set_up_once(context, (trial, spec), observer);
         let made = match once.then(|| context.initial_data.of(trial.variant, &mut make)).transpose()? {
@@ -134,6 +137,7 @@ impl<'a> Services<'a> {
             }
             prepared.push((service, instances));
         }
+        all.began = monotonic();
         for (service, instances) in prepared {
             let first = all.instances.len();
             for instance in instances {
@@ -159,6 +163,11 @@ impl<'a> Services<'a> {
     /// Why the trial cannot begin, or has to end.
     pub(crate) const fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
+    }
+
+    /// When the trial began, with the launch of the first of them.
+    pub(crate) const fn began(&self) -> Nanos {
+        self.began
     }
 
     /// Whether the trial can be attempted with these ports.
@@ -282,6 +291,7 @@ impl<'a> Services<'a> {
     fn wait_until_ready(&mut self, context: &RunContext<'_>, number: usize) -> Result<bool, Error> {
         let deadline = Instant::now() + self.instances[number].service.ready.within.to_duration();
         let mut buffer = vec![0; 64 << 10];
+        let mut last = None;
         loop {
             if !self.turn(&mut buffer)? {
                 return Ok(false);
@@ -290,24 +300,32 @@ impl<'a> Services<'a> {
                 return Err(interrupted(self.instances[number].service));
             }
             let instance = &self.instances[number];
-            let ready = match &instance.service.ready.sign {
-                ReadySign::Line(_) => instance.line.is_none(),
+            let found = match &instance.service.ready.sign {
+                ReadySign::Line(_) => instance.line.as_ref().map_or(Ok(()), |_| Err(None)),
                 ReadySign::Command(line) => {
                     let line = line.clone();
-                    self.step(context, number, ("ready", &line), deadline)?.is_ok()
+                    let done = self.step(context, number, ("ready", &line), deadline)?;
+                    done.map_err(|why| Some(format!("its `ready` failed: {}", why.trim_start_matches("error: "))))
                 }
-                sign => ready::is(sign, &instance.setting, instance.share.port),
+                sign => ready::check(sign, &instance.setting, instance.share.port).map_err(Some),
             };
-            if ready {
+            // The attempt that the deadline ends says less than the one before it.
+            let is_over = Instant::now() >= deadline;
+            if let Err(why) = &found
+                && (last.is_none() || !is_over)
+            {
+                last.clone_from(why);
+            }
+            if found.is_ok() {
                 let Instance { process, attached, started, service, setting, share, .. } = &self.instances[number];
                 let processes = observed::processes(attached.as_ref(), started, process.supervisor());
                 observed::record_listening(&processes, (service, setting, share.port), &mut self.effective);
                 return Ok(true);
             }
             let instance = &self.instances[number];
-            if Instant::now() >= deadline {
-                let ready = &instance.service.ready;
-                self.fault = Some(Fault::not_ready(&instance.share.role, ready, &instance.streams.captured()));
+            if is_over {
+                let (ready, output) = (&instance.service.ready, instance.streams.captured());
+                self.fault = Some(Fault::not_ready(&instance.share.role, ready, last.as_deref(), &output));
                 return Ok(false);
             }
             std::thread::sleep(POLL_INTERVAL);

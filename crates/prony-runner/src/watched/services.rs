@@ -128,12 +128,13 @@ impl Fault {
         Self { port_in_use: true, ..Self::not_begun(role, why) }
     }
 
-    /// It was not ready in time.
-    pub(crate) fn not_ready(role: &str, ready: &ReadySpec, output: &[Captured; 2]) -> Self {
+    /// It was not ready in time; `found` is what the last attempt found.
+    pub(crate) fn not_ready(role: &str, ready: &ReadySpec, found: Option<&str>, output: &[Captured; 2]) -> Self {
         let mut texts = output.iter().map(Captured::text);
         let unended = matches!(ready.sign, ReadySign::Line(_))
             && texts.any(|text| !text.is_empty() && !text.ends_with(['\n', '\r']));
-        let why = if unended { "; its last line has no end, and only whole lines are matched" } else { "" };
+        let unended = unended.then_some("its last line has no end, and only whole lines are matched");
+        let why = found.or(unended).map(|why| format!(": {why}")).unwrap_or_default();
         let late = format!("service `{role}` was not ready within {}{why}", ready.within);
         Self::now([late].into_iter().chain(said(role, output)).collect())
     }
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn service_that_did_not_get_ready_says_what_it_wrote() {
         let ready = |sign| ReadySpec { sign, within: ms(1_500) };
-        let fault = Fault::not_ready("db.2", &ready(ReadySign::Line("^up".into())), &wrote("loading\n", ""));
+        let fault = Fault::not_ready("db.2", &ready(ReadySign::Line("^up".into())), None, &wrote("loading\n", ""));
         let evidence =
             ["service `db.2` was not ready within 1.500 s", "service `db.2`: last lines of output: `loading`"];
         assert_eq!(
@@ -274,14 +275,16 @@ mod tests {
         );
         // It wrote what was to be matched, and no newline.
         let first = |sign, wrote: [Captured; 2]| {
-            Fault::not_ready("db", &ready(sign), &wrote).evidence.into_iter().next().unwrap()
+            Fault::not_ready("db", &ready(sign), None, &wrote).evidence.into_iter().next().unwrap()
         };
         let line = || ReadySign::Line("^up".into());
         let unended =
-            "service `db` was not ready within 1.500 s; its last line has no end, and only whole lines are matched";
+            "service `db` was not ready within 1.500 s: its last line has no end, and only whole lines are matched";
         assert_eq!([first(line(), wrote("up", "")), first(line(), wrote("", "warning"))], [unended, unended]);
         assert!(!first(line(), wrote("up\n", "50 %\r")).contains("no end"));
         assert!(!first(ReadySign::Port, wrote("up", "")).contains("no end"));
+        let refused = Fault::not_ready("db", &ready(ReadySign::Port), Some("connection refused"), &wrote("", ""));
+        assert_eq!(refused.evidence, ["service `db` was not ready within 1.500 s: connection refused"]);
         let fault = Fault::not_set_up("db", "exit code 3");
         assert_eq!(fault.evidence, ["service `db`: its `setup` failed: exit code 3"]);
     }

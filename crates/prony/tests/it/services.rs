@@ -383,11 +383,30 @@ fn service_that_never_gets_ready_or_does_not_start_is_an_outcome() {
     let phases = requests("get", "service = \"api\", path = \"/\", requests = 1");
     let never = service("api", "", "ready = { line = '^never$', within = \"1 s\" }");
     let absent = service("api", "", "").replace("server.js", "nosuch.js");
-    for (service, said) in [(never, "was not ready within 1.000 s"), (absent, "Cannot find module")] {
+    // It listens elsewhere: the trial "took 3.40 ms" and failed "at 0 us", without a reason.
+    let elsewhere = "[[service]]\nname = \"api\"\ncommand = [\"sleep\", \"60\"]\nenv = { PORT = \"{port}\" }\n\
+                     ready = { http = \"/\", within = \"1 s\" }\n"
+        .to_owned();
+    let failing = service("api", "", "ready = { command = \"echo no such role; exit 3\", within = \"1 s\" }");
+    let late = "service `api` was not ready within 1.000 s";
+    for (service, said) in [
+        (never, late),
+        (absent, "Cannot find module"),
+        (elsewhere, ": connection refused at 127.0.0.1:"),
+        (failing, "its `ready` failed: "),
+    ] {
         let trial = bench.trial(&format!("{service}{phases}"));
+        let is_late = trial.ending.evidence[0].starts_with(late);
+        assert!(
+            !is_late || trial.took >= prony_model::units::Nanos::from_secs(1),
+            "waiting was all of it: {}",
+            trial.took
+        );
         assert!(matches!(trial.ending.outcome, Outcome::Failed { .. }), "{:?}", trial.ending);
         assert!(trial.ending.evidence.iter().any(|text| text.contains(said)), "{:?}", trial.ending);
         assert!(trial.phases.iter().all(|phase| phase.begin.is_none()));
+        let shown = String::from_utf8(bench.prony(&["show"]).stdout).unwrap();
+        assert!(!shown.contains(" at 0 us"), "{shown}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether a service is ready.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -13,14 +13,27 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 /// The longest begin of an answer that is read for its status.
 const STATUS_LINE: usize = 12;
 
-/// Whether the sign is there now; commands and lines of output are observed elsewhere.
-pub(super) fn is(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
-    let mut addresses = addresses(sign, setting, Some(port)).into_iter();
-    match sign {
-        ReadySign::Started | ReadySign::Line(_) | ReadySign::Command(_) => true,
-        ReadySign::Port | ReadySign::Tcp(_) => addresses.any(|address| connected(address).is_some()),
-        ReadySign::Http(path) => addresses.any(|own| answers(own, &setting.filled(path).to_string_lossy())),
+/// Whether the sign is there now, or what was found in its place; commands and lines of output are observed elsewhere.
+pub(super) fn check(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> Result<(), String> {
+    let own = "; does the server listen on `{port}`?";
+    let (path, hint) = match sign {
+        ReadySign::Started | ReadySign::Line(_) | ReadySign::Command(_) => return Ok(()),
+        ReadySign::Tcp(_) => (None, ""),
+        ReadySign::Port => (None, own),
+        ReadySign::Http(path) => (Some(setting.filled(path).to_string_lossy().into_owned()), own),
+    };
+    let mut found = Err("its address is not known".to_owned());
+    for address in addresses(sign, setting, Some(port)) {
+        found = match (connected(address), &path) {
+            (Err(error), _) => Err(format!("{} at {address}{hint}", error.kind())),
+            (Ok(_), None) => Ok(()),
+            (Ok(stream), Some(path)) => answers(stream, address, path),
+        };
+        if found.is_ok() {
+            break;
+        }
     }
+    found
 }
 
 /// Where a service is to accept connections: by its sign, or else on its own port, if it uses one.
@@ -36,17 +49,18 @@ pub(super) fn addresses(sign: &ReadySign, setting: &Setting<'_>, port: Option<u1
 /// Whether another process accepts connections where the service is to, before it is started.
 pub(super) fn is_taken(sign: &ReadySign, setting: &Setting<'_>, port: u16) -> bool {
     match sign {
-        ReadySign::Tcp(_) => is(sign, setting, port),
-        ReadySign::Port | ReadySign::Http(_) => is(&ReadySign::Port, setting, port),
+        ReadySign::Tcp(_) => check(sign, setting, port).is_ok(),
+        ReadySign::Port | ReadySign::Http(_) => check(&ReadySign::Port, setting, port).is_ok(),
         ReadySign::Started | ReadySign::Line(_) | ReadySign::Command(_) => false,
     }
 }
 
 /// A connection to a server. Where nobody listens on a port of the range of clients, the kernel may give the client that very
 /// port and connect it to itself (simultaneous open, RFC 9293, 3.5): the more ports are in use, the more often.
-fn connected(address: SocketAddr) -> Option<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, ATTEMPT).ok()?;
-    is_of_two(stream.local_addr().ok()?, stream.peer_addr().ok()?).then_some(stream)
+fn connected(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, ATTEMPT)?;
+    let is_server = is_of_two(stream.local_addr()?, stream.peer_addr()?);
+    if is_server { Ok(stream) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
 }
 
 /// Whether the ends of a connection are two.
@@ -54,20 +68,24 @@ fn is_of_two(local: SocketAddr, peer: SocketAddr) -> bool {
     local != peer
 }
 
-/// Whether a server answers a `GET` with a status of 200 to 399.
-fn answers(address: SocketAddr, path: &str) -> bool {
-    let ask = || -> std::io::Result<bool> {
-        let Some(mut stream) = connected(address) else { return Ok(false) };
+/// Whether a server answers a `GET` with a status of 200 to 399, or what it did.
+fn answers(mut stream: TcpStream, address: SocketAddr, path: &str) -> Result<(), String> {
+    let mut ask = || -> io::Result<Vec<u8>> {
         stream.set_read_timeout(Some(ATTEMPT))?;
         stream.set_write_timeout(Some(ATTEMPT))?;
         // In one piece: a server may read only once.
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
         let mut begin = Vec::new();
         // No more than is needed: the connection may stay open all the same.
-        stream.take(STATUS_LINE as u64).read_to_end(&mut begin)?;
-        Ok(status(&begin).is_some_and(|status| (200..400).contains(&status)))
+        (&mut stream).take(STATUS_LINE as u64).read_to_end(&mut begin)?;
+        Ok(begin)
     };
-    ask().unwrap_or(false)
+    match ask().map(|begin| status(&begin)) {
+        Ok(Some(200..400)) => Ok(()),
+        Ok(Some(status)) => Err(format!("`GET {path}` was answered with status {status}")),
+        Ok(None) => Err(format!("`GET {path}` was not answered as HTTP")),
+        Err(error) => Err(format!("`GET {path}` was not answered: {error}")),
+    }
 }
 
 /// The status of an answer that begins with these bytes.
@@ -91,7 +109,7 @@ mod tests {
         let peer = SocketAddr::try_from(getpeername(&client).unwrap().unwrap()).unwrap();
         assert!(!is_of_two(own, peer), "{own} {peer}");
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        assert!(connected(listener.local_addr().unwrap()).is_some());
+        assert!(connected(listener.local_addr().unwrap()).is_ok());
     }
 
     /// A server whose whole answer has 40 bytes and which does not close the connection was never ready.
@@ -104,8 +122,28 @@ mod tests {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
             stream
         });
-        assert!(answers(address, "/"));
+        assert_eq!(answers(connected(address).unwrap(), address, "/"), Ok(()));
         server.join().unwrap();
+    }
+
+    #[test]
+    fn what_a_server_did_that_is_not_ready_is_said() {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        for (answer, expected) in [
+            (&b"HTTP/1.1 503 Busy\r\n\r\n"[..], "`GET /up` was answered with status 503"),
+            (b"220 smtp ready\r\n", "`GET /up` was not answered as HTTP"),
+            (b"", "`GET /up` was not answered as HTTP"),
+        ] {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let _ = stream.read(&mut [0; 1024]).unwrap();
+                    stream.write_all(answer).unwrap();
+                });
+                assert_eq!(answers(connected(address).unwrap(), address, "/up"), Err(expected.to_owned()));
+            });
+        }
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn found(address: SocketAddr) -> [[bool; 3]; 2] {
     let setting = Setting::new(&spec.services[0].program, scratch, scratch.to_path_buf());
     let signs = signs(address);
     [
-        signs.each_ref().map(|sign| ready::is(sign, &setting, port)),
+        signs.each_ref().map(|sign| ready::check(sign, &setting, port).is_ok()),
         signs.each_ref().map(|sign| ready::is_taken(sign, &setting, port)),
     ]
 }
@@ -191,7 +191,7 @@ fn signs_without_an_address_are_observed_elsewhere() {
     let line = || prony_model::program::CommandLine::Words(vec!["true".to_owned()]);
     for sign in [ReadySign::Started, ReadySign::Line("x".to_owned()), ReadySign::Command(line())] {
         assert!(
-            ready::is(&sign, &setting, address.port()) && !ready::is_taken(&sign, &setting, address.port()),
+            ready::check(&sign, &setting, address.port()).is_ok() && !ready::is_taken(&sign, &setting, address.port()),
             "{sign:?}"
         );
     }
