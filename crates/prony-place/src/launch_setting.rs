@@ -278,8 +278,9 @@ pub fn open_whole(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Why a program could not be executed. Without the program's name where `commands` are not recorded.
-pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
+/// Why a program could not be executed in its `directory`, where that is known. Without the program's name where `commands` are not
+/// recorded.
+pub fn why_not_executed(error: &prony_os::Error, commands: bool, directory: Option<&Path>) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     let text = match error {
         NotExecuted { program, .. } | NotEntered { program, .. } if !commands => {
@@ -287,7 +288,17 @@ pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
         }
         _ => error.to_string(),
     };
-    format!("{text}{cause}")
+    let in_directory = match error {
+        // Its build may have made it: only now it is known to be there.
+        NotExecuted { program, source }
+            if commands && source.kind() == io::ErrorKind::NotFound && !program.contains('/') =>
+        {
+            let is_there = directory.is_some_and(|directory| directory.join(program).is_file());
+            is_there.then(|| format!("; it is looked up in PATH: write `./{program}` for the file in its directory"))
+        }
+        _ => None,
+    };
+    format!("{text}{cause}{}", in_directory.unwrap_or_default())
 }
 
 /// The standard streams of prony, for a program to write to.
@@ -331,10 +342,17 @@ mod tests {
     fn a_program_that_was_not_executed_is_named_only_where_commands_are_recorded() {
         let source = || std::io::Error::from(std::io::ErrorKind::NotFound);
         let exec = NotExecuted { program: "./a key".into(), source: source() };
-        assert_eq!(why_not_executed(&exec, true), format!("cannot execute `./a key`: {}", source()));
-        assert_eq!(why_not_executed(&exec, false), format!("cannot execute the program: {}", source()));
+        assert_eq!(why_not_executed(&exec, true, None), format!("cannot execute `./a key`: {}", source()));
+        assert_eq!(why_not_executed(&exec, false, None), format!("cannot execute the program: {}", source()));
+        let made = NotExecuted { program: "made".into(), source: source() };
+        let dir = tempfile::tempdir().unwrap();
+        let why = |commands| why_not_executed(&made, commands, Some(dir.path()));
+        assert_eq!(why(true), format!("cannot execute `made`: {}", source()));
+        fs::write(dir.path().join("made"), "").unwrap();
+        assert!(why(true).ends_with("; it is looked up in PATH: write `./made` for the file in its directory"));
+        assert!(!why(false).contains("made"));
         let entered = NotEntered { program: "./a key".into(), directory: "/d".into(), source: source() };
         let expected = format!("cannot enter the directory `/d` for the program: {}", source());
-        assert_eq!(why_not_executed(&entered, false), expected);
+        assert_eq!(why_not_executed(&entered, false, None), expected);
     }
 }

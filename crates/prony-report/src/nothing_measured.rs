@@ -69,6 +69,11 @@ fn is_of_service(trial: &TrialRecord) -> bool {
     trial.ending.evidence.first().is_some_and(|text| text.starts_with("service `"))
 }
 
+/// Whether the command of a trial could not be executed.
+fn was_not_executed(trial: &TrialRecord) -> bool {
+    trial.ending.evidence.first().is_some_and(|text| text.starts_with("cannot execute"))
+}
+
 /// The exit code with which a program failed.
 fn code_to_ignore(trials: &[TrialRecord]) -> Option<i32> {
     trials.iter().filter(|trial| !is_of_service(trial)).find_map(|trial| match trial.ending.outcome {
@@ -100,6 +105,10 @@ fn next_step(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> St
         Some(Outcome::Failed { code: Some(_) }) if is_program => {
             let ignored = to_ignore(experiment, trials, typed).map(|ignored| format!("; {ignored}"));
             format!("{by_itself}{}", ignored.unwrap_or_default())
+        }
+        // It never ran: by itself it would print nothing either.
+        Some(Outcome::Failed { code: None }) if trials.first().is_some_and(was_not_executed) => {
+            "remove the cause that is named below".to_owned()
         }
         Some(Outcome::TimedOut) => {
             format!("raise the time limit, {}, or shorten the work", either("--time", "[limits] time"))

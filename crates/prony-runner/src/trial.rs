@@ -263,7 +263,7 @@ fn not_begun(
     (program, error): (EffectiveProgram, &prony_os::Error),
 ) {
     let commands = context.experiment.records_commands();
-    record.ending = ending::not_begun(error, commands);
+    record.ending = ending::not_begun(error, commands, &program.directory);
     record.phases = spec.phases.iter().map(readings::not_reached).collect();
     record.effective = Some(Effective::Program(Arc::new(effective_settings::recorded(program, commands))));
 }

@@ -1,5 +1,7 @@
 //! Determines how a trial ended, and in which phase. Pure functions.
 
+use std::path::Path;
+
 use prony_boundaries::limits::Stopped;
 use prony_boundaries::phase_state::PhaseState;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
@@ -19,9 +21,9 @@ use crate::watched::{Watched, has_errors};
 /// Signals by which a program ends that was asked to end, SIGKILL apart: others are faults of its own.
 const ENDED_BY: [i32; 2] = [Signal::TERM.as_raw(), Signal::INT.as_raw()];
 
-/// A program that could not be executed, named only where `commands` are recorded.
-pub(crate) fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
-    let evidence = vec![why_not_executed(error, commands)];
+/// A program that could not be executed in this directory, named only where `commands` are recorded.
+pub(crate) fn not_begun(error: &prony_os::Error, commands: bool, directory: &Path) -> Ending {
+    let evidence = vec![why_not_executed(error, commands, Some(directory))];
     Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
 }
 

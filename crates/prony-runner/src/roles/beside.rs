@@ -1,6 +1,6 @@
 //! A process of a trial beside its main one: a replica of a program, a further worker on a store, or the command of a phase.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_model::program::replica_instance;
@@ -87,14 +87,18 @@ impl Beside {
     }
 }
 
-/// What is known of a released process, or why it could not be executed, which is a result of the trial; without its command unless
-/// `commands` are recorded.
+/// What is known of a released process, or why it could not be executed in its `directory`, which is a result of the trial; without its
+/// command unless `commands` are recorded.
 ///
 /// # Errors
 /// All others.
-pub(super) fn executed(started: Result<Started, Error>, commands: bool) -> Result<Result<Started, String>, Error> {
+pub(super) fn executed(
+    started: Result<Started, Error>,
+    commands: bool,
+    directory: Option<&Path>,
+) -> Result<Result<Started, String>, Error> {
     match started {
-        Err(error @ (NotExecuted { .. } | NotEntered { .. })) => Ok(Err(why_not_executed(&error, commands))),
+        Err(error @ (NotExecuted { .. } | NotEntered { .. })) => Ok(Err(why_not_executed(&error, commands, directory))),
         started => started.map(Ok),
     }
 }

@@ -331,7 +331,7 @@ impl Replica {
     fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
         self.first = observation.snapshots.len().saturating_sub(1);
         let Some(mut process) = self.process.take() else { return Ok(()) };
-        match executed(process.begin(observation.sampler), self.commands)? {
+        match executed(process.begin(observation.sampler), self.commands, None)? {
             Ok(started) => (self.started, self.process) = (started, Some(process)),
             Err(why) => {
                 self.started.released = monotonic();

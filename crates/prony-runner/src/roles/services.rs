@@ -262,7 +262,11 @@ impl<'a> Services<'a> {
             ReadySign::Line(pattern) => Regex::new(pattern).ok(),
             _ => None,
         };
-        let started = match release::released(&mut *process, service, context.experiment.records_commands())? {
+        let started = match release::released(
+            &mut *process,
+            (service, &setting.directory),
+            context.experiment.records_commands(),
+        )? {
             Ok(started) => started,
             Err(why) => {
                 self.fault = Some(Fault::not_begun(&share.role, why));

@@ -83,6 +83,24 @@ fn missing_build_output_fails_only_its_variant() {
     assert!(failed.phases.iter().all(|phase| phase.completion == Completion::NotReached));
 }
 
+/// The hint was to run the command by itself, which said nothing of the file that `make` had made.
+#[test]
+fn built_program_without_a_slash_is_said_to_be_in_its_directory() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let body = "[program.x]\ncommand = [\"made\"]\ndirectory = \"site\"\nbuild = [\"touch\", \"made\"]\n";
+    let data = bench.run(body);
+    let failed = &data.trials[0];
+    assert_eq!(failed.ending.outcome, Outcome::Failed { code: None });
+    let expected = "cannot execute `made`: No such file or directory (os error 2); it is looked up in PATH: write `./made` for the file in \
+                    its directory";
+    assert_eq!(failed.ending.evidence, [expected]);
+    let shown = bench.prony(&["show"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("remove the cause that is named below") && shown.contains("`./made`"), "{shown}");
+    assert!(!shown.contains("by itself") && !shown.contains("at 0 us"), "{shown}");
+}
+
 #[test]
 fn build_runs_once_per_content_and_is_cached_for_the_next_run() {
     let bench = Bench::new();

@@ -1,5 +1,7 @@
 //! The release of a launched service on its processors.
 
+use std::path::Path;
+
 use prony_model::service::ServiceSpec;
 use prony_os::launch::{Process, Started};
 use prony_os::processors::confine;
@@ -10,7 +12,7 @@ use crate::roles::beside::executed;
 /// Lets the process of a service execute its command, on the processors of the service; or why it cannot be executed.
 pub(super) fn released(
     process: &mut dyn Process,
-    service: &ServiceSpec,
+    (service, directory): (&ServiceSpec, &Path),
     commands: bool,
 ) -> Result<Result<Started, String>, Error> {
     let failed = Error::setup("confine a service to its processors");
@@ -18,7 +20,7 @@ pub(super) fn released(
     let before = process.suspended().filter(|_| !service.processors.is_empty());
     before.map(confined).transpose()?;
     process.release()?;
-    let started = executed(process.started(&[]), commands)?;
+    let started = executed(process.started(&[]), commands, Some(directory))?;
     // One that is made when it is released has run for a moment.
     if let (Ok(started), None, false) = (&started, before, service.processors.is_empty()) {
         confined(started.pid)?;

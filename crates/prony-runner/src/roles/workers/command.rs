@@ -60,7 +60,7 @@ impl Command {
     /// Lets it begin: when it did, or why it did not.
     pub(super) fn begin(&mut self, sampler: &Sampler) -> Result<Nanos, Fault> {
         let begun = self.beside.process.release().and_then(|()| self.beside.begin(sampler));
-        let begun = executed(begun, self.recorded).unwrap_or_else(|error| Err(error.to_string()));
+        let begun = executed(begun, self.recorded, None).unwrap_or_else(|error| Err(error.to_string()));
         self.started = begun.map_err(Fault::of_command)?;
         Ok(self.started.released)
     }
