@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_model::http::{AnswerSpec, RequestRate};
+use prony_model::http::{AnswerSpec, RequestRate, RetrySpec};
 use prony_model::spec::RateStep;
 use prony_model::units::Nanos;
 use prony_workload::Share;
@@ -206,7 +206,7 @@ pub(crate) fn of_file(path: &Path, fills: Vec<(Vec<u8>, Text)>) -> Result<(Body,
 }
 
 /// Faults in numbers.
-fn numbers<'k>(asked: &Asked, mut kinds: impl Iterator<Item = &'k Kind>) -> Vec<Fault> {
+fn numbers<'k>(asked: &Asked, kinds: impl Iterator<Item = &'k Kind>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut check = |sound: bool, message: &str, hint: &str| {
         if !sound {
@@ -257,21 +257,26 @@ fn numbers<'k>(asked: &Asked, mut kinds: impl Iterator<Item = &'k Kind>) -> Vec<
         check(none_empty, "a step lasts no time", "lengthen the load");
     }
     if let Some(retry) = retry {
-        let any = retry.timeout || retry.connection || !retry.statuses.is_empty();
-        check(any, "no end of an attempt is named that is repeated", "name some, such as 503, timeout or connection");
-        let sound = retry.statuses.iter().all(|status| (200..1_000).contains(status));
-        check(sound, "a status that is repeated is not 200 to 999", "name statuses such as 503");
-        let both = kinds.any(|kind| retry.statuses.iter().any(|status| kind.expect.contains(*status)));
-        check(
-            !both,
-            "a status that is repeated is expected too",
-            "an expected answer ends its request: remove the status",
-        );
-        check((1..=MOST_RETRIES).contains(&retry.times), "the retries are not 1 to 1000", "write a number such as 3");
-        check(retry.wait <= LONGEST, "a time is longer than a year", "write it as `10 s`");
+        repeated(retry, kinds, &mut check);
     }
     check(statuses, "a status that is expected is not 200 to 999", "write it as `--expect 200,404`");
     faults
+}
+
+/// Faults in what is repeated; `check` takes whether something is sound, and else the message and the hint.
+fn repeated<'k>(
+    retry: &RetrySpec,
+    mut kinds: impl Iterator<Item = &'k Kind>,
+    check: &mut impl FnMut(bool, &str, &str),
+) {
+    let any = retry.timeout || retry.connection || !retry.statuses.is_empty();
+    check(any, "no end of an attempt is named that is repeated", "name some, such as 503, timeout or connection");
+    let sound = retry.statuses.iter().all(|status| (200..1_000).contains(status));
+    check(sound, "a status that is repeated is not 200 to 999", "name statuses such as 503");
+    let both = kinds.any(|kind| retry.statuses.iter().any(|status| kind.expect.contains(*status)));
+    check(!both, "a status that is repeated is expected too", "an expected answer ends its request: remove the status");
+    check((1..=MOST_RETRIES).contains(&retry.times), "the retries are not 1 to 1000", "write a number such as 3");
+    check(retry.wait <= LONGEST, "a time is longer than a year", "write it as `10 s`");
 }
 
 #[cfg(test)]

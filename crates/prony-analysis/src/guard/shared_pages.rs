@@ -276,8 +276,8 @@ mod tests {
         }
         assert_eq!((refused(&ended, "load.anon.max"), refused(&ended, "load.pss.end")), (None, None));
         let figures = |rss, pss| [(Metric::Rss, rss), (Metric::Pss, pss)];
-        let lives = refused(&trial(&four, &figures(348e6, 108e6)), "load.rss.max").unwrap();
-        assert!(lives.ends_with("compare `anon`, or `pss.end`, in which each page counts once"), "{lives}");
+        let alive = refused(&trial(&four, &figures(348e6, 108e6)), "load.rss.max").unwrap();
+        assert!(alive.ends_with("compare `anon`, or `pss.end`, in which each page counts once"), "{alive}");
         assert_eq!(refused(&trial(&four, &figures(348e6, 345e6)), "load.rss.max"), None, "each maps its own file");
     }
 
