@@ -23,12 +23,12 @@ use super::last_activity;
 use super::layout::{Layout, Part, RowPart};
 use super::left_out;
 use super::machine;
-use super::model::{Align, Column, FindingLine, Label, Remarks, Report, Row, Table, Topic};
+use super::model::{Align, Column, FindingLine, Label, Report, Row, Table, Topic};
 use super::notes::{self, Notes};
 use super::nothing_measured::{nothing_measured, to_ignore};
 use super::preface;
 use super::processes;
-use super::remarks::{growth, remarks};
+use super::remarks::{brief_remarks, remarks};
 use super::variants::{by_variant, factor_names, records_of};
 use super::words::once;
 use prony_analysis::verdicts::{self, Verdicts};
@@ -161,19 +161,13 @@ fn assembled(data: &RunData, options: &Options) -> Report {
         effects: left_out::tables(&data.experiment, &verdicts),
         floors: floor::tables(data),
         crashes: crash::tables(data, options.brief),
-        remarks: if options.brief { growth_as_answer(data, &verdicts, is_plain) } else { remarks(data, &verdicts) },
+        remarks: if options.brief { brief_remarks(data, &verdicts, is_plain) } else { remarks(data, &verdicts) },
         verdicts,
         tables,
         findings,
         machine: machine::rows(&data.head, &data.trials),
         closing,
     }
-}
-
-/// How values grow: where nothing is compared, that may be the question.
-fn growth_as_answer(data: &RunData, verdicts: &Verdicts, is_plain: bool) -> Vec<Remarks> {
-    let is_question = is_plain && verdicts.silent.is_some() && !data.experiment.explores();
-    if is_question { growth(data) } else { Vec::new() }
 }
 
 /// Adds to the finding that trials failed how their exit code is ignored.

@@ -26,9 +26,12 @@ pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
         .collect()
 }
 
-/// The remarks on growth alone, where there are any.
-pub(super) fn growth(data: &RunData) -> Vec<Remarks> {
-    Vec::from_iter(Some(growths(data)).filter(|remarks| !remarks.lines.is_empty()))
+/// Those of a brief report: where nothing is compared, and no figures are asked for by name (`is_plain`), how values grow may be
+/// the question.
+pub(super) fn brief_remarks(data: &RunData, verdicts: &Verdicts, is_plain: bool) -> Vec<Remarks> {
+    let is_of_growth = is_plain && verdicts.silent.is_some() && !data.experiment.explores();
+    let growths = is_of_growth.then(|| growths(data)).filter(|remarks| !remarks.lines.is_empty());
+    growths.into_iter().collect()
 }
 
 fn above_floor(data: &RunData) -> Remarks {

@@ -107,7 +107,7 @@ impl ReportFormat {
     /// The format of files with this ending.
     fn of_ending(ending: &str) -> Option<Self> {
         Some(match ending.to_ascii_lowercase().as_str() {
-            "md" | "markdown" => Self::Markdown,
+            "md" | "markdown" | "txt" => Self::Markdown,
             "adoc" | "asciidoc" => Self::Asciidoc,
             "org" => Self::Orgmode,
             "csv" => Self::Csv,
