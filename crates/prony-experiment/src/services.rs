@@ -180,7 +180,7 @@ struct Requests<'a> {
 
 impl Requests<'_> {
     /// The faults of one phase, whose action is written `at`.
-    fn check(&mut self, spec: &mut HttpSpec, at: &Range<usize>, problems: &mut Problems<'_>) {
+    fn check(&mut self, spec: &mut HttpSpec, timed: bool, at: &Range<usize>, problems: &mut Problems<'_>) {
         if let Some((name, number)) = holes(&spec.server).first()
             && let Some((message, hint)) = no_instance(name, *number, self.services)
         {
@@ -193,6 +193,8 @@ impl Requests<'_> {
             if documents {
                 let message = "these requests need documents, and the file has no `[data]`";
                 problems.fault(at, message, "add `[data]` with `records`, and `[data.document]`");
+            } else if spec.amount == HttpAmount::Records && !timed && spec.warm_up == Nanos::ZERO {
+                spec.amount = HttpAmount::Requests(if spec.session { spec.kinds.len() as u64 } else { 1 });
             } else if spec.amount == HttpAmount::Records {
                 // A default of one request was a verdict on one request of a trial.
                 let message =
@@ -387,11 +389,13 @@ fn check_phases(
     problems: &mut Problems<'_>,
 ) {
     let mut requests = Requests { services, data, saved: Vec::new() };
-    for (action, written) in phases.iter_mut().filter_map(|placed| placed.actions_mut().next()) {
+    for placed in phases {
+        let timed = placed.spec.timed;
+        let Some((action, written)) = placed.actions_mut().next() else { continue };
         let at = &written.key_span;
         match action {
             Action::Http(http) => {
-                requests.check(http, at, problems);
+                requests.check(http, timed, at, problems);
                 for kind in &mut http.kinds {
                     if let Some(BodySpec::File { path, .. }) = &mut kind.body {
                         *path = Place { file }.resolve(path);

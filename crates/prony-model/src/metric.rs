@@ -397,7 +397,7 @@ pub struct MetricName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetricError {
     /// No phase before the metric.
-    #[error("`{0}` names no phase; write `phase.metric`, for example `run.{example}` of a command", example = example(.0))]
+    #[error("`{0}` names no phase; write `phase.metric`, for example {example}", example = example(.0))]
     NoPhase(String),
     /// No such metric.
     #[error("`{name}` is not a metric; {}", .near.as_ref().map_or_else(|| LISTED.to_owned(), |n| format!("did you mean `{n}`?")))]
@@ -503,12 +503,16 @@ fn renamed(text: &str) -> Option<&'static str> {
 /// The metric that a text without a phase may mean. A command has ended where levels are read at the phase's end.
 fn example(text: &str) -> String {
     let name = renamed(text).unwrap_or(text);
-    match (MetricKey::listed(name), Metric::listed(name)) {
+    let counts = |metric: Metric| matches!(metric, Metric::Rate | Metric::Operations) || metric.is_of_one_operation();
+    let of_command = match (MetricKey::listed(name), Metric::listed(name)) {
+        // Of a command only where its output says what its operations are.
+        (Ok(key), _) if counts(key.metric) => return format!("`load.{key}` of a phase `load`"),
         (Ok(MetricKey { stat: Some(_), .. }), Some(Metric::Rss)) => "rss.peak".to_owned(),
         (Ok(MetricKey { stat: Some(_), .. }), Some(metric)) => MetricKey::gauge(metric, Stat::Max).to_string(),
         (Ok(key), _) => key.to_string(),
         (Err(_), _) => Metric::Time.name().to_owned(),
-    }
+    };
+    format!("`run.{of_command}` of a command")
 }
 
 impl MetricError {
@@ -615,6 +619,11 @@ mod tests {
         assert_eq!(said("load.quickness"), "`quickness` is not a metric; `docs/metrics.md` lists all");
         for (text, example) in [("rss", "rss.peak"), ("anon", "anon.max"), ("mem", "rss.peak"), ("nosuch", "time")] {
             let hint = format!("names no phase; write `phase.metric`, for example `run.{example}` of a command");
+            assert_eq!(said(text), format!("`{text}` {hint}"));
+        }
+        // The example was refused in turn: nothing says what the operations of a command are.
+        for (text, example) in [("rate", "load.rate"), ("p99", "load.latency.p99"), ("qps", "load.rate")] {
+            let hint = format!("names no phase; write `phase.metric`, for example `{example}` of a phase `load`");
             assert_eq!(said(text), format!("`{text}` {hint}"));
         }
         for (other, name) in OTHER_NAMES {

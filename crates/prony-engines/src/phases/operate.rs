@@ -347,7 +347,8 @@ impl Job<'_> {
         let distinct = distinct.or(all.client.distinct.as_ref().map(Distinct::count));
         let nanos = |(from, until)| (Nanos::from_nanos(from), Nanos::from_nanos(until));
         let sections = self.shared.busy.sections().into_iter().map(nanos).collect();
-        let span = self.ops.replicas.and_then(|_| self.shared.busy.whole()).map(nanos);
+        let span = self.ops.replicas.and_then(|_| self.shared.busy.whole());
+        let span = span.map(|(from, until)| nanos((from, until.max(from + self.least()))));
         let report = PhaseReport { distinct, unchanged, span, sections, ..self.report(all, encoded)? };
         let (at, seed, alternates) = (self.at, self.seed, self.alternates());
         Ok(Ended { report, at, seed, counts, inserted, failed, admitted, alternates, guarded, explained: Vec::new() })
@@ -405,11 +406,15 @@ impl Job<'_> {
     /// Several clients. The schedule of an open loop continues in the gaps, and to the end of its time.
     fn time_and_gap(&self) -> (u64, u64) {
         let (time, gap) = self.shared.busy.time_and_gap();
-        let least = match self.ops.amount {
-            Amount::Duration(time) if self.shared.stopped().is_none() => time.as_nanos(),
+        if self.ops.rate.is_some() { ((time + gap).max(self.least()), gap) } else { (time, gap) }
+    }
+
+    /// How long an open loop lasts at least, in nanoseconds.
+    fn least(&self) -> u64 {
+        match self.ops.amount {
+            Amount::Duration(time) if self.ops.rate.is_some() && self.shared.stopped().is_none() => time.as_nanos(),
             _ => 0,
-        };
-        if self.ops.rate.is_some() { ((time + gap).max(least), gap) } else { (time, gap) }
+        }
     }
 
     fn report(

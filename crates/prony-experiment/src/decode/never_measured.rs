@@ -57,7 +57,6 @@ fn of_program(spec: &TrialSpec, phase: &PhaseSpec, name: &MetricName) -> Option<
         return None;
     }
     let key = name.key;
-    let lack = |message: String, hint: String| Some(Lack { message, hint, is_certain: true });
     let instead = |metric, stat| MetricName { key: MetricKey::gauge(metric, stat), ..name.clone() };
     // The heap of a runtime is what the runtime itself reported last.
     let is_of_processes = {
@@ -72,17 +71,19 @@ fn of_program(spec: &TrialSpec, phase: &PhaseSpec, name: &MetricName) -> Option<
             }
             metric => format!("compare `{}`", instead(metric, Stat::Max)),
         };
-        return lack(format!("`{name}` is never measured: no process is left when the program has ended"), hint);
+        let message = format!("`{name}` is measured only where a process is left when the program has ended");
+        return Some(Lack { message, hint, is_certain: false });
     }
     let counts = matches!(key.metric, Metric::Rate | Metric::Operations) || key.metric.is_of_one_operation();
     if !counts || *observe != ObserveSpec::WHOLE {
         return None;
     }
     let time = MetricName { key: MetricKey::amount(Metric::Time), ..name.clone() };
-    lack(
-        format!("`{name}` is never measured: nothing says what the program's operations are"),
-        format!("compare `{time}`, or let `read` in a `[[phase]]` read it from the output"),
-    )
+    Some(Lack {
+        message: format!("`{name}` is never measured: nothing says what the program's operations are"),
+        hint: format!("compare `{time}`, or let `read` in a `[[phase]]` read it from the output"),
+        is_certain: true,
+    })
 }
 
 /// Too few operations for a percentile.

@@ -110,7 +110,7 @@ pub(crate) static HTTP: TableShape = table(
             "requests",
             Shape::Whole(1, i64::MAX as u64),
             "one for each record",
-            "How many requests, those of the warm-up not counted. A file without `[data]` needs `requests` or `duration`.",
+            "How many requests, those of the warm-up not counted. A file without `[data]` needs `requests` or `duration` in a timed phase; in an untimed one the default is 1.",
         ),
         optional("duration", Shape::Span, "`requests`", "Sends as many requests as fit into this time."),
         optional(

@@ -273,6 +273,9 @@ fn server_without_services_can_get_requests() {
         assert_eq!(faults(&without.replace(", path = \"/x\"", &format!("{path}{more}"))), expected, "{more}");
     }
     assert_eq!(faults(&format!("[data]\nrecords = 9\n{without}")), "no faults");
+    let untimed = sound(&without.replace("http =", "timed = false\nhttp ="));
+    let once = untimed.variants()[0].spec.phases[0].action.http().unwrap().amount;
+    assert_eq!(once, HttpAmount::Requests(1), "one login, of which there is no verdict");
 }
 
 #[test]

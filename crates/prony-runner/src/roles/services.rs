@@ -309,7 +309,10 @@ impl<'a> Services<'a> {
                 ReadySign::Command(line) => {
                     let line = line.clone();
                     let done = self.step(context, number, ("ready", &line), deadline)?;
-                    done.map_err(|why| Some(format!("its `ready` failed: {}", why.trim_start_matches("error: "))))
+                    // It names the step and the service, as the text around it does.
+                    done.map_err(|why| {
+                        Some(format!("its `ready` failed: {}", why.split_once(" failed: ").map_or(&*why, |of| of.1)))
+                    })
                 }
                 sign => ready::check(sign, &instance.setting, instance.share.port).map_err(Some),
             };

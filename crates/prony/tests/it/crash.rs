@@ -389,7 +389,9 @@ fn rate_and_syncs_of_a_phase_that_changed_less_than_its_cuts_do_are_left_out() {
         assert_eq!(is_left_out, ["hit", "rest", "again"].contains(&name), "{}", table(name));
     }
     let plot = String::from_utf8(bench.prony(&["plot", "latest", "durability"]).stdout).unwrap();
-    assert!(plot.contains("Rate and loss: crash fill") && !plot.contains("Rate and loss: crash hit"), "{plot}");
+    let drawn = |phases: &[&str]| phases.iter().any(|phase| plot.contains(&format!("Rate and loss: crash {phase}")));
+    // On a busy machine the only cut of one of them may come before its first operation.
+    assert!(drawn(&["fill", "half"]) && !drawn(&["hit", "rest", "again"]), "{plot}");
 }
 
 #[test]

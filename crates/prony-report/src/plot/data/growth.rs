@@ -439,9 +439,9 @@ impl Growth {
         if fit.bends && (fit.last_slope - fit.slope).abs() > 0.05 {
             text += &format!(", but of {:.2} between the two largest levels: not a power law", fit.last_slope);
         }
-        if let Some(more) = series.last_increase() {
-            // Of times and bytes no part of one is shown.
-            let step = 10f64.powf((10.0 / more).log10().ceil().max(0.0));
+        if let Some((more, apart)) = series.last_increase() {
+            // Of times and bytes no part of one is shown; no step is longer than the one that was measured.
+            let step = 10f64.powf((10.0 / more).log10().ceil().max(0.0)).min(apart);
             let more =
                 Format::from(metric.key.metric.unit()).text(step * more).replace('\u{a0}', " ").replace('\u{b5}', "u");
             let step = thousands(&step.to_string());
@@ -470,16 +470,16 @@ impl Series {
         self.points.iter().map(|(x, ..)| x.to_bits()).collect::<BTreeSet<u64>>().len()
     }
 
-    /// What each further 1 of the factor added between the medians of the two largest levels, in the metric's unit: beside a
-    /// constant part, proportional growth has an exponent below 1. `None` where it is not shown to grow.
-    fn last_increase(&self) -> Option<f64> {
+    /// What each further 1 of the factor added between the medians of the two largest levels, in the metric's unit, and how far
+    /// apart these are: beside a constant part, proportional growth has an exponent below 1. `None` where it is not shown to grow.
+    fn last_increase(&self) -> Option<(f64, f64)> {
         self.fit.filter(|fit| fit.interval.0 > 0.0 && fit.last_slope > 0.0)?;
         let mut points: Vec<(f64, f64)> = self.points.iter().filter_map(|(x, _, y)| Some((*x, (*y)?))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let level = |of: &[(f64, f64)]| Some((of[0].0, median(&of.iter().map(|point| point.1).collect::<Vec<_>>())?));
         let mut levels = points.chunk_by(|a, b| a.0 == b.0).rev().map(level);
         let ((x, y), (x_before, y_before)) = (levels.next()??, levels.next()??);
-        Some((y - y_before) / (x - x_before)).filter(|more| *more > 0.0)
+        Some(((y - y_before) / (x - x_before), x - x_before)).filter(|(more, _)| *more > 0.0)
     }
 
     /// Where the fit would meet the limit, in words that say that nothing of it was measured.

@@ -82,9 +82,10 @@ fn answers(mut stream: TcpStream, address: SocketAddr, path: &str) -> Result<(),
     };
     match ask().map(|begin| status(&begin)) {
         Ok(Some(200..400)) => Ok(()),
-        Ok(Some(status)) => Err(format!("`GET {path}` was answered with status {status}")),
-        Ok(None) => Err(format!("`GET {path}` was not answered as HTTP")),
-        Err(error) => Err(format!("`GET {path}` was not answered: {error}")),
+        // Without the path, which the record may have to leave out.
+        Ok(Some(status)) => Err(format!("the request of `ready` was answered with status {status}")),
+        Ok(None) => Err("the request of `ready` was not answered as HTTP".to_owned()),
+        Err(error) => Err(format!("the request of `ready` was not answered: {error}")),
     }
 }
 
@@ -131,9 +132,9 @@ mod tests {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         for (answer, expected) in [
-            (&b"HTTP/1.1 503 Busy\r\n\r\n"[..], "`GET /up` was answered with status 503"),
-            (b"220 smtp ready\r\n", "`GET /up` was not answered as HTTP"),
-            (b"", "`GET /up` was not answered as HTTP"),
+            (&b"HTTP/1.1 503 Busy\r\n\r\n"[..], "the request of `ready` was answered with status 503"),
+            (b"220 smtp ready\r\n", "the request of `ready` was not answered as HTTP"),
+            (b"", "the request of `ready` was not answered as HTTP"),
         ] {
             std::thread::scope(|scope| {
                 scope.spawn(|| {

@@ -23,12 +23,16 @@ pub(crate) fn joined(action: &Action, parts: &[WorkerPart]) -> PhaseReport {
     let whole = WorkerPart::makespan(parts);
     let is_open = action.ops().is_some_and(|ops| ops.rate.is_some());
     let listed = reports().all(|report| report.operations + report.errors == 0 || !report.sections.is_empty());
-    let inside = covered(reports().flat_map(|report| report.sections.iter().copied()).collect());
+    let sections: Vec<(Nanos, Nanos)> = reports().flat_map(|report| report.sections.iter().copied()).collect();
+    // An open loop may go on after its last section, which is no gap.
+    let begin = sections.iter().map(|section| section.0).min().unwrap_or_default();
+    let end = sections.iter().map(|section| section.1).max().unwrap_or_default();
+    let inside = covered(sections);
     all.time = if is_open || !listed { whole } else { inside };
     match parts {
         // The only one knows its own.
         [only] => (all.time, all.gap) = (only.report.time, only.report.gap),
-        _ if listed => all.gap = Some(whole.since(inside)),
+        _ if listed => all.gap = Some(end.since(begin).since(inside)),
         _ => all.notes.push(NOT_LISTED.to_owned()),
     }
     all.distinct = distinct(action, parts);
