@@ -105,9 +105,7 @@ pub fn check_in(
     }
     compare::given_times(raw.root.get("compare"), &variants, &mut problems);
     // A part of the experiment, or a small trial of it, may have too few operations.
-    if !narrowed {
-        never_measured::faults(raw.root.get("compare"), &variants, &mut problems);
-    }
+    never_measured::faults(raw.root.get("compare").filter(|_| !narrowed), &variants, &mut problems);
     if !problems.is_empty() {
         return Err(problems.into_list());
     }
