@@ -7,26 +7,6 @@ use super::*;
 use crate::sample::parse;
 use crate::sample::tree::Supervisor;
 
-#[test]
-fn cpu_time_of_threads_that_run_lacks_up_to_a_tick() {
-    let lacks = |script: &str| {
-        let mut shell = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
-        lines.next().unwrap().unwrap();
-        let mut state = State::new(vec![Root::subject(shell.id(), "worker")], Settings::default());
-        // The shell may take a moment until it sleeps, and a busy machine may delay the reading of its clock.
-        let ticks = (0..200)
-            .map(|_| state.snapshot(None, false).cpu_lacks)
-            .take_while(|lacks| *lacks >= scheduler_tick())
-            .count();
-        shell.kill().unwrap();
-        shell.wait().unwrap();
-        ticks
-    };
-    assert_eq!(lacks("echo; while :; do :; done"), 200);
-    assert!(lacks("echo; exec sleep 1000") < 200);
-}
-
 /// A shell was read again in the round in which one of 150 children ended that no sample showed, and had inherited others by then that
 /// had been read as its children. They were counted twice.
 #[test]
@@ -95,17 +75,6 @@ fn counters_of_a_child_are_in_its_parent_or_on_their_own() {
     assert_eq!(state.totals()[""].minor_faults, stat.minor_faults + stat.minor_faults_children);
     drop(input);
     shell.wait().unwrap();
-}
-
-/// Its CPU time was missing, so that no watch noticed its work.
-#[test]
-fn role_whose_group_cannot_be_read_has_the_cpu_time_of_its_processes() {
-    let mut state = State::new(vec![Root::subject(std::process::id(), "db")], Settings::default());
-    state.groups.insert("db".to_owned(), PathBuf::from("/no such group"));
-    let counters = state.glance();
-    for role in ["db", ""] {
-        assert!(counters[role].on_cpu.measured().is_some_and(|time| *time > Nanos::ZERO), "{role}: {counters:?}");
-    }
 }
 
 /// Of 210 MB that orphans read beside 2 s of CPU time, `read` had 18 to 44 MB: those of orphans that no sample showed were in no
