@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::key::{Keys, seed_of};
 use super::numbered_text::Text;
-use super::rows::{Rows, RowsError};
+use super::pass::RowsError;
+use super::rows::Rows;
 use super::size::SizeDraw;
 use super::value::fill_to_share;
 use super::zipf::Zipfian;

@@ -3,7 +3,7 @@
 use super::document::Documents;
 use super::key::{Keys, seed_of};
 use super::key_order::KeyOrder;
-use super::rows::RowsError;
+use super::pass::RowsError;
 use super::value::Values;
 use prony_model::spec::{CollectionSpec, Encoding, FieldValue, ValueSpec};
 

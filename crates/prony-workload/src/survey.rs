@@ -14,7 +14,8 @@ use prony_model::units::{Bytes, Fraction};
 
 use serde::de::IgnoredAny;
 
-use super::rows::{Raw, RowsError, of_cells, pass};
+use super::pass::{Raw, RowsError, pass};
+use super::rows::of_cells;
 
 /// The most fields that the documents of a file may have together: names that are data, such as user names, are no fields.
 const MOST_FIELDS: usize = 1_000;
