@@ -10,12 +10,12 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::answer::{Answer, Malformed};
 use crate::clock::monotonic;
+use crate::exchange::Failure;
 use crate::outgoing::Outgoing;
 use crate::pace::Request;
 use crate::session::Session;
 use crate::socket::{Broken, Received, Socket};
 use crate::source::Source;
-use crate::tally::Failure;
 use crate::tls::{self, Tls};
 
 /// Portions of a request that are sent, or of an answer that are read, before the events of other connections are handled.

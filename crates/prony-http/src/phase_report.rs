@@ -15,12 +15,13 @@ use prony_workload::Distinct;
 use crate::answer_check::AnswerCheck;
 use crate::asked::Bound;
 use crate::checked_load::Load;
+use crate::exchange::Failure;
 use crate::kinds::Kind;
 use crate::ran::Ran;
 use crate::remark::Remark;
 use crate::report::{Errors, REQUEST, Report, StepReport, histograms, rate};
 use crate::step_tally::Part;
-use crate::tally::{Failure, Tally};
+use crate::tally::Tally;
 use crate::variety::Variety;
 
 /// What a load measured, as the report of its phase.

@@ -3,11 +3,12 @@
 use prony_model::units::Nanos;
 use prony_workload::leaves_out;
 
+use crate::exchange::Failure;
 use crate::linger::Lingering;
 use crate::saved::Found;
 use crate::stalls::Stalls;
 use crate::step_tally::Part;
-use crate::tally::{Failure, Tally};
+use crate::tally::Tally;
 use crate::usage::Usage;
 
 /// A load that was run.

@@ -15,10 +15,11 @@ use serde::Serialize;
 
 use crate::asked::Loop;
 use crate::checked_load::Load;
+use crate::exchange::Failure;
 use crate::ran::Ran;
 use crate::remark::{Remark, SaturatedStep};
 use crate::step_tally::Part;
-use crate::tally::{Failure, Tally};
+use crate::tally::Tally;
 use crate::usage::Usage;
 use crate::variety::Variety;
 

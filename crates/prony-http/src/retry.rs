@@ -6,7 +6,7 @@ use prony_model::http::RetrySpec;
 use prony_model::units::Nanos;
 
 use crate::connection::End;
-use crate::tally::{Exchange, Failure};
+use crate::exchange::{Exchange, Failure};
 
 /// An attempt that has ended.
 #[derive(Debug)]
