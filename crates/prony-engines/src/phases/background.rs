@@ -6,8 +6,8 @@ use std::sync::mpsc::channel;
 
 use prony_model::units::Nanos;
 
-use super::client::{Busy, Shared};
 use super::operate::{Ended, Job, StopOnPanic};
+use super::shared::{Busy, Shared};
 use super::stop::Stop;
 use crate::driver::Store;
 use crate::timed_loop::now;

@@ -23,6 +23,7 @@ mod record_set;
 mod refusals;
 mod sampling;
 mod series;
+mod shared;
 mod source;
 mod stop;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use prony_model::spec::{Action, Amount, FieldValue, Grouping, MixSpec, Ops, Orde
 use prony_model::units::Nanos;
 use prony_workload::{Distinct, Schedule, Share, phase_seed};
 
-use super::client::{Client, Rules, Shared};
+use super::client::{Client, Rules};
 use super::collections::Collection;
 use super::equals::Equals;
 use super::explained::{self, Explained};
@@ -23,6 +23,7 @@ use super::queue::Queue;
 use super::record_set::RecordSet;
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
 use super::series::{GroupSeries, Series};
+use super::shared::Shared;
 use super::source::{Data, Source};
 use super::stop::Stop;
 use super::undoing::Failures;

@@ -12,10 +12,10 @@ use prony_model::units::Nanos;
 use prony_workload::phase_seed;
 
 use super::background;
-use super::client::{Busy, Shared};
 use super::collections::{Collections, Queries};
 use super::explained::{self, Explained};
 use super::operate::{Ended, Job};
+use super::shared::{Busy, Shared};
 use super::stop::{HostError, Stop};
 use super::ways::InTransaction;
 use super::{Machine, Plan, verify};

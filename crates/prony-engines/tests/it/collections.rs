@@ -12,7 +12,8 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use crate::contract::{fast, open, scratch};
-use crate::queries::{Change, MOST, answer, apply, by_hand, change, index_fields, key, query, query_of_an_index};
+use crate::indexes::{Change, MOST, apply, change, index_fields};
+use crate::queries::{answer, by_hand, key, query, query_of_an_index};
 
 const COLLECTIONS: usize = 3;
 

@@ -57,7 +57,7 @@ macro_rules! contract_suite {
                 if !$can {
                     return;
                 }
-                $crate::queries::indexes_follow_every_change_and_alter_no_answer::<$driver>();
+                $crate::indexes::indexes_follow_every_change_and_alter_no_answer::<$driver>();
             }
 
             #[test]
@@ -66,7 +66,7 @@ macro_rules! contract_suite {
                     return;
                 }
                 let name = concat!(stringify!($engine), "::a_killed_writer_leaves_no_entry_behind");
-                $crate::queries::a_killed_writer_leaves_no_entry_behind::<$driver>(name);
+                $crate::indexes::a_killed_writer_leaves_no_entry_behind::<$driver>(name);
             }
 
             #[test]

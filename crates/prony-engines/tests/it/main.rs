@@ -4,6 +4,7 @@
 
 mod collections;
 mod contract;
+mod indexes;
 #[cfg(feature = "mongodb")]
 mod mongodb;
 mod oracle;

@@ -10,7 +10,8 @@ use prony_model::spec::{Encoding, FieldPath, FieldValue, Filter, Operand, QueryS
 use prony_workload::decode;
 use serde_json::json;
 
-use crate::queries::{Change, Killed, after_kills, apply, key, rows};
+use crate::indexes::{Change, Killed, after_kills, apply, rows};
+use crate::queries::key;
 
 const PARENTS: usize = 5;
 const CHILDREN: usize = 40;
