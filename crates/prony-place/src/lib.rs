@@ -14,6 +14,7 @@ mod links;
 pub mod output_targets;
 pub mod paths;
 pub mod place;
+pub mod places;
 mod revision;
 mod shared_builds;
 pub mod shell_text;

@@ -1,48 +1,28 @@
 //! The directory where a variant's program works: copied, changed and built once, and warmed up.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use prony_analysis::guard::{self, Finding};
-use prony_experiment::design::Experiment;
 use prony_model::event::{Event, Observer};
-use prony_model::program::{Care, CommandLine, CopyOf, ProgramSpec};
+use prony_model::program::{CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
-use prony_model::spec::{Limits, TrialSpec};
-use prony_model::trial::{Label, PlannedTrial};
-use prony_model::units::Nanos;
+use prony_model::spec::Limits;
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, LaunchSpec, Scratch, Status, remove_tree};
 use prony_os::limits::Group;
 
 use crate::copy::{Progress, close, copy_plan, copy_tree};
-use crate::data::{DataSources, on_disk};
+use crate::data::on_disk;
 use crate::error::Error;
 use crate::launch_setting::Setting;
 use crate::links::Manifest;
 use crate::paths::utf8;
-use crate::shared_builds::SharedBuilds;
 use crate::sources::{Copying, Sources};
 use crate::to_end::to_end;
-use crate::{build_cache, call_matches, change, digest, revision, shared_builds, sources};
-
-/// The places of a run's variants, made when they are first needed and removed when this is dropped.
-#[derive(Debug, Default)]
-pub struct Places {
-    made: RefCell<BTreeMap<Key, Rc<Place>>>,
-    /// By variant.
-    turns: RefCell<BTreeMap<usize, Turns>>,
-    /// The builds that this run has made.
-    built: RefCell<BTreeSet<String>>,
-    sources: Sources,
-    /// What services' data are copies of.
-    pub data: DataSources,
-    /// The time that making them took.
-    took: Cell<Duration>,
-}
+use crate::{build_cache, change, digest, revision, sources};
 
 /// The name of a copy in its scratch directory.
 const COPY: &str = "copy";
@@ -51,12 +31,12 @@ const COPY: &str = "copy";
 #[derive(Debug, Default)]
 pub struct Place {
     /// Warm-up runs that it had.
-    warmed: Cell<u32>,
+    pub(crate) warmed: Cell<u32>,
     /// Holds the copy; `None` where the program works in the directory itself. Of a revision it is a copy of the whole
     /// repository: what is in the program's directory may link to what lies beside that.
     copy: Option<Scratch>,
     /// The directory, or the copy of it; `None` for an empty one a trial.
-    directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// What the changes did, for the record.
     pub changed: Vec<String>,
     /// What else is to be known of the copy, for the record: it may differ where the copy is the same.
@@ -69,19 +49,6 @@ pub struct Place {
     pub source: Option<Source>,
 }
 
-/// The trials of which a place is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    variant: usize,
-    /// Of a copy: for the first, the second ... trial of the variant in each block, since what a program keeps in its directory must
-    /// not age faster in that of a baseline, which runs several times in a block.
-    nth: usize,
-    program: String,
-}
-
-/// The block in which a variant runs, and its trials there so far.
-type Turns = (u32, Vec<(Label, u32)>);
-
 /// What every launch needs.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
@@ -93,149 +60,8 @@ pub struct Means<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-impl Places {
-    /// Of an experiment; `own` are files of prony, which no copy contains.
-    ///
-    /// # Errors
-    /// Where a directory cannot be copied, so that nothing is begun.
-    pub fn of_experiment(experiment: &Experiment, own: &[&Path]) -> Result<Self, Error> {
-        shared_builds::differ_in_more(experiment)?;
-        let sources = Sources::new(own);
-        for program in experiment.variants().iter().flat_map(|variant| variant.spec.programs()) {
-            sources.survey(program)?;
-        }
-        let data = DataSources::new(sources.own());
-        for data_of in experiment.variants().iter().flat_map(|variant| &variant.spec.services) {
-            data_of.data.iter().try_for_each(|spec| data.survey(spec).map(drop))?;
-        }
-        Ok(Self { sources, data, ..Self::default() })
-    }
-
-    /// A finding for a trial if the directory of its program has changed since the run began; the directory is named
-    /// only where `commands` are recorded.
-    pub fn source_changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
-        self.sources.changed(program, care, commands)
-    }
-
-    /// Runs the builds of all programs of the planned variants that work in a directory which variants share, before the first trial:
-    /// later they would change what earlier trials were measured with.
-    ///
-    /// # Errors
-    /// Where a build fails, or changes what the command of another variant names.
-    pub fn build_shared(
-        &self,
-        means: Means<'_>,
-        experiment: &Experiment,
-        planned: &BTreeSet<usize>,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        let (began, mut built) = (Instant::now(), SharedBuilds::default());
-        for (variant, program) in shared_builds::all(experiment).filter(|(variant, _)| planned.contains(&variant.id)) {
-            let key = Key { variant: variant.id, nth: 0, program: program.name.clone() };
-            if !self.made.borrow().contains_key(&key) {
-                self.make(means, key, &variant.spec, program, observer)?;
-                built.add(program, experiment.labels(variant))?;
-            }
-        }
-        self.took.set(self.took.get() + began.elapsed());
-        Ok(())
-    }
-
-    /// The place of a trial's program; made, changed, built and warmed up at the first request.
-    ///
-    /// # Errors
-    /// Where the directory cannot be copied, a change does not apply, or the build fails.
-    pub fn of(
-        &self,
-        means: Means<'_>,
-        trial: &PlannedTrial,
-        spec: &TrialSpec,
-        program: &ProgramSpec,
-        observer: &mut dyn Observer,
-    ) -> Result<Rc<Place>, Error> {
-        let key = self.key(trial, program);
-        let made = self.made.borrow().get(&key).map(Rc::clone);
-        let began = Instant::now();
-        let place = made.map_or_else(|| self.make(means, key, spec, program, observer), Ok)?;
-        for warmed in place.warmed.get()..program.warmup {
-            place.warm_up(means, program, &spec.limits, observer)?;
-            place.warmed.set(warmed + 1);
-        }
-        self.took.set(self.took.get() + began.elapsed());
-        Ok(place)
-    }
-
-    fn key(&self, trial: &PlannedTrial, program: &ProgramSpec) -> Key {
-        let nth = if program.directory.is_some() && program.copy == CopyOf::Variant { self.turn(trial) } else { 0 };
-        Key { variant: trial.variant, nth, program: program.name.clone() }
-    }
-
-    /// How many trials of the variant began before this one in its block.
-    fn turn(&self, trial: &PlannedTrial) -> usize {
-        let mut turns = self.turns.borrow_mut();
-        let (block, all) = turns.entry(trial.variant).or_default();
-        if *block != trial.block {
-            (*block, *all) = (trial.block, Vec::new());
-        }
-        let own = (trial.label, trial.sub_block);
-        all.iter().position(|known| *known == own).unwrap_or_else(|| {
-            all.push(own);
-            all.len() - 1
-        })
-    }
-
-    /// From here on the variant has a `cleanup`, whatever comes of its build and its warm-up runs.
-    fn make(
-        &self,
-        means: Means<'_>,
-        key: Key,
-        spec: &TrialSpec,
-        program: &ProgramSpec,
-        observer: &mut dyn Observer,
-    ) -> Result<Rc<Place>, Error> {
-        let mut place = Place::make(means, program, &self.sources, observer)?;
-        let build = program.build.as_ref();
-        let built = build.map_or(Ok(()), |build| place.build(means, program, build, (&self.built, observer)));
-        place.miss_submodules();
-        let place = Rc::new(place);
-        self.made.borrow_mut().insert(key, Rc::clone(&place));
-        built?;
-        if let Some(directory) = &place.directory {
-            call_matches::unambiguous(program, &spec.phases, directory)?;
-        }
-        Ok(place)
-    }
-
-    /// The time for making all places so far: copies, changes, builds, warm-up runs, which no later trial repeats.
-    pub fn made_in(&self) -> Nanos {
-        Nanos::from_nanos(u64::try_from(self.took.get().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// Runs every variant's `cleanup`, even if some of them fail.
-    ///
-    /// # Errors
-    /// The first that fails.
-    pub fn clean_up<'s>(
-        &self,
-        means: Means<'_>,
-        program_of: impl Fn(usize, &str) -> Option<&'s ProgramSpec>,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        let mut done = Ok(());
-        for (Key { variant, program: name, .. }, place) in self.made.take() {
-            if let Some((program, cleanup)) =
-                program_of(variant, &name).and_then(|program| Some((program, program.cleanup.as_ref()?)))
-            {
-                let clean = |setting: &Setting<'_>| finally(means, setting, "cleanup", cleanup, observer);
-                done = done.and(place.beside(means, program, clean));
-            }
-        }
-        done
-    }
-}
-
 impl Place {
-    fn make(
+    pub(crate) fn make(
         means: Means<'_>,
         program: &ProgramSpec,
         sources: &Sources,
@@ -302,7 +128,7 @@ impl Place {
     }
 
     /// Runs the build, or reuses the cached output of an identical build.
-    fn build(
+    pub(crate) fn build(
         &mut self,
         means: Means<'_>,
         program: &ProgramSpec,
@@ -355,7 +181,7 @@ impl Place {
     }
 
     /// Records which submodules of its revision nobody filled.
-    fn miss_submodules(&mut self) {
+    pub(crate) fn miss_submodules(&mut self) {
         let Some((top, _)) = self.top() else { return };
         self.submodules.retain(|path| revision::is_empty(&top.join(path)));
         let missed = self.submodules.iter().map(|path| format!("submodule `{}` is empty", path.display()));
@@ -462,7 +288,7 @@ impl Place {
     }
 
     /// Does something beside the trials in the variant's place.
-    fn beside(
+    pub(crate) fn beside(
         &self,
         means: Means<'_>,
         program: &ProgramSpec,
@@ -476,7 +302,7 @@ impl Place {
     }
 
     /// One warm-up run. Its measurements are discarded. A failure is only said: the trials may succeed, but then nothing is warm.
-    fn warm_up(
+    pub(crate) fn warm_up(
         &self,
         means: Means<'_>,
         program: &ProgramSpec,

@@ -19,7 +19,8 @@ use prony_os::runs::{self, Announced};
 use prony_os::write_unit::write_unit;
 use prony_place::external_files::Files;
 use prony_place::paths::for_scratch;
-use prony_place::place::{Means, Places};
+use prony_place::place::Means;
+use prony_place::places::Places;
 use prony_place::startable::{Written, startable};
 
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Tests of how places are prepared and which of them a trial uses.
+//! Tests of how a place is made and prepared.
 
 use prony_model::event::Log;
 use prony_model::program::InputSpec;
@@ -9,31 +9,6 @@ use prony_os::mount;
 
 use super::*;
 use crate::tests::program;
-
-/// A baseline has as many copies as trials in a block, each used once there; all others have one.
-#[test]
-fn copies_are_used_equally_often() {
-    let places = Places::default();
-    let program = program("[program.p]\ncommand = \"true\"\ndirectory = \".\"\n");
-    let mut used: BTreeMap<Key, u32> = BTreeMap::new();
-    for block in 0..4_u32 {
-        // Sub-blocks and labels are in another order in each block, and the variant is in another sub-block.
-        let sub_blocks = [block % 2, 1 - block % 2];
-        for sub_block in sub_blocks {
-            let trial = |variant, label| PlannedTrial { block, sub_block, position: 0, variant, label, seed: 1 };
-            let mut trials = vec![trial(0, Label::A), trial(0, Label::A2)];
-            trials.rotate_left((block / 2) as usize % 2);
-            trials.extend((sub_block == block / 2).then(|| trial(1, Label::A)));
-            for trial in trials {
-                *used.entry(places.key(&trial, &program)).or_default() += 1;
-                assert_eq!(places.key(&trial, &program), places.key(&trial, &program), "of one trial");
-            }
-        }
-    }
-    let of =
-        |variant| used.iter().filter(|(key, _)| key.variant == variant).map(|(_, times)| *times).collect::<Vec<_>>();
-    assert_eq!((of(0), of(1)), (vec![4; 4], vec![4]));
-}
 
 /// Reads of what prony, `prepare` or an earlier trial had read or written were free: the limit did not count those pages.
 #[test]

@@ -13,7 +13,8 @@ use prony_model::reading::Reading;
 use prony_model::record::effective::CopiedData;
 use prony_model::service::{DATA, OfService, PORT, ServiceSpec, hole};
 use prony_model::spec::{Action, PhaseSpec, Subject, TrialSpec};
-use prony_place::place::{Means, Places, progress_of};
+use prony_place::place::{Means, progress_of};
+use prony_place::places::Places;
 use prony_place::shell_text::takes_values;
 use prony_place::user::User;
 

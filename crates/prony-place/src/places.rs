@@ -1,0 +1,224 @@
+//! The places of a run's variants: which of them a trial uses, made at the first request and cleaned up at the end.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use prony_analysis::guard::Finding;
+use prony_experiment::design::Experiment;
+use prony_model::event::Observer;
+use prony_model::program::{Care, CopyOf, ProgramSpec};
+use prony_model::spec::TrialSpec;
+use prony_model::trial::{Label, PlannedTrial};
+use prony_model::units::Nanos;
+
+use crate::data::DataSources;
+use crate::error::Error;
+use crate::launch_setting::Setting;
+use crate::place::{Means, Place, finally};
+use crate::shared_builds::SharedBuilds;
+use crate::sources::Sources;
+use crate::{call_matches, shared_builds};
+
+/// The places of a run's variants, made when they are first needed and removed when this is dropped.
+#[derive(Debug, Default)]
+pub struct Places {
+    made: RefCell<BTreeMap<Key, Rc<Place>>>,
+    /// By variant.
+    turns: RefCell<BTreeMap<usize, Turns>>,
+    /// The builds that this run has made.
+    built: RefCell<BTreeSet<String>>,
+    sources: Sources,
+    /// What services' data are copies of.
+    pub data: DataSources,
+    /// The time that making them took.
+    took: Cell<Duration>,
+}
+
+/// The trials of which a place is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    variant: usize,
+    /// Of a copy: for the first, the second ... trial of the variant in each block, since what a program keeps in its directory must
+    /// not age faster in that of a baseline, which runs several times in a block.
+    nth: usize,
+    program: String,
+}
+
+/// The block in which a variant runs, and its trials there so far.
+type Turns = (u32, Vec<(Label, u32)>);
+
+impl Places {
+    /// Of an experiment; `own` are files of prony, which no copy contains.
+    ///
+    /// # Errors
+    /// Where a directory cannot be copied, so that nothing is begun.
+    pub fn of_experiment(experiment: &Experiment, own: &[&Path]) -> Result<Self, Error> {
+        shared_builds::differ_in_more(experiment)?;
+        let sources = Sources::new(own);
+        for program in experiment.variants().iter().flat_map(|variant| variant.spec.programs()) {
+            sources.survey(program)?;
+        }
+        let data = DataSources::new(sources.own());
+        for data_of in experiment.variants().iter().flat_map(|variant| &variant.spec.services) {
+            data_of.data.iter().try_for_each(|spec| data.survey(spec).map(drop))?;
+        }
+        Ok(Self { sources, data, ..Self::default() })
+    }
+
+    /// A finding for a trial if the directory of its program has changed since the run began; the directory is named
+    /// only where `commands` are recorded.
+    pub fn source_changed(&self, program: &ProgramSpec, care: Care, commands: bool) -> Option<Finding> {
+        self.sources.changed(program, care, commands)
+    }
+
+    /// Runs the builds of all programs of the planned variants that work in a directory which variants share, before the first trial:
+    /// later they would change what earlier trials were measured with.
+    ///
+    /// # Errors
+    /// Where a build fails, or changes what the command of another variant names.
+    pub fn build_shared(
+        &self,
+        means: Means<'_>,
+        experiment: &Experiment,
+        planned: &BTreeSet<usize>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let (began, mut built) = (Instant::now(), SharedBuilds::default());
+        for (variant, program) in shared_builds::all(experiment).filter(|(variant, _)| planned.contains(&variant.id)) {
+            let key = Key { variant: variant.id, nth: 0, program: program.name.clone() };
+            if !self.made.borrow().contains_key(&key) {
+                self.make(means, key, &variant.spec, program, observer)?;
+                built.add(program, experiment.labels(variant))?;
+            }
+        }
+        self.took.set(self.took.get() + began.elapsed());
+        Ok(())
+    }
+
+    /// The place of a trial's program; made, changed, built and warmed up at the first request.
+    ///
+    /// # Errors
+    /// Where the directory cannot be copied, a change does not apply, or the build fails.
+    pub fn of(
+        &self,
+        means: Means<'_>,
+        trial: &PlannedTrial,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Rc<Place>, Error> {
+        let key = self.key(trial, program);
+        let made = self.made.borrow().get(&key).map(Rc::clone);
+        let began = Instant::now();
+        let place = made.map_or_else(|| self.make(means, key, spec, program, observer), Ok)?;
+        for warmed in place.warmed.get()..program.warmup {
+            place.warm_up(means, program, &spec.limits, observer)?;
+            place.warmed.set(warmed + 1);
+        }
+        self.took.set(self.took.get() + began.elapsed());
+        Ok(place)
+    }
+
+    fn key(&self, trial: &PlannedTrial, program: &ProgramSpec) -> Key {
+        let nth = if program.directory.is_some() && program.copy == CopyOf::Variant { self.turn(trial) } else { 0 };
+        Key { variant: trial.variant, nth, program: program.name.clone() }
+    }
+
+    /// How many trials of the variant began before this one in its block.
+    fn turn(&self, trial: &PlannedTrial) -> usize {
+        let mut turns = self.turns.borrow_mut();
+        let (block, all) = turns.entry(trial.variant).or_default();
+        if *block != trial.block {
+            (*block, *all) = (trial.block, Vec::new());
+        }
+        let own = (trial.label, trial.sub_block);
+        all.iter().position(|known| *known == own).unwrap_or_else(|| {
+            all.push(own);
+            all.len() - 1
+        })
+    }
+
+    /// From here on the variant has a `cleanup`, whatever comes of its build and its warm-up runs.
+    fn make(
+        &self,
+        means: Means<'_>,
+        key: Key,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Rc<Place>, Error> {
+        let mut place = Place::make(means, program, &self.sources, observer)?;
+        let build = program.build.as_ref();
+        let built = build.map_or(Ok(()), |build| place.build(means, program, build, (&self.built, observer)));
+        place.miss_submodules();
+        let place = Rc::new(place);
+        self.made.borrow_mut().insert(key, Rc::clone(&place));
+        built?;
+        if let Some(directory) = &place.directory {
+            call_matches::unambiguous(program, &spec.phases, directory)?;
+        }
+        Ok(place)
+    }
+
+    /// The time for making all places so far: copies, changes, builds, warm-up runs, which no later trial repeats.
+    pub fn made_in(&self) -> Nanos {
+        Nanos::from_nanos(u64::try_from(self.took.get().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Runs every variant's `cleanup`, even if some of them fail.
+    ///
+    /// # Errors
+    /// The first that fails.
+    pub fn clean_up<'s>(
+        &self,
+        means: Means<'_>,
+        program_of: impl Fn(usize, &str) -> Option<&'s ProgramSpec>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let mut done = Ok(());
+        for (Key { variant, program: name, .. }, place) in self.made.take() {
+            if let Some((program, cleanup)) =
+                program_of(variant, &name).and_then(|program| Some((program, program.cleanup.as_ref()?)))
+            {
+                let clean = |setting: &Setting<'_>| finally(means, setting, "cleanup", cleanup, observer);
+                done = done.and(place.beside(means, program, clean));
+            }
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::program;
+
+    /// A baseline has as many copies as trials in a block, each used once there; all others have one.
+    #[test]
+    fn copies_are_used_equally_often() {
+        let places = Places::default();
+        let program = program("[program.p]\ncommand = \"true\"\ndirectory = \".\"\n");
+        let mut used: BTreeMap<Key, u32> = BTreeMap::new();
+        for block in 0..4_u32 {
+            // Sub-blocks and labels are in another order in each block, and the variant is in another sub-block.
+            let sub_blocks = [block % 2, 1 - block % 2];
+            for sub_block in sub_blocks {
+                let trial = |variant, label| PlannedTrial { block, sub_block, position: 0, variant, label, seed: 1 };
+                let mut trials = vec![trial(0, Label::A), trial(0, Label::A2)];
+                trials.rotate_left((block / 2) as usize % 2);
+                trials.extend((sub_block == block / 2).then(|| trial(1, Label::A)));
+                for trial in trials {
+                    *used.entry(places.key(&trial, &program)).or_default() += 1;
+                    assert_eq!(places.key(&trial, &program), places.key(&trial, &program), "of one trial");
+                }
+            }
+        }
+        let of = |variant| {
+            used.iter().filter(|(key, _)| key.variant == variant).map(|(_, times)| *times).collect::<Vec<_>>()
+        };
+        assert_eq!((of(0), of(1)), (vec![4; 4], vec![4]));
+    }
+}
