@@ -9,9 +9,10 @@ use std::path::Path;
 use prony_model::http::BodySpec;
 use prony_model::program::INSTANCE;
 use prony_model::reading::Reading;
-use prony_model::service::{DATA, OfService, PORT, hole};
-use prony_model::spec::{StoreSpec, Subject};
+use prony_model::service::{DATA, OfService, PORT, ReadySign, hole};
+use prony_model::spec::{StoreSpec, Subject, TrialSpec};
 
+use super::allotted::Allotted;
 use super::*;
 use crate::roles::data::OnDisk;
 
