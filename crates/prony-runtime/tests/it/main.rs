@@ -1,6 +1,8 @@
 //! Tests of the probes inside real runtimes, in one binary.
 
 mod environment;
-mod node;
+mod node_calls;
+mod node_processes;
 mod profile;
-mod python;
+mod python_calls;
+mod python_processes;
