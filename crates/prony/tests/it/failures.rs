@@ -11,7 +11,6 @@ use prony::cli::report::{ReportArgs, report};
 use prony::cli::show::{ShowArgs, show};
 use prony::cli::{Output, compare};
 use prony_analysis::conclude::{Observed, Reached, conclude};
-use prony_analysis::guard::{Finding, Severity};
 use prony_analysis::search::TrialEnd;
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{Answer, Gate, Verdicted};
@@ -33,7 +32,7 @@ use crate::synthetic::{experiment, key, noise, phase, run_data, series, texts};
 use crate::{pages, report_page};
 
 /// Every way in which a trial can end otherwise than well, but for the user's own interruption.
-const FAILURES: [Outcome; 11] = [
+pub(crate) const FAILURES: [Outcome; 11] = [
     Outcome::OutOfMemory { by: OutOfMemory::Limit },
     Outcome::OutOfMemory { by: OutOfMemory::Host },
     Outcome::OutOfMemory { by: OutOfMemory::Runtime },
@@ -78,13 +77,13 @@ const KINDS: [(&str, Reached, &[Reached]); 6] = [
     ),
 ];
 
-fn two(blocks: u32) -> Experiment {
+pub(crate) fn two(blocks: u32) -> Experiment {
     let plain = experiment("Failures", &[texts("command", &["base", "changed"])], &[("run", true)], blocks);
     edited(&against(&plain, "command", "base"), |json| json["compare"]["metrics"] = json!(["run.rate", "run.anon.max"]))
 }
 
 /// Concludes a trial as the runner does: one phase, that came so far, of a trial that ended so.
-fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, reached: Reached, time: f64) {
+pub(crate) fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, reached: Reached, time: f64) {
     let noise_factor = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
     let figures = [
         ("time", 1e9 * time * noise_factor),
@@ -101,7 +100,10 @@ fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, re
 }
 
 /// A run in which the trials that `fails` names failed, a thousand times as fast as the others.
-fn run_of(blocks: u32, fails: impl Fn(&TrialRecord) -> Option<(Outcome, Reached)>) -> (Experiment, Vec<TrialRecord>) {
+pub(crate) fn run_of(
+    blocks: u32,
+    fails: impl Fn(&TrialRecord) -> Option<(Outcome, Reached)>,
+) -> (Experiment, Vec<TrialRecord>) {
     run_with(two(blocks), blocks, Reached::SubjectEnd, fails)
 }
 
@@ -138,7 +140,7 @@ fn every_failure(blocks: u32) -> impl Iterator<Item = (String, Outcome, (Experim
     })
 }
 
-fn data((experiment, trials): &(Experiment, Vec<TrialRecord>)) -> RunData {
+pub(crate) fn data((experiment, trials): &(Experiment, Vec<TrialRecord>)) -> RunData {
     run_data(experiment.clone(), trials.len() as u32, trials.clone())
 }
 
@@ -339,141 +341,6 @@ fn failed_trial_gives_no_verdict_of_speed_and_no_ratio() {
     }
 }
 
-#[test]
-fn gate_fails_where_the_variant_failed_and_cannot_judge_where_only_something_else_did() {
-    let gate: Gate = "run.time slower 5%".parse().unwrap();
-    let says = |variant: usize, outcome: Outcome, failing: u32| {
-        let fails = |t: &TrialRecord| t.trial.variant == variant && t.trial.block < failing;
-        let of = data(&run_of(12, |t| fails(t).then_some((outcome, Reached::SubjectEnd))));
-        Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials).answer()
-    };
-    assert_eq!(says(1, Outcome::TimedOut, 0), Answer::Passes, "nothing failed");
-    for outcome in FAILURES {
-        let theirs = if outcome.is_own_failure() { Answer::Fails } else { Answer::CannotJudge };
-        for failing in [1, 6, 12] {
-            assert_eq!(says(1, outcome, failing), theirs, "{failing} of the variant: {outcome}");
-            assert_eq!(says(0, outcome, failing), Answer::CannotJudge, "{failing} of the baseline: {outcome}");
-        }
-    }
-}
-
-/// Two variants with the same server failed the gate, since the load generator reached the rate of neither.
-#[test]
-fn gate_cannot_judge_a_rate_that_the_generator_may_not_have_reached() {
-    let gate: Gate = "run.time slower 5%".parse().unwrap();
-    let experiment = two(12);
-    // Of the variant so many trials are saturated, and its times so many times as long.
-    let says = |variant: usize, failing: u32, found: Option<(&str, &str)>, times: f64| {
-        let records = trials(&experiment, 12, |t| {
-            let time = if t.trial.variant == 1 { times } else { 1.0 };
-            let fails = t.trial.variant == variant && t.trial.block < failing;
-            let outcome = if fails { Outcome::Saturated } else { Outcome::Ok };
-            ended(t, &experiment, outcome, Reached::OwnEnd, time);
-            let found = found.filter(|_| fails);
-            t.findings
-                .extend(found.map(|(guard, of)| Finding::of(guard, Severity::Warning, String::new(), "").in_phase(of)));
-        });
-        let of = data(&(experiment.clone(), records));
-        Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials)
-    };
-    for guard in ["generator_busy", "generator_stalled"] {
-        for (variant, failing, times) in [(1, 1, 1.0), (1, 12, 1.0), (0, 12, 1.0), (1, 12, 3.0), (0, 12, 3.0)] {
-            let said = says(variant, failing, Some((guard, "run")), times);
-            assert_eq!(said.answer(), Answer::CannotJudge, "{said}");
-            assert!(
-                said.to_string().contains("saturated, where the load generator may have been the limit; "),
-                "{said}"
-            );
-        }
-        assert_eq!(says(1, 1, Some((guard, "other")), 1.0).answer(), Answer::Fails);
-    }
-    assert_eq!(says(1, 1, None, 1.0).answer(), Answer::Fails);
-    assert_eq!(says(0, 1, None, 3.0).answer(), Answer::Fails, "the values show it");
-}
-
-/// A program that ended with exit code 0 before the end of the phase in 5 of 30 trials passed.
-#[test]
-fn gate_cannot_judge_where_a_trial_ended_well_without_the_phase() {
-    let gate: Gate = "run.time slower 5%".parse().unwrap();
-    let says = |variant: usize, leaving: u32| {
-        let leaves = |t: &TrialRecord| t.trial.variant == variant && t.trial.block < leaving;
-        let of = data(&run_of(30, |t| leaves(t).then_some((Outcome::Ok, Reached::Begin))));
-        Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials)
-    };
-    assert_eq!(says(1, 0).answer(), Answer::Passes);
-    for variant in [0, 1] {
-        let outcome = says(variant, 5);
-        assert_eq!(outcome.answer(), Answer::CannotJudge, "{outcome}");
-        assert!(outcome.to_string().contains("without a value that counts (not reached)"), "{outcome}");
-    }
-}
-
-#[test]
-fn gate_fails_for_a_slower_variant_though_a_trial_of_the_baseline_failed() {
-    let gate: Gate = "run.time slower 5%".parse().unwrap();
-    let experiment = two(30);
-    let records = trials(&experiment, 30, |t| match (t.trial.variant, t.trial.block) {
-        (0, 3) => ended(t, &experiment, Outcome::Crashed { signal: 11 }, Reached::SubjectEnd, 1.0),
-        (0, _) => ended(t, &experiment, Outcome::Ok, Reached::SubjectEnd, 1.0),
-        _ => ended(t, &experiment, Outcome::Ok, Reached::SubjectEnd, 3.0),
-    });
-    let of = data(&(experiment, records));
-    let outcome = Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials);
-    assert_eq!(outcome.answer(), Answer::Fails, "{outcome}");
-}
-
-/// The ratio to nothing is infinite and stands in no interval: a gate on `fsyncs` passed where they went from 0 to 301.
-#[test]
-fn gate_fails_where_the_variant_uses_what_the_baseline_does_not() {
-    let experiment = edited(&two(12), |json| json["compare"]["primary"] = json!("run.fsyncs"));
-    let in_each = |variant: f64, baseline: f64, every: u32| {
-        let records = trials(&experiment, 12, |t| {
-            ended(t, &experiment, Outcome::Ok, Reached::SubjectEnd, 1.0);
-            let differs = t.trial.variant == 1 && t.trial.block % every == 0;
-            let fsyncs = if differs { variant } else { baseline };
-            let readings = t.phases[0].readings.entry(String::new()).or_default();
-            readings.insert(key("fsyncs"), Reading::Measured(fsyncs));
-        });
-        let all = data(&(experiment.clone(), records));
-        let gate: Gate = "run.fsyncs more 5%".parse().unwrap();
-        Verdicted::of(&gate, &verdicts::of(&all).lines, &all.trials)
-    };
-    let of = |variant, baseline| in_each(variant, baseline, 1);
-    let fails = of(301.0, 0.0);
-    assert_eq!(fails.answer(), Answer::Fails, "{fails}");
-    let passes = of(0.0, 301.0);
-    assert_eq!(passes.answer(), Answer::Passes, "{passes}");
-    // In a third of the trials, which the median does not show.
-    for baseline in [0.0, 100.0] {
-        let unsure = in_each(301.0, baseline, 3);
-        assert_eq!(unsure.answer(), Answer::Unsure, "{unsure}");
-    }
-}
-
-/// Ten times as many operations failed a gate that was written against a loss of them, and no gate could be written for one.
-#[test]
-fn gate_on_a_metric_that_is_neither_better_nor_worse_judges_the_direction_that_is_written() {
-    let experiment = edited(&two(12), |json| json["compare"]["primary"] = json!("run.operations"));
-    let of = |condition: &str, variant: f64, baseline: f64| {
-        let records = trials(&experiment, 12, |t| {
-            ended(t, &experiment, Outcome::Ok, Reached::OwnEnd, 1.0);
-            let operations = if t.trial.variant == 1 { variant } else { baseline };
-            let readings = t.phases[0].readings.entry(String::new()).or_default();
-            readings.insert(key("operations"), Reading::Measured(operations));
-        });
-        let all = data(&(experiment.clone(), records));
-        let gate: Gate = condition.parse().unwrap();
-        Verdicted::of(&gate, &verdicts::of(&all).lines, &all.trials).answer()
-    };
-    let (fewer, more) = ("run.operations fewer 5%", "run.operations more 5%");
-    assert_eq!([of(fewer, 50.0, 500.0), of(fewer, 500.0, 50.0)], [Answer::Fails, Answer::Passes]);
-    assert_eq!([of(more, 50.0, 500.0), of(more, 500.0, 50.0)], [Answer::Passes, Answer::Fails]);
-    assert_eq!([of(fewer, 0.0, 500.0), of(fewer, 500.0, 0.0)], [Answer::Fails, Answer::Passes]);
-    // The share is one of the baseline's value: 38 % fewer are not more than 50 %.
-    let shares = ["run.operations fewer 50%", "run.operations fewer 35%"].map(|condition| of(condition, 310.0, 500.0));
-    assert_eq!(shares, [Answer::Passes, Answer::Fails]);
-}
-
 /// Half of the trials crash, and of the others the figure is missing: they were left out of the counts, which then said "0 of
 /// 3 trials finished".
 #[test]
@@ -511,29 +378,6 @@ fn sentence_names_the_failures_of_trials_whose_rate_counts() {
     let lines = verdicts::of(&all).lines;
     let expected = "; trials that failed in or after the phase, of `base`: 24 disk full";
     assert!(lines.iter().all(|line| line.sentence.ends_with(expected)), "{}", lines[0].sentence);
-}
-
-/// A gate once passed or failed by the interval of two blocks, beside a sentence that said can't tell.
-#[test]
-fn gate_is_undecided_where_too_few_blocks_are_paired_and_cannot_judge_where_none_is() {
-    let gate: Gate = "run.time slower 5%".parse().unwrap();
-    for (blocks, undecided) in [(2, Answer::Unsure), (5, Answer::Unsure), (6, Answer::Passes)] {
-        let (experiment, records) = run_of(blocks, |_| None);
-        let mut of = data(&(experiment, records));
-        let answer = |of: &RunData| Verdicted::of(&gate, &verdicts::of(of).lines, &of.trials).answer();
-        assert_eq!(answer(&of), undecided, "{blocks} blocks");
-        for trial in of.trials.iter_mut().filter(|t| t.trial.variant == 1) {
-            let readings = trial.phases[0].readings.get_mut("").unwrap();
-            readings.insert(key("time"), Reading::Missing(Why::NotReached));
-        }
-        assert_eq!(answer(&of), Answer::CannotJudge, "{blocks} blocks, of which none has a figure");
-    }
-}
-
-#[test]
-fn gate_without_a_comparison_cannot_judge() {
-    let gate: Gate = "run.time slower 5%".parse().unwrap();
-    assert_eq!(Verdicted::of(&gate, &[], &[]).answer(), Answer::CannotJudge);
 }
 
 #[test]

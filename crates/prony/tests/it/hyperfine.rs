@@ -1,6 +1,7 @@
-//! The tests of hyperfine's repository (`tests/integration_tests.rs`, `tests/execution_order_tests.rs`) that `exec.rs` does
-//! not have, rewritten for `prony exec`. `docs/hyperfine.md` lists what is meant differently: commands alternate, the
-//! reference runs twice in each block, the number of runs does not follow from their time, `--conclude` may fail.
+//! The tests of hyperfine's repository (`tests/integration_tests.rs`, `tests/execution_order_tests.rs`) that `exec_lines.rs`,
+//! `exec_steps.rs` and `exec_results.rs` do not have, rewritten for `prony exec`. `docs/hyperfine.md` lists what is meant
+//! differently: commands alternate, the reference runs twice in each block, the number of runs does not follow from their time,
+//! `--conclude` may fail.
 
 use std::fs;
 use std::process::Output;

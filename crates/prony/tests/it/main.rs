@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
 
 mod action;
+mod action_runner;
 mod background;
 mod bench;
 mod book;
@@ -14,17 +15,20 @@ mod changed_services;
 mod command_page;
 mod compared;
 mod copies;
+mod counted_calls;
 mod counters;
 mod crash;
 mod data;
 mod docs;
 mod endings;
-mod exec;
+mod exec_lines;
+mod exec_results;
 mod exec_steps;
 mod failed_commands;
 mod failures;
 mod floor;
 mod full_disks;
+mod gates;
 mod hostile;
 mod hostile_files;
 mod hyperfine;
@@ -65,6 +69,7 @@ mod scripts;
 mod search;
 mod server_documents;
 mod server_stores;
+mod service_data;
 mod services;
 mod shells;
 mod starting;

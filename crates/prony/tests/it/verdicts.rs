@@ -1,7 +1,6 @@
 //! Tests the way from a run's trials to verdicts and their sentences.
 
 use prony_analysis::guard::{Finding, Severity};
-use prony_analysis::verdicts::gate::Verdicted;
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_experiment::design::Experiment;
 use prony_model::metric::MetricName;
@@ -502,64 +501,6 @@ fn metric_that_is_none_is_refused_as_other_mistakes_are() {
     }
 }
 
-#[test]
-fn gate_says_by_which_rule_it_fails() {
-    let said = |time: f64, failed: bool| {
-        let data = data(&two_stores(12), 12, |t| {
-            write(t, if t.trial.variant == 1 { time } else { 1.0 });
-            if failed && t.trial.variant == 1 && t.trial.block == 3 {
-                t.ending.outcome = Outcome::Crashed { signal: 11 };
-            }
-        });
-        let gate = "write.time slower 5%".parse().unwrap();
-        Verdicted::of(&gate, &verdicts::of(&data).lines, &data.trials).to_string()
-    };
-    let slower = "fails\n  the condition holds, the whole interval is slower by more than 5 %: `store=redb` takes 2.00 times as long";
-    assert!(said(2.0, false).contains(slower), "{}", said(2.0, false));
-    let failed = "fails\n  `store=redb` failed in 1 of 12 trials: 1 crashed (signal 11), and a variant of which a trial failed does \
-                  not pass; ";
-    assert!(said(1.0, true).contains(failed), "{}", said(1.0, true));
-    assert!(said(1.0, false).ends_with(": passes, shown to be not slower by more than 5 %"), "{}", said(1.0, false));
-}
-
-/// A gate of 0.1 % beside values that vary by 1 % was undecided in every run, and nothing said why.
-#[test]
-fn gate_that_is_finer_than_the_minimum_detectable_effect_warns_with_both() {
-    let data = data(&two_stores(12), 12, |t| write(t, 1.0));
-    let said = |condition: &str| {
-        Verdicted::of(&condition.parse().unwrap(), &verdicts::of(&data).lines, &data.trials).to_string()
-    };
-    let fine = said("write.time slower 0.1%");
-    let warning = "\n  warning: the gate allows 0.1 %, and this run could detect differences from ";
-    assert!(fine.contains(": can't tell\n") && fine.contains(warning), "{fine}");
-    assert!(fine.contains("\n  hint: let the gate allow more: ") && !fine.contains("--blocks"), "no forecast: {fine}");
-    let wide = said("write.time slower 5%");
-    assert!(wide.contains(": passes") && !wide.contains("warning"), "{wide}");
-}
-
-/// An undecided gate on elapsed time advised to allow more, while the run decided the same condition on CPU time.
-#[test]
-fn undecided_gate_on_time_names_the_condition_on_cpu_time_that_is_decided() {
-    let two = edited(&two_stores(12), |json| json["compare"]["metrics"] = json!(["write.cpu"]));
-    let said = |cpu: f64| {
-        let data = data(&two, 12, |t| {
-            let of_variant = t.trial.variant == 1;
-            let wall = if !of_variant { 1.0e9 } else { [0.8e9, 1.3e9][t.trial.block as usize % 2] };
-            let noise = 1.0 + 0.001 * noise(u64::from(t.trial.position));
-            t.phases =
-                vec![phase("write", &[("time", wall * noise), ("cpu", noise * if of_variant { cpu } else { 1e8 })])];
-        });
-        let gate = "write.time slower 5%".parse().unwrap();
-        Verdicted::of(&gate, &verdicts::of(&data).lines, &data.trials).to_string()
-    };
-    let fails = said(1.1e8);
-    let hint = "\n  hint: for later runs, think of `write.cpu more CPU time 5 %`, which fails in this one (";
-    assert!(fails.contains(": can't tell\n") && fails.contains(hint), "{fails}");
-    assert!(fails.contains("`store=redb` takes 10 % more CPU time") && fails.contains(" interval: "), "{fails}");
-    assert!(said(1e8).contains("`write.cpu more CPU time 5 %`, which passes in this one ("), "{}", said(1e8));
-    assert!(!said(1.05e8).contains("hint: for later runs"), "{}", said(1.05e8));
-}
-
 /// A brief report said neither what its run could have found.
 #[test]
 fn undecided_verdict_shows_the_minimum_detectable_effect_in_a_brief_report() {
@@ -573,23 +514,4 @@ fn undecided_verdict_shows_the_minimum_detectable_effect_in_a_brief_report() {
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert!(matches!(line.comparison.verdict, Verdict::CantTell { .. }), "{}", line.sentence);
     assert!(line.detail.to_string().contains("minimum detectable effect: "), "{}", line.detail);
-}
-
-#[test]
-fn exit_code_that_follows_from_gates_is_said_with_its_reason() {
-    let bench = Bench::new();
-    let run = |baseline: f64| {
-        bench.write(
-            "x.toml",
-            format!(
-                "[factors]\ns = [0.001, 0.1]\n[compare]\nbaseline = {{ s = {baseline} }}\nblocks = 6\n\
-                 [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"sleep\", \"{{s}}\"]\n"
-            ),
-        );
-        let output = bench.judged(&["run", "x.toml", "-q", "--fail-if", "run.time slower 1%"]);
-        let text = String::from_utf8(output.stdout).unwrap();
-        (output.status.code(), text.lines().last().unwrap_or_default().to_owned())
-    };
-    assert_eq!(run(0.001), (Some(1), "exit code 1: a gate fails".to_owned()));
-    assert_eq!(run(0.1), (Some(0), "exit code 0: every gate passes".to_owned()));
 }
