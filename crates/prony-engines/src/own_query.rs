@@ -1,19 +1,19 @@
 //! Queries in an engine's own language.
 
-use prony_model::query::Operand;
-use prony_model::spec::FieldValue;
+use prony_model::query::{Filter, Operand, QuerySpec};
+use prony_model::spec::{DocumentSpec, FieldValue};
 
 /// A query in an engine's own language.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct OwnQuery {
-    /// The text, the same for every operation.
+    /// The text, the same for every operation; empty where all of it is in what is bound.
     pub text: String,
     /// What an operation binds, in order.
     pub bound: Vec<Bound>,
 }
 
-/// What is bound for an operand.
-#[derive(Clone, Debug, PartialEq)]
+/// What is bound for an operand, or for all of them.
+#[derive(Clone, Debug)]
 pub enum Bound {
     /// Its value if it is of this kind, else null.
     Of(Operand, Kind),
@@ -27,6 +27,21 @@ pub enum Bound {
     Above(Operand),
     /// Which kind it is: 1 null, 2 flag, 3 number, 4 text; 9 for what has no order.
     Rank(Operand),
+    /// The whole query, in the language of an engine whose queries are values and no text.
+    Command(Box<Command>),
+}
+
+/// A query that is built for each operation.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// What is asked for.
+    pub query: QuerySpec,
+    /// The documents.
+    pub document: DocumentSpec,
+    /// Where the engine has them.
+    pub collection: String,
+    /// Builds it with the filter in which the operation's values stand.
+    pub build: fn(&Self, &Filter<FieldValue>) -> FieldValue,
 }
 
 /// A kind of values that are compared.
@@ -41,9 +56,10 @@ pub enum Kind {
 }
 
 impl Bound {
-    /// What is bound in an operation; `value` gives the value of an operand.
-    pub(crate) fn value(&self, value: impl Fn(&Operand) -> FieldValue) -> FieldValue {
+    /// What is bound in an operation; `value` gives the value of an operand, and `filter` has them all in place.
+    pub(crate) fn value(&self, filter: &Filter<FieldValue>, value: impl Fn(&Operand) -> FieldValue) -> FieldValue {
         match self {
+            Self::Command(command) => (command.build)(command, filter),
             Self::Of(operand, kind) => {
                 let value = value(operand);
                 let fits = match &value {

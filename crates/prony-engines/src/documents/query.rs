@@ -117,7 +117,7 @@ impl Query {
     }
 
     /// How it reads; `explain` says so of a query in the engine's own language.
-    pub(crate) fn describe(&self, explain: impl FnOnce(&str, &[FieldValue]) -> String) -> String {
+    pub fn describe(&self, explain: impl FnOnce(&str, &[FieldValue]) -> String) -> String {
         self.own().map_or_else(|| self.planned.describe(), |(text, bound)| explain(text, bound))
     }
 
@@ -141,7 +141,7 @@ impl Query {
                 + match value {
                     FieldValue::Text(text) => text.len(),
                     FieldValue::List(items) => items.iter().map(size).sum(),
-                    FieldValue::Fields(fields) => fields.iter().map(|(_, value)| size(value)).sum(),
+                    FieldValue::Fields(fields) => fields.iter().map(|(name, value)| name.len() + size(value)).sum(),
                     _ => 0,
                 }
         }
@@ -159,7 +159,7 @@ impl Query {
         };
         let filter = planned.spec.filter.map(&value);
         let ranges = planned.plan.as_ref().map(|plan| plan.ranges(&filter)).unwrap_or_default();
-        let bound = planned.own.iter().flat_map(|own| &own.bound).map(|bound| bound.value(value)).collect();
+        let bound = planned.own.iter().flat_map(|own| &own.bound).map(|bound| bound.value(&filter, value)).collect();
         Self { filter, planned: Arc::clone(planned), ranges, bound }
     }
 }

@@ -24,12 +24,11 @@ use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, QuerySpec, StoreSpe
 use prony_servers::mongodb::bson::{self, Value, Writer};
 use prony_servers::mongodb::{Address, Connection, Failure};
 
-use self::query::Template;
 pub use self::session::{MongodbRead, MongodbSession, MongodbWrite};
 use crate::driver::{Capabilities, Description, Driver, EngineError, InForce, Settings, Store, StoreFault, Table};
 use crate::failure::{disk_full, failed, refused, unsupported};
 use crate::options::Config;
-use crate::own_query::OwnQuery;
+use crate::own_query::{Bound, Command, OwnQuery};
 use crate::server;
 
 const ENGINE: &str = "mongodb";
@@ -83,8 +82,9 @@ impl Driver for Mongodb {
             options: Vec::new(),
             idiom: "a document for each record, with the key as the text `_id`; a connection per session; a read by key is `find` \
                     with a limit of 1, a put is `update` with `upsert`, each one round trip; JSON documents are converted to \
-                    BSON and back in the client, where a driver converts objects of its language: that is timed too; indexes are the server's, with `_id` as their \
-                    last field, and queries are `find`, `count` or a pipeline by the server's planner"
+                    BSON and back in the client, where a driver converts objects of its language: that is timed too; the \
+                    command of a query is built with the operation's values before it is timed; indexes are the server's, with `_id` as \
+                    their last field, and queries are `find`, `count` or a pipeline by the server's planner"
                 .to_owned(),
         }
     }
@@ -104,7 +104,9 @@ impl Driver for Mongodb {
     }
 
     fn own_query(query: &QuerySpec, document: &DocumentSpec, _: &DocumentSpec, table: &Table) -> Option<OwnQuery> {
-        Some(query::select(query, document, table))
+        let (query, document, collection) = (query.clone(), document.clone(), query::collection(table));
+        let command = Command { query, document, collection, build: query::select };
+        Some(OwnQuery { text: String::new(), bound: vec![Bound::Command(Box::new(command))] })
     }
 }
 
@@ -210,17 +212,17 @@ impl Store for MongodbStore {
         Ok(())
     }
 
-    fn explain(&self, own_query: &str, bound: &[FieldValue]) -> Result<String, EngineError> {
-        let template = Template::read(own_query).map_err(|error| failed(ENGINE, "explaining a query", error))?;
+    fn explain(&self, _: &str, bound: &[FieldValue]) -> Result<String, EngineError> {
+        let (name, _, write) = query::command(bound);
         let mut control = self.control();
-        let explained = match query::command_name(own_query) {
+        let explained = match name {
             // The command `explain` takes no pipeline on every version.
             "aggregate" => control.ask(|command| {
-                template.write(command, bound);
+                write(command);
                 command.flag("explain", true);
             }),
             _ => control.ask(|command| {
-                command.document("explain", |command| template.write(command, bound));
+                command.document("explain", write);
                 command.text("verbosity", "queryPlanner");
             }),
         };

@@ -5,18 +5,17 @@
 //! through lists; and fields that may be of several kinds, or null and missing, are sorted by the number of their kind first, which
 //! needs a pipeline.
 //!
-//! The text of a query is its command as JSON, in which `{"$bound": 0}` stands for the first value that an operation binds, and
-//! `{"$prefix": ...}` for the range of texts that begin so. It is read once ([`Template`]), and each operation writes the command
-//! with its values.
+//! A query is its command, which is built with the operation's values while the operation is prepared. What is timed writes it as
+//! BSON.
 
-use prony_model::query::{Filter, Operand, QuerySpec, Test};
+use prony_model::query::{Filter, Test};
 use prony_model::spec::{DocumentSpec, FieldPath, FieldValue, Kinds, SortKey};
 use prony_servers::mongodb::bson::Writer;
 
 use super::database::RECORDS;
 use super::values::{self, DOCUMENT, KEY};
 use crate::driver::Table;
-use crate::own_query::{Bound, OwnQuery, above};
+use crate::own_query::{Command, above};
 
 /// The name of the collection of a table.
 pub(super) fn collection(table: &Table) -> String {
@@ -41,17 +40,16 @@ fn list<const N: usize>(items: [FieldValue; N]) -> FieldValue {
     FieldValue::List(items.into())
 }
 
-/// The command that answers a query over such documents in a table.
-pub(super) fn select(query: &QuerySpec, document: &DocumentSpec, table: &Table) -> OwnQuery {
-    let mut select = Select { document, bound: Vec::new() };
-    let (of, filter) = (text(collection(table)), select.filter(&query.filter));
+/// The command that answers a query with this filter.
+pub(super) fn select(Command { query, document, collection, .. }: &Command, filter: &Filter<FieldValue>) -> FieldValue {
+    let (of, filter) = (text(collection), finds(document, filter));
     let number = |number: u64| FieldValue::Int(i64::try_from(number).unwrap_or(i64::MAX));
     let (skip, limit) = (number(query.skip), query.limit.map(number));
     let plain = |key: &SortKey| {
         let kinds = document.kinds(&key.field);
         only_kind(kinds) && !(kinds.null && kinds.missing) && lists_before(document, &key.field).is_empty()
     };
-    let command = if query.count {
+    if query.count {
         fields([("count", of), ("query", filter)])
     } else if query.sort.iter().all(plain) {
         let order = query.sort.iter().map(|key| (path(&key.field.0), key.descending));
@@ -59,7 +57,7 @@ pub(super) fn select(query: &QuerySpec, document: &DocumentSpec, table: &Table) 
         command.extend(limit.map(|limit| ("limit", limit)));
         FieldValue::Fields(command.into_iter().map(|(name, value)| (name.into(), value)).collect())
     } else {
-        let (computed, order) = select.ranked(&query.sort);
+        let (computed, order) = ranked(document, &query.sort);
         let mut pipeline = vec![
             fields([("$match", filter)]),
             fields([("$addFields", computed)]),
@@ -74,14 +72,17 @@ pub(super) fn select(query: &QuerySpec, document: &DocumentSpec, table: &Table) 
             ("cursor", fields([])),
             ("allowDiskUse", FieldValue::Bool(true)),
         ])
-    };
-    let command = serde_json::to_string(&command).expect("a value of JSON can be written into memory");
-    OwnQuery { text: command, bound: select.bound }
+    }
 }
 
-/// The name of the command in the text of a query.
-pub(super) fn command_name(own_query: &str) -> &str {
-    own_query.split('"').nth(1).unwrap_or_default()
+/// The name of a command that is bound, its collection, and what writes it.
+pub(super) fn command(bound: &[FieldValue]) -> (&str, &str, impl Fn(&mut Writer<'_>)) {
+    let fields = if let [FieldValue::Fields(fields)] = bound { fields.as_slice() } else { &[] };
+    let (name, of) = match fields.first() {
+        Some((name, FieldValue::Text(of))) => (&**name, of.as_str()),
+        _ => ("", ""),
+    };
+    (name, of, move |out| fields.iter().for_each(|(name, value)| values::write(out, name, value)))
 }
 
 /// Whether a field has values of one kind beside null, which are sorted as prony does.
@@ -106,199 +107,66 @@ fn lists_before(document: &DocumentSpec, field: &FieldPath) -> Vec<String> {
     (1..field.0.len()).map(|end| &field.0[..end]).filter(|names| may_be_list(names)).map(path).collect()
 }
 
-struct Select<'d> {
-    document: &'d DocumentSpec,
-    bound: Vec<Bound>,
-}
-
-impl Select<'_> {
-    fn bind(&mut self, operand: &Operand) -> FieldValue {
-        self.bound.push(Bound::Whole(operand.clone()));
-        fields([(BOUND, FieldValue::Int(self.bound.len() as i64 - 1))])
-    }
-
-    fn filter(&mut self, filter: &Filter<Operand>) -> FieldValue {
-        match filter {
-            Filter::All(filters) if filters.is_empty() => fields([]),
-            Filter::Any(filters) if filters.is_empty() => never(),
-            Filter::All(filters) => fields([("$and", self.each(filters))]),
-            Filter::Any(filters) => fields([("$or", self.each(filters))]),
-            Filter::Field(field, test) => {
-                let place = path(&field.0);
-                let is_list = |place: &String| fields([(place, fields([("$type", text("array"))]))]);
-                let lists: Vec<FieldValue> = lists_before(self.document, field).iter().map(is_list).collect();
-                let passes = match test {
-                    Test::Exists(exists) => fields([(&place, fields([("$exists", FieldValue::Bool(*exists))]))]),
-                    test => self.test(&place, field, test),
-                };
-                match (lists.is_empty(), test) {
-                    (true, _) => passes,
-                    (false, Test::Exists(false)) => {
-                        fields([("$or", FieldValue::List(lists.into_iter().chain([passes]).collect()))])
-                    }
-                    (false, _) => fields([("$and", list([passes, fields([("$nor", FieldValue::List(lists))])]))]),
-                }
-            }
-        }
-    }
-
-    fn each(&mut self, filters: &[Filter<Operand>]) -> FieldValue {
-        FieldValue::List(filters.iter().map(|filter| self.filter(filter)).collect())
-    }
-
-    fn test(&mut self, place: &str, field: &FieldPath, test: &Test<Operand>) -> FieldValue {
-        let tests = match test {
-            Test::In(operands) => {
-                let each = operands.iter().map(|operand| self.bind(operand)).collect();
-                fields([("$in", FieldValue::List(each))])
-            }
-            Test::Gt(operand) => fields([("$gt", self.bind(operand))]),
-            Test::Gte(operand) => fields([("$gte", self.bind(operand))]),
-            Test::Lt(operand) => fields([("$lt", self.bind(operand))]),
-            Test::Lte(operand) => fields([("$lte", self.bind(operand))]),
-            Test::Between(from, to) => fields([("$gte", self.bind(from)), ("$lte", self.bind(to))]),
-            Test::Prefix(operand) => fields([(PREFIX, self.bind(operand))]),
-            Test::Exists(_) => fields([]),
-        };
-        let one_item = matches!(test, Test::Between(..) | Test::Prefix(_)) && self.document.kinds(field).list;
-        if !one_item {
-            return fields([(place, tests)]);
-        }
-        let is_list = fields([(place, fields([("$type", text("array"))]))]);
-        let scalar = list([fields([(place, tests.clone())]), fields([("$nor", list([is_list]))])]);
-        fields([("$or", list([fields([(place, fields([("$elemMatch", tests)]))]), fields([("$and", scalar)])]))])
-    }
-
-    /// The fields that a pipeline computes to sort by them, and the order: of each field the number of its kind, and its value.
-    fn ranked(&self, sort: &[SortKey]) -> (FieldValue, Vec<(String, bool)>) {
-        let (mut computed, mut order) = (Vec::new(), Vec::new());
-        for (at, key) in sort.iter().enumerate() {
-            let value = text(format!("${}", path(&key.field.0)));
-            let mut kind = fields([("$type", value.clone())]);
-            for place in lists_before(self.document, &key.field) {
-                let is_list = fields([("$isArray", text(format!("${place}")))]);
-                kind = fields([("$cond", list([is_list, text("missing"), kind]))]);
-            }
-            let is = |kinds: &[&str]| {
-                let kinds = FieldValue::List(kinds.iter().map(|kind| text(*kind)).collect());
-                fields([("$in", list([kind.clone(), kinds]))])
+/// What finds the documents that a filter does.
+fn finds(document: &DocumentSpec, filter: &Filter<FieldValue>) -> FieldValue {
+    let each = |filters: &[Filter<_>]| FieldValue::List(filters.iter().map(|one| finds(document, one)).collect());
+    match filter {
+        Filter::All(filters) if filters.is_empty() => fields([]),
+        Filter::Any(filters) if filters.is_empty() => never(),
+        Filter::All(filters) => fields([("$and", each(filters))]),
+        Filter::Any(filters) => fields([("$or", each(filters))]),
+        Filter::Field(field, test) => {
+            let place = path(&field.0);
+            let is_list = |place: &String| fields([(place, fields([("$type", text("array"))]))]);
+            let lists: Vec<FieldValue> = lists_before(document, field).iter().map(is_list).collect();
+            let (tests, one_item) = (Tests::of(test), matches!(test, Test::Between(..) | Test::Prefix(_)));
+            let passes = if one_item && document.kinds(field).list {
+                let scalar = list([tests.filter(&place, false), fields([("$nor", list([is_list(&place)]))])]);
+                fields([("$or", list([tests.filter(&place, true), fields([("$and", scalar)])]))])
+            } else {
+                tests.filter(&place, false)
             };
-            let ranks = [&["null"][..], &["bool"], &["int", "long", "double"], &["string"], &["array"], &["object"]];
-            let branch =
-                |(kinds, rank): (&&[&str], i64)| fields([("case", is(kinds)), ("then", FieldValue::Int(rank))]);
-            let branches = FieldValue::List(ranks.iter().zip(1..).map(branch).collect());
-            let rank = fields([("$switch", fields([("branches", branches), ("default", FieldValue::Int(0))]))]);
-            let comparable = is(&["bool", "int", "long", "double", "string"]);
-            let value = fields([("$cond", list([comparable, value, FieldValue::Null]))]);
-            for (name, value) in [(format!("rank{at}"), rank), (format!("value{at}"), value)] {
-                computed.push((name.as_str().into(), value));
-                order.push((name, key.descending));
+            match (lists.is_empty(), test) {
+                (true, _) => passes,
+                (false, Test::Exists(false)) => {
+                    fields([("$or", FieldValue::List(lists.into_iter().chain([passes]).collect()))])
+                }
+                (false, _) => fields([("$and", list([passes, fields([("$nor", FieldValue::List(lists))])]))]),
             }
         }
-        (FieldValue::Fields(computed), order)
     }
 }
 
+/// The fields that a pipeline computes to sort by them, and the order: of each field the number of its kind, and its value.
+fn ranked(document: &DocumentSpec, sort: &[SortKey]) -> (FieldValue, Vec<(String, bool)>) {
+    let (mut computed, mut order) = (Vec::new(), Vec::new());
+    for (at, key) in sort.iter().enumerate() {
+        let value = text(format!("${}", path(&key.field.0)));
+        let mut kind = fields([("$type", value.clone())]);
+        for place in lists_before(document, &key.field) {
+            let is_list = fields([("$isArray", text(format!("${place}")))]);
+            kind = fields([("$cond", list([is_list, text("missing"), kind]))]);
+        }
+        let is = |kinds: &[&str]| {
+            let kinds = FieldValue::List(kinds.iter().map(|kind| text(*kind)).collect());
+            fields([("$in", list([kind.clone(), kinds]))])
+        };
+        let ranks = [&["null"][..], &["bool"], &["int", "long", "double"], &["string"], &["array"], &["object"]];
+        let branch = |(kinds, rank): (&&[&str], i64)| fields([("case", is(kinds)), ("then", FieldValue::Int(rank))]);
+        let branches = FieldValue::List(ranks.iter().zip(1..).map(branch).collect());
+        let rank = fields([("$switch", fields([("branches", branches), ("default", FieldValue::Int(0))]))]);
+        let comparable = is(&["bool", "int", "long", "double", "string"]);
+        let value = fields([("$cond", list([comparable, value, FieldValue::Null]))]);
+        for (name, value) in [(format!("rank{at}"), rank), (format!("value{at}"), value)] {
+            computed.push((name.as_str().into(), value));
+            order.push((name, key.descending));
+        }
+    }
+    (FieldValue::Fields(computed), order)
+}
 /// A filter that finds nothing.
 fn never() -> FieldValue {
     fields([(KEY, fields([("$in", list([]))]))])
-}
-
-/// Stands for a value that an operation binds.
-const BOUND: &str = "$bound";
-
-/// Stands for the range of texts that begin with another one.
-const PREFIX: &str = "$prefix";
-
-/// A command with places for what an operation binds.
-#[derive(Debug)]
-pub(super) enum Template {
-    /// Without such a place.
-    Constant(FieldValue),
-    Fields(Vec<(String, Template)>),
-    List(Vec<Template>),
-    /// Tests of the value at a place, with the numbers of what is bound; whether it is an item of a list.
-    Test {
-        place: String,
-        tests: Vec<(String, Vec<usize>)>,
-        item: bool,
-    },
-}
-
-impl Template {
-    /// Reads the text of a query.
-    ///
-    /// # Errors
-    /// A text that is no JSON.
-    pub(super) fn read(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text).map(Self::of)
-    }
-
-    fn of(value: FieldValue) -> Self {
-        match value {
-            FieldValue::List(items) => Self::List(items.into_iter().map(Self::of).collect()),
-            FieldValue::Fields(fields) => match tests(&fields) {
-                Some((place, tests, item)) => Self::Test { place, tests, item },
-                None => {
-                    Self::Fields(fields.into_iter().map(|(name, value)| (name.to_string(), Self::of(value))).collect())
-                }
-            },
-            value => Self::Constant(value),
-        }
-    }
-
-    /// Writes the command with what is bound.
-    pub(super) fn write(&self, out: &mut Writer<'_>, bound: &[FieldValue]) {
-        if let Self::Fields(fields) = self {
-            fields.iter().for_each(|(name, value)| value.write_as(name, out, bound));
-        }
-    }
-
-    fn write_as(&self, name: &str, out: &mut Writer<'_>, bound: &[FieldValue]) {
-        match self {
-            Self::Constant(value) => values::write(out, name, value),
-            Self::Fields(_) => out.document(name, |out| self.write(out, bound)),
-            Self::List(items) => out.array(name, |out| {
-                items.iter().enumerate().for_each(|(at, item)| item.write_as(&at.to_string(), out, bound));
-            }),
-            Self::Test { place, tests, item } => {
-                let tests = Tests::of(tests, bound);
-                values::write(out, name, &tests.filter(place, *item));
-            }
-        }
-    }
-}
-
-/// The tests that fields are, if they are tests with something bound.
-#[expect(clippy::type_complexity, reason = "the parts of one variant")]
-fn tests(fields: &[(std::sync::Arc<str>, FieldValue)]) -> Option<(String, Vec<(String, Vec<usize>)>, bool)> {
-    let [(place, FieldValue::Fields(tests))] = fields else { return None };
-    if let [(name, FieldValue::Fields(inner))] = tests.as_slice()
-        && **name == *"$elemMatch"
-    {
-        return Some((place.to_string(), operators(inner)?, true));
-    }
-    Some((place.to_string(), operators(tests)?, false))
-}
-
-fn operators(tests: &[(std::sync::Arc<str>, FieldValue)]) -> Option<Vec<(String, Vec<usize>)>> {
-    fn number(value: &FieldValue) -> Option<usize> {
-        match value {
-            FieldValue::Fields(fields) => match fields.as_slice() {
-                [(name, FieldValue::Int(number))] if **name == *BOUND => usize::try_from(*number).ok(),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-    let one = |(name, value): &(std::sync::Arc<str>, FieldValue)| {
-        let bound = match value {
-            FieldValue::List(items) if **name == *"$in" => items.iter().map(number).collect::<Option<_>>()?,
-            value => vec![number(value)?],
-        };
-        Some((name.to_string(), bound))
-    };
-    if tests.is_empty() { None } else { tests.iter().map(one).collect() }
 }
 
 /// What tests amount to with the values that are bound.
@@ -313,37 +181,34 @@ enum Tests {
 }
 
 impl Tests {
-    fn of(tests: &[(String, Vec<usize>)], bound: &[FieldValue]) -> Self {
-        let value = |number: &usize| bound.get(*number).unwrap_or(&FieldValue::Null);
-        let (mut all, mut nulls) = (Vec::new(), 0);
-        for (name, numbers) in tests {
-            if name == "$in" {
-                return Self::any(numbers.iter().map(value));
+    fn of(test: &Test<FieldValue>) -> Self {
+        match test {
+            Test::In(values) => Self::any(values),
+            Test::Gt(value) => Self::all(&[("$gt", value)]),
+            Test::Gte(value) => Self::all(&[("$gte", value)]),
+            Test::Lt(value) => Self::all(&[("$lt", value)]),
+            Test::Lte(value) => Self::all(&[("$lte", value)]),
+            Test::Between(from, to) => Self::all(&[("$gte", from), ("$lte", to)]),
+            Test::Prefix(FieldValue::Text(prefix)) => {
+                let above = above(prefix).map(|above| ("$lt", text(above)));
+                Self::All([("$gte", text(prefix))].into_iter().chain(above).collect())
             }
-            let [number] = numbers.as_slice() else { return Self::Never };
-            match (name.as_str(), value(number)) {
-                (_, FieldValue::List(_) | FieldValue::Fields(_)) => return Self::Never,
-                ("$gte" | "$lte", FieldValue::Null) => nulls += 1,
-                (PREFIX, FieldValue::Text(prefix)) => {
-                    all.push(("$gte", text(prefix)));
-                    all.extend(above(prefix).map(|above| ("$lt", text(above))));
-                }
-                (PREFIX, _) | (_, FieldValue::Null) => return Self::Never,
-                ("$gt", other) => all.push(("$gt", other.clone())),
-                ("$gte", other) => all.push(("$gte", other.clone())),
-                ("$lt", other) => all.push(("$lt", other.clone())),
-                (_, other) => all.push(("$lte", other.clone())),
-            }
-        }
-        match (nulls, all.is_empty()) {
-            (0, _) => Self::All(all),
-            (_, true) => Self::NullOr(Vec::new()),
-            // Nothing is null and of another kind.
-            _ => Self::Never,
+            Test::Prefix(_) => Self::Never,
+            Test::Exists(exists) => Self::All(vec![("$exists", FieldValue::Bool(*exists))]),
         }
     }
 
-    fn any<'v>(values: impl Iterator<Item = &'v FieldValue>) -> Self {
+    fn all(tests: &[(&'static str, &FieldValue)]) -> Self {
+        use FieldValue::{Bool, Float, Int, Null, Text};
+        if tests.iter().all(|(_, value)| matches!(value, Bool(_) | Int(_) | Float(_) | Text(_))) {
+            return Self::All(tests.iter().map(|(name, value)| (*name, (*value).clone())).collect());
+        }
+        // Nothing is above or below null, nor null and of another kind.
+        let null = tests.iter().all(|(name, value)| matches!((*name, value), ("$gte" | "$lte", Null)));
+        if null { Self::NullOr(Vec::new()) } else { Self::Never }
+    }
+
+    fn any(values: &[FieldValue]) -> Self {
         let (mut null, mut equal_to) = (false, Vec::new());
         for value in values {
             match value {
@@ -363,16 +228,17 @@ impl Tests {
     }
 
     /// The filter for what passes at this place, or has an item there that does.
-    fn filter(self, place: &str, item: bool) -> FieldValue {
-        let of = |tests: Vec<(&'static str, FieldValue)>| {
-            let tests = FieldValue::Fields(tests.into_iter().map(|(name, value)| (name.into(), value)).collect());
+    fn filter(&self, place: &str, item: bool) -> FieldValue {
+        let of = |tests: &[(&'static str, FieldValue)]| {
+            let tests = tests.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
+            let tests = FieldValue::Fields(tests);
             fields([(place, if item { fields([("$elemMatch", tests)]) } else { tests })])
         };
-        let null = || vec![("$type", text("null"))];
+        let null = || of(&[("$type", text("null"))]);
         match self {
             Self::Never => never(),
-            Self::NullOr(tests) if tests.is_empty() => of(null()),
-            Self::NullOr(tests) => fields([("$or", list([of(null()), of(tests)]))]),
+            Self::NullOr(tests) if tests.is_empty() => null(),
+            Self::NullOr(tests) => fields([("$or", list([null(), of(tests)]))]),
             Self::All(tests) => of(tests),
         }
     }
@@ -380,47 +246,75 @@ impl Tests {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn filter(tests: &str, bound: &[FieldValue]) -> String {
-        let template = Template::read(&format!(r#"{{"find":"c","filter":{tests}}}"#)).unwrap();
-        let mut out = Vec::new();
-        prony_servers::mongodb::bson::write(&mut out, |out| template.write(out, bound));
-        let mut json = Vec::new();
-        values::push_json(&out, &mut json).unwrap();
-        let json = String::from_utf8(json).unwrap();
-        json.strip_prefix(r#"{"find":"c","filter":"#).unwrap().strip_suffix('}').unwrap().to_owned()
+    use prony_model::query::{Operand, QuerySpec};
+    use prony_model::spec::{Encoding, FieldSpec, Generator};
+    use prony_model::units::Fraction;
+
+    use super::*;
+    use crate::documents::{Planned, Query};
+    use crate::driver::Driver;
+    use crate::mongodb::Mongodb;
+
+    /// What is bound in an operation on a document `{"x": .., "y": ..}`, of a field that is a list or none.
+    fn bound(value: Generator, test: Test<Operand>, [x, y]: [FieldValue; 2]) -> String {
+        let a = FieldSpec { name: "a".to_owned(), value, present: Fraction::ONE };
+        let spec = DocumentSpec { fields: vec![a], encoding: Encoding::Json, file: None };
+        let query = QuerySpec {
+            collection: None,
+            filter: Filter::Field("a".parse().unwrap(), test),
+            sort: Vec::new(),
+            skip: 0,
+            limit: None,
+            select: Vec::new(),
+            count: true,
+        };
+        let own = Mongodb::own_query(&query, &spec, &spec, &Table::default()).unwrap();
+        let planned = Arc::new(Planned::own(query, Encoding::Json, own));
+        let command = |_: &str, bound: &[FieldValue]| serde_json::to_string(bound).unwrap();
+        let command = Query::new(&planned, &fields([("x", x), ("y", y)])).describe(command);
+        let filter = command.strip_prefix(r#"[{"count":"prony_records","query":"#);
+        filter.unwrap().strip_suffix("}]").unwrap().to_owned()
     }
 
+    /// The filters were built within the time of each operation.
     #[test]
-    fn null_is_a_test_of_its_own_and_lists_are_equal_to_nothing() {
+    fn command_is_bound_with_its_values_in_place() {
         let (one, null, lists) = (FieldValue::Int(1), FieldValue::Null, FieldValue::List(Vec::new()));
-        let is = r#"{"d.a":{"$in":[{"$bound":0},{"$bound":1}]}}"#;
-        let type_null = r#"{"d.a":{"$type":"null"}}"#;
-        let nothing = r#"{"_id":{"$in":[]}}"#;
-        assert_eq!(filter(is, &[one.clone(), text("b")]), r#"{"d.a":{"$in":[1,"b"]}}"#);
-        assert_eq!(
-            filter(is, &[one.clone(), null.clone()]),
-            format!(r#"{{"$or":[{type_null},{{"d.a":{{"$in":[1]}}}}]}}"#)
-        );
-        assert_eq!(filter(is, &[lists.clone(), null.clone()]), type_null);
-        assert_eq!(filter(is, &[lists.clone(), lists.clone()]), nothing);
-        let between = r#"{"d.a":{"$elemMatch":{"$gte":{"$bound":0},"$lte":{"$bound":1}}}}"#;
-        assert_eq!(filter(between, &[one.clone(), text("b")]), r#"{"d.a":{"$elemMatch":{"$gte":1,"$lte":"b"}}}"#);
-        assert_eq!(filter(between, &[null.clone(), null.clone()]), r#"{"d.a":{"$elemMatch":{"$type":"null"}}}"#);
-        assert_eq!(filter(between, &[one, null.clone()]), nothing);
-        assert_eq!(filter(r#"{"d.a":{"$lt":{"$bound":0}}}"#, &[null]), nothing);
-        assert_eq!(
-            filter(r#"{"$and":[{"d.a":{"$gt":{"$bound":0}}},{}]}"#, &[lists]),
-            format!(r#"{{"$and":[{nothing},{{}}]}}"#)
-        );
+        let [x, y] = ["x", "y"].map(|name| Operand::Document(name.parse().unwrap()));
+        let scalar = || Generator::Uniform(0, 1);
+        let items = || Generator::List { of: Box::new(scalar()), items: (0, 1) };
+        let is = |values| bound(scalar(), Test::In(vec![x.clone(), y.clone()]), values);
+        let (type_null, nothing) = (r#"{"d.a":{"$type":"null"}}"#, r#"{"_id":{"$in":[]}}"#);
+        assert_eq!(is([one.clone(), text("b")]), r#"{"d.a":{"$in":[1,"b"]}}"#);
+        assert_eq!(is([one.clone(), null.clone()]), format!(r#"{{"$or":[{type_null},{{"d.a":{{"$in":[1]}}}}]}}"#));
+        assert_eq!(is([lists.clone(), null.clone()]), type_null);
+        assert_eq!(is([lists.clone(), lists.clone()]), nothing);
+        let between = |of, values| bound(of, Test::Between(x.clone(), y.clone()), values);
+        let item = |tests: &str| {
+            let scalar = r#"{"$nor":[{"d.a":{"$type":"array"}}]}"#;
+            format!(r#"{{"$or":[{{"d.a":{{"$elemMatch":{tests}}}}},{{"$and":[{{"d.a":{tests}}},{scalar}]}}]}}"#)
+        };
+        assert_eq!(between(items(), [one.clone(), text("b")]), item(r#"{"$gte":1,"$lte":"b"}"#));
+        assert_eq!(between(items(), [null.clone(), null.clone()]), item(r#"{"$type":"null"}"#));
+        assert_eq!(between(scalar(), [null.clone(), null.clone()]), type_null);
+        assert_eq!(between(scalar(), [one.clone(), null.clone()]), nothing);
+        assert_eq!(between(scalar(), [null.clone(), lists.clone()]), nothing);
+        assert_eq!(bound(scalar(), Test::Lt(x.clone()), [null.clone(), null.clone()]), nothing);
+        assert_eq!(bound(scalar(), Test::Lte(x.clone()), [null.clone(), null.clone()]), type_null);
+        assert_eq!(bound(scalar(), Test::Gt(x.clone()), [lists, null]), nothing);
+        assert_eq!(bound(scalar(), Test::Exists(false), [one.clone(), one]), r#"{"d.a":{"$exists":false}}"#);
     }
 
     #[test]
     fn texts_with_a_beginning_are_a_range() {
-        let prefix = r#"{"d.a":{"$prefix":{"$bound":0}}}"#;
-        assert_eq!(filter(prefix, &[text("ab")]), r#"{"d.a":{"$gte":"ab","$lt":"ac"}}"#);
-        assert_eq!(filter(prefix, &[text("")]), r#"{"d.a":{"$gte":""}}"#);
-        assert_eq!(filter(prefix, &[FieldValue::Int(1)]), r#"{"_id":{"$in":[]}}"#);
+        let prefix = |value| {
+            let x = Operand::Document("x".parse().unwrap());
+            bound(Generator::Uniform(0, 1), Test::Prefix(x), [value, FieldValue::Null])
+        };
+        assert_eq!(prefix(text("ab")), r#"{"d.a":{"$gte":"ab","$lt":"ac"}}"#);
+        assert_eq!(prefix(text("")), r#"{"d.a":{"$gte":""}}"#);
+        assert_eq!(prefix(FieldValue::Int(1)), r#"{"_id":{"$in":[]}}"#);
     }
 }

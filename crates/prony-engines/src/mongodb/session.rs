@@ -1,14 +1,11 @@
 //! Sessions, and what is read and written in them.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use prony_model::spec::{Encoding, FieldValue};
 use prony_servers::mongodb::Connection;
 use prony_servers::mongodb::bson::{self, Value, Writer};
 use prony_workload::decode;
 
-use super::query::{Template, command_name};
+use super::query::command;
 use super::{ENGINE, MAX_KEY, MongodbStore, settings, values, while_};
 use crate::documents::no_document;
 use crate::driver::{EngineError, Read, Session, Then, Write};
@@ -21,8 +18,6 @@ const COLLECTED: (usize, usize) = (1_000, 1 << 20);
 pub struct MongodbSession<'s> {
     connection: Connection,
     store: &'s MongodbStore,
-    /// Queries by their texts.
-    prepared: HashMap<String, Arc<Template>>,
     /// The key of the command that is written.
     key: String,
     /// What was read last.
@@ -60,10 +55,6 @@ impl<'s> Session for MongodbSession<'s> {
     where
         Self: 't;
 
-    fn prepare(&mut self, own_query: &str) -> Result<(), EngineError> {
-        self.template(own_query).map(drop)
-    }
-
     fn read(&mut self) -> Result<MongodbRead<'_, 's>, EngineError> {
         Ok(MongodbRead(self))
     }
@@ -75,17 +66,7 @@ impl<'s> Session for MongodbSession<'s> {
 
 impl<'s> MongodbSession<'s> {
     pub(super) fn new(connection: Connection, store: &'s MongodbStore) -> Self {
-        Self { connection, store, prepared: HashMap::new(), key: String::new(), row: Row::default() }
-    }
-
-    fn template(&mut self, own_query: &str) -> Result<Arc<Template>, EngineError> {
-        if let Some(template) = self.prepared.get(own_query) {
-            return Ok(Arc::clone(template));
-        }
-        let template = Template::read(own_query).map_err(|error| failed(ENGINE, "preparing a query", error))?;
-        let template = Arc::new(template);
-        self.prepared.insert(own_query.to_owned(), Arc::clone(&template));
-        Ok(template)
+        Self { connection, store, key: String::new(), row: Row::default() }
     }
 
     /// Sends a command that was added, and hands the rows of its answer and of those that continue it to `row`. The keys begin
@@ -216,20 +197,18 @@ impl Read for MongodbRead<'_, '_> {
 
     fn select(
         &mut self,
-        own_query: &str,
+        _: &str,
         bound: &[FieldValue],
         row: impl FnMut(&[u8], &[u8]) -> Then,
     ) -> Result<u64, EngineError> {
-        let template = self.0.template(own_query)?;
-        let connection = &mut self.0.connection;
-        let doing = "running a query";
-        if command_name(own_query) == "count" {
-            let answer = connection.ask(|command| template.write(command, bound)).map_err(while_(doing))?;
+        let (name, collection, write) = command(bound);
+        let (connection, doing) = (&mut self.0.connection, "running a query");
+        if name == "count" {
+            let answer = connection.ask(write).map_err(while_(doing))?;
             let count = bson::number(answer, &["n"]);
             return count.map(|count| count as u64).ok_or_else(|| foreign(doing));
         }
-        connection.add(|command| template.write(command, bound));
-        let collection = own_query.split('"').nth(3).unwrap_or_default();
+        connection.add(write);
         self.0.rows((collection, None), doing, row)
     }
 }

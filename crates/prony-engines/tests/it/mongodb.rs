@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use prony_engines::documents::{Planned, Query};
 use prony_engines::driver::{
     Capabilities, Description, Documents, Driver, EngineError, Read, Session, Settings, Store, StoreFault, Table, Write,
 };
@@ -185,7 +186,12 @@ fn plan_is_that_of_the_values_that_are_bound() {
         count: false,
     };
     let own = Mongodb::own_query(&query, &spec, &spec, &table).unwrap();
-    let plan = |values: [i64; 2]| store.explain(&own.text, &values.map(FieldValue::Int)).unwrap();
+    let planned = Arc::new(Planned::own(query, Encoding::Json, own));
+    let plan = |[a, b]: [i64; 2]| {
+        let fields = [("a", a), ("b", b)].map(|(name, value)| (name.into(), FieldValue::Int(value)));
+        Query::new(&planned, &FieldValue::Fields(fields.into()))
+            .describe(|text, bound| store.explain(text, bound).unwrap())
+    };
     for (values, index) in [([1_990, 0], "IXSCAN (d.a)"), ([0, 1_990], "IXSCAN (d.b)")] {
         assert!(plan(values).ends_with(index), "{}", plan(values));
     }

@@ -371,8 +371,9 @@ pub(crate) fn an_engines_own_queries_find_what_a_search_by_hand_finds<D: Driver>
             let expected = by_hand(&query, &documents, page);
             let own = D::own_query(&query, &spec, &spec, &table).unwrap();
             let text = own.text.clone();
-            prop_assert!(!store.explain(&text, &[]).unwrap().is_empty());
             let planned = Planned::own(query.clone(), Encoding::Json, own);
+            let values = Query::new(&Arc::new(planned.clone()), &typed(page.clone()));
+            prop_assert!(!values.describe(|text, bound| store.explain(text, bound).unwrap()).is_empty());
             let (matched, rows) = answer(&mut session, planned, page, query.skip, &mut Reads::default());
             if query.count {
                 prop_assert_eq!((matched, rows.len()), (expected.len() as u64, 0), "{} {:?}", text, query);
