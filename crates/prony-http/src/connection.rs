@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::answer::{Answer, Malformed};
 use crate::clock::monotonic;
-use crate::exchange::Failure;
+use crate::failure::Failure;
 use crate::outgoing::Outgoing;
 use crate::pace::Request;
 use crate::session::Session;

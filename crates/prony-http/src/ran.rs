@@ -3,7 +3,7 @@
 use prony_model::units::Nanos;
 use prony_workload::leaves_out;
 
-use crate::exchange::Failure;
+use crate::failure::Failure;
 use crate::linger::Lingering;
 use crate::saved::Found;
 use crate::stalls::Stalls;

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::asked::Loop;
 use crate::checked_load::Load;
-use crate::exchange::Failure;
+use crate::failure::Errors;
 use crate::ran::Ran;
 use crate::remark::{Remark, SaturatedStep};
 use crate::step_tally::Part;
@@ -94,79 +94,6 @@ pub struct Report {
     pub remarks: Vec<Remark>,
     /// The latencies, as HdrHistogram.
     pub histograms: Vec<HistogramRecord>,
-}
-
-/// Requests without an expected answer, by what they ended in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Errors {
-    /// A whole answer with a status that is not expected.
-    pub status: u64,
-    /// The server did not accept the connection.
-    pub refused: u64,
-    /// The connection was reset, or broke in another way.
-    pub reset: u64,
-    /// The server closed the connection before a whole answer.
-    pub closed: u64,
-    /// The bytes that came are no answer.
-    pub malformed: u64,
-    /// No whole answer within the timeout.
-    pub timeout: u64,
-    /// TLS failed.
-    pub tls: u64,
-    /// This machine had no socket or port for the connection.
-    pub no_socket: u64,
-    /// Under way when the load was ended.
-    pub unfinished: u64,
-    /// Open loop: not started within the timeout, or before the load was ended.
-    pub not_started: u64,
-    /// The request could not be made: the file of its body could not be read, or had changed.
-    pub not_made: u64,
-    /// An expected answer without a value that later requests use.
-    pub not_saved: u64,
-    /// An expected answer whose body is not as it has to be.
-    pub wrong: u64,
-    /// Not sent, since an earlier request of its session failed.
-    pub not_sent: u64,
-}
-
-impl Errors {
-    fn of(counts: &BTreeMap<Failure, u64>) -> Self {
-        let mut errors = Self::default();
-        for (failure, count) in counts {
-            *errors.count_mut(*failure) += count;
-        }
-        errors
-    }
-
-    fn count_mut(&mut self, failure: Failure) -> &mut u64 {
-        match failure {
-            Failure::Status => &mut self.status,
-            Failure::Refused => &mut self.refused,
-            Failure::Reset => &mut self.reset,
-            Failure::Closed => &mut self.closed,
-            Failure::Malformed => &mut self.malformed,
-            Failure::Timeout => &mut self.timeout,
-            Failure::Tls => &mut self.tls,
-            Failure::NoSocket => &mut self.no_socket,
-            Failure::Unfinished => &mut self.unfinished,
-            Failure::NotStarted => &mut self.not_started,
-            Failure::NotMade => &mut self.not_made,
-            Failure::NotSaved => &mut self.not_saved,
-            Failure::Wrong => &mut self.wrong,
-            Failure::NotSent => &mut self.not_sent,
-        }
-    }
-
-    /// The requests that ended so.
-    pub fn count(&self, failure: Failure) -> u64 {
-        let mut copy = *self;
-        *copy.count_mut(failure)
-    }
-
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        Failure::ALL.iter().map(|failure| self.count(*failure)).sum()
-    }
 }
 
 /// A distribution of times, nanoseconds. Failed requests count as infinite, and a percentile needs ten requests beyond it.

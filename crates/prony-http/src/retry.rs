@@ -6,7 +6,8 @@ use prony_model::http::RetrySpec;
 use prony_model::units::Nanos;
 
 use crate::connection::End;
-use crate::exchange::{Exchange, Failure};
+use crate::failure::Failure;
+use crate::tally::Exchange;
 
 /// An attempt that has ended.
 #[derive(Debug)]

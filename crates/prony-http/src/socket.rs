@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustls::ClientConnection;
 
-use crate::exchange::Failure;
+use crate::failure::Failure;
 use crate::tls::Tls;
 
 /// A socket.

@@ -10,7 +10,7 @@ use prony_workload::Distinct;
 
 use crate::answer_check::Read;
 use crate::backlog::Backlog;
-use crate::exchange::{Exchange, Failure};
+use crate::failure::Failure;
 use crate::outgoing::About;
 use crate::pace::Request;
 use crate::step_tally::{Part, Steps};
@@ -82,6 +82,24 @@ pub(crate) struct Shape {
     pub(crate) bodies: Option<Variation>,
     /// Whether requests work on records or saved values, several on the same.
     pub(crate) has_places: bool,
+}
+
+/// What one request took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Exchange {
+    pub(crate) about: About,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    /// Bytes of bodies that were sent and received.
+    pub(crate) bodies: u64,
+    pub(crate) first_byte: Option<Nanos>,
+    pub(crate) opened_in: Option<Nanos>,
+    /// Whether the connection was still to be opened.
+    pub(crate) is_opening: bool,
+    /// Whether bytes of the request were sent in an earlier attempt.
+    pub(crate) was_sent: bool,
+    /// Whether the whole answer came before all of the request was sent.
+    pub(crate) is_cut: bool,
 }
 
 /// The account of a thread, or of all.
