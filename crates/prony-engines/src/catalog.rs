@@ -71,21 +71,7 @@ impl EngineCatalog for Catalog {
         let mut classes: Vec<Durability> = described.promises.iter().map(|promise| promise.class).collect();
         // What a class promises may depend on more settings.
         classes.dedup();
-        Some(EngineFacts {
-            batches: can.batches,
-            reads_own_writes: can.reads_own_writes,
-            open_transactions: can.open_transactions,
-            ordered: can.ordered,
-            persistent: can.persistent,
-            processes: can.processes,
-            concurrent_writers: can.concurrent_writers,
-            commits_wait_for_readers: can.commits_wait_for_readers,
-            own_documents: can.own_documents,
-            stores_values: can.stores_values,
-            server: can.server,
-            max_key: can.max_key,
-            classes,
-        })
+        Some(EngineFacts { can, classes })
     }
 
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault> {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use prony_model::catalog::StoreFault;
+pub use prony_model::catalog::{Capabilities, StoreFault};
 use prony_model::record::effective::NamedSettings;
 pub use prony_model::record::effective::{InForce, PowerCut, ProcessCrash, Promise};
 use prony_model::spec::{DocumentSpec, Durability, FieldPath, FieldValue, OptionValue, QuerySpec, StoreSpec};
@@ -347,50 +347,6 @@ pub struct Description {
     pub options: Vec<OptionSpec>,
     /// What idiomatic use this driver makes of it: statement preparation, transactions, append flags.
     pub idiom: String,
-}
-
-/// What an engine can do, by default nothing. The planner refuses what it cannot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Capabilities {
-    /// Several operations in one atomic transaction.
-    pub batches: bool,
-    /// A write transaction sees its own writes, so that `get` works inside the transaction.
-    pub reads_own_writes: bool,
-    /// A write transaction can stay open over several phases.
-    pub open_transactions: bool,
-    /// A read transaction sees one consistent state from its beginning to its end.
-    pub snapshots: bool,
-    /// Rows can be read in key order.
-    pub ordered: bool,
-    /// What is stored survives `close` and `reopen`.
-    pub persistent: bool,
-    /// All records are in memory, whatever is on the disk too.
-    pub in_memory: bool,
-    /// Several processes can have one store open. Of no server: the metrics of a phase are the server's, not those of its workers, so
-    /// that threads are its clients.
-    pub processes: bool,
-    /// Several threads make write transactions at the same time.
-    pub concurrent_writers: bool,
-    /// A commit waits until the read transactions that are open have ended.
-    pub commits_wait_for_readers: bool,
-    /// The driver or the engine collects the writes of a transaction and carries them out later, at the latest with the commit, so
-    /// that the time of one of them is not known.
-    pub collects_writes: bool,
-    /// [`Write::delete`] says whether there was a record; without this it always says so.
-    pub reports_removals: bool,
-    /// It answers queries over JSON documents itself, and has indexes of its own.
-    pub own_documents: bool,
-    /// Of these documents it stores the values, and not the text: the driver writes the text again, which needs one order of the
-    /// names in all of them.
-    pub stores_values: bool,
-    /// A write of what a record holds already writes nothing: no page, and where the transaction has no other write, no sync.
-    pub skips_equal: bool,
-    /// It may store fewer bytes than it is given.
-    pub compresses: bool,
-    /// It is a server, in processes of its own, at the URL of the store. A trial begins with an empty store there.
-    pub server: bool,
-    /// Longest key in bytes, where there is a bound.
-    pub max_key: Option<u64>,
 }
 
 /// An option a driver takes.

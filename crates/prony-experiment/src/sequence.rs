@@ -14,7 +14,7 @@ const SKIP: &str = "leave the variant out with `[design] skip`, or the phase wit
 /// Checks the phases in order, and settles which transactions stay open.
 pub(crate) fn settle(phases: &mut [Placed], store: &StoreSpec, facts: &EngineFacts, problems: &mut Problems<'_>) {
     stay_open(phases);
-    let stored_beside = store.indexes.iter().filter(|_| !facts.own_documents);
+    let stored_beside = store.indexes.iter().filter(|_| !facts.can.own_documents);
     let indexed = stored_beside.map(|index| index.collection.clone()).collect();
     let written = Vec::new();
     let mut walk = Sequence { engine: &store.engine, indexed, facts, problems, written, open: None, closed: None };
@@ -144,14 +144,14 @@ impl Sequence<'_, '_, '_> {
         };
         let inside = *action == Action::Verify && self.open.is_some();
         let survives = matches!(action, Action::Reopen | Action::Evict);
-        self.need(several, self.facts.batches, &transaction, "has no transactions of several operations");
-        self.need(scans, self.facts.ordered, at, "does not keep keys in order, so it cannot scan");
+        self.need(several, self.facts.can.batches, &transaction, "has no transactions of several operations");
+        self.need(scans, self.facts.can.ordered, at, "does not keep keys in order, so it cannot scan");
         let lack = "cannot read inside a write transaction";
-        self.need(rereads || inside, self.facts.reads_own_writes, &transaction, lack);
+        self.need(rereads || inside, self.facts.can.reads_own_writes, &transaction, lack);
         let queries =
             matches!(action, Action::Find(_)) || action.ops().is_some_and(|ops| !ops.references.are_ignored());
         self.need(queries, self.facts.queries(), at, NO_QUERIES);
-        self.need(survives, self.facts.persistent, at, "keeps no data when it is closed");
+        self.need(survives, self.facts.can.persistent, at, "keeps no data when it is closed");
     }
 
     /// What replaces a document must remove its entries from the indexes: it reads the document in its transaction, and no
@@ -170,12 +170,12 @@ impl Sequence<'_, '_, '_> {
             return;
         }
         let lack = "cannot read inside a write transaction, which a change of indexed documents needs";
-        self.need(true, self.facts.reads_own_writes, &written.key_span, lack);
+        self.need(true, self.facts.can.reads_own_writes, &written.key_span, lack);
         // A pass in these orders gives each client records of its own.
         let apart = |ops: &Ops| matches!(ops.order, Order::Record | Order::Key | Order::Shuffled);
         let shares = matches!(action, Action::Mix(_)) || action.ops().is_some_and(|ops| !apart(ops));
         let threads = action.ops().map_or(1, |ops| ops.threads);
-        if threads > 1 && shares && self.facts.concurrent_writers {
+        if threads > 1 && shares && self.facts.can.concurrent_writers {
             let message = format!(
                 "`{}` has concurrent writers: if two threads change the same document at the same time, entries of \
                  indexes may be left behind",
@@ -193,7 +193,7 @@ impl Sequence<'_, '_, '_> {
         let Some(ops) = action.ops().filter(|ops| ops.replicas.is_some()) else { return };
         let at = phase.place("replicas");
         let lack = "lets only one process open this store, so `replicas` can only be 1";
-        self.need(action.replicas() > 1, self.facts.processes, &at, lack);
+        self.need(action.replicas() > 1, self.facts.can.processes, &at, lack);
         let mut fault = |message: &str, hint: &str| self.problems.fault(&at, message, hint);
         if !matches!(action, Action::Get(_) | Action::Scan(_) | Action::Find(_)) {
             let message =
@@ -241,7 +241,7 @@ impl Sequence<'_, '_, '_> {
             let message =
                 format!("the background would wait for the transaction of phase `{}`, which is open", open.name);
             fault(&message, "put a phase with `commit = {}` before it");
-        } else if self.facts.commits_wait_for_readers && (self.open.is_some() || waits(own, action, ops, beside)) {
+        } else if self.facts.can.commits_wait_for_readers && (self.open.is_some() || waits(own, action, ops, beside)) {
             let message = format!(
                 "commits of `{}` wait for readers: with a transaction that lasts as long as the phase, the phase and its \
                  background would wait for each other",
@@ -276,12 +276,12 @@ impl Sequence<'_, '_, '_> {
                 self.problems.add(problem.label(&open.at, "opened"));
             } else {
                 let lack = "cannot read inside a write transaction";
-                self.need(!writes, self.facts.reads_own_writes, &begun.at, lack);
+                self.need(!writes, self.facts.can.reads_own_writes, &begun.at, lack);
             }
             ops.transaction = Grouping::Open;
         } else if ops.transaction == Grouping::Open {
             let lack = "cannot keep a transaction open over several phases";
-            self.need(true, self.facts.open_transactions, &place, lack);
+            self.need(true, self.facts.can.open_transactions, &place, lack);
             if !writes {
                 let message = format!("phase `{name}` only reads, so it leaves nothing to commit");
                 self.problems.fault(place, message, "write `transaction = \"single\"`");

@@ -124,7 +124,7 @@ fn of_store(
 
 /// Refuses crash trials of what is not in the worker's files: a kill of the worker leaves a server running.
 fn without_server(crashes: &[PlacedCrash], services: &Services, facts: &EngineFacts, problems: &mut Problems<'_>) {
-    if !facts.server && services.specs.is_empty() {
+    if !facts.can.server && services.specs.is_empty() {
         return;
     }
     for crash in crashes {
@@ -146,7 +146,7 @@ fn fit(
         }
         if let Some((store, facts)) = opened {
             let several = data.is_some_and(|(_, data)| data.len() > 1) || !store.indexes.is_empty();
-            data::key_length(at, collection, several && !facts.own_documents, (&store.engine, facts), problems);
+            data::key_length(at, collection, several && !facts.can.own_documents, (&store.engine, facts), problems);
             values::come_back(at, collection, (&store.engine, facts), problems);
         }
     }

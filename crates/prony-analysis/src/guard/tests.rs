@@ -19,7 +19,7 @@ use std::sync::Arc;
 use self::answers::{answered, answers};
 use super::variants::{self, VariantTrials};
 use super::{Finding, Severity, percent, trial};
-use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
+use prony_model::catalog::{Capabilities, EngineCatalog, EngineFacts, StoreFault};
 use prony_model::http::{ExpectedStatuses, HttpSpec, RequestKind};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
@@ -66,21 +66,16 @@ impl EngineCatalog for Engines {
     }
 
     fn facts(&self, _: &StoreSpec) -> Option<EngineFacts> {
-        Some(EngineFacts {
+        let can = Capabilities {
             batches: true,
             reads_own_writes: true,
             open_transactions: true,
             ordered: true,
             persistent: true,
             processes: true,
-            concurrent_writers: false,
-            commits_wait_for_readers: false,
-            own_documents: false,
-            stores_values: false,
-            server: false,
-            max_key: None,
-            classes: vec![Durability::Strict, Durability::Volatile],
-        })
+            ..Capabilities::default()
+        };
+        Some(EngineFacts { can, classes: vec![Durability::Strict, Durability::Volatile] })
     }
 
     fn check(&self, _: &StoreSpec) -> Vec<StoreFault> {

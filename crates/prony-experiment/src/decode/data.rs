@@ -255,7 +255,7 @@ pub(crate) fn key_length(
     problems: &mut Problems<'_>,
 ) {
     let longest = longest_key(&data.key, data.records);
-    if let Some(most) = facts.max_key.filter(|most| longest + u64::from(before) > *most) {
+    if let Some(most) = facts.can.max_key.filter(|most| longest + u64::from(before) > *most) {
         let one = if before { ", one of which says to what a key belongs" } else { "" };
         let message = format!("keys of {longest} bytes are too long: `{engine}` allows at most {most} bytes{one}");
         problems.fault(node.span_of("key"), message, "shorten the key, or leave the variant out with `[design] skip`");

@@ -57,7 +57,7 @@ pub(crate) fn fit(
     problems: &mut Problems<'_>,
 ) {
     let (Some(node), false) = (node.get("indexes"), store.indexes.is_empty()) else { return };
-    if !facts.ordered {
+    if !facts.can.ordered {
         let message = format!("`{}` does not keep keys in order, so it cannot have indexes", store.engine);
         problems.fault(node, message, "leave the variant out with `[design] skip`");
         return;
@@ -108,7 +108,7 @@ fn of_collection(
         problems.fault(node, format!("`{engine}` {NO_QUERIES}"), "leave the indexes or the variant out");
         return;
     }
-    if facts.own_documents && document.encoding != Encoding::Json {
+    if facts.can.own_documents && document.encoding != Encoding::Json {
         let message = format!("`{engine}` can index documents only if they are encoded as JSON");
         problems.fault(node, message, format!("write `encoding = \"json\"` in {of}"));
         return;
@@ -121,14 +121,14 @@ fn of_collection(
         // Of `a.b`, `a` too.
         let leads =
             |field: &FieldPath| (1..=field.0.len()).map(|end| FieldPath(field.0[..end].into())).collect::<Vec<_>>();
-        let lists = fields.iter().flat_map(leads).filter(|field| facts.own_documents && document.kinds(field).list);
+        let lists = fields.iter().flat_map(leads).filter(|field| facts.can.own_documents && document.kinds(field).list);
         for field in lists {
             let message = format!("`{engine}` has one entry per document in an index, and `{field}` may be a list");
             problems.fault(at, message, "leave the index or the variant out");
         }
         let widest = Widest { records: data.records };
         let (mut entry, mut entries) = (1 + longest_key(&data.key, data.records), 1u64);
-        if facts.stores_values {
+        if facts.can.stores_values {
             entry += OWN_HEAD + OWN_VALUE * (fields.len() as u64 + 1);
         }
         for (bytes, items) in fields.iter().map(|field| widest.at(&document.fields, &field.0)) {
@@ -139,7 +139,7 @@ fn of_collection(
                 format!("a document may have {entries} entries in this index: at most {MOST_ENTRIES} are allowed");
             problems.fault(at, message, "index one list alone, or make the lists shorter with `items`");
         }
-        if let Some(most) = facts.max_key.filter(|most| entry > *most) {
+        if let Some(most) = facts.can.max_key.filter(|most| entry > *most) {
             let message = format!(
                 "entries of this index have up to {entry} bytes, with the document's key: `{engine}` allows at most {most} bytes"
             );

@@ -42,12 +42,12 @@ impl Check<'_> {
             let message = format!("`{name}` does not check references: only `put`, `update` and `delete` do");
             return fault(message, "leave `references` out");
         }
-        if !self.facts.reads_own_writes {
+        if !self.facts.can.reads_own_writes {
             let message =
                 format!("`{engine}` cannot read inside a write transaction, which a check of references needs");
             fault(message, "leave the variant out with `[design] skip`, or the phase with `when`");
         }
-        if self.facts.concurrent_writers && ops.threads > 1 {
+        if self.facts.can.concurrent_writers && ops.threads > 1 {
             let message = format!(
                 "`{engine}` has concurrent writers: another thread may remove a document between the check and the commit"
             );

@@ -74,7 +74,7 @@ pub(crate) fn store(
         problems.add(unknown_engine(engine_node, &spec.engine, engines));
         return None;
     };
-    let lacks_url = match (facts.server, view.get("url")) {
+    let lacks_url = match (facts.can.server, view.get("url")) {
         (true, None) => {
             Some((engine_node, "is a server, and the store has no `url`", "add `url`, such as that of a `[[service]]`"))
         }

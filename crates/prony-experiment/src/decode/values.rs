@@ -14,7 +14,7 @@ pub(crate) fn come_back(
     (engine, facts): (&str, &EngineFacts),
     problems: &mut Problems<'_>,
 ) {
-    let document = data.document().filter(|document| facts.stores_values && document.encoding == Encoding::Json);
+    let document = data.document().filter(|document| facts.can.stores_values && document.encoding == Encoding::Json);
     let Some(Err(altered)) = document.map(|document| document.name_order()) else { return };
     let value = node.get("file").or_else(|| {
         let document = node.get("document")?;

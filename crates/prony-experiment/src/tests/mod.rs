@@ -19,7 +19,7 @@ mod requests;
 mod services;
 mod sound;
 
-use prony_model::catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
+use prony_model::catalog::{Capabilities, EngineCatalog, EngineFacts, Overrides, StoreFault};
 use prony_model::json_values::{Altered, Part};
 use prony_model::spec::{
     DocumentFile, Durability, FieldSpec, Generator, InFile, Kinds, OptionValue, RowForm, StoreSpec,
@@ -42,43 +42,34 @@ impl EngineCatalog for Engines {
     }
 
     fn facts(&self, store: &StoreSpec) -> Option<EngineFacts> {
-        let all = EngineFacts {
+        let can = Capabilities {
             batches: true,
             reads_own_writes: true,
             open_transactions: true,
             ordered: true,
             persistent: true,
             processes: true,
-            concurrent_writers: false,
-            commits_wait_for_readers: false,
-            own_documents: false,
-            stores_values: false,
-            server: false,
-            max_key: None,
-            classes: vec![Durability::Strict, Durability::Bounded, Durability::None],
+            ..Capabilities::default()
         };
-        Some(match store.engine.as_str() {
-            "lmdb" => EngineFacts { max_key: Some(511), ..all },
-            "sqlite" => EngineFacts { own_documents: true, ..all },
-            "redb" => EngineFacts { concurrent_writers: true, ..all },
-            "memory" => EngineFacts {
-                persistent: false,
-                processes: false,
-                commits_wait_for_readers: true,
-                classes: vec![Durability::Volatile],
-                ..all
-            },
-            "fjall" => EngineFacts {
-                reads_own_writes: false,
-                open_transactions: false,
-                classes: vec![Durability::Strict, Durability::Relaxed],
-                ..all
-            },
-            "jsonb" => EngineFacts { own_documents: true, stores_values: true, max_key: Some(200), ..all },
-            "server" => EngineFacts { server: true, processes: false, ..all },
-            "logfile" => EngineFacts { batches: false, ordered: false, open_transactions: false, ..all },
+        let classes = vec![Durability::Strict, Durability::Bounded, Durability::None];
+        let (can, classes) = match store.engine.as_str() {
+            "lmdb" => (Capabilities { max_key: Some(511), ..can }, classes),
+            "sqlite" => (Capabilities { own_documents: true, ..can }, classes),
+            "redb" => (Capabilities { concurrent_writers: true, ..can }, classes),
+            "memory" => {
+                let can = Capabilities { persistent: false, processes: false, commits_wait_for_readers: true, ..can };
+                (can, vec![Durability::Volatile])
+            }
+            "fjall" => {
+                let can = Capabilities { reads_own_writes: false, open_transactions: false, ..can };
+                (can, vec![Durability::Strict, Durability::Relaxed])
+            }
+            "jsonb" => (Capabilities { own_documents: true, stores_values: true, max_key: Some(200), ..can }, classes),
+            "server" => (Capabilities { server: true, processes: false, ..can }, classes),
+            "logfile" => (Capabilities { batches: false, ordered: false, open_transactions: false, ..can }, classes),
             _ => return None,
-        })
+        };
+        Some(EngineFacts { can, classes })
     }
 
     /// Three documents, of which one has `in` as null. In `order.ndjson` their names are in no order, and in `lists.ndjson` `in`
