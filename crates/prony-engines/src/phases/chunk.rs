@@ -17,8 +17,8 @@ pub(super) const MOST_OPERATIONS: usize = 256;
 /// A chunk takes no further operation once its keys and values fill so many bytes.
 pub(super) const ENOUGH_BYTES: usize = 128 * 1024;
 
-/// The name of an operation in histograms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The name of an operation in histograms, which are in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
     Put,
     Read,
@@ -35,20 +35,6 @@ pub(super) enum Label {
 }
 
 impl Label {
-    pub(super) const ALL: [Self; 11] = [
-        Self::Put,
-        Self::Read,
-        Self::Update,
-        Self::Delete,
-        Self::Scan,
-        Self::Find,
-        Self::Compute,
-        Self::Insert,
-        Self::ReadModifyWrite,
-        Self::Commit,
-        Self::NotStarted,
-    ];
-
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Put => "put",

@@ -420,7 +420,7 @@ impl Job<'_> {
 
     fn report(
         &self,
-        End { client: all, tally, lag, saturated }: End<'_>,
+        End { client: mut all, tally, lag, saturated }: End<'_>,
         encoded: Option<u64>,
     ) -> Result<PhaseReport, Stop> {
         let reads = tally.reads;
