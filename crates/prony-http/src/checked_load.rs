@@ -172,6 +172,11 @@ impl Load {
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.asked.pace, Loop::Open(_))
     }
+
+    /// Whether it is a closed loop that ends at a time.
+    pub(crate) fn is_closed_for_a_time(&self) -> bool {
+        matches!((&self.asked.pace, self.asked.bound), (Loop::Closed, Bound::Duration(_)))
+    }
 }
 
 impl Parts {

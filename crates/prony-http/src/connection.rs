@@ -101,6 +101,8 @@ pub(crate) struct Connection {
     idle_since: Nanos,
     /// Bytes came that answer no request.
     unasked: bool,
+    /// Whether a request of it has ended.
+    pub(crate) has_ended: bool,
 }
 
 impl Connection {

@@ -170,6 +170,7 @@ impl<'a> EventLoop<'a> {
                 self.proceed(event);
             }
         }
+        self.tally.close(self.pace.end());
         Ok(Done {
             tally: self.tally,
             found: self.found,
@@ -448,6 +449,10 @@ impl<'a> EventLoop<'a> {
         let request = self.connections[slot as usize].request;
         let is_ok = matches!(end, End::Answered(status) if self.job.load.expects(&request, status));
         self.record(&request, &exchange, end, now);
+        let is_first = !std::mem::replace(&mut self.connections[slot as usize].has_ended, true);
+        if is_first && is_ok && self.job.load.is_closed_for_a_time() {
+            self.tally.first_answered(now);
+        }
         self.progress.running -= 1;
         self.go_on(slot, &request, is_ok, free_at);
         if self.thinking.is_on() {

@@ -104,7 +104,7 @@ fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPar
     let one = |((name, kind), of): ((&str, &Kind), &Part)| {
         let rows = counts_rows(kind).then_some(of.rows);
         // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
-        part(kind_instance(name), of, rows, rate(ran, of.answers), latency)
+        part(kind_instance(name), of, rows, rate(load, ran, of.answers), latency)
     };
     kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(one).collect()
 }

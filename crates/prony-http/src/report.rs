@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prony_model::http::RequestRate;
 use prony_model::latency::{LatencyError, Recorder};
 use prony_model::metric::Metric;
+use prony_model::number::count;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{HistogramRecord, LatencyKind};
@@ -68,7 +69,8 @@ pub struct Report {
     /// Whole answers by status, those to attempts that were repeated included.
     pub statuses: BTreeMap<u16, u64>,
     /// Expected answers a second, also to requests of the warm-up. In a closed loop each counts by the share of its time that
-    /// lies in the window; in an open one those count that came within it.
+    /// lies in the window; where that has a time for its end, answers count from the instant at which each connection had its first
+    /// answer, and the rate is missing where that is not in the first half. In an open one those count that came within it.
     pub rate: Reading<f64>,
     /// Closed loop: from the start of a request. Open loop: from its intended start.
     pub latency: Latency,
@@ -217,7 +219,7 @@ impl Report {
         let errors = Errors::of(&tally.failures);
         let requests = tally.ok + tally.failed_requests();
         let is_saturated = ran.is_saturated();
-        let rate = if requests > 0 { rate(ran, tally.answers) } else { Reading::Missing(Why::NotReached) };
+        let rate = if requests > 0 { rate(load, ran, tally.answers) } else { Reading::Missing(Why::NotReached) };
         let outcome = match (is_saturated, errors.total()) {
             (true, _) => Outcome::Saturated,
             (false, 0) if requests > 0 && tally.surplus == 0 => Outcome::Ok,
@@ -315,11 +317,26 @@ impl Report {
 
 /// Expected answers a second within the window, of all requests or of a kind. Of an open loop that falls behind, the answers
 /// after it are those that the server did not give in time.
-pub(crate) fn rate(ran: &Ran, answers: f64) -> Reading<f64> {
+pub(crate) fn rate(load: &Load, ran: &Ran, answers: f64) -> Reading<f64> {
+    if let Some(why) = counts_too_late(load.asked().connections, ran.tally.uncounted(), ran.window) {
+        return Reading::Missing(why);
+    }
     match ran.window.as_secs_f64() {
         time if time > 0.0 => Reading::Measured(answers / time),
         _ => Reading::Missing(Why::NotReached),
     }
+}
+
+/// Why there is no rate where answers count in the second half of the window at most.
+fn counts_too_late(connections: u32, uncounted: Nanos, window: Nanos) -> Option<Why> {
+    let why = || {
+        format!(
+            "of {}, the last had its first answer after {uncounted} of {window}, not in the first half: lengthen the load, or give it \
+             a warm-up",
+            count(connections, "connection")
+        )
+    };
+    (uncounted + uncounted > window).then(|| Why::DoesNotCount(why().into()))
 }
 
 fn statuses(tally: &Tally) -> BTreeMap<u16, u64> {
@@ -398,6 +415,19 @@ mod tests {
         let busy_all = busy(&usage(10_000, 9_000, 0), &[usage(10_000, 9_000, 0)], (1, 2));
         assert!(matches!(busy_all, Some(Remark::GeneratorBusy { step: None, .. })));
         assert_eq!(busy(&usage(99, 99, 0), &[usage(99, 99, 0)], (1, 2)), None, "too short to say so");
+    }
+
+    #[test]
+    fn rate_is_missing_where_first_answers_come_in_the_second_half() {
+        let [late, window] = [990, 1_000].map(Nanos::from_millis);
+        let why = counts_too_late(200, late, window).unwrap().to_string();
+        assert_eq!(
+            why,
+            "does not count: of 200 connections, the last had its first answer after 990.00 ms of 1.000 s, not in the first half: \
+             lengthen the load, or give it a warm-up"
+        );
+        assert_eq!(counts_too_late(200, Nanos::from_millis(500), window), None);
+        assert_eq!(counts_too_late(1, Nanos::ZERO, Nanos::ZERO), None);
     }
 
     /// Ten connections that sent ten requests at once and waited half a second for the answers: `generator CPU 99.7 %`.

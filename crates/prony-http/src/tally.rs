@@ -107,7 +107,7 @@ pub(crate) struct Exchange {
 pub(crate) struct Tally {
     pub(crate) ok: u64,
     /// Expected answers, to requests of the warm-up too: in a closed loop each by the share of its time that lies in the
-    /// window, in an open one those that came within it.
+    /// window, from `counted_since` on; in an open one those that came within it.
     pub(crate) answers: f64,
     pub(crate) failures: BTreeMap<Failure, u64>,
     /// Whole answers that requests ended with, by status.
@@ -154,6 +154,8 @@ pub(crate) struct Tally {
     pub(crate) read: Read,
     /// The end of the warm-up.
     since: Nanos,
+    /// Since when `answers` count: of all threads the last.
+    counted_since: Nanos,
     pub(crate) warm_up: WarmUp,
     /// When the last measured request ended, whatever it ended in.
     pub(crate) last_end: Option<Nanos>,
@@ -176,6 +178,7 @@ impl Tally {
             places: shape.has_places.then(Distinct::new),
             series: shape.throughput.map(Series::new),
             since,
+            counted_since: since,
             ..Self::default()
         }
     }
@@ -223,7 +226,7 @@ impl Tally {
         self.longest = self.longest.max(now.since(request.started));
         if is_expected {
             let share = match self.open {
-                None => share_within(window, (request.started, now)),
+                None => share_within((self.counted_since, window.1), (request.started, now)),
                 Some(_) => f64::from(u8::from((window.0..=window.1).contains(&now))),
             };
             self.answers += share;
@@ -256,6 +259,31 @@ impl Tally {
         if let Some(first) = exchange.first_byte {
             self.first_byte.record(first.since(request.started));
         }
+    }
+
+    /// In a closed loop that ends at a time, the first request of a connection got an expected answer: answers count from then on.
+    ///
+    /// All first requests begin together, and each has waited for others since then, while the last requests are under way at an
+    /// end that does not depend on them. Were each counted by a share at the end and whole at the begin, the rate would be too large by half
+    /// a request of each connection: 55/s of one worker that answers 50/s, with 100 connections and 10 s.
+    pub(crate) fn first_answered(&mut self, now: Nanos) {
+        self.counted_since = self.since.max(now);
+        self.answers_mut().for_each(|answers| *answers = 0.0);
+    }
+
+    /// The thread has ended, and its load with `end`: the answers become those of the whole window, at the rate since they count.
+    pub(crate) fn close(&mut self, end: Nanos) {
+        let [whole, counted] = [self.since, self.counted_since].map(|begin| end.since(begin).as_secs_f64());
+        self.answers_mut().filter(|_| counted > 0.0).for_each(|answers| *answers *= whole / counted);
+    }
+
+    fn answers_mut(&mut self) -> impl Iterator<Item = &mut f64> {
+        [&mut self.answers].into_iter().chain(self.kinds.iter_mut().map(|kind| &mut kind.answers))
+    }
+
+    /// How much of the window answers do not count, of the thread for which that is longest.
+    pub(crate) fn uncounted(&self) -> Nanos {
+        self.counted_since.since(self.since)
     }
 
     /// Something was read of the answer to a request.
@@ -423,6 +451,7 @@ impl Tally {
         self.warm_up.ok += other.warm_up.ok;
         self.warm_up.failed += other.warm_up.failed;
         self.last_end = self.last_end.max(other.last_end);
+        self.counted_since = self.counted_since.max(other.counted_since);
         self.longest = self.longest.max(other.longest);
     }
 
@@ -451,6 +480,8 @@ fn share_within((begin, end): (Nanos, Nanos), (started, answered): (Nanos, Nanos
 
 #[cfg(test)]
 mod tests {
+    use prony_model::random::Stream;
+
     use super::*;
 
     fn tally(is_open: bool) -> Tally {
@@ -519,5 +550,59 @@ mod tests {
             }
             assert_eq!((tally.ok, tally.answers), (2, expected));
         }
+    }
+
+    /// What the rate is taken from: the answers and how much of the time they do not count, after a closed loop of so many
+    /// connections and so long. `answer` gives the end of a request from its start, seconds.
+    fn closed(connections: u32, time: f64, mut answer: impl FnMut(f64) -> f64) -> (f64, f64) {
+        let begin = Nanos::from_secs(1);
+        let at = |seconds: f64| begin + Nanos::from_nanos((seconds * 1e9) as u64);
+        let mut tally = tally(false);
+        let mut all: Vec<(f64, f64)> = (0..connections).map(|_| (answer(0.0), 0.0)).collect();
+        while let Some(next) = (0..all.len()).min_by(|a, b| all[*a].0.total_cmp(&all[*b].0)) {
+            let (now, started) = all[next];
+            let request = Request { intended: at(started), started: at(started), measured: true, ..Request::default() };
+            tally.answered(&request, &Exchange::default(), 200, true, (at(now), (begin, at(time))));
+            if started == 0.0 {
+                tally.first_answered(at(now));
+            }
+            if now < time {
+                all[next] = (answer(now), now);
+            } else {
+                all.swap_remove(next);
+            }
+        }
+        tally.close(at(time));
+        (tally.answers, tally.uncounted().as_secs_f64())
+    }
+
+    /// A worker that answers one request after another.
+    fn worker(takes: f64) -> impl FnMut(f64) -> f64 {
+        let mut free = 0.0f64;
+        move |begin| {
+            free = free.max(begin) + takes;
+            free
+        }
+    }
+
+    /// 100 connections and one worker of 20 ms had 54.9/s in 10 s, and 200 of 5 ms 295/s in one: half a request of each connection
+    /// too much. Answers that came, divided by the time, are as wrong the other way: 8/s of ten connections that wait a second each.
+    #[test]
+    fn rate_of_a_closed_loop_is_what_the_server_does() {
+        let (answers, uncounted) = closed(100, 10.0, worker(0.02));
+        assert!((answers / 10.0 - 50.0).abs() < 0.5 && (uncounted - 2.0).abs() < 1e-6, "{answers} {uncounted}");
+        let (answers, _) = closed(10, 2.5, |begin| begin + 1.0);
+        assert!((answers / 2.5 - 10.0).abs() < 0.01, "{answers}");
+        let (_, uncounted) = closed(200, 1.0, worker(0.005));
+        assert!(uncounted > 0.99, "{uncounted}");
+        // Of 50 connections with exponential times of 1 s: 50/s.
+        let rate = |seed| {
+            let mut times = Stream::new(seed);
+            closed(50, 12.0, |begin| begin - (1.0 - times.unit()).ln())
+        };
+        let rates: Vec<f64> =
+            (1..60).map(rate).filter(|(_, late)| *late <= 6.0).map(|(answers, _)| answers / 12.0).collect();
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        assert!(rates.len() > 40 && (mean / 50.0 - 1.0).abs() < 0.015, "{mean}");
     }
 }

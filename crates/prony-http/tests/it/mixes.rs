@@ -119,15 +119,15 @@ fn rates_of_the_kinds_add_up_to_that_of_the_phase() {
     let single = requests(&server, text("/"), 60);
     let named = |name: &str| RequestKind { name: Some(name.to_owned()), ..single.kinds[0].clone() };
     let kinds = vec![named("a"), named("b")];
-    let (warm_up, half) = (Nanos::from_millis(150), HttpAmount::Duration(Nanos::from_millis(250)));
+    let (warm_up, second) = (Nanos::from_millis(150), HttpAmount::Duration(Nanos::from_secs(1)));
     let rate = RequestRate::Constant(Arrivals { rate: PerSecond::new(100.0).unwrap(), poisson: false });
     let short = Nanos::from_millis(300);
     for spec in [
         HttpSpec { kinds: kinds.clone(), ..single.clone() },
         HttpSpec { kinds: kinds.clone(), warm_up, ..single.clone() },
-        HttpSpec { kinds: kinds.clone(), amount: half, ..single.clone() },
-        HttpSpec { kinds: kinds.clone(), amount: half, warm_up, ..single.clone() },
-        HttpSpec { kinds, amount: half, rate: Some(rate), timeout: short, ..single.clone() },
+        HttpSpec { kinds: kinds.clone(), amount: second, ..single.clone() },
+        HttpSpec { kinds: kinds.clone(), amount: second, warm_up, ..single.clone() },
+        HttpSpec { kinds, amount: second, rate: Some(rate), timeout: short, ..single.clone() },
     ] {
         let mut runner = Runner::new(trial(vec![("mix", http(spec))]));
         let report = runner.phase(0).unwrap();

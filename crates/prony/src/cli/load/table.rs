@@ -114,7 +114,7 @@ fn rate(report: &Report) -> String {
 
 /// Which answers count in the rate.
 fn within_window(window: Nanos, is_open: bool) -> String {
-    let parts = if is_open { "" } else { ", with a part of each answer that spans its begin or end" };
+    let parts = if is_open { "" } else { " after the first answers, with a part of each that spans its begin or end" };
     format!("within {window}{parts}")
 }
 
@@ -283,7 +283,7 @@ mod tests {
         let second = Nanos::from_secs(1);
         assert_eq!(within_window(second, true), "within 1.000 s");
         let closed = within_window(second, false);
-        assert_eq!(closed, "within 1.000 s, with a part of each answer that spans its begin or end");
+        assert_eq!(closed, "within 1.000 s after the first answers, with a part of each that spans its begin or end");
     }
 
     /// `-R 10 -d 1s` printed `1.000 s; with the last answers 923.14 ms`.
