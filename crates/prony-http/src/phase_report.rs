@@ -19,7 +19,7 @@ use crate::failure::{Errors, Failure};
 use crate::kinds::Kind;
 use crate::ran::Ran;
 use crate::remark::Remark;
-use crate::report::{REQUEST, Report, StepReport, histograms, rate};
+use crate::report::{Counted, REQUEST, Report, StepReport, histograms, rate};
 use crate::step_tally::Part;
 use crate::tally::Tally;
 use crate::variety::Variety;
@@ -101,10 +101,12 @@ fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyErr
 fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPart>, LatencyError> {
     let kinds = &load.content().kinds;
     let counts_rows = |kind: &Kind| kind.answer_check.as_ref().is_some_and(AnswerCheck::counts_rows);
+    let is_saturated = ran.is_saturated();
     let one = |((name, kind), of): ((&str, &Kind), &Part)| {
         let rows = counts_rows(kind).then_some(of.rows);
+        let counted = Counted { time: ran.window, ok: of.ok, answers: of.answers, is_saturated };
         // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
-        part(kind_instance(name), of, rows, rate(load, ran, of.answers), latency)
+        part(kind_instance(name), of, rows, rate(load, ran, &counted), latency)
     };
     kinds.names().zip(kinds.all()).zip(&ran.tally.kinds).map(one).collect()
 }
