@@ -228,11 +228,11 @@ fn path(node: &Node, problems: &mut Problems<'_>) -> Option<Template> {
     let path = template(node)?;
     let begins = match path.0.first() {
         Some(Part::Text(text)) => text.starts_with('/'),
-        first => matches!(first, Some(Part::Saved(_))),
+        first => matches!(first, Some(Part::Saved(_) | Part::Field(_))),
     };
     if !begins {
         let message = "`path` does not begin with `/`";
-        problems.fault(node, message, "write it as `/schools/{i}`, or begin it with `{saved.NAME}`");
+        problems.fault(node, message, "write it as `/schools/{i}`, or begin it with `{saved.NAME}` or `{doc.FIELD}`");
     }
     if let Some(c) = fixed_text(&path).find(|c| !c.is_ascii_graphic()) {
         let bytes: String = c.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();

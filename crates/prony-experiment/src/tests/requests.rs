@@ -67,6 +67,7 @@ fn mix_has_kinds_of_requests_with_weights_and_metrics_of_their_own() {
         ("{ \"a b\" = { path = \"/\" } }", "", "p.rate", "`a b` is no name of a kind of request"),
         ("{ read = { path = \"x\" } }", "", "p.rate", "`path` does not begin with `/`"),
         ("{ read = { path = \"/{doc.y}\" } }", "", "p.rate", "`y`"),
+        ("{ read = { path = \"{doc.x}\" } }", "", "p.rate", "no faults"),
     ] {
         let found = faults(&format!("[compare]\nmetric = \"{metric}\"\n{}", of_mix(mix, more)));
         assert!(found.contains(expected), "{mix} {more} {metric}\n  expected {expected}\n  found    {found}");
