@@ -123,10 +123,12 @@ fn part(
     Ok(RequestsPart { name, ok: of.ok, errors, skipped, rows, rate, latency })
 }
 
-/// Whether a remark is a note of the phase. Of bodies that are the same a guard speaks, from the record; a load generator that
+/// Whether a remark is a note of the phase. Of bodies that are the same and of requests that wait for a connection guards speak, from the record; a load generator that
 /// is the limit and stalls are warnings.
 const fn is_noted(remark: &&Remark) -> bool {
-    !matches!(remark, Remark::SameBody { .. }) && !is_busy(remark) && !is_stalled(remark)
+    !matches!(remark, Remark::SameBody { .. } | Remark::ConnectionsInUse { .. })
+        && !is_busy(remark)
+        && !is_stalled(remark)
 }
 
 const fn is_busy(remark: &Remark) -> bool {

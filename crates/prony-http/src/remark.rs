@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use prony_model::http::{WAITED, connections_in_use};
 use prony_model::number::{count, digits, percent_up_to};
 use prony_model::units::Nanos;
 use schemars::JsonSchema;
@@ -55,6 +56,15 @@ pub enum Remark {
         /// Connections on which more came after the last answer.
         connections: u64,
     },
+    /// Requests of an open loop that was not saturated waited for a connection, since all were in use.
+    ConnectionsInUse {
+        /// Those that waited.
+        waited: u64,
+        /// All of them.
+        requests: u64,
+        /// The connections.
+        connections: u32,
+    },
     /// An open-loop rate was not sustained.
     Saturated {
         /// Requests a second by the schedule.
@@ -95,6 +105,11 @@ impl Remark {
         (used + waited > BUSY).then_some(Self::GeneratorBusy { used, waited, step })
     }
 
+    /// Whether so many requests that waited for a connection matter.
+    pub(crate) fn waited(waited: u64, requests: u64, connections: u32) -> Option<Self> {
+        (waited as f64 > WAITED * requests as f64).then_some(Self::ConnectionsInUse { waited, requests, connections })
+    }
+
     /// Whether threads that made requests for such a share of their time may have made latencies longer.
     pub(crate) fn making(share: f64) -> Option<Self> {
         (share > MAKING).then_some(Self::Making { share })
@@ -119,6 +134,10 @@ impl Remark {
                 "the rate of ok answers is what was reached under this overload; do not quote the latency from the \
                  intended start, which includes the time that requests waited for others: for latencies lower the \
                  rate; more connections (`--connections`) help only where the server could answer more requests at once",
+            ),
+            Self::ConnectionsInUse { .. } => Some(
+                "do not quote the latency from the intended start, which includes that wait: raise `--connections`; if latencies and rates \
+                 stay the same they are the server's",
             ),
             Self::NothingMeasured => {
                 Some("lengthen the load (`--duration`), or see what the server does with one request")
@@ -173,6 +192,9 @@ impl fmt::Display for Remark {
             Self::Surplus { connections } => {
                 let connections = count(*connections, "connection");
                 write!(f, "more came on {connections} after the last answer: answers may be those of other requests")
+            }
+            Self::ConnectionsInUse { waited, requests, connections } => {
+                f.write_str(&connections_in_use(*waited as f64, *requests as f64, *connections))
             }
             Self::Saturated { asked, reached, steps } => {
                 f.write_str("saturated: requests were due faster than they were answered: ")?;
@@ -263,6 +285,17 @@ mod tests {
         assert!(said(1).contains(&second), "{}", said(1));
         assert!(
             said(7).contains("; in step 6 5000 a second") && said(7).contains("; and so in 2 further steps; the wait")
+        );
+    }
+
+    /// Of 1516 requests at random gaps over 6 connections 1250 waited for one, without a word.
+    #[test]
+    fn requests_that_wait_for_a_connection_are_named() {
+        assert_eq!(Remark::waited(10, 1_000, 6), None, "a pause");
+        let said = Remark::waited(1_250, 1_516, 6).unwrap().to_string();
+        assert_eq!(
+            said,
+            "82 % of 1516 requests waited for a connection, since all were in use: latencies and rates are those over at most 6 connections"
         );
     }
 

@@ -281,6 +281,7 @@ impl Report {
             let most = bodies.count() as f64 * (1.0 + 4.0 * bodies.relative_error());
             most < requests as f64
         };
+        let waited = self.waited_for_connection.filter(|_| self.outcome != Outcome::Saturated).unwrap_or_default();
         let repeated = tally.bodies.as_ref().filter(fewer).map(Variety::count);
         let saturated = self.asked_rate.filter(|_| self.outcome == Outcome::Saturated);
         let number = |reading: &Reading<f64>| reading.measured().copied().unwrap_or_default();
@@ -293,6 +294,7 @@ impl Report {
                 reached: number(&self.rate),
                 steps: self.saturated_steps(),
             }),
+            Remark::waited(waited, self.requests, self.connections),
             busy(&ran.usage, &ran.usage_of_steps, (self.generator.threads, ran.processors)),
             Remark::making(making).filter(|_| self.window >= SHORTEST),
             stalls.matter(self.window).then_some(Remark::Stalled { longest: stalls.longest, total: stalls.total }),

@@ -6,11 +6,26 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::document::FieldPath;
+use crate::number::{count, percent_with};
 use crate::order::{Arrivals, Order, RateStep};
 use crate::units::{Nanos, PerSecond};
 
 /// Connections of an open loop, at most, where none are asked for: slow answers need more of them than a closed loop has.
 pub const OPEN_CONNECTIONS: u32 = 100;
+
+/// The share of the requests of an open loop from which on it is reported that they waited for a connection: a pause makes some wait.
+pub const WAITED: f64 = 0.01;
+
+/// That so many of all requests of an open loop waited, since all of its connections were in use, in words.
+pub fn connections_in_use(waited: f64, all: f64, connections: u32) -> String {
+    let share = waited / all;
+    format!(
+        "{} of {} waited for a connection, since all were in use: latencies and rates are those over at most {}",
+        percent_with(share, usize::from(share < 0.1)),
+        count(all, "request"),
+        count(f64::from(connections), "connection")
+    )
+}
 
 /// Requests to one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

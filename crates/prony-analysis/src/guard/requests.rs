@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::variant_trials::VariantTrials;
 use super::{Finding, Severity, is_part_of, percent};
-use prony_model::http::{RequestKind, kind_instance};
+use prony_model::http::{self, RequestKind, kind_instance};
 use prony_model::metric::{Metric, MetricName, Stat};
 use prony_model::number;
 use prony_model::outcome::Outcome;
@@ -26,9 +26,6 @@ const ALL: f64 = 0.9;
 
 /// The share of the load generator from which on that is reported.
 const CONSIDERABLE: f64 = 0.05;
-
-/// The share of the requests from which on it is reported that they waited for a connection: a pause makes some wait.
-const WAITED: f64 = 0.01;
 
 /// The finding that the number of connections may be the limit.
 pub const CONNECTIONS_IN_USE: &str = "connections_in_use";
@@ -128,17 +125,12 @@ fn connections_in_use(asked: &PhaseSpec, (phase, record): (&PhaseRecord, &TrialR
     let all = of(Metric::Ok) + of(Metric::Errors) + of(Metric::Skipped);
     let ending = &record.ending;
     let is_saturated = ending.outcome == Outcome::Saturated && ending.phase.as_deref() == Some(&phase.name);
-    let message = format!(
-        "{} of {} waited for a connection, since all were in use: latencies and rates are those over at most {}",
-        percent(waited / all),
-        number::count(all, "request"),
-        number::count(f64::from(connections), "connection")
-    );
+    let message = http::connections_in_use(waited, all, connections);
     let hint = "raise `connections`; if latencies and rates stay the same they are the server's, since one that is overloaded leaves requests \
                 waiting too";
     let found = Finding::of(CONNECTIONS_IN_USE, Severity::Warning, message, hint).in_phase(&phase.name);
     let data = json!({ "waited": waited, "requests": all, "connections": connections });
-    (waited > WAITED * all || is_saturated).then(|| found.with(data))
+    (waited > http::WAITED * all || is_saturated).then(|| found.with(data))
 }
 
 /// Servers and a load that together used all of the processors that they may share: what the load used, the servers lacked, so

@@ -122,6 +122,16 @@ fn load_with_errors_ends_with_1_and_says_their_kind() {
     assert_eq!(load(&format!("http://{address}/no"), &["-n", "30", "--expect", "200,404"]).status.code(), Some(0));
 }
 
+/// The wait for prony's own connections was what users wait, to be quoted. A busy machine may make this rate one that is saturated.
+#[test]
+fn latency_with_waits_for_connections_is_not_to_be_quoted() {
+    let url = format!("http://{}/", one_at_a_time().0);
+    let output = load(&url, &["-R", "120", "-n", "200", "-c", "1", "--arrivals", "poisson"]);
+    let said = text(&output.stdout);
+    let is_named = said.contains(" of 200 requests waited for a connection, since all were in use");
+    assert!((is_named || said.contains("saturated")) && !said.contains("quote that one"), "{said}");
+}
+
 #[test]
 fn load_as_json_has_the_same_figures() {
     let output = load(&format!("http://{}/{{i}}", server()), &["-n", "200", "-R", "5000", "--json", "-b", "{i}"]);

@@ -227,7 +227,8 @@ fn judged(
 
 /// Whether the line of a step says it, and not of all steps.
 const fn is_of_step(remark: &Remark) -> bool {
-    matches!(remark, Remark::Saturated { .. } | Remark::Stalled { .. } | Remark::Interrupted | Remark::Surplus { .. })
+    use Remark::{ConnectionsInUse, Interrupted, Saturated, Stalled, Surplus};
+    matches!(remark, Saturated { .. } | Stalled { .. } | Interrupted | Surplus { .. } | ConnectionsInUse { .. })
 }
 
 /// A step in one line.

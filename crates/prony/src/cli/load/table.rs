@@ -214,8 +214,9 @@ fn notes(report: &Report) -> String {
     });
     let needed = is_cut.then(|| NEEDED.to_owned());
     let causes = causes.chain(no_keep_alive(report));
-    let quoted = (report.latency.kind == Some(LatencyKind::Intended) && report.outcome != Outcome::Saturated)
-        .then(|| QUOTED.to_owned());
+    let has_waited = report.remarks.iter().any(|remark| matches!(remark, Remark::ConnectionsInUse { .. }));
+    let is_quoted = report.latency.kind == Some(LatencyKind::Intended) && report.outcome != Outcome::Saturated;
+    let quoted = (is_quoted && !has_waited).then(|| QUOTED.to_owned());
     causes.chain(missing).chain(needed).chain(too_few_due(report)).chain(quoted).collect()
 }
 
