@@ -80,7 +80,7 @@ impl Third {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backlog {
     /// Where the thirds begin, and the end of the last.
-    bounds: Vec<Nanos>,
+    pub(crate) bounds: Vec<Nanos>,
     thirds: Vec<Third>,
 }
 

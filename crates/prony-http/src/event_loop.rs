@@ -102,8 +102,8 @@ pub(crate) struct EventLoop<'a> {
 }
 
 impl<'a> EventLoop<'a> {
-    /// A loop of `job` over the requests of `pace` and `source`.
-    pub(crate) fn new(job: Job<'a>, pace: Pace, source: Source<'a>) -> Result<Self, Error> {
+    /// A loop of `job` over the requests of `pace` and `source`, with an account whose warm-up ended at zero.
+    pub(crate) fn new(job: Job<'a>, pace: Pace, (source, tally): (Source<'a>, Tally)) -> Result<Self, Error> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)
             .map_err(|errno| Error::Setup { doing: "create an epoll instance", source: errno.into() })?;
         let processors = &job.load.asked().processors;
@@ -125,7 +125,7 @@ impl<'a> EventLoop<'a> {
             waiting: Waiting::default(),
             thinking: Thinking::new(job.load.asked().think, job.load.asked().seed, job.index),
             source,
-            tally: Tally::new(&job.load.shape(), pace.warm_up_end()),
+            tally: tally.later(pace.warm_up_end()),
             found: Found::default(),
             watch: Watch::new(pace.begin(), pace.warm_up_end(), thread_cpu()),
             pace,

@@ -27,8 +27,8 @@ pub(crate) struct Part {
 /// The account of all steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Steps {
-    begin: Nanos,
-    ends: Vec<Nanos>,
+    pub(crate) begin: Nanos,
+    pub(crate) ends: Vec<Nanos>,
     pub(crate) all: Vec<Part>,
 }
 

@@ -183,6 +183,15 @@ impl Tally {
         }
     }
 
+    /// The same with all instants later by this time: it is made before the load has a begin.
+    pub(crate) fn later(mut self, by: Nanos) -> Self {
+        let backlog = self.open.iter_mut().flat_map(|open| &mut open.backlog.bounds);
+        let steps = self.steps.iter_mut().flat_map(|steps| [&mut steps.begin].into_iter().chain(&mut steps.ends));
+        let own = [&mut self.since, &mut self.counted_since];
+        own.into_iter().chain(backlog).chain(steps).for_each(|instant| *instant += by);
+        self
+    }
+
     /// A connection is free at an instant, up to which all were in use.
     #[inline]
     pub(crate) fn was_full(&mut self, until: Nanos) {
@@ -481,6 +490,7 @@ fn share_within((begin, end): (Nanos, Nanos), (started, answered): (Nanos, Nanos
 #[cfg(test)]
 mod tests {
     use prony_model::random::Stream;
+    use prony_model::units::PerSecond;
 
     use super::*;
 
@@ -550,6 +560,21 @@ mod tests {
             }
             assert_eq!((tally.ok, tally.answers), (2, expected));
         }
+    }
+
+    /// It was made when the load had begun, of many threads and steps seconds later.
+    #[test]
+    fn account_that_is_made_before_the_load_has_its_instants() {
+        let rate = PerSecond::new(1.0).unwrap();
+        let steps = vec![RateStep { from: rate, to: rate, time: Nanos::from_secs(3) }; 2];
+        let sections = vec![Nanos::from_secs(3); 2];
+        let shape = Shape { is_open: true, steps, sections, ..Shape::default() };
+        let since = Nanos::from_secs(7);
+        let instants = |tally: &Tally| {
+            let steps = tally.steps.as_ref().map(|steps| (steps.begin, steps.ends.clone()));
+            (tally.since, tally.counted_since, tally.bounds(), steps)
+        };
+        assert_eq!(instants(&Tally::new(&shape, Nanos::ZERO).later(since)), instants(&Tally::new(&shape, since)));
     }
 
     /// What the rate is taken from: the answers and how much of the time they do not count, after a closed loop of so many

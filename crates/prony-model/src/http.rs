@@ -13,6 +13,22 @@ use crate::units::{Nanos, PerSecond};
 /// Connections of an open loop, at most, where none are asked for: slow answers need more of them than a closed loop has.
 pub const OPEN_CONNECTIONS: u32 = 100;
 
+/// Steps and kinds of requests of all threads, at most: each thread has a histogram of each, of 0.3 MB.
+pub const MOST_PARTS: usize = 1_000;
+
+/// That there are more of them, in words, and what to do.
+pub fn too_many_parts(threads: u32, steps: usize, kinds: usize) -> Option<(String, String)> {
+    let parts = steps + kinds;
+    let message = || {
+        format!(
+            "{} have a histogram of each of {parts} steps and kinds of requests: these are more than {MOST_PARTS} of 0.3 MB",
+            count(u64::from(threads), "thread")
+        )
+    };
+    let hint = || format!("use {} at most", count((MOST_PARTS / parts).max(1) as u64, "thread"));
+    (threads > 1 && threads as usize * parts > MOST_PARTS).then(|| (message(), hint()))
+}
+
 /// The share of the requests of an open loop from which on it is reported that they waited for a connection: a pause makes some wait.
 pub const WAITED: f64 = 0.01;
 

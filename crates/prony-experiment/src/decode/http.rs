@@ -14,7 +14,7 @@ use crate::placeholder::{Part as Piece, split};
 use crate::problem::{Problem, Problems};
 use prony_model::http::{
     AnswerSpec, BodySpec, ExpectedStatuses, HttpAmount, HttpSpec, OPEN_CONNECTIONS, Part, RateSteps, RequestKind,
-    RequestRate, RetrySpec, SaveSpec, SavedFrom, Template,
+    RequestRate, RetrySpec, SaveSpec, SavedFrom, Template, too_many_parts,
 };
 use prony_model::service::{OfService, hole};
 use prony_model::spec::{FieldPath, Order, RateStep};
@@ -48,6 +48,11 @@ pub(crate) fn http(node: &Node, problems: &mut Problems<'_>) -> Option<HttpSpec>
     if threads > connections {
         let message = format!("there are more threads, {threads}, than connections, {connections}");
         let hint = "each thread needs a connection: raise `connections`, or lower `threads`";
+        problems.fault((node, view.key_span("threads")), message, hint);
+    }
+    let steps = rate.as_ref().map_or(0, |rate| rate.steps().len());
+    let named = kinds.iter().filter(|kind| kind.name.is_some()).count();
+    if let Some((message, hint)) = too_many_parts(threads as u32, steps, named) {
         problems.fault((node, view.key_span("threads")), message, hint);
     }
     Some(HttpSpec {

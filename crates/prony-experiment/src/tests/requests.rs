@@ -167,6 +167,10 @@ fn requests_that_no_trial_can_send_are_refused() {
             "path = \"/\", connections = 2, threads = 3",
             "there are more threads, 3, than connections, 2 | each thread needs",
         ),
+        (
+            "path = \"/\", threads = 101, rate = { ramp = { from = 1, to = 9, over = \"9 s\" } }",
+            "101 threads have a histogram of each of 10 steps and kinds of requests: these are more than 1000 of 0.3 MB | use 100 threads",
+        ),
         ("path = \"/\", threads = 2", "there are more threads, 2, than connections, 1"),
         ("path = \"/a b\"", "`path` contains the character ' ' | write it as `%20`"),
         ("path = \"/ü{i}\"", "`path` contains the character 'ü' | write it as `%C3%BC`"),
