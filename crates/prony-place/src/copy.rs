@@ -169,11 +169,12 @@ pub(crate) fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
 /// it with, and then `top` is as it was.
 pub(crate) fn close(top: &Path, program: &ProgramSpec, step: &str, progress: &mut Progress<'_>) -> Result<(), Error> {
     let here = fs::canonicalize(top).map_err(Error::copying(top))?;
-    let plan = |outward| Plan::of(&here, &Rules { outward, ..Rules::default() });
-    if program.links == OutwardLinks::Keep || plan(OutwardLinks::Refuse)?.outward.is_empty() {
+    // `prepare` may have evicted the files, so that the program reads them from the disk.
+    let links = || Plan::of(&here, &Rules { without_files: true, ..Rules::default() });
+    if program.links == OutwardLinks::Keep || links()?.outward.is_empty() {
         return Ok(());
     }
-    let mut plan = plan(program.links)?;
+    let mut plan = Plan::of(&here, &Rules { outward: program.links, ..Rules::default() })?;
     // By their paths in the copy, which is removed before this is read.
     for (link, _) in &mut plan.outward {
         *link = link.strip_prefix(&here).unwrap_or(link).to_path_buf();

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::{self, FileType, Metadata};
+use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -32,6 +32,8 @@ pub(crate) struct Rules {
     pub(crate) own: Vec<PathBuf>,
     /// Another place of the same tree, into which its absolute links may lead.
     pub(crate) alias: Option<PathBuf>,
+    /// Files are left out, and neither opened nor looked at, which would bring them into the page cache.
+    pub(crate) without_files: bool,
 }
 
 /// Something to be copied.
@@ -125,7 +127,11 @@ struct Lister<'a> {
 impl Lister<'_> {
     fn list(&mut self, directory: &Path, to: &Path, root: usize) -> Result<(), Error> {
         let entries = fs::read_dir(directory).map_err(Error::copying(directory))?;
-        let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<OsString>>>();
+        // The kernel lists the kinds with the names, on most file systems.
+        let left_out =
+            |entry: &DirEntry| self.rules.without_files && entry.file_type().is_ok_and(|kind| kind.is_file());
+        let names = entries.filter(|entry| !entry.as_ref().is_ok_and(left_out)).map(|entry| Ok(entry?.file_name()));
+        let mut names = names.collect::<io::Result<Vec<OsString>>>();
         names.iter_mut().for_each(|names| names.sort());
         // Results databases of other runs. What lies beside one comes after it.
         let mut databases = Vec::new();

@@ -70,7 +70,7 @@ impl Sources {
     /// # Errors
     /// [`Error::Copy`] with the path at fault.
     pub(crate) fn plan(&self, top: &Path, program: &ProgramSpec, alias: Option<PathBuf>) -> Result<Plan, Error> {
-        Plan::of(top, &Rules { outward: program.links, own: self.own.clone(), alias })
+        Plan::of(top, &Rules { outward: program.links, own: self.own.clone(), alias, ..Rules::default() })
     }
 
     /// Lists the directory of a program that is copied, unless it is known. Of a revision, the repository holds it.

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 
 use prony_model::event::Log;
 use prony_model::program::{OutwardLinks, ProgramSpec};
+use prony_os::cache::resident;
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::Launcher;
 use proptest::prelude::*;
 
 use crate::copy::{close, copy_plan, copy_tree};
+use crate::data::on_disk;
 use crate::error::Error;
 use crate::links::{Manifest, Plan, Rules};
 use crate::place::{Means, progress};
@@ -178,6 +180,26 @@ fn copy_of_what_a_step_linked_to_ends_when_the_user_asks() {
         assert!(ended.unwrap_err().text().contains("interrupted by the user"));
     }
     assert!(second.join("lib").is_symlink(), "it is as it was");
+}
+
+/// `prepare` evicted the files, and the search for links read each again whose length is that of a database: `cat` of 2,000 files took
+/// 0.2 s in place of 1.9 s.
+#[test]
+fn files_that_a_step_evicted_are_not_in_memory_when_the_copy_is_closed() {
+    let program = &program("[program.x]\ncommand = \"true\"\ndirectory = \".\"\n");
+    let top = tempfile::tempdir().unwrap();
+    let files: Vec<PathBuf> = (0..50).map(|n| top.path().join(format!("file{n}"))).collect();
+    files.iter().for_each(|file| fs::write(file, [7; 8192]).unwrap());
+    symlink("file0", top.path().join("link")).unwrap();
+    on_disk(top.path()).unwrap();
+    let cached = || resident(top.path()).measured().map(|pages| pages.cached);
+    if cached() != Some(0) {
+        eprintln!("skipped: the file system of {} keeps its pages", top.path().display());
+        return;
+    }
+    close(top.path(), program, "`prepare`", &mut |_, _| Ok(())).unwrap();
+    assert_eq!(cached(), Some(0));
+    assert!(files[0].exists() && top.path().join("link").is_symlink());
 }
 
 #[test]
