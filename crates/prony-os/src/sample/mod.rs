@@ -34,7 +34,7 @@ use prony_model::units::Nanos;
 
 pub use processes::Processes;
 pub use readings::{
-    Readings, forgotten, huge_pages, left_group, phase_readings, readings_of_roles, readings_with_ends,
+    Readings, forgotten, huge_pages, insert_peak, left_group, phase_readings, readings_of_roles, readings_with_ends,
 };
 pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};

@@ -1,12 +1,12 @@
 //! Metrics of the command of a phase beside services, which are those of the load: what it and the processes that it started used up
 //! to the end of its own process. Pure functions.
 
-use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::metric::Metric;
 use prony_model::reading::Reading;
-use prony_model::record::{MetricKeyText, ProcessSeries};
+use prony_model::record::ProcessSeries;
 use prony_model::units::Nanos;
 use prony_os::sample::parse::GroupCpu;
-use prony_os::sample::{Snapshot, readings_with_ends};
+use prony_os::sample::{Snapshot, insert_peak, readings_with_ends};
 
 use crate::figures::counted::{COUNTED, known_end, peak_of, set_counted, without_unwaited};
 use crate::figures::readings::{Readings, nanos, set};
@@ -25,7 +25,7 @@ pub(super) fn readings(ran: &Commanded, snapshots: &[Snapshot], series: &[Proces
     let several = peak.measured().is_none();
     let ends = known_end(ran.before.as_ref(), &ran.end, several).map(|end| (COMMAND.to_owned(), end));
     let mut readings = readings_with_ends(begin, end, series, COMMAND, &ends.into_iter().collect());
-    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
+    insert_peak(&mut readings, peak);
     let spent = spent(ran.before, &ran.end);
     set_counted(&mut readings, &COUNTED, &spent);
     // The group also counts children that nobody waited for, and what was used up to now by processes that still run.
@@ -51,6 +51,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use prony_model::reading::Why;
+    use prony_model::record::MetricKeyText;
     use prony_model::units::Bytes;
     use prony_os::launch::{CpuTime, Usage};
 

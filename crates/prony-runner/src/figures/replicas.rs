@@ -11,7 +11,9 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, MetricKeyText, ProcessSeries};
 use prony_model::units::{Nanos, Unit};
 use prony_os::sample::counters::Counters;
-use prony_os::sample::{Ends, Snapshot, huge_pages, phase_readings, readings_of_roles, readings_with_ends};
+use prony_os::sample::{
+    Ends, Snapshot, huge_pages, insert_peak, phase_readings, readings_of_roles, readings_with_ends,
+};
 use prony_runtime::ProbeLine;
 
 use crate::figures::counted::{COUNTED, counted, known_end, peak_of, set_counted, without_schedule};
@@ -207,7 +209,7 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     };
     set(&mut readings, Metric::Wall, wall.clone());
     set(&mut readings, Metric::Time, wall);
-    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
+    insert_peak(&mut readings, peak);
     readings.extend(ran.lines.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));
     rate_of_reported(&mut readings);
     readings

@@ -11,7 +11,7 @@ use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::{CpuTime, End, Usage};
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
-use prony_os::sample::{Ended, Ends, Processes, Snapshot, phase_readings, readings_with_ends};
+use prony_os::sample::{Ended, Ends, Processes, Snapshot, insert_peak, phase_readings, readings_with_ends};
 
 use crate::figures::counted::{COUNTED, set_counted, without_unwaited};
 use crate::figures::readings::{Readings, set, take_away};
@@ -75,7 +75,7 @@ impl Span<'_> {
             None if self.to_the_end => self.to_the_very_end(&mut readings),
             None => {}
         }
-        readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
+        insert_peak(&mut readings, peak);
         let unseen = self.unseen(series);
         unseen.into_iter().for_each(|amount| set(&mut readings, Metric::RssUnseen, Reading::Measured(bytes(amount))));
         let errors = self.cpu_error().into_iter().filter(|(_, error)| *error > Nanos::ZERO);

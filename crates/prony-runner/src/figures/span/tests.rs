@@ -245,6 +245,7 @@ fn samples_that_show_little_of_the_largest_process_are_no_measure_of_the_tree() 
     assert_eq!(get(&of(40, 9), "anon.max"), mib(30), "samples show three quarters");
     assert_eq!(get(&of(41, 0), "anon.max"), mib(30), "without children the peak itself is there");
     assert_eq!(get(&of(41, 0), "rss.peak"), mib(41));
+    assert_eq!(get(&of(29, 0), "rss.peak"), mib(30), "at least the largest sample");
 }
 
 /// The program's end was the snapshot after it, which may come late.
