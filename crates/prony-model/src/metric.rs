@@ -243,7 +243,7 @@ metrics! {
     Read "read" Bytes Lower false "Bytes that reached the block layer for reading (io read_bytes)";
     Written "written" Bytes Lower false "Bytes of pages that became dirty (io write_bytes); missing where the kernel counts whole folios and the device does not \
         confirm the number";
-    Fsyncs "fsyncs" Count Lower false "System calls fsync, fdatasync, msync (MS_SYNC), sync_file_range, sync and syncfs, together";
+    Fsyncs "fsyncs" Count Lower false "System calls fsync, fdatasync, msync (MS_SYNC), sync_file_range, sync and syncfs, together; not those of 32-bit programs on a 64-bit kernel, nor syncs by io_uring and Linux AIO";
     Fsync "fsync" Count Lower false "System calls fsync";
     Fdatasync "fdatasync" Count Lower false "System calls fdatasync";
     Msync "msync" Count Lower false "System calls msync with MS_SYNC";
@@ -254,11 +254,11 @@ metrics! {
     MinorFaults "faults.minor" Count Lower false "Page faults served from memory";
     SwitchesVoluntary "switches.voluntary" Count Lower false "Context switches by waiting";
     SwitchesForced "switches.forced" Count Lower false "Context switches by preemption";
-    Disk "disk" Bytes Lower false "Blocks allocated to the store's files at the phase's end";
+    Disk "disk" Bytes Lower false "Blocks allocated to the store's files at the phase's end; links inside the store are not followed";
     DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
     UserBytes "user.bytes" Bytes Neither false "Bytes of the keys and values of records handed to or taken from the engine, without entries of indexes; \
         of requests that were answered as expected, of their bodies and those of the answers";
-    Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin; holes of its files have no pages";
+    Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin; holes of its files have no pages, and links inside the store are not followed";
     CachedBytes "cached.bytes" Bytes Lower false "Pages of the store's files in the page cache at the phase's end, mapped or not, \
         whichever process uses them; the kernel can reclaim them";
     SettleTime "settle.time" Nanos Lower false "Time from the begin of a phase that waits for quiet to the last \

@@ -3,8 +3,9 @@
 //!
 //! A counter follows a suspended process across exec and into every thread and process that it starts
 //! later; reading it sums the live ones and the ended ones. Blind spots, to be named beside the
-//! value: writes with `O_SYNC`, `O_DSYNC` or `RWF_DSYNC`, and io_uring, make no such system call; device
-//! flushes (`super::device`) are shown beside the counts.
+//! value: writes with `O_SYNC`, `O_DSYNC` or `RWF_DSYNC`, io_uring, and Linux AIO (`IOCB_CMD_FSYNC`, `IOCB_CMD_FDSYNC`) make no such
+//! system call, and calls of 32-bit programs on a 64-bit kernel pass no tracepoint (`ARCH_TRACE_IGNORE_COMPAT_SYSCALLS` in
+//! kernel/trace/trace_syscalls.c); device flushes (`super::device`) are shown beside the counts.
 
 use std::ffi::CStr;
 use std::fs;
