@@ -5,10 +5,19 @@ use std::{fs, io};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::limits;
+
 /// The first of these processors on which this process may not run itself; `None` where it may run on all.
 pub fn absent(wanted: &[u32]) -> Option<u32> {
     let Ok(allowed) = sched_getaffinity(None) else { return None };
     wanted.iter().copied().find(|number| *number as usize >= CpuSet::MAX_CPU || !allowed.is_set(*number as usize))
+}
+
+/// Processors' worth of CPU time that what this process starts can use: those on which it may run, or fewer by the limits of its control
+/// groups; `None` where that is not known.
+pub fn usable() -> Option<f64> {
+    let allowed = f64::from(sched_getaffinity(None).ok()?.count());
+    Some(limits::least_cpus().map_or(allowed, |limit| limit.min(allowed)))
 }
 
 /// Lets all threads of a process run on these processors only; those that it starts later inherit it.

@@ -3,6 +3,7 @@
 pub(crate) mod before_after;
 pub mod budget;
 pub mod campaign;
+mod enforceable;
 pub mod error;
 pub mod estimate;
 pub mod figures;

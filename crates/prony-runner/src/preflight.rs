@@ -17,7 +17,7 @@ use prony_model::program::{InputSpec, OutputTo, ProgramSpec};
 use prony_model::service::{DataSpec, ServiceSpec};
 use prony_model::spec::{Action, Amount, CollectionSpec, Limits, PhaseSpec, StoreSpec, Subject, TrialSpec};
 use prony_model::units::Bytes;
-use prony_os::limits::{Limit, State};
+use prony_os::limits::Limit;
 use prony_os::processors::absent;
 use prony_place::change;
 use prony_place::data::{DataSources, amount};
@@ -30,6 +30,7 @@ use rustix::fs::{Access, StatVfs, access, statvfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::enforceable::{limits_nothing, unenforceable};
 use crate::error::Error;
 
 /// This machine, with scratch in a given folder.
@@ -70,11 +71,12 @@ impl Here {
         })
     }
 
-    /// Limits that are requested and cannot be enforced.
+    /// Limits that are requested and cannot be enforced, or would limit nothing.
     fn unenforceable(&self, limits: &Limits) -> Vec<Lack> {
         let lacking = |limit: Limit| {
             let attempt = || unenforceable(limit);
-            let (message, hint) = self.limits.borrow_mut().entry(limit.name()).or_insert_with(attempt).clone()?;
+            let known = self.limits.borrow_mut().entry(limit.name()).or_insert_with(attempt).clone();
+            let (message, hint) = known.or_else(|| limits_nothing(limit, limits))?;
             Some(Lack { section: "limits", key: limit.name(), message, hint })
         };
         Limit::ALL.into_iter().filter(|limit| limit.is_in(limits)).filter_map(lacking).collect()
@@ -241,12 +243,6 @@ impl Here {
     }
 }
 
-/// Why a limit cannot be enforced here, if so, and a hint.
-fn unenforceable(limit: Limit) -> Option<(String, String)> {
-    let State::No(why) = limit.ability() else { return None };
-    Some((format!("the experiment limits `{}`, which cannot be enforced here", limit.name()), why))
-}
-
 /// What is wrong with a file that is read as a whole, and a hint.
 fn unreadable(path: &str) -> Option<(String, String)> {
     let error = open_whole(Path::new(path)).err()?;
@@ -322,6 +318,7 @@ mod tests {
         References, Sampling, Sharing, Size, ValueSpec,
     };
     use prony_model::units::Fraction;
+    use prony_os::processors::usable;
 
     use super::*;
 
@@ -354,6 +351,14 @@ mod tests {
 
     fn data(value: ValueSpec) -> CollectionSpec {
         CollectionSpec { name: None, records: 1000, key: KeySpec::Integer { bytes: 8 }, value }
+    }
+
+    #[test]
+    fn cpus_above_those_that_prony_may_use_are_lacking() {
+        let limits = Limits { cpus: usable().map(|most| most + 0.5), ..Limits::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let lacks = Here::new(folder.path(), Protected::default()).unwrap().unenforceable(&limits);
+        assert_eq!(lacks.iter().map(|lack| (lack.section, lack.key)).collect::<Vec<_>>(), [("limits", "cpus")]);
     }
 
     #[test]

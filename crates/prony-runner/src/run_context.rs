@@ -14,7 +14,7 @@ use prony_os::clock::monotonic;
 use prony_os::host::{ReferenceWorkload, facts, machine_limits, moment, warm_memory};
 use prony_os::interrupt::Interrupt;
 use prony_os::launch::{Launch, Launcher};
-use prony_os::limits::{Limit, State};
+use prony_os::limits::Limit;
 use prony_os::runs::{self, Announced};
 use prony_os::write_unit::write_unit;
 use prony_place::external_files::Files;
@@ -23,6 +23,7 @@ use prony_place::place::Means;
 use prony_place::places::Places;
 use prony_place::startable::{Written, startable};
 
+use crate::enforceable::{limits_nothing, unenforceable};
 use crate::error::Error;
 use crate::initial_data::InitialData;
 use crate::reused::{Environments, Tracing};
@@ -199,18 +200,15 @@ fn reuses(experiment: &Experiment, variant: &Variant) -> bool {
         && !Limit::ALL.into_iter().any(|limit| limit.is_in(&variant.spec.limits))
 }
 
-/// Limits that are requested and cannot be enforced refuse the run before it begins, and are never silently ignored.
+/// Limits that are requested and cannot be enforced, or limit nothing, refuse the run before it begins, and are never silently ignored.
 /// Other limits are not tried: making groups takes longer than many a trial.
 fn enforceable(experiment: &Experiment) -> Result<(), Error> {
-    let wanted = |limit: &Limit| {
-        let specs = || experiment.variants().iter().map(|variant| &variant.spec);
-        specs().any(|spec| limit.is_in(&spec.limits))
-            || specs().flat_map(|spec| &spec.services).any(|service| limit.is_in(&service.limits))
-    };
-    for limit in Limit::ALL.into_iter().filter(wanted) {
-        if let State::No(why) = limit.ability() {
-            let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());
-            return Err(Error::Refused { message, hint: why });
+    let specs = || experiment.variants().iter().map(|variant| &variant.spec);
+    let all = || specs().flat_map(|spec| spec.services.iter().map(|service| &service.limits).chain([&spec.limits]));
+    for limit in Limit::ALL.into_iter().filter(|limit| all().any(|limits| limit.is_in(limits))) {
+        let unlimited = unenforceable(limit).or_else(|| all().find_map(|limits| limits_nothing(limit, limits)));
+        if let Some((message, hint)) = unlimited {
+            return Err(Error::Refused { message, hint });
         }
     }
     Ok(())

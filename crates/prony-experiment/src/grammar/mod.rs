@@ -331,7 +331,7 @@ static CONFINED: [Field; 3] = [
         "cpus",
         Shape::Between(LEAST_CPUS, MOST_CPUS),
         "no limit",
-        "CPU time in processors: 1.5 is the time of one and a half processors.",
+        "CPU time in processors: 1.5 is the time of one and a half processors. More than prony may use is refused: such a limit has no effect.",
     ),
     optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Number of processes and threads."),
 ];

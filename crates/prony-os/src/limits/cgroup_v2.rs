@@ -93,6 +93,16 @@ pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
     write(dir, "cpu.max", &format!("{} {PERIOD}", quota(cpus)))
 }
 
+/// The least limit of CPU time, in processors, of a group and of those above it; `None` where there is none.
+pub(super) fn least_cpus(dir: &Path) -> Option<f64> {
+    let limit = |dir: &Path| {
+        // `max` in place of the quota is no limit.
+        let [quota, period] = words(dir, "cpu.max").try_into().ok()?;
+        Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+    };
+    dir.ancestors().filter_map(limit).min_by(f64::total_cmp)
+}
+
 /// Fills in the values of this version's controllers that version 1 did not report.
 pub(super) fn read(dir: &Path, controllers: &[String], figures: &mut Figures) {
     let has = |name: &str| controllers.iter().any(|controller| controller == name);
@@ -142,6 +152,18 @@ mod tests {
             "{error}"
         );
         assert!(without_limit_of_swap(Err(io::ErrorKind::PermissionDenied.into())).is_err());
+    }
+
+    #[test]
+    fn least_limit_of_cpus_is_that_of_any_group_above() {
+        let top = fake(&[("cpu.max", "150000 100000\n")]);
+        let group = top.path().join("a/b");
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join("cpu.max"), "max 100000\n").unwrap();
+        assert_eq!(least_cpus(&group), Some(1.5));
+        fs::write(top.path().join("a/cpu.max"), "20000 50000\n").unwrap();
+        assert_eq!(least_cpus(&group), Some(0.4));
+        assert_eq!(least_cpus(fake(&[("cpu.max", "max 100000\n")]).path()), None);
     }
 
     #[test]

@@ -25,6 +25,12 @@ pub(crate) use oom::OomWatch;
 pub use prony_model::record::MemoryEvidence;
 pub use sweep::sweep;
 
+/// The least limit of CPU time, in processors, of this process's group of version 2 and of those above it. Version 1 refuses a group
+/// with a greater limit than one above it (`tg_cfs_schedulable_down` in kernel/sched/core.c).
+pub(crate) fn least_cpus() -> Option<f64> {
+    cgroup_v2::least_cpus(&hierarchy::Hierarchies::read().v2?)
+}
+
 /// The directories of the control groups of a process that count CPU time: of version 2, and of version 1.
 pub(crate) fn counting_cpu(pid: u32) -> impl Iterator<Item = PathBuf> {
     let hierarchy::Hierarchies { mut v1, v2 } = hierarchy::Hierarchies::of(&pid.to_string());
