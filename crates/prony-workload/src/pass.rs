@@ -200,15 +200,17 @@ fn pass_cells(
     see: &mut dyn FnMut(&Raw<'_>) -> Result<(), String>,
 ) -> Result<Passed, RowsError> {
     let mut reader = csv::ReaderBuilder::new().buffer_capacity(1 << 20).from_reader(bytes);
-    let header = reader.headers().map_err(|error| of_csv(path, error))?.clone();
+    // A quote that is not closed makes one row of all that follows: it is the fault, and not what comes of it.
+    let why = |bytes: &Hashed, error| match bytes.quotes.as_ref().and_then(Quotes::fault) {
+        Some((line, fault)) => RowsError::row(path, line, fault),
+        None => of_csv(path, error),
+    };
+    let header = reader.headers().cloned();
+    let header = header.map_err(|error| why(reader.get_ref(), error))?;
     let (mut rows, mut record) = (0, csv::StringRecord::new());
     loop {
         let more = reader.read_record(&mut record);
-        // A quote that is not closed makes one row of all that follows: it is the fault, and not what comes of it.
-        if let Some((line, fault)) = reader.get_ref().quotes.as_ref().and_then(Quotes::fault) {
-            return Err(RowsError::row(path, line, fault));
-        }
-        if !more.map_err(|error| of_csv(path, error))? {
+        if !more.map_err(|error| why(reader.get_ref(), error))? {
             break;
         }
         let offset = record.position().map_or(0, csv::Position::byte);

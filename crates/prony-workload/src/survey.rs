@@ -422,6 +422,9 @@ mod tests {
             "line 5 of `x.csv` has 1 cells, but the first line has 2 names"
         );
         assert_eq!(fault("x.csv", "a,b\n1,\"x\n2,y\n"), "line 2 of `x.csv` has a quote that is never closed");
+        // It was `cannot read`, without a line, where the first part that is read of a file has it.
+        let text = "has text between a closing quote and the next comma";
+        assert_eq!(fault("x.csv", "a,b\n1,\"x\"y\n"), format!("line 2 of `x.csv` {text}"));
         assert_eq!(fault("x.csv", "a;b\n1;2\n"), "`x.csv` has one column, `a;b`: values must be separated by commas");
         assert_eq!(
             fault("x.csv", "a,a.b\n1,2\n"),
