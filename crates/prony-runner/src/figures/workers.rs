@@ -71,6 +71,9 @@ pub(crate) fn inside(action: &Action, report: &PhaseReport, readings: &mut Readi
     set(readings, Metric::Gap, gap.map_or_else(not_known, |gap| measured(gap.as_nanos())));
     set(readings, Metric::GapCpu, measured(report.gap_cpu.as_nanos()));
     if !repeats {
+        if matches!(action, Action::Commit) {
+            set(readings, Metric::Transactions, measured(report.transactions));
+        }
         return;
     }
     let counts = [
@@ -219,6 +222,18 @@ mod tests {
         assert_eq!((of(&found["replicas"], Metric::Makespan), of(&found["replicas"], Metric::Time)), (35.0, 35.0));
         assert!(instances(&Action::Reopen, &[], &snapshots, &[], &mut whole).is_empty());
     }
+
+    #[test]
+    fn commit_of_an_open_transaction_is_counted() {
+        let of = |action: &Action, transactions| {
+            let mut readings = Readings::new();
+            inside(action, &PhaseReport { transactions, ..PhaseReport::default() }, &mut readings);
+            readings.get(&MetricKeyText(MetricKey::amount(Metric::Transactions))).map(|one| one.measured().copied())
+        };
+        assert_eq!([of(&Action::Commit, 1), of(&Action::Commit, 0)], [Some(Some(1.0)), Some(Some(0.0))]);
+        assert_eq!(of(&Action::Reopen, 0), None);
+    }
+
     #[test]
     fn parts_of_requests_have_metrics_of_their_own() {
         let mut latency = Recorder::new();
