@@ -393,6 +393,19 @@ fn work_that_nothing_explains_is_named() {
     assert_eq!(names(&found), ["work_differs"], "only a phase bounded by time may touch other keys");
 }
 
+/// Rows of another length, of which the background had updated more, were another amount of work of the phase.
+#[test]
+fn bytes_read_beside_a_background_that_writes_are_not_compared() {
+    let of = |background| {
+        let get = PhaseSpec { background, ..phase_spec("write", Action::Get(ops(Amount::Records))) };
+        let spec = TrialSpec { phases: vec![get], ..spec("lmdb") };
+        let (a, b) = (worked(&[(Metric::UserBytes, 128e3)]), worked(&[(Metric::UserBytes, 20e3)]));
+        variants::work_differs([&variant_trials("x", &spec, &a), &variant_trials("y", &spec, &b)]).len()
+    };
+    assert_eq!(of(Some(Action::Update(ops(Amount::Background)))), 0);
+    assert_eq!([of(None), of(Some(Action::Get(ops(Amount::Background))))], [1, 1]);
+}
+
 #[test]
 fn work_that_a_factor_explains_is_not() {
     let (a, b) = (worked(&[(Metric::Transactions, 1000.0)]), worked(&[(Metric::Transactions, 10.0)]));

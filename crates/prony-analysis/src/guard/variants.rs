@@ -444,11 +444,12 @@ pub(crate) fn work_differs(both @ [baseline, variant]: Compared<'_>) -> Vec<Find
         if !phase.timed || !questions::named(baseline.spec, &phase.name).is_some_and(same) {
             continue;
         }
-        let given = [Metric::Operations, Metric::Transactions, Metric::UserBytes, Metric::Distinct];
-        let metrics = given.into_iter().map(|metric| (metric, WORK));
-        let stored = [Metric::Fsyncs, Metric::Written].into_iter().map(|metric| (metric, SYNCS));
-        // A background writes as much as it can.
+        // A background writes as much as it can: how much that is, and how much of it is read, depends on speed.
         let writes_by_speed = phase.background.as_ref().is_some_and(Action::changes_data);
+        let given = [Metric::Operations, Metric::Transactions, Metric::Distinct, Metric::UserBytes];
+        let metrics = given.into_iter().filter(|metric| *metric != Metric::UserBytes || !writes_by_speed);
+        let metrics = metrics.map(|metric| (metric, WORK));
+        let stored = [Metric::Fsyncs, Metric::Written].into_iter().map(|metric| (metric, SYNCS));
         for (metric, most) in metrics.chain(stored.filter(|_| same_subject && !writes_by_speed)) {
             findings.extend(unexplained(both, &phase.name, metric, most));
         }
