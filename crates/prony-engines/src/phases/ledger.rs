@@ -278,9 +278,10 @@ impl Ledger {
         self.layers.is_empty()
     }
 
-    /// The version that the next updating phase writes; 0 is what `put` writes.
+    /// The version that the next updating phase writes; 0 is what `put` writes. Behind the last one come the first again: what is stored
+    /// already is no update.
     pub(super) fn next_version(&self) -> u32 {
-        (self.versions + 1).min(VERSIONS - 2)
+        if self.versions + 2 < VERSIONS { self.versions + 1 } else { 1 }
     }
 
     /// Number of the next new record.

@@ -290,6 +290,17 @@ fn verify_finds_a_store_that_lost_its_rows_or_changes_after_a_part_of_a_pass() {
 }
 
 #[test]
+fn a_store_is_verified_behind_more_updates_than_there_are_versions() {
+    let update = |phase: u64| {
+        let amount = if phase % 3 == 0 { Amount::Count(2 * N + 7) } else { Amount::Records };
+        Action::Update(Ops { amount, ..ops(Order::Shuffled) })
+    };
+    let reports = reports(&plan(N, [put()].into_iter().chain((1..=70).map(update)).chain([Action::Verify])));
+    let exact = Verified { exact: N, extra_rows: true, ..Verified::default() };
+    assert_eq!(reports[71].verified, Some(exact));
+}
+
+#[test]
 fn verify_says_where_it_cannot_be_strict() {
     let update = Action::Update(Ops { amount: Amount::Count(50), ..ops(Order::Zipfian { theta: 0.99 }) });
     let delete = Action::Delete(Ops { amount: Amount::Count(5), ..ops(Order::Shuffled) });

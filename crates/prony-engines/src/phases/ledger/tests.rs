@@ -169,6 +169,20 @@ fn updates_use_up_as_many_versions_whether_they_write_two_in_turn_or_one() {
     assert_eq!(passes(true), passes(false));
 }
 
+/// From the 65th updating phase on, each wrote what the one before had written.
+#[test]
+fn every_updating_phase_writes_other_versions_than_the_one_before() {
+    let (mut ledger, mut before) = (Ledger::default(), vec![0]);
+    note(&mut ledger, Action::Put(ops(Order::Record)), &[10]);
+    for phase in 1..=300 {
+        let version = ledger.next_version();
+        assert!(!before.contains(&version), "phase {phase} writes version {version}");
+        note(&mut ledger, Action::Update(ops(Order::Record)), &[10]);
+        assert_eq!(states(&ledger), vec![(false, vec![version]); 10], "phase {phase}");
+        before = vec![version, version + 1];
+    }
+}
+
 /// Notes a mix of two clients behind a pass that stored ten records; its operations, by client.
 fn mixed(ledger: &mut Ledger, weights: MixWeights, failed: Option<&RecordSet>) -> [Vec<Operation>; 2] {
     note(ledger, Action::Put(ops(Order::Record)), &[10]);
