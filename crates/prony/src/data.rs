@@ -101,21 +101,32 @@ fn write_documents(
             }
             let mut ambiguous = None;
             let cells = |document: FieldValue| {
-                let empty = paths
-                    .iter()
-                    .find(|path| matches!(document.at(path), Some(FieldValue::Text(text)) if text.is_empty()));
-                ambiguous = empty.map(|path| path.join("."));
+                ambiguous = without_cell(&document);
                 ambiguous.is_none().then(|| paths.iter().map(|path| cell(document.at(path))).collect::<Vec<_>>())
             };
             write_csv(paths.iter().map(|path| path.join(".")), documents.map_while(cells), out)?;
             match ambiguous {
                 None => Ok(()),
-                Some(field) => Err(io::Error::other(format!(
-                    "the field `{field}` is an empty text in some document, and an empty cell means that it is missing: write NDJSON"
+                Some((field, what)) => Err(io::Error::other(format!(
+                    "the field `{field}` {what} in some document, and an empty cell means that it is missing: write NDJSON"
                 ))),
             }
         }
     }
+}
+
+/// The first field of a document whose value no cell can show, and what that is.
+fn without_cell(document: &FieldValue) -> Option<(String, &'static str)> {
+    let FieldValue::Fields(fields) = document else { return None };
+    fields.iter().find_map(|(name, value)| {
+        let what = match value {
+            FieldValue::Null => "is null",
+            FieldValue::Text(text) if text.is_empty() => "is an empty text",
+            FieldValue::Fields(inner) if inner.is_empty() => "has no fields",
+            inner => return without_cell(inner).map(|(field, what)| (format!("{name}.{field}"), what)),
+        };
+        Some((name.to_string(), what))
+    })
 }
 
 /// The columns of documents, or why they have none: a field that is sometimes a value and sometimes has fields.
@@ -302,6 +313,19 @@ mod tests {
         let error = write(&data, 1, 3, (Form::Csv, None), &mut out).unwrap_err().to_string();
         assert!(error.starts_with("the field `a.b` is an empty text"), "{error}");
         assert!(written(&data, Form::Ndjson).contains(r#"{"a":{"b":""}}"#));
+    }
+
+    /// The one was the word `null`, which is read as a text, and the other was in no column.
+    #[test]
+    fn nulls_and_objects_without_fields_are_refused_as_empty_texts_are() {
+        let sometimes =
+            FieldSpec { name: "b".to_owned(), value: Generator::Uuid, present: Fraction::new(0.0).unwrap() };
+        let null = Generator::Cycle(vec![FieldValue::Int(1), FieldValue::Null]);
+        for (value, said) in [(null, "`a` is null"), (Generator::Fields(vec![sometimes]), "`a` has no fields")] {
+            let data = documents(vec![("n", Generator::Constant(FieldValue::Int(1))), ("a", value)], Encoding::Json);
+            let error = write(&data, 1, 3, (Form::Csv, None), &mut Vec::new()).unwrap_err().to_string();
+            assert!(error.contains(said) && error.ends_with("write NDJSON"), "{error}");
+        }
     }
 
     #[test]
