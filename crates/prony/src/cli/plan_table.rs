@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use prony_analysis::verdicts::names;
-use prony_experiment::design::Experiment;
+use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::{Outline, VariantOutline};
 use prony_model::http::HttpAmount;
 use prony_model::number::{count, digits, fitting};
@@ -93,10 +93,13 @@ fn amounts(experiment: &Experiment, outline: &Outline) -> [Texts; 5] {
         let least = spec(variant).and_then(least_on_disk).filter(|least| least.as_bytes() as f64 > variant.data_bytes);
         least.map_or_else(|| NONE.to_owned(), |least| size(least.as_bytes() as f64))
     };
+    let indexes = |variant: &Variant| variant.spec.subject.store().is_some_and(|store| !store.indexes.is_empty());
+    let has_indexes = experiment.variants().iter().any(indexes);
+    let what = if has_indexes { "size of records and indexes" } else { "size of all records" };
     [
         texts(if is_range { "trials at most" } else { "trials" }, &trials),
         texts("records", &|variant| of_ours(variant, variant.records.to_string())),
-        texts("size of all records", &|variant| of_ours(variant, size(variant.data_bytes))),
+        texts(what, &|variant| of_ours(variant, size(variant.data_bytes))),
         texts("on the disk at least", &|variant| of_ours(variant, on_disk(variant))),
         texts("requests", &|variant| spec(variant).map(requests).unwrap_or_default()),
     ]

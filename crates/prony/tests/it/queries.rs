@@ -129,6 +129,9 @@ fn indexes_alter_no_answer_and_spare_documents() {
             format!("plan of query 1: index `{index}`: equality of the first field{range}, all that fit are sorted");
         assert!(note.message.starts_with(&sorted), "{}", note.message);
     }
+    let checked = bench.prony(&["check", "e.toml"]).stdout;
+    let checked = String::from_utf8_lossy(&checked).into_owned();
+    assert!(checked.contains("size of records and indexes") && !checked.contains("size of all records"), "{checked}");
     let shown = bench.prony(&["show", "--all"]).stdout;
     let shown = String::from_utf8_lossy(&shown).replace("\n         ", "");
     assert_eq!(shown.matches("plan of query 1: index").count(), 2, "each plan once: {shown}");
