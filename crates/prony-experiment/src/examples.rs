@@ -226,7 +226,7 @@ fn simple(shape: &Shape) -> Option<String> {
         Shape::Whole(min, max) => 10.clamp(*min, *max).to_string(),
         Shape::Integer => "-5".to_owned(),
         Shape::Date => r#""2021-03-01""#.to_owned(),
-        Shape::Positive | Shape::Weight => "1.5".to_owned(),
+        Shape::Positive => "1.5".to_owned(),
         Shape::Between(min, max) => 1.5_f64.clamp(*min, *max).to_string(),
         Shape::Time | Shape::Span => r#""5 s""#.to_owned(),
         Shape::Bytes => r#""40 kB""#.to_owned(),

@@ -87,7 +87,6 @@ fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
         Shape::Date => json!({ "type": "string" }),
         Shape::Positive => open(json!({ "type": "number", "exclusiveMinimum": 0 })),
         Shape::Between(min, max) => open(json!({ "type": "number", "minimum": min, "maximum": max })),
-        Shape::Weight => open(number(0.0)),
         Shape::Time => {
             json!({ "type": "string", "pattern": format!(r"^( *[0-9][0-9_.]* *(ns|us|µs|ms|s|min|h) *{hole}") })
         }

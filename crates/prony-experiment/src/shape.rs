@@ -24,8 +24,6 @@ pub(crate) enum Shape {
     Positive,
     /// A number from the first to the second.
     Between(f64, f64),
-    /// A number of zero or more.
-    Weight,
     /// A time such as `"5 s"`.
     Time,
     /// The same, above zero.
@@ -156,7 +154,6 @@ impl Shape {
             Self::Date => "a date such as `2021-03-01`, or a time such as `2021-03-01T12:00:00Z`".to_owned(),
             Self::Positive => "a number above zero".to_owned(),
             Self::Between(min, max) => format!("a number from {min} to {max}"),
-            Self::Weight => "a number of at least zero".to_owned(),
             Self::Time => "a time such as `\"5 s\"`".to_owned(),
             Self::Span => "a time above zero such as `\"5 s\"`".to_owned(),
             Self::Bytes => "an amount such as `\"40 kB\"` or a number of bytes".to_owned(),

@@ -328,7 +328,6 @@ fn fits(node: &Node, shape: &Shape) -> bool {
         (Shape::Date, Value::Date(text) | Value::Text(text)) => calendar::seconds(text).is_some(),
         (Shape::Positive, _) => node.number().is_some_and(|x| x.is_finite() && x > 0.0),
         (Shape::Between(min, max), _) => node.number().is_some_and(|x| (*min..=*max).contains(&x)),
-        (Shape::Weight, _) => node.number().is_some_and(|x| x.is_finite() && x >= 0.0),
         (Shape::Scalar, Value::Number(number)) => number.is_finite(),
         (Shape::Scalar, value) => !matches!(value, Value::List(_) | Value::Table(_) | Value::Date(_)),
         _ => false,

@@ -93,7 +93,8 @@ fn collection(
         (None, value) => KeySpec::Template { parts: id_of(value), pad: 0 },
     };
     let data = CollectionSpec { name, records, key, value };
-    if let Some(message) = too_large(&data) {
+    let beyond = || data.document()?.fields.iter().find_map(|field| beyond_the_last(&field.value, records));
+    if let Some(message) = too_large(&data).or_else(beyond) {
         problems.fault(&view.get("records")?.span, message, "use fewer records");
     }
     Some(data)
@@ -163,6 +164,22 @@ fn too_large(data: &CollectionSpec) -> Option<String> {
             data.records
         )
     })
+}
+
+/// A `sequence` whose last number is beyond those of 64 bits: it would go on at their other end.
+fn beyond_the_last(generator: &Generator, records: u64) -> Option<String> {
+    match generator {
+        Generator::Sequence { start, step } => {
+            let last = i128::from(*start) + i128::from(*step) * i128::from(records.saturating_sub(1));
+            (last > i128::from(i64::MAX)).then(|| {
+                format!("{records} numbers of a `sequence` from {start} in steps of {step} go beyond {}", i64::MAX)
+            })
+        }
+        Generator::List { of, .. } => beyond_the_last(of, records),
+        Generator::Items(items) => items.iter().find_map(|item| beyond_the_last(item, records)),
+        Generator::Fields(fields) => fields.iter().find_map(|field| beyond_the_last(&field.value, records)),
+        _ => None,
+    }
 }
 
 fn key(node: &Node, records: u64, problems: &mut Problems<'_>) -> Option<KeySpec> {

@@ -330,23 +330,21 @@ pub(crate) static SCAN_UNIFORM: TableShape = table(
     &[&[required("uniform", Shape::Whole(1, i64::MAX as u64), "Uniformly distributed from 1 to this number.")]],
 );
 
+/// Of larger ones the sum may be infinite: then each is a share of zero, and all operations are of one kind.
+const WEIGHT: Shape = Shape::Between(0.0, 1e9);
+
 /// `mix = { ... }`.
 pub(crate) static MIX: TableShape = table(
     "mix",
     "Random mix of operations by weight; only the ratios of the weights matter.",
     &[
         &[
-            optional("read", Shape::Weight, "0", "Reads by key."),
-            optional("update", Shape::Weight, "0", "Overwrites."),
-            optional("insert", Shape::Weight, "0", "New records, numbered after the largest number so far."),
-            optional("scan", Shape::Weight, "0", "Range scans."),
-            optional(
-                "read_modify_write",
-                Shape::Weight,
-                "0",
-                "A read and an overwrite of one record, in one transaction.",
-            ),
-            optional("delete", Shape::Weight, "0", "Removes records."),
+            optional("read", WEIGHT, "0", "Reads by key."),
+            optional("update", WEIGHT, "0", "Overwrites."),
+            optional("insert", WEIGHT, "0", "New records, numbered after the largest number so far."),
+            optional("scan", WEIGHT, "0", "Range scans."),
+            optional("read_modify_write", WEIGHT, "0", "A read and an overwrite of one record, in one transaction."),
+            optional("delete", WEIGHT, "0", "Removes records."),
             optional(
                 "scan_length",
                 Shape::Either(&[Shape::Whole(1, i64::MAX as u64), Shape::Table(&SCAN_UNIFORM)]),

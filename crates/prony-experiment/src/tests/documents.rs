@@ -72,6 +72,25 @@ fn faults_of(field: &str) -> String {
     ))
 }
 
+/// The numbers went on at the other end of those of 64 bits.
+#[test]
+fn sequences_that_do_not_fit_are_refused() {
+    for field in [
+        "{ sequence = 9223372036854775800 }",
+        "[{ list = { sequence = 9, step = 2305843009213693952 }, items = [0, 3] }]",
+        "{ inner = { sequence = 0, step = 9223372036854775807 } }",
+    ] {
+        let found = faults_of(field);
+        assert!(found.starts_with("2:11 9 numbers of a `sequence` from "), "{field}: {found}");
+        assert!(found.ends_with(" | use fewer records"), "{field}: {found}");
+    }
+    let most = "9 numbers of a `sequence` from 9223372036854775800 in steps of 1 go beyond 9223372036854775807";
+    assert!(faults_of("{ sequence = 9223372036854775800 }").contains(most));
+    for field in ["{ sequence = 9223372036854775799 }", "{ sequence = -9, step = 1152921504606846976 }"] {
+        assert_eq!(faults_of(field), "no faults", "{field}");
+    }
+}
+
 #[test]
 fn faults_of_generators_name_their_place() {
     let faulty = [

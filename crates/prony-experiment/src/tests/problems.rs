@@ -251,6 +251,7 @@ fn phases_are_checked() {
     3:7 every weight of this mix is zero | write for example `mix = { read = 0.95, update = 0.05 }`
     6:31 `uniform` cannot be `0` | expected a whole number of at least 1
     ");
+    insta::assert_snapshot!(phases("name = \"a\"\nmix = { read = 1e308, update = 1 }"), @"3:16 `read` cannot be `1e308` | expected a number from 0 to 1000000000");
     insta::assert_snapshot!(phases("name = \"a\"\npause = 3\n[[phase]]\nname = \"b\"\ncommit = { x = 1 }"), @r#"
     3:9 `pause` cannot be `3` | expected a time above zero such as `"5 s"`
     6:12 unknown key `x`
