@@ -329,7 +329,7 @@ pub(crate) struct Counted {
 }
 
 /// Expected answers a second. Of an open loop that falls behind, the answers after its time are those that the server did not give
-/// in time. One that is kept up with is answered as fast as requests are due: without those answers, and without a warm-up,
+/// in time. One that keeps up answers as fast as requests are due: without those answers, and without a warm-up,
 /// a server that takes 500 ms for each would have a rate 23 % lower than one of 50 ms, in a load of 2 s.
 pub(crate) fn rate(load: &Load, ran: &Ran, of: &Counted) -> Reading<f64> {
     if let Some(why) = counts_too_late(load.asked().connections, ran.tally.uncounted(), ran.window) {
@@ -353,7 +353,7 @@ fn counts_too_late(connections: u32, uncounted: Nanos, window: Nanos) -> Option<
             count(connections, "connection")
         )
     };
-    (uncounted + uncounted > window).then(|| Why::DoesNotCount(why().into()))
+    (uncounted + uncounted > window).then(|| Why::Failed(why().into()))
 }
 
 fn statuses(tally: &Tally) -> BTreeMap<u16, u64> {
@@ -440,7 +440,7 @@ mod tests {
         let why = counts_too_late(200, late, window).unwrap().to_string();
         assert_eq!(
             why,
-            "does not count: of 200 connections, the last had its first answer after 990.00 ms of 1.000 s, not in the first half: \
+            "of 200 connections, the last had its first answer after 990.00 ms of 1.000 s, not in the first half: \
              lengthen the load, or give it a warm-up"
         );
         assert_eq!(counts_too_late(200, Nanos::from_millis(500), window), None);

@@ -188,7 +188,7 @@ fn rate_is_that_of_the_answers_in_time_however_many_connections_are_left() {
 
 /// Answers of 500 ms had a rate 23 % lower than answers of 50 ms in a load of 2 s, though both servers answered each request.
 #[test]
-fn rate_that_is_kept_up_with_does_not_depend_on_the_latency() {
+fn rate_that_is_sustained_does_not_depend_on_the_latency() {
     in_one_of_ten(|| {
         let (server, _) = delayed(Duration::from_millis(200));
         let time = Nanos::from_secs(1);
