@@ -402,10 +402,12 @@ impl Wanted {
         let mut said = match (growth.end, &met, &violated) {
             (End::Disturbed, met, _) => self.ended_early(met.as_ref(), &text(growth.given_up.unwrap_or(low)), early),
             (_, Some((met, steps)), Some((violated, failed))) => {
-                let (of_connections, limit) = if is_full {
-                    (format!(" over at most {}", count(self.asked.connections, "connection")), "")
-                } else {
-                    (String::new(), ": the limit lies between the two")
+                let is_mixed = growth.smallest_failure.is_some_and(|one| one.is_mixed());
+                let (of_connections, limit) = match is_full {
+                    true => (format!(" over at most {}", count(self.asked.connections, "connection")), ""),
+                    // Of percentiles under random arrivals two of three such limits lay above both rates.
+                    false if is_mixed => (String::new(), ": no sharp limit, which may be higher"),
+                    false => (String::new(), ": the limit lies between the two"),
                 };
                 format!(
                     "largest rate with {slo}{of_connections}: {met}/s ({steps}); {violated}/s is too much ({failed}){limit}\n"

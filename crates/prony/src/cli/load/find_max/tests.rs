@@ -103,7 +103,10 @@ fn results_say_what_is_known_of_the_largest_rate() {
         before.push(rate);
         if rate <= 530.0 || is_again { TrialEnd::Succeeded } else { TrialEnd::Failed }
     });
-    assert!(mixed.contains(" is too much (violated in 1 of 3 steps)"), "{mixed}");
+    assert!(
+        mixed.contains(" is too much (violated in 1 of 3 steps): no sharp limit, which may be higher\n"),
+        "{mixed}"
+    );
     let said = searched(&open, |rate| if rate < 1_600.0 { TrialEnd::Succeeded } else { TrialEnd::Disturbed });
     assert!(said.starts_with("at least 800/s") && said.contains("at 1600/s nothing is known of the server"), "{said}");
     let said = searched(&wanted(100.0, Some(150.0)), below);
