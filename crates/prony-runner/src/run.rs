@@ -225,7 +225,9 @@ impl Session<'_> {
                 }
             }
             let blocks = block.first().map_or(0, |trial| trial.block + 1);
-            if analyses.contains(&blocks) && self.is_settled(blocks)? {
+            // An analysis is of all trials so far: before later ones that an earlier session ran, there is none.
+            let is_last = block.last().is_some_and(|trial| trial.position + 1 == self.campaign.done);
+            if is_last && analyses.contains(&blocks) && self.is_settled(blocks)? {
                 break;
             }
         }

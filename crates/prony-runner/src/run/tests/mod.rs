@@ -226,6 +226,34 @@ fn interrupt_ends_the_run_and_resume_runs_only_missing_trials() {
     assert_eq!(second.head.status, RunStatus::Done);
 }
 
+/// After a kill in the eighth block a resumed run looked at all seven as if they were the six of the first analysis, and ended.
+#[test]
+fn resumed_run_decides_only_at_the_end_of_its_trials() {
+    let bench = Bench::new("blocks = { min = 6, max = 12 }", "");
+    let undecided = |nth: usize| Act::takes([100, 400, 900, 200, 700][nth * nth % 5]);
+    let asks = bench.interrupt.clone();
+    let first = bench.session(&Scripted::new(move |nth, command| {
+        let (block, is_variant) = (nth / 3, command.ends_with('b'));
+        if block == 7 {
+            asks.ask();
+            return undecided(nth).endless();
+        }
+        // A comparison is refused, whatever follows, where processes are left behind in more than half of its blocks: 4 of 7.
+        Act { leftover: u64::from(is_variant && block >= 3), ..undecided(nth) }
+    }));
+    assert_eq!((first.trials.len(), first.head.status, first.notices.len()), (21, RunStatus::Interrupted, 0));
+    let again = Bench { interrupt: Interrupt::default(), ..bench };
+    let second = again.session(&Scripted::new(move |nth, _| undecided(nth)));
+    assert_eq!((second.commands.len(), second.notices.as_slice()), (15, [].as_slice()), "5 further blocks");
+
+    // One that was killed before it had said what the analysis of its last block showed says it.
+    let decided = Bench::new("blocks = { min = 6, max = 30 }", "");
+    let steady = |_: usize, command: &str| Act::takes(if command.ends_with('b') { 200 } else { 100 });
+    let first = decided.session(&Scripted::new(steady));
+    let again = decided.session(&Scripted::new(steady));
+    assert_eq!((first.commands.len(), again.commands.len(), again.notices), (18, 0, first.notices));
+}
+
 /// Compares two variants; the second session runs the block again in which the first was interrupted.
 #[test]
 fn block_that_was_interrupted_runs_again_and_its_trials_remain() {
