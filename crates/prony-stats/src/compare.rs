@@ -101,7 +101,7 @@ pub fn compare_family(family: &Family) -> Vec<Comparison> {
 /// neither direction is worse where it has more.
 pub fn more_blocks_until(family: &Family, member: usize, bound: f64) -> Reading<u32> {
     let contrast = &family.members[member];
-    if let Some(why) = refusal(contrast) {
+    if let Some((why, _)) = refusal(contrast) {
         return Reading::Missing(Why::DoesNotCount(why.into()));
     }
     let each = family.error_of(contrast);
@@ -259,9 +259,10 @@ impl Evidence {
         let differs = self.sequential_p <= each && contradiction.is_none();
         let interval = self.cut_at_one(contrast.widened(self.interval), differs);
         let refused = refusal(contrast);
-        let uncounted = refused.as_deref().map(|why| Why::DoesNotCount(why.into())).or_else(|| contradiction.clone());
+        let why = refused.as_ref().map(|(why, _)| Why::DoesNotCount(why.as_str().into()));
+        let uncounted = why.or_else(|| contradiction.clone());
         let verdict = refused
-            .map(|why| Verdict::Refused { why })
+            .map(|(why, so_far)| Verdict::Refused { why, so_far })
             .or_else(|| by_outcomes(variant, baseline))
             .or_else(|| contradiction.map(|why| Verdict::CantTell { more_blocks: Reading::Missing(why) }))
             .or_else(|| {
@@ -508,13 +509,16 @@ fn too_coarse(resolution: f64) -> String {
     format!("the program prints too few digits to show differences {below}")
 }
 
-fn refusal(contrast: &Contrast) -> Option<String> {
+/// Why the comparison is refused, and whether that may not stand after more blocks.
+fn refusal(contrast: &Contrast) -> Option<(String, bool)> {
     let has = |what| contrast.blocks.iter().flat_map(|block| &block.trials).any(|trial| *trial == what);
     match &contrast.refused {
-        Some(why) => Some(why.clone()),
-        None if has(Observation::WrongAnswer) => Some("a trial gave a wrong answer".to_owned()),
-        None if has(Observation::Unsupported) => Some("the engine or the machine does not support a trial".to_owned()),
-        None => None,
+        Some(why) if !contrast.refused_so_far => Some((why.clone(), false)),
+        _ if has(Observation::WrongAnswer) => Some(("a trial gave a wrong answer".to_owned(), false)),
+        _ if has(Observation::Unsupported) => {
+            Some(("the engine or the machine does not support a trial".to_owned(), false))
+        }
+        why => why.clone().map(|why| (why, true)),
     }
 }
 

@@ -53,6 +53,9 @@ pub struct Contrast {
     pub stepped: bool,
     /// A guard's refusal, where one refuses the comparison.
     pub refused: Option<String>,
+    /// Whether that refusal is a statistical one, which may not stand after more blocks.
+    #[serde(default)]
+    pub refused_so_far: bool,
 }
 
 /// A ratio with its interval.
@@ -150,8 +153,16 @@ impl Block {
 impl Contrast {
     /// A contrast that is only described.
     pub fn described(better: Better, blocks: Vec<Block>) -> Self {
-        let (analyses, refused) = (InterimAnalyses::default(), None);
-        Self { better, analyses, blocks, resolution: 0.0, baseline_resolution: 0.0, stepped: false, refused }
+        Self {
+            better,
+            analyses: InterimAnalyses::default(),
+            blocks,
+            resolution: 0.0,
+            baseline_resolution: 0.0,
+            stepped: false,
+            refused: None,
+            refused_so_far: false,
+        }
     }
 
     /// The blocks in which every trial has a result.

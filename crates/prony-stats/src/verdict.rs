@@ -78,6 +78,9 @@ pub enum Verdict {
     Refused {
         /// Why the comparison is refused.
         why: String,
+        /// Whether the reason is a statistical one, which may not stand after more blocks; no report has it.
+        #[serde(skip)]
+        so_far: bool,
     },
 }
 
@@ -91,6 +94,7 @@ impl Verdict {
                 | Self::WorseUncertain
                 | Self::FinishesMoreOften
                 | Self::FinishesLessOften
+                | Self::Refused { so_far: true, .. }
         )
     }
 
@@ -125,7 +129,7 @@ impl Verdict {
             Self::DoesNotFinish => "does not finish".to_owned(),
             Self::BaselineDoesNotFinish => "finishes where the baseline does not".to_owned(),
             Self::NeitherFinishes => "neither finishes".to_owned(),
-            Self::Refused { why } => format!("not compared: {why}"),
+            Self::Refused { why, .. } => format!("not compared: {why}"),
         }
     }
 }
@@ -212,7 +216,7 @@ mod tests {
             (Verdict::DoesNotFinish, "does not finish", -1),
             (Verdict::BaselineDoesNotFinish, "finishes where the baseline does not", 1),
             (Verdict::NeitherFinishes, "neither finishes", 0),
-            (Verdict::Refused { why: "answers differ".into() }, "not compared: answers differ", 0),
+            (Verdict::Refused { why: "answers differ".into(), so_far: false }, "not compared: answers differ", 0),
         ];
         for (verdict, words, side) in all {
             assert_eq!(verdict.words(Metric::Time, 0.03), words);

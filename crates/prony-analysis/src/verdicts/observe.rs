@@ -79,7 +79,7 @@ impl Pairing {
 }
 
 /// Guards of two variants in one metric; the first reason not to compare them counts.
-const OF_METRIC: [fn(Compared<'_>, &MetricName) -> Option<String>; 8] = [
+const OF_METRIC: [fn(Compared<'_>, &MetricName) -> Option<String>; 7] = [
     unlike::in_metric,
     variants::unequal_offer,
     variants::unequal_cache,
@@ -87,8 +87,6 @@ const OF_METRIC: [fn(Compared<'_>, &MetricName) -> Option<String>; 8] = [
     variants::skipped_in_one,
     shared_pages::counted_repeatedly,
     reported_values::not_of_the_phase,
-    // It depends on when trials ran too.
-    run_order::matters,
 ];
 
 /// The interim analyses of the plan for a pair: of the one of the two that runs in fewer blocks.
@@ -170,9 +168,11 @@ impl<'a> Index<'a> {
     pub(super) fn contrast(&self, pair: &Pair, within: Within) -> Contrast {
         let paired = self.paired(pair, within);
         let unequal = || OF_METRIC.into_iter().find_map(|guard| guard(self.both(pair), &pair.metric));
+        let lasting = paired.refused.clone().or_else(unequal);
         Contrast {
             analyses: analyses(self.experiment, pair),
-            refused: paired.refused.clone().or_else(unequal),
+            refused_so_far: lasting.is_none(),
+            refused: lasting.or_else(|| run_order::matters(self.both(pair), &pair.metric)),
             ..self.described(pair, &paired.blocks)
         }
     }

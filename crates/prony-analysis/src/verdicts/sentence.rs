@@ -81,7 +81,7 @@ pub(super) fn of(
         Verdict::NeitherFinishes => {
             format!("neither `{variant}` nor `{baseline}` {}{ended}: {}", end.does, outcomes(comparison, end))
         }
-        Verdict::Refused { why } => format!("`{variant}` is not compared with `{baseline}`{place}: {why}"),
+        Verdict::Refused { why, .. } => format!("`{variant}` is not compared with `{baseline}`{place}: {why}"),
     }
 }
 

@@ -152,7 +152,7 @@ pub fn tracked(data: &RunData, tracker: Tracker, out: &mut dyn Write) -> Result<
 fn refusal<'l>(lines: &'l [Line], variant: &Variant, metric: &MetricName) -> Option<&'l str> {
     let own = |line: &&Line| line.pair.variant == variant.id && line.pair.metric == *metric;
     match &lines.iter().find(own)?.comparison.verdict {
-        Verdict::Refused { why } => Some(why),
+        Verdict::Refused { why, .. } => Some(why),
         _ => None,
     }
 }

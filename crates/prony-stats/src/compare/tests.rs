@@ -1,4 +1,5 @@
 mod finishing;
+mod refusals;
 mod unlike_blocks;
 
 use super::super::interim::InterimAnalyses;
@@ -259,16 +260,6 @@ fn comparison_without_any_paired_block_is_not_helped_by_more_blocks() {
 }
 
 #[test]
-fn refused_comparison_has_no_figures() {
-    let mut refused = contrast(blocks(30, 0.01));
-    refused.refused = Some("the two were offered different work".to_owned());
-    let found = compare_family(&family(vec![refused])).remove(0);
-    assert!(matches!(found.verdict, Verdict::Refused { .. }));
-    let figures = [found.ratio.measured(), found.p.measured(), found.p_adjusted.measured()];
-    assert_eq!((figures, found.interval.measured()), ([None; 3], None));
-}
-
-#[test]
 fn large_family_finds_a_tenfold_difference_at_the_first_interim_analysis() {
     let members = vec![contrast(blocks(6, 10.0)); 20];
     for c in compare_family(&family(members)) {
@@ -305,16 +296,6 @@ fn no_difference_is_refused_for_a_margin_below_the_smallest_effect() {
     };
     assert_eq!(with_margin(effect * 1.01), Verdict::NoDifference);
     assert!(matches!(with_margin(effect * 0.99), Verdict::CantTell { .. }));
-}
-
-#[test]
-fn wrong_answers_and_guards_refuse() {
-    let mut wrong = blocks(30, 2.0);
-    wrong[3].trials[0] = Observation::WrongAnswer;
-    assert_eq!(one_comparison(wrong).verdict, Verdict::Refused { why: "a trial gave a wrong answer".into() });
-    let guarded = Contrast { refused: Some("answers differ".into()), ..contrast(blocks(30, 2.0)) };
-    let found = compare_family(&family(vec![guarded])).remove(0);
-    assert_eq!(found.verdict, Verdict::Refused { why: "answers differ".into() });
 }
 
 #[test]
@@ -461,16 +442,6 @@ fn crashed_beside_crashed_says_nothing_of_the_block() {
     assert!(c.verdict.is_worse() || matches!(c.verdict, Verdict::CantTell { .. }));
     let ratio = *c.ratio.measured().unwrap();
     assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
-}
-
-#[test]
-fn unsupported_variants_are_not_compared() {
-    let mut some = blocks(8, 1.0);
-    some[0].trials[0] = Observation::Unsupported;
-    assert_eq!(
-        one_comparison(some).verdict,
-        Verdict::Refused { why: "the engine or the machine does not support a trial".into() }
-    );
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl Confirmed {
     /// Why the winner is not compared with the default, where it is not.
     pub fn refusal(&self) -> Option<&str> {
         let refused = self.verdicts.lines.iter().find_map(|line| match &line.comparison.verdict {
-            Verdict::Refused { why } => Some(why.as_str()),
+            Verdict::Refused { why, .. } => Some(why.as_str()),
             _ => None,
         });
         refused.or(self.verdicts.silent.as_deref())
