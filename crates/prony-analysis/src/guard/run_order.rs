@@ -8,7 +8,7 @@ use prony_model::program::CopyOf;
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_stats::rank_sum::MANY;
-use prony_stats::{drift, rank_sum_p, summary};
+use prony_stats::{Drift, drift, rank_sum_p, summary};
 
 use super::percent;
 use super::variant_trials::{Compared, VariantTrials};
@@ -25,6 +25,13 @@ const ALIKE: f64 = 0.75;
 /// Of two equal programs the one that ran twice as often differs from the other by about a quarter of its own change, as logarithms. What
 /// differs by less than this share of it, though both changed alike, met a machine that changed.
 const LITTLE: f64 = 0.125;
+
+/// Of two equal programs that change with each run of their own, the ratio changes by half of the baseline's change, as logarithms, and
+/// against it; where the machine changed, not at all. The middle of the two tells them apart.
+const OWN_RUNS: f64 = 0.25;
+
+/// And they differ by a quarter of it; noise halves that or doubles it.
+const OF_OWN_RUNS: std::ops::RangeInclusive<f64> = LITTLE..=0.5;
 
 /// The order counts if its p-value is below this. Each verdict asks twice, and once more for each analysis before the last.
 const CHANCE: f64 = 0.003;
@@ -57,7 +64,10 @@ pub(crate) fn matters(both: Compared<'_>, name: &MetricName) -> Option<String> {
         (of, of.trials.iter().filter_map(measured).collect::<Values>())
     });
     let both = [&ours, &theirs];
-    carried_over(both, name).or_else(|| unsteady(both, name)).or_else(|| aged(both, name))
+    carried_over(both, name)
+        .or_else(|| unsteady(both, name))
+        .or_else(|| with_own_runs(both, name))
+        .or_else(|| aged(both, name))
 }
 
 fn place(trial: &TrialRecord) -> Place {
@@ -124,11 +134,10 @@ fn carried_over([ours, theirs]: [&Measured<'_>; 2], name: &MetricName) -> Option
     })
 }
 
-/// The ratio of the two is another at the end of the run than at its begin, by more than what is claimed. Where each variant
-/// changes something for its own later trials, a baseline that runs twice in each block changes sooner.
-fn unsteady([(baseline, ours), (variant, theirs)]: [&Measured<'_>; 2], name: &MetricName) -> Option<String> {
-    // As verdicts pair trials: of one sub-block and one session; where the plan ran the two apart, of one block.
-    let paired = |labels: &[Label], with_part: bool| {
+/// The ratios of a variant to these labels of its baseline, in the order of the run, paired as verdicts pair trials: of one sub-block and
+/// one session; where the plan ran the two apart, of one block. `None` where there is none.
+fn ratios([(baseline, ours), (variant, theirs)]: [&Measured<'_>; 2], labels: &[Label]) -> Option<Vec<f64>> {
+    let paired = |with_part: bool| {
         let logs = |of: &VariantTrials<'_>, values: &Values, labels: &[Label]| {
             let mut blocks: BTreeMap<(u32, u32, u32), Vec<f64>> = BTreeMap::new();
             for trial in of.trials.iter().filter(|trial| labels.contains(&trial.trial.label)) {
@@ -143,12 +152,23 @@ fn unsteady([(baseline, ours), (variant, theirs)]: [&Measured<'_>; 2], name: &Me
             logs(baseline, ours, labels).filter_map(|(block, ours)| Some((of_variant.get(&block)? - ours).exp()));
         Some(ratios.collect::<Vec<f64>>()).filter(|ratios| !ratios.is_empty())
     };
-    let ratios = |labels: &[Label]| paired(labels, true).or_else(|| paired(labels, false));
-    let found = drift(&ratios(&EACH)?).filter(|found| found.p <= CHANCE)?;
+    paired(true).or_else(|| paired(false))
+}
+
+/// The trend of all values.
+fn over_the_run(values: &Values) -> Option<Drift> {
+    drift(&values.values().copied().collect::<Vec<f64>>())
+}
+
+/// The ratio of the two is another at the end of the run than at its begin, by more than what is claimed. Where each variant
+/// changes something for its own later trials, a baseline that runs twice in each block changes sooner.
+fn unsteady(both: [&Measured<'_>; 2], name: &MetricName) -> Option<String> {
+    let [(baseline, ours), (variant, theirs)] = both;
+    let found = drift(&ratios(both, &EACH)?).filter(|found| found.p <= CHANCE)?;
     // Where most noise is upwards, the mean of two trials lies above one, and by less when the machine becomes quiet: of equal programs that
     // ratio rises. Each label alone has the variant's noise. A label that did not run shows nothing.
     let shown_by = |label: Label| {
-        let ratios = ratios(&[label])?;
+        let ratios = ratios(both, &[label])?;
         Some(drift(&ratios).is_some_and(|one| one.p <= CHANCE && one.tau * found.tau > 0.0))
     };
     if EACH.into_iter().filter_map(shown_by).any(|changes| !changes) {
@@ -165,6 +185,29 @@ fn unsteady([(baseline, ours), (variant, theirs)]: [&Measured<'_>; 2], name: &Me
     })
 }
 
+/// The two differ, and drift apart, as equal programs do that change with each run of their own, of which a baseline that runs twice in
+/// each block has twice as many. A ratio is seldom exact enough to show its own trend, but that of the baseline, which shows sooner, says
+/// how large it would be. With each label by itself: the mean of two trials is not distributed as one trial.
+fn with_own_runs(both: [&Measured<'_>; 2], name: &MetricName) -> Option<String> {
+    let [(baseline, ours), (variant, _)] = both;
+    let found = over_the_run(ours).filter(|found| found.p <= TREND && found.ratio.ln().abs() > LEAST.ln_1p())?;
+    let of_label = |label: Label| {
+        let ratios = ratios(both, &[label])?;
+        Some([drift(&ratios)?.ratio, median(&ratios)?].map(|ratio| -ratio.ln() / found.ratio.ln()))
+    };
+    let ([change, differ], [again_change, again_differ]) = (of_label(Label::A)?, of_label(Label::A2)?);
+    let is_explained =
+        (change + again_change) / 2.0 > OWN_RUNS && OF_OWN_RUNS.contains(&((differ + again_differ) / 2.0));
+    is_explained.then(|| {
+        format!(
+            "`{name}` of `{baseline}` {} over the run, that of `{variant}` changed less, and the two differ as equal programs would that \
+             change with each run of their own, since the baseline runs twice in each block: this cannot be told from a difference; {}",
+            changed(found.ratio),
+            remedy(variant)
+        )
+    })
+}
+
 /// What a program keeps in a directory that all trials share changes what later ones measure, and the baseline runs twice as often. That
 /// makes no difference that is larger than the whole change.
 fn aged([(baseline, ours), (_, theirs)]: [&Measured<'_>; 2], name: &MetricName) -> Option<String> {
@@ -174,18 +217,21 @@ fn aged([(baseline, ours), (_, theirs)]: [&Measured<'_>; 2], name: &MetricName) 
     if !ran_twice || restores {
         return None;
     }
-    let over_the_run = |values: &Values| drift(&values.values().copied().collect::<Vec<f64>>());
     let found = over_the_run(ours).filter(|found| found.p <= TREND && found.ratio.ln().abs() > (1.0 + AGED).ln())?;
     let claimed = claimed(ours, theirs)?.abs() / found.ratio.ln().abs();
     let alike = over_the_run(theirs).is_some_and(|other| other.ratio.ln() / found.ratio.ln() > ALIKE);
     if claimed > 1.0 || (alike && claimed < LITTLE) {
         return None;
     }
-    let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
     Some(format!(
-        "`{name}` of `{baseline}` {word} by {} over the run. If trials leave something for later ones, the baseline ages twice as fast, \
+        "`{name}` of `{baseline}` {} over the run. If trials leave something for later ones, the baseline ages twice as fast, \
          since it runs twice in each block: restore the state before each trial (`prepare`), or give each its own copy \
          (`copy = \"trial\"`)",
-        percent(change)
+        changed(found.ratio)
     ))
+}
+
+/// That something rose or fell to so many times of what it was.
+fn changed(ratio: f64) -> String {
+    if ratio > 1.0 { format!("rose by {}", percent(ratio - 1.0)) } else { format!("fell by {}", percent(1.0 - ratio)) }
 }

@@ -280,6 +280,38 @@ fn ratios_that_change_over_the_run_are_not_compared() {
     assert_eq!(why(&spec("lmdb"), &ours, &theirs), None, "the machine alone became slower");
 }
 
+/// How many of 100 runs of 30 blocks are refused for a change over the run. Values are multiplied by what this says of a trial's place in
+/// the run, its place among the runs of its own program, and whether that is the variant; noise has a standard deviation of 5 %.
+fn refused_of_100(times: impl Fn(f64, f64, bool) -> f64) -> usize {
+    let mut random = Stream::new(11);
+    let mut is_refused = |_: &u32| {
+        let plan: String = (0..30).map(|_| ["vbb", "bvb", "bbv"][random.below(3) as usize]).collect();
+        let order: Vec<char> = plan.chars().collect();
+        let mut uniform = || (random.below(1 << 20) + 1) as f64 / f64::from(1 << 20);
+        let mut normal = || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+        let noise: Vec<f64> = order.iter().map(|_| (0.05 * normal()).exp()).collect();
+        let own = |at: usize| order[..at].iter().filter(|before| **before == order[at]).count() as f64;
+        let [ours, theirs] = in_order(&plan, |at, one| noise[at] * times(at as f64, own(at), one == 'v'));
+        why(&spec("lmdb"), &ours, &theirs).is_some_and(|why| why.contains("the run"))
+    };
+    (0..100).filter(&mut is_refused).count()
+}
+
+/// Two equal programs whose log grew were called different in up to 80 % of runs: noise hides the trend of the ratio.
+#[test]
+fn equal_programs_that_slow_with_each_own_run_are_rarely_compared() {
+    for (each, least) in [(0.004, 80), (0.008, 90)] {
+        let refused = refused_of_100(|_, own, _| 1.0 + each * own);
+        assert!(refused >= least, "{refused} of 100 with {each}");
+    }
+    for each in [0.001, 0.004] {
+        let differs =
+            |by: f64| refused_of_100(|at, _, is_variant| (1.0 + each * at) * if is_variant { by } else { 1.0 });
+        let [equal, slower, faster] = [1.0, 1.05, 0.95].map(differs);
+        assert!(equal <= 8 && slower <= 1 && faster <= 20, "{equal}, {slower}, {faster} of 100 with {each}");
+    }
+}
+
 /// While a machine was busy, the mean of the baseline's two trials lay above a single trial of the same command: when it became quiet, the
 /// ratio was 1.23 times as much, and a gate could not judge.
 #[test]
