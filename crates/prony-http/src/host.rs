@@ -96,7 +96,8 @@ impl<'h> Host<'h> {
     fn run(&mut self) -> Result<(), Stop> {
         self.link.send(FromWorker::Ready { version: VERSION, effective: None, open: Nanos::ZERO })?;
         while let Some(index) = self.next_phase()? {
-            let (at, report, lingering) = self.phase(index)?;
+            let (report, lingering) = self.phase(index)?;
+            let at = monotonic();
             self.progress.end();
             self.link.send(FromWorker::Ended { index, at, report: Box::new(report) })?;
             if let Some(lingering) = lingering {
@@ -121,20 +122,19 @@ impl<'h> Host<'h> {
         }
     }
 
-    /// Runs a phase: when it ended, its report, and of a load its open connections.
-    fn phase(&mut self, index: usize) -> Result<(Nanos, PhaseReport, Option<Lingering>), Stop> {
+    /// Runs a phase; of a load with its open connections.
+    fn phase(&mut self, index: usize) -> Result<(PhaseReport, Option<Lingering>), Stop> {
         let phase: &'h PhaseSpec = &self.trial.spec.phases[index];
         match &phase.action {
             Action::Http(spec) => {
-                let (at, report, lingering) = self.load(index, phase, spec)?;
-                Ok((at, report, Some(lingering)))
+                let (report, lingering) = self.load(index, phase, spec)?;
+                Ok((report, Some(lingering)))
             }
             Action::Pause(time) => {
                 let began = monotonic();
                 self.began(index, began)?;
                 thread::sleep(time.to_duration());
-                let at = monotonic();
-                Ok((at, PhaseReport { time: at.since(began), ..PhaseReport::default() }, None))
+                Ok((PhaseReport { time: monotonic().since(began), ..PhaseReport::default() }, None))
             }
             other => {
                 let what = format!("`{}` in phase `{}` of a load generator", other.name(), phase.name);
@@ -143,22 +143,15 @@ impl<'h> Host<'h> {
         }
     }
 
-    fn load(
-        &mut self,
-        index: usize,
-        phase: &PhaseSpec,
-        spec: &HttpSpec,
-    ) -> Result<(Nanos, PhaseReport, Lingering), Stop> {
+    fn load(&mut self, index: usize, phase: &PhaseSpec, spec: &HttpSpec) -> Result<(PhaseReport, Lingering), Stop> {
         let load = of_trial::load(self.trial, phase, spec, &self.saved).map_err(Stop::Faults)?;
         let start = Start::new(&load, Destination::find(&load)?)?;
         let ran = self.observed(index, &load, start)?;
-        // To make the report takes time, which is none of the phase's.
-        let at = monotonic();
         let report = phase_report::of(&load, &ran)?;
         let captures = load.content().kinds.all().iter().flat_map(|kind| &kind.captures);
         let names: BTreeSet<&str> = captures.map(|capture| capture.name.as_str()).collect();
         ran.found.replace(names.into_iter(), &mut self.saved);
-        Ok((at, report, ran.lingering))
+        Ok((report, ran.lingering))
     }
 
     /// Runs a load on threads of its own, while this one announces its begin and notes its progress.
