@@ -104,7 +104,7 @@ pub fn metrics() -> String {
     let mut out = String::from(
         "# Metrics\n\nNamed `phase.metric`, as `write.time`; of one role, service or replica `phase.instance.metric`, as \
          `read.web.cpu`. Those marked * are levels at an instant, such as memory, and also take `.mean`, `.max`, `.min` and `.end`: \
-         `write.rss.max`. Only `rss` has an exact `.peak`, and what is read before a forced collection has `.before`. `pss` has only \
+         `write.rss.max`. Only `rss` has a `.peak`, and what is read before a forced collection has `.before`. `pss` has only \
          `.end`, and `PHASE.replicas.pss.max`.\n",
     );
     out.push_str("\n| metric | unit | example | |\n|---|---|---|---|\n");

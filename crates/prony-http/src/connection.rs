@@ -101,8 +101,8 @@ pub(crate) struct Connection {
     idle_since: Nanos,
     /// Bytes came that answer no request.
     unasked: bool,
-    /// Whether a request of it has ended.
-    pub(crate) has_ended: bool,
+    /// Whether a request of it had an expected answer.
+    pub(crate) has_answered: bool,
 }
 
 impl Connection {

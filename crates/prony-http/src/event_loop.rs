@@ -449,9 +449,10 @@ impl<'a> EventLoop<'a> {
         let request = self.connections[slot as usize].request;
         let is_ok = matches!(end, End::Answered(status) if self.job.load.expects(&request, status));
         self.record(&request, &exchange, end, now);
-        let is_first = !std::mem::replace(&mut self.connections[slot as usize].has_ended, true);
-        if is_first && is_ok && self.job.load.is_closed_for_a_time() {
-            self.tally.first_answered(now);
+        // Connections that think do not begin together.
+        let is_counted = self.job.load.is_closed_for_a_time() && !self.thinking.is_on();
+        if is_counted && is_ok && !std::mem::replace(&mut self.connections[slot as usize].has_answered, true) {
+            self.tally.first_answered(self.connections.len(), now);
         }
         self.progress.running -= 1;
         self.go_on(slot, &request, is_ok, free_at);

@@ -67,6 +67,7 @@ pub use error::{Error, Fault};
 pub use failure::{Errors, Failure};
 pub use host::{HostError, Stop, host};
 pub use of_trial::Trial;
+pub use ran::LEAST_DUE;
 pub use remark::{Remark, SaturatedStep};
 pub use report::{Generator, Latency, Report, Sent, StepReport};
 pub use run::run;

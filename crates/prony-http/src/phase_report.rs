@@ -101,10 +101,10 @@ fn steps(report: &Report, tally: &Tally) -> Result<Vec<RequestsPart>, LatencyErr
 fn kinds(load: &Load, ran: &Ran, latency: LatencyKind) -> Result<Vec<RequestsPart>, LatencyError> {
     let kinds = &load.content().kinds;
     let counts_rows = |kind: &Kind| kind.answer_check.as_ref().is_some_and(AnswerCheck::counts_rows);
-    let is_saturated = ran.is_saturated();
+    let is_sustained = ran.is_sustained(load);
     let one = |((name, kind), of): ((&str, &Kind), &Part)| {
         let rows = counts_rows(kind).then_some(of.rows);
-        let counted = Counted { time: ran.window, ok: of.ok, answers: of.answers, is_saturated };
+        let counted = Counted { time: ran.window, ok: of.ok, answers: of.answers, is_sustained };
         // In the same time as all requests, so that the rates of the kinds add up to that of the phase.
         part(kind_instance(name), of, rows, rate(load, ran, &counted), latency)
     };
@@ -123,8 +123,8 @@ fn part(
     Ok(RequestsPart { name, ok: of.ok, errors, skipped, rows, rate, latency })
 }
 
-/// Whether a remark is a note of the phase. Of bodies that are the same and of requests that wait for a connection guards speak, from the record; a load generator that
-/// is the limit and stalls are warnings.
+/// Whether a remark is a note of the phase. Of bodies that are the same and of requests that wait for a connection guards speak,
+/// from the record; a load generator that is the limit and stalls are warnings.
 const fn is_noted(remark: &&Remark) -> bool {
     !matches!(remark, Remark::SameBody { .. } | Remark::ConnectionsInUse { .. })
         && !is_busy(remark)

@@ -3,6 +3,7 @@
 use prony_model::units::Nanos;
 use prony_workload::leaves_out;
 
+use crate::checked_load::Load;
 use crate::failure::Failure;
 use crate::linger::Lingering;
 use crate::saved::Found;
@@ -10,6 +11,9 @@ use crate::stalls::Stalls;
 use crate::step_tally::Part;
 use crate::tally::Tally;
 use crate::usage::Usage;
+
+/// With fewer requests than this due at one rate, only an overload by more than 8 % is found (the rule of thirds in `backlog`).
+pub const LEAST_DUE: u64 = 100;
 
 /// A load that was run.
 pub(crate) struct Ran {
@@ -47,6 +51,12 @@ impl Ran {
         tally.open.as_ref().is_some_and(|open| open.backlog.grows_anywhere())
             || leaves_out(not_started, started)
             || tally.steps.iter().flat_map(|steps| &steps.all).any(Part::leaves_out)
+    }
+
+    /// Whether the rate of an open loop was sustained, where enough requests were due to tell.
+    pub(crate) fn is_sustained(&self, load: &Load) -> bool {
+        let due = self.tally.ok + self.tally.failed_requests();
+        !self.is_saturated() && due >= LEAST_DUE * load.steps().len().max(1) as u64
     }
 
     /// Whether that of a step was not.

@@ -68,11 +68,14 @@ pub struct Report {
     pub causes: BTreeMap<String, u64>,
     /// Whole answers by status, those to attempts that were repeated included.
     pub statuses: BTreeMap<u16, u64>,
-    /// Expected answers a second, also to requests of the warm-up. In a closed loop each counts by the share of its time that
-    /// lies in the window; where that has a time for its end, answers count from the instant at which each connection had its first
-    /// answer, and the rate is missing where that is not in the first half. In an open one that was saturated, or that a number of
-    /// requests bounds, those count that came within it; in another one those to the requests that were due within it.
+    /// Expected answers a second. In a closed loop each counts by the share of its time that lies in the window, without
+    /// `rate_leaves_out`, also to requests of the warm-up; it is missing where that is more than half of the window. In an open
+    /// loop of a given time that is known to have kept its rate, those to the requests that were due within it count; in another
+    /// one those that came within it, also to requests of the warm-up.
     pub rate: Reading<f64>,
+    /// Closed loop that ends at a time: the begin of the window, until nearly all connections of a thread had their first answer,
+    /// nanoseconds; of the thread for which that is longest.
+    pub rate_leaves_out: Nanos,
     /// Closed loop: from the start of a request. Open loop: from its intended start.
     pub latency: Latency,
     /// Open loop: from the real start of a request.
@@ -144,8 +147,7 @@ pub struct StepReport {
     pub errors: u64,
     /// Of those that failed, those that were never started.
     pub not_started: u64,
-    /// Expected answers a second, to the requests that were due in it; where it was saturated, those that came within its time, also to
-    /// requests that were due before it.
+    /// Expected answers a second that came within its time, also to requests that were due before it.
     pub rate: Reading<f64>,
     /// Of the requests that were due in it, from the intended start.
     pub latency: Latency,
@@ -160,8 +162,8 @@ impl StepReport {
         let one = |(number, (asked, of)): (usize, (&RateStep, &Part))| {
             let left = ran.window.since(steps.begin(number).since(since));
             let time = asked.time.min(left);
-            let saturated = ran.is_step_saturated(number, of);
-            let counted = Counted { time, ok: of.ok, answers: of.answers, is_saturated: saturated };
+            // Of a short step too few requests are due to tell, and what one leaves to the next comes in it.
+            let counted = Counted { time, ok: of.ok, answers: of.answers, is_sustained: false };
             Self {
                 from: asked.from,
                 to: asked.to,
@@ -172,7 +174,7 @@ impl StepReport {
                 not_started: of.not_started,
                 rate: rate(load, ran, &counted),
                 latency: Latency::of(&of.latency, Some(LatencyKind::Intended)),
-                saturated,
+                saturated: ran.is_step_saturated(number, of),
             }
         };
         load.steps().iter().zip(&steps.all).enumerate().map(one).collect()
@@ -219,7 +221,8 @@ impl Report {
         let errors = Errors::of(&tally.failures);
         let requests = tally.ok + tally.failed_requests();
         let is_saturated = ran.is_saturated();
-        let whole = Counted { time: ran.window, ok: tally.ok, answers: tally.answers, is_saturated };
+        let whole =
+            Counted { time: ran.window, ok: tally.ok, answers: tally.answers, is_sustained: ran.is_sustained(load) };
         let rate = if requests > 0 { rate(load, ran, &whole) } else { Reading::Missing(Why::NotReached) };
         let outcome = match (is_saturated, errors.total()) {
             (true, _) => Outcome::Saturated,
@@ -248,6 +251,7 @@ impl Report {
             causes: causes(tally),
             statuses: statuses(tally),
             rate,
+            rate_leaves_out: tally.uncounted(),
             latency: Latency::of(&tally.latency, Some(kind)),
             actual_latency: open.map(|open| Latency::of(&open.actual, Some(LatencyKind::Actual))),
             lag: open.map(|open| Latency::of(&open.lag, None)),
@@ -325,19 +329,25 @@ pub(crate) struct Counted {
     pub(crate) ok: u64,
     /// Expected answers in this time, whatever requests they are to.
     pub(crate) answers: f64,
-    pub(crate) is_saturated: bool,
+    /// Whether an open loop is known to have kept its rate in this time.
+    pub(crate) is_sustained: bool,
 }
 
 /// Expected answers a second. Of an open loop that falls behind, the answers after its time are those that the server did not give
 /// in time. One that keeps up answers as fast as requests are due: without those answers, and without a warm-up,
 /// a server that takes 500 ms for each would have a rate 23 % lower than one of 50 ms, in a load of 2 s.
 pub(crate) fn rate(load: &Load, ran: &Ran, of: &Counted) -> Reading<f64> {
-    if let Some(why) = counts_too_late(load.asked().connections, ran.tally.uncounted(), ran.window) {
+    if let Some(why) = counts_too_late(load.asked().connections, (ran.tally.uncounted(), ran.window), ran.interrupted) {
         return Reading::Missing(why);
+    }
+    if of.ok > 0 && of.answers == 0.0 && !load.is_open() {
+        let why =
+            "all of its answers came in the time that the rate leaves out: lengthen the load, or give it a warm-up";
+        return Reading::Missing(Why::Failed(why.into()));
     }
     // A number of requests is over the time until their last answer.
     let is_timed = matches!(load.asked().bound, Bound::Duration(_));
-    let answers = if load.is_open() && is_timed && !of.is_saturated { of.ok as f64 } else { of.answers };
+    let answers = if load.is_open() && is_timed && of.is_sustained { of.ok as f64 } else { of.answers };
     match of.time.as_secs_f64() {
         time if time > 0.0 => Reading::Measured(answers / time),
         _ => Reading::Missing(Why::NotReached),
@@ -345,12 +355,12 @@ pub(crate) fn rate(load: &Load, ran: &Ran, of: &Counted) -> Reading<f64> {
 }
 
 /// Why there is no rate where answers count in the second half of the window at most.
-fn counts_too_late(connections: u32, uncounted: Nanos, window: Nanos) -> Option<Why> {
+fn counts_too_late(connections: u32, (uncounted, window): (Nanos, Nanos), interrupted: bool) -> Option<Why> {
+    let hint = if interrupted { "" } else { ": lengthen the load, or give it a warm-up" };
     let why = || {
+        let connections = count(connections, "connection");
         format!(
-            "of {}, the last had its first answer after {uncounted} of {window}, not in the first half: lengthen the load, or give it \
-             a warm-up",
-            count(connections, "connection")
+            "of {connections}, nearly all had their first answer only after {uncounted} of {window}, not in its first half{hint}"
         )
     };
     (uncounted + uncounted > window).then(|| Why::Failed(why().into()))
@@ -437,14 +447,12 @@ mod tests {
     #[test]
     fn rate_is_missing_where_first_answers_come_in_the_second_half() {
         let [late, window] = [990, 1_000].map(Nanos::from_millis);
-        let why = counts_too_late(200, late, window).unwrap().to_string();
-        assert_eq!(
-            why,
-            "of 200 connections, the last had its first answer after 990.00 ms of 1.000 s, not in the first half: \
-             lengthen the load, or give it a warm-up"
-        );
-        assert_eq!(counts_too_late(200, Nanos::from_millis(500), window), None);
-        assert_eq!(counts_too_late(1, Nanos::ZERO, Nanos::ZERO), None);
+        let why = |interrupted| counts_too_late(200, (late, window), interrupted).unwrap().to_string();
+        let late = "of 200 connections, nearly all had their first answer only after 990.00 ms of 1.000 s, not in its first half";
+        assert_eq!(why(false), format!("{late}: lengthen the load, or give it a warm-up"));
+        assert_eq!(why(true), late);
+        assert_eq!(counts_too_late(200, (Nanos::from_millis(500), window), false), None);
+        assert_eq!(counts_too_late(1, (Nanos::ZERO, Nanos::ZERO), false), None);
     }
 
     /// Ten connections that sent ten requests at once and waited half a second for the answers: `generator CPU 99.7 %`.

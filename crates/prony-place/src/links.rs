@@ -32,7 +32,7 @@ pub(crate) struct Rules {
     pub(crate) own: Vec<PathBuf>,
     /// Another place of the same tree, into which its absolute links may lead.
     pub(crate) alias: Option<PathBuf>,
-    /// Files are left out, and neither opened nor looked at, which would bring them into the page cache.
+    /// Files are left out, and not opened, which would bring them into the page cache; those that links lead to are looked at.
     pub(crate) without_files: bool,
 }
 

@@ -164,6 +164,7 @@ fn ranked(document: &DocumentSpec, sort: &[SortKey]) -> (FieldValue, Vec<(String
     }
     (FieldValue::Fields(computed), order)
 }
+
 /// A filter that finds nothing.
 fn never() -> FieldValue {
     fields([(KEY, fields([("$in", list([]))]))])

@@ -107,6 +107,14 @@ fn connections_think_between_an_answer_and_the_next_request() {
     let Reading::Measured(latency) = percentile(&waited, 0.5) else { panic!("too few") };
     let each = latency / 1e9 + think.as_secs_f64();
     assert!(each * report.operations as f64 / 2.0 < 30.0 * 1.15, "{each} {}", report.operations);
+
+    // The first of them come one after another, the last near the end, and nothing of the rate is left out.
+    let spec = HttpSpec { think: Nanos::from_secs(1), amount, connections: 30, ..requests(&server, text("/"), 0) };
+    let mut runner = Runner::new(trial(vec![("think", http(spec))]));
+    let report = runner.phase(0).unwrap();
+    runner.stop().unwrap();
+    let rate = &report.requests.as_ref().unwrap().rate;
+    assert!(rate.measured().is_some_and(|rate| *rate > 0.0), "{rate:?}");
 }
 
 /// Also where answers come after the end, to requests of the warm-up, or later than a schedule wants them.

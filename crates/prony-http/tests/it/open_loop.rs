@@ -186,30 +186,30 @@ fn rate_is_that_of_the_answers_in_time_however_many_connections_are_left() {
     assert!(rate <= 50.0, "{rate}");
 }
 
-/// Answers of 500 ms had a rate 23 % lower than answers of 50 ms in a load of 2 s, though both servers answered each request.
+/// Answers of 500 ms had a rate 23 % lower than answers of 50 ms in a load of 2 s, though both servers answered each request. A step
+/// has the answers that came within it: of a server that is slower than it, the rule of saturation may have too few requests to tell.
 #[test]
 fn rate_that_is_sustained_does_not_depend_on_the_latency() {
     in_one_of_ten(|| {
         let (server, _) = delayed(Duration::from_millis(200));
-        let time = Nanos::from_secs(1);
-        let rates = [50.0, 100.0].map(|rate| PerSecond::new(rate).unwrap());
+        let time = Nanos::from_secs(2);
+        let rates = [100.0, 200.0].map(|rate| PerSecond::new(rate).unwrap());
         let steps = Loop::Open(RequestRate::Steps(RateSteps::equally_long(&rates, time, false)));
-        for (pace, expected) in [(constant(100.0), vec![100.0]), (steps, vec![75.0, 50.0, 100.0])] {
+        for (pace, expected) in [(constant(100.0), 100.0), (steps, 150.0)] {
             let asked = Asked {
                 pace,
                 bound: Bound::Duration(time),
-                connections: 100,
+                connections: 200,
                 timeout: PATIENT,
                 ..Asked::of(&server.url("/{i}"))
             };
             let report = run(asked);
-            let rates: Vec<f64> = [&report.rate]
-                .into_iter()
-                .chain(report.steps.iter().map(|step| &step.rate))
-                .map(|rate| *rate.measured().unwrap())
-                .collect();
-            if report.outcome != Outcome::Ok || rates != expected {
-                return Err(format!("{:?}: {rates:?}", report.outcome));
+            let first = report.steps.first().map(|step| *step.rate.measured().unwrap());
+            if report.outcome != Outcome::Ok
+                || report.rate.measured() != Some(&expected)
+                || first.is_some_and(|rate| rate > 90.0)
+            {
+                return Err(format!("{:?}: {:?}, {first:?}", report.outcome, report.rate));
             }
         }
         Ok(())

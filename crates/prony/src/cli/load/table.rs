@@ -1,6 +1,6 @@
 //! The figures of a load as a table, and its remarks.
 
-use prony_http::{Asked, Bound, Errors, Failure, Latency, Remark, Report, StepReport};
+use prony_http::{Asked, Bound, Errors, Failure, LEAST_DUE, Latency, Remark, Report, StepReport};
 use prony_model::number::{amount, count, digits, percent_up_to, quantity};
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
@@ -107,15 +107,21 @@ fn rate(report: &Report) -> String {
     let within = report.rate.measured().map(|rate| (rate * report.window.as_secs_f64()).round() as u64);
     match within.filter(|answers| *answers != report.ok) {
         // Of 14940 ok answers a rate of 5589 in the window was taken for an error.
-        Some(_) => format!("{rate} ({})", within_window(report.window, report.asked_rate.is_some())),
+        Some(_) => {
+            format!("{rate} ({})", within_window(report.window, report.rate_leaves_out, report.asked_rate.is_some()))
+        }
         None => rate,
     }
 }
 
 /// Which answers count in the rate.
-fn within_window(window: Nanos, is_open: bool) -> String {
-    let parts = if is_open { "" } else { " after the first answers, with a part of each that spans its begin or end" };
-    format!("within {window}{parts}")
+fn within_window(window: Nanos, left_out: Nanos, is_open: bool) -> String {
+    let begin = match left_out {
+        Nanos::ZERO => String::new(),
+        left_out => format!(" without the first {left_out}, until nearly all connections had an answer"),
+    };
+    let parts = if is_open { "" } else { ", with a part of each answer that spans its begin or end" };
+    format!("within {window}{begin}{parts}")
 }
 
 fn generator(report: &Report) -> String {
@@ -185,9 +191,6 @@ const NEEDED: &str =
 
 /// Which of the latencies of an open loop is that of the server's users.
 const QUOTED: &str = "note: users wait as long as the latency from the intended start: quote that one\n";
-
-/// With fewer requests than this at one rate, only an overload by more than 8 % is found (`prony_http`'s rule of thirds).
-const LEAST_DUE: u64 = 100;
 
 /// That too few requests were due at a rate to know whether it is sustained.
 fn too_few_due(report: &Report) -> Option<String> {
@@ -282,9 +285,11 @@ mod tests {
     #[test]
     fn rate_says_which_answers_count_in_it() {
         let second = Nanos::from_secs(1);
-        assert_eq!(within_window(second, true), "within 1.000 s");
-        let closed = within_window(second, false);
-        assert_eq!(closed, "within 1.000 s after the first answers, with a part of each that spans its begin or end");
+        assert_eq!(within_window(second, Nanos::ZERO, true), "within 1.000 s");
+        let parts = ", with a part of each answer that spans its begin or end";
+        assert_eq!(within_window(second, Nanos::ZERO, false), format!("within 1.000 s{parts}"));
+        let begin = "without the first 20.00 ms, until nearly all connections had an answer";
+        assert_eq!(within_window(second, Nanos::from_millis(20), false), format!("within 1.000 s {begin}{parts}"));
     }
 
     /// `-R 10 -d 1s` printed `1.000 s; with the last answers 923.14 ms`.
