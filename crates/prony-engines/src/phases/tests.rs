@@ -292,7 +292,7 @@ fn verify_finds_a_store_that_lost_its_rows_or_changes_after_a_part_of_a_pass() {
 #[test]
 fn a_store_is_verified_behind_more_updates_than_there_are_versions() {
     let update = |phase: u64| {
-        let amount = if phase % 3 == 0 { Amount::Count(2 * N + 7) } else { Amount::Records };
+        let amount = if phase.is_multiple_of(3) { Amount::Count(2 * N + 7) } else { Amount::Records };
         Action::Update(Ops { amount, ..ops(Order::Shuffled) })
     };
     let reports = reports(&plan(N, [put()].into_iter().chain((1..=70).map(update)).chain([Action::Verify])));
