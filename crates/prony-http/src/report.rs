@@ -360,7 +360,7 @@ fn counts_too_late(connections: u32, (uncounted, window): (Nanos, Nanos), interr
     let why = || {
         let connections = count(connections, "connection");
         format!(
-            "of {connections}, nearly all had their first answer only after {uncounted} of {window}, not in its first half{hint}"
+            "nearly all of {connections} had their first answer only after {uncounted}, not in the first half of {window}{hint}"
         )
     };
     (uncounted + uncounted > window).then(|| Why::Failed(why().into()))
@@ -448,7 +448,7 @@ mod tests {
     fn rate_is_missing_where_first_answers_come_in_the_second_half() {
         let [late, window] = [990, 1_000].map(Nanos::from_millis);
         let why = |interrupted| counts_too_late(200, (late, window), interrupted).unwrap().to_string();
-        let late = "of 200 connections, nearly all had their first answer only after 990.00 ms of 1.000 s, not in its first half";
+        let late = "nearly all of 200 connections had their first answer only after 990.00 ms, not in the first half of 1.000 s";
         assert_eq!(why(false), format!("{late}: lengthen the load, or give it a warm-up"));
         assert_eq!(why(true), late);
         assert_eq!(counts_too_late(200, (Nanos::from_millis(500), window), false), None);
