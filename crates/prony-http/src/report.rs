@@ -70,7 +70,7 @@ pub struct Report {
     pub statuses: BTreeMap<u16, u64>,
     /// Expected answers a second. In a closed loop each counts by the share of its time that lies in the window, without
     /// `rate_leaves_out`, also to requests of the warm-up; it is missing where that is more than half of the window. In an open
-    /// loop of a given time that is known to have kept its rate, those to the requests that were due within it count; in another
+    /// loop of a given time that is known to have sustained its rate, those to the requests that were due within it count; in another
     /// one those that came within it, also to requests of the warm-up.
     pub rate: Reading<f64>,
     /// Closed loop that ends at a time: the begin of the window, until nearly all connections of a thread had their first answer,
@@ -329,7 +329,7 @@ pub(crate) struct Counted {
     pub(crate) ok: u64,
     /// Expected answers in this time, whatever requests they are to.
     pub(crate) answers: f64,
-    /// Whether an open loop is known to have kept its rate in this time.
+    /// Whether an open loop is known to have sustained its rate in this time.
     pub(crate) is_sustained: bool,
 }
 

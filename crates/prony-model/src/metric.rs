@@ -177,7 +177,7 @@ metrics! {
     Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`; of a closed loop of requests one that \
         spans the begin or end of the time counts by the share of it that lies inside, and with a `duration` the \
         time until nearly all connections had their first answer is left out; of an open loop of requests the answers that came inside \
-        count, and where it is known to have kept its rate, those to the requests that were due inside";
+        count, and where it is known to have sustained its rate, those to the requests that were due inside";
     Operations "operations" Count Neither false "Operations that succeeded";
     Errors "errors" Count Lower false "Operations that failed";
     Refused "refused" Count Neither false "Operations that changed nothing because of references: a document to which \
