@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use prony_model::reading::Reading;
 use prony_model::record::ProcessSample;
@@ -408,11 +409,16 @@ impl Process {
     }
 }
 
-/// Whether the machine gives out pages of hugetlbfs.
-pub(super) fn has_huge_pages() -> bool {
+/// How many pages of hugetlbfs of each size the machine gives out. Every trial reads them again, and opening them takes longer.
+static HUGE_PAGES: LazyLock<Vec<ProcFile>> = LazyLock::new(|| {
     let sizes = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
     let counts = sizes.flat_map(|size| ["nr_hugepages", "nr_overcommit_hugepages"].map(|name| size.path().join(name)));
-    counts.into_iter().any(|count| fs::read_to_string(count).is_ok_and(|count| count.trim() != "0"))
+    counts.map(|path| ProcFile::new(path.to_string_lossy().into_owned())).collect()
+});
+
+/// Whether the machine gives out pages of hugetlbfs.
+pub(super) fn has_huge_pages(buffer: &mut Vec<u8>) -> bool {
+    HUGE_PAGES.iter().any(|count| count.text(buffer).is_ok_and(|count| count.trim() != "0"))
 }
 
 /// Nothing of a process that has ended.

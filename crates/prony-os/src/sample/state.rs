@@ -4,7 +4,7 @@ mod snapshots;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
@@ -14,7 +14,7 @@ use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
 use super::heirs::{Kin, bank};
 use super::parse::listed;
-use super::proc_file::{ended, read_once};
+use super::proc_file::{ProcFile, ended};
 use super::process::{Ask, Detail, Observation, Process, has_huge_pages};
 use super::series::Store;
 use super::snapshot::GroupFiles;
@@ -25,6 +25,9 @@ use crate::clock::monotonic;
 use crate::open_files;
 use crate::sys::cpu_clock::process_cpu;
 use crate::why::reading;
+
+/// The processors that are online, which every trial reads again.
+static ONLINE: LazyLock<ProcFile> = LazyLock::new(|| ProcFile::new("/sys/devices/system/cpu/online".into()));
 
 /// How to sample.
 #[derive(Clone, Debug)]
@@ -180,11 +183,8 @@ impl State {
             groups: BTreeMap::new(),
             device,
             tick,
-            has_huge_pages: has_huge_pages(),
-            processors: read_once("/sys/devices/system/cpu/online")
-                .ok()
-                .and_then(|text| listed(&text))
-                .unwrap_or(u64::MAX),
+            has_huge_pages: has_huge_pages(&mut buffer),
+            processors: ONLINE.text(&mut buffer).ok().and_then(|text| listed(&text)).unwrap_or(u64::MAX),
             buffer,
         }
     }
