@@ -24,7 +24,7 @@ pub enum Written {
 }
 
 /// The kernel reads so many bytes of a script's first line.
-const LONGEST_FIRST_LINE: u64 = 256;
+const LONGEST_FIRST_LINE: usize = 256;
 
 /// Searches for the command of each program, unless a step before its trials may create it.
 ///
@@ -102,9 +102,9 @@ fn is_program(path: &Path) -> bool {
 /// What is wrong with a script whose interpreter does not exist: the kernel says of the script that there is no such file. The kernel
 /// ends the name of the interpreter at a blank or a tab, so that the carriage return of a line of Windows is part of it.
 fn without_interpreter(path: &Path) -> Option<String> {
-    let mut text = Vec::new();
-    File::open(path).and_then(|file| file.take(LONGEST_FIRST_LINE).read_to_end(&mut text)).ok()?;
-    let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii_start();
+    let mut text = [0; LONGEST_FIRST_LINE];
+    let length = File::open(path).and_then(|mut file| file.read(&mut text)).ok()?;
+    let line = text[..length].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii_start();
     let interpreter = line.split(|byte| matches!(byte, b' ' | b'\t')).next()?;
     let is_absent = matches!(Path::new(OsStr::from_bytes(interpreter)).try_exists(), Ok(false));
     let name = String::from_utf8_lossy(interpreter);

@@ -13,13 +13,12 @@ use crate::sys::usage::{CpuTime, Usage};
 
 /// A message of the runner.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "do")]
+#[serde(rename_all = "snake_case")]
 pub(super) enum ToSupervisor {
     /// Prepare for subjects, which the runner requests from the spawner itself. The message carries the ends of pipes
     /// from which captured output is read, and descriptors that stay open until the runner has ended.
     Begin { begin: Box<Begin> },
     /// Report when the `nth` subject executes its program.
-    #[serde(rename = "tell")]
     ReportExec { nth: u64 },
     /// Send a signal to the process group of the `nth` subject: when this is read it may have ended by itself, and a
     /// later one may run.
@@ -32,7 +31,7 @@ pub(super) enum ToSupervisor {
 
 /// A message of the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "did")]
+#[serde(rename_all = "snake_case")]
 pub(super) enum FromSupervisor {
     /// This process will spawn the subjects; the socket on which it takes requests comes with the message.
     Ready { spawner: i32 },

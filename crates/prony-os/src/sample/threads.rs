@@ -1,5 +1,6 @@
 //! Metrics that the kernel reports per thread only: time waiting for a CPU, and context switches.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -10,7 +11,7 @@ use prony_model::units::Nanos;
 use super::parse;
 use super::proc_file::{ProcDirectory, ProcFile, ended};
 use super::tree;
-use crate::why::{read_text, why};
+use crate::why::{reading, why};
 
 /// Waiting for a CPU and context switches, of one thread or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,7 +177,16 @@ impl Threads {
 
 /// How long the calling thread was ready to run and had no CPU.
 pub fn processor_wait() -> Reading<Nanos> {
-    read_text("/proc/thread-self/schedstat").and_then(|text| parse::own_wait(&text))
+    const PATH: &str = "/proc/thread-self/schedstat";
+    thread_local! {
+        /// Opened once by each thread, whose own file it is; and a buffer.
+        static OWN: (ProcFile, RefCell<Vec<u8>>) = (ProcFile::new(PATH.into()), RefCell::default());
+    }
+    OWN.with(|(file, buffer)| {
+        let mut buffer = buffer.borrow_mut();
+        let text = file.text(&mut buffer);
+        reading(&format!("`{PATH}`"), text).and_then(|text| parse::own_wait(&text))
+    })
 }
 
 /// How often a thread has slept, by its voluntary switches; `None` where it is not runnable. `stat` alone is read of one

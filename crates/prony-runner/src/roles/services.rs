@@ -203,7 +203,7 @@ impl Services<'_> {
 
     /// The same with another time.
     fn end(mut self, failed: bool, grace: Duration) -> Result<Served, Error> {
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = [0; 16 << 10];
         self.await_ends(failed, &mut buffer)?;
         let counting = self.instances.iter_mut().filter_map(|one| Some((one.share.role.clone(), one.counting.take()?)));
         let counts = counting.map(|(role, counting)| (role, counting.finish())).collect();
