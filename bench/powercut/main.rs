@@ -28,8 +28,9 @@ type Failure = Box<dyn std::error::Error>;
 /// A name, the number of commits, and what is timed.
 type Workload = (&'static str, u64, fn(&Path, u64) -> Result<(), Failure>);
 
-const WITHOUT_SYNC: [Workload; 5] = [
+const WITHOUT_SYNC: [Workload; 6] = [
     ("writes of 4 KiB", 20_000, write_pages),
+    ("rename over a file whose pages of 4 KiB were all overwritten", 20_000, rename_over),
     ("SQLite, WAL, no sync, 100 rows per transaction", 200, |path, n| sqlite(path, "OFF", n, 100)),
     ("SQLite, WAL, no sync, 1 row per transaction", 4000, |path, n| sqlite(path, "OFF", n, 1)),
     ("LMDB, no sync, 100 puts per transaction", 200, |path, n| lmdb(path, Durability::None, n, 100)),
@@ -143,6 +144,14 @@ fn write_pages(directory: &Path, pages: u64) -> Result<(), Failure> {
         file.write_all_at(&[at as u8; 4096], at * 4096)?;
     }
     Ok(())
+}
+
+fn rename_over(directory: &Path, pages: u64) -> Result<(), Failure> {
+    write_pages(directory, pages)?;
+    File::open(directory.join("data"))?.sync_all()?;
+    write_pages(directory, pages)?;
+    fs::write(directory.join("other"), "")?;
+    Ok(fs::rename(directory.join("other"), directory.join("data"))?)
 }
 
 fn sqlite(directory: &Path, synchronous: &str, transactions: u64, rows: u64) -> Result<(), Failure> {

@@ -106,8 +106,8 @@ impl Contents {
         Ok(())
     }
 
-    /// Whether all pages of a range are allocated. Asked for the next hole, tmpfs looks at each page up to it: for a file of
-    /// `n` pages that took `n` times as long as this.
+    /// Whether all pages of a range are allocated. Asked for the next hole, tmpfs looks at each page up to it: with that, a rename
+    /// over a file of 100,000 pages, all overwritten, took 196 s (`bench/powercut` measures one over 20,000).
     pub(crate) fn is_allocated(&self, offset: u64, len: u64) -> bool {
         let mut pages = offset / PAGE..(offset + len).div_ceil(PAGE);
         pages.all(|page| {
@@ -179,8 +179,6 @@ fn copy_range(from: &File, to: &File, begin: u64, end: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     #[test]
@@ -196,28 +194,6 @@ mod tests {
         for (offset, len) in [(0, 2 * PAGE + 1), (100, 2 * PAGE), (2 * PAGE, 1), (3 * PAGE, PAGE + 1), (9 * PAGE, 1)] {
             assert!(!contents.is_allocated(offset, len), "{offset} {len}");
         }
-    }
-
-    /// On tmpfs the rename of a file of 100,000 pages, all overwritten, took 196 s: each page was found in the time of all.
-    #[test]
-    fn page_is_found_as_fast_in_a_large_file() {
-        let Ok(top) = tempfile::tempdir_in("/dev/shm") else {
-            assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`/dev/shm` is required");
-            println!("SKIPPED: there is no `/dev/shm`");
-            return;
-        };
-        let fastest = |pages: u64| {
-            let mut contents = Contents::new(Nameless::within(top.path()).create().unwrap());
-            contents.write(0, &vec![1; (pages * PAGE) as usize]).unwrap();
-            let find = || {
-                let begin = Instant::now();
-                assert!(contents.is_allocated(0, 1));
-                begin.elapsed()
-            };
-            (0..1000).map(|_| find()).min().unwrap()
-        };
-        let (small, large) = (fastest(1), fastest(4000));
-        assert!(large < 10 * small, "{small:?} and {large:?}");
     }
 
     #[test]
