@@ -364,8 +364,10 @@ fn rate_and_syncs_of_a_phase_that_changed_less_than_its_cuts_do_are_left_out() {
         text += &format!("[[phase]]\nname = \"{name}\"\n{action} = {{ {count} }}\n");
     }
     for (name, _) in phases {
+        // On a busy machine most cuts may come before the first operation, and a phase of which all do is not drawn.
+        let cuts = if name == "fill" { 10 } else { 1 };
         text += &format!(
-            "[[phase]]\nname = \"crash {name}\"\nkill = {{ during = \"{name}\", cuts = 1, within = \"50 ms\" }}\n"
+            "[[phase]]\nname = \"crash {name}\"\nkill = {{ during = \"{name}\", cuts = {cuts}, within = \"50 ms\" }}\n"
         );
     }
     let data = bench.run(&text);
@@ -390,8 +392,7 @@ fn rate_and_syncs_of_a_phase_that_changed_less_than_its_cuts_do_are_left_out() {
     }
     let plot = String::from_utf8(bench.prony(&["plot", "latest", "durability"]).stdout).unwrap();
     let drawn = |phases: &[&str]| phases.iter().any(|phase| plot.contains(&format!("Rate and loss: crash {phase}")));
-    // On a busy machine the only cut of one of them may come before its first operation.
-    assert!(drawn(&["fill", "half"]) && !drawn(&["hit", "rest", "again"]), "{plot}");
+    assert!(drawn(&["fill"]) && !drawn(&["hit", "rest", "again"]), "{plot}");
 }
 
 #[test]
