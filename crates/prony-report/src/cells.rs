@@ -241,17 +241,23 @@ impl Writer<'_> {
     }
 
     fn figure(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
+        let trials = summary.numbers.len() + summary.missing.len() + summary.ended.len();
         match summary.value(self.plan.statistic) {
             Some(value) if value.is_infinite() => {
                 let (word, trials) = (summary.print(scale, value), summary.numbers.len());
                 cell.main += &format!("{word} ({} of {trials})", summary.infinite.len());
             }
             Some(value) => cell.main += &with_unit(scale, value),
-            None if !summary.ended.is_empty() => self.outcome(summary, scale, cell, said, notes),
+            // The end of some trials is not that of the others, which have no value for another reason.
+            None if !summary.ended.is_empty() && (summary.missing.is_empty() || summary.at_least.is_some()) => {
+                self.outcome(summary, scale, cell, said, notes);
+            }
             None => cell.main.push('-'),
         }
-        if summary.value(self.plan.statistic).is_some() && !summary.ended.is_empty() {
-            cell.marks.push(notes.mark(format!("trials of this row without a value: {}", ended(&summary.ended))));
+        if !cell.outcome && !summary.ended.is_empty() {
+            let (n, all) = (summary.ended.len(), number::count(trials, "trial"));
+            let without = ended(&summary.ended);
+            cell.marks.push(notes.mark(format!("{n} of {all} of this row ended without a value: {without}")));
         }
         if !summary.failed.is_empty() {
             let (n, all) = (summary.failed.len(), number::count(summary.numbers.len(), "trial"));
@@ -267,9 +273,11 @@ impl Writer<'_> {
         match says_more.or(summary.missing.first()) {
             None => {}
             Some(Why::NotApplicable) if summary.numbers.is_empty() => {}
-            Some(why) if summary.numbers.is_empty() => cell.marks.push(notes.mark(why.to_string())),
+            Some(why) if summary.numbers.len() + summary.ended.len() == 0 => {
+                cell.marks.push(notes.mark(why.to_string()));
+            }
             Some(why) => {
-                let all = number::count(summary.numbers.len() + summary.missing.len(), "trial");
+                let all = number::count(trials, "trial");
                 cell.marks.push(notes.mark(format!("missing in {} of {all}: {why}", summary.missing.len())));
             }
         }
@@ -382,6 +390,37 @@ mod tests {
         assert_eq!(row(&[late(), failed(), failed()]).map(|cell| cell.main), [both; 2]);
         let [first, second] = row(&[late(), late()]).map(|cell| cell.main);
         assert_eq!((first.starts_with("timed out at "), second.as_str()), (true, "timed out"), "{first}");
+    }
+
+    /// Of six trials that ended well and had no value, and two that failed, the cell was `failed (exit code 5) at ...`.
+    #[test]
+    fn end_of_some_trials_is_not_that_of_others_without_a_value() {
+        let reading = |why: Option<&str>| {
+            let time = why.map_or_else(|| json!({ "measured": 1e9 }), |why| json!({ "missing": { "failed": why } }));
+            let phase = json!({
+                "name": "one", "action": "put", "timed": true, "completion": "complete", "begin": 0, "end": 1,
+                "readings": { "": { "time": time } }, "histograms": [],
+                "groups": null, "throughput": null, "answer": null, "errors": {}
+            });
+            trial(Outcome::Ok, &json!([phase]))
+        };
+        let failed = || of_two(Outcome::Failed { code: Some(5) }, ["partial", "not_reached"]);
+        let cell = |trials: &[TrialRecord]| {
+            let (mut notes, source) = (Notes::default(), Source::default());
+            let source = Source { trials: trials.iter().collect(), planned: trials.len(), exists: true, ..source };
+            let [cells, _] = medians("one.time".parse().unwrap(), [vec![source.clone()], vec![source]], &mut notes);
+            let texts: Vec<String> = notes.finish().into_iter().map(|note| note.text).collect();
+            (cells.0[0].main.clone(), texts)
+        };
+        let without = || reading(Some("no samples"));
+        let marks = [
+            "2 of 5 trials of this row ended without a value: failed (exit code 5)",
+            "missing in 3 of 5 trials: no samples",
+        ];
+        let (main, notes) = cell(&[without(), without(), without(), failed(), failed()]);
+        assert_eq!((main.as_str(), notes.as_slice()), ("-", &marks.map(str::to_owned)[..]));
+        let (main, notes) = cell(&[reading(None), failed()]);
+        assert_eq!((main.as_str(), notes.len()), ("1.00", 1), "{notes:?}");
     }
 
     /// `(2 of 3 ok)` of the first cell was read as that of the whole row, of whose second phase only one trial had an end.

@@ -1,5 +1,7 @@
 //! What a brief report says in place of tables where no trial has a value: how the trials ended, and what to do next.
 
+use std::collections::BTreeSet;
+
 use prony_experiment::design::Experiment;
 use prony_model::number::count;
 use prony_model::outcome::{OutOfMemory, Outcome};
@@ -15,6 +17,9 @@ const LISTED: usize = 8;
 
 /// What a shell exits with where there is no program of the name.
 const NOT_FOUND: i32 = 127;
+
+/// What a shell exits with where a signal ended its program: 128 and the signal's number.
+const OF_SIGNALS: std::ops::RangeInclusive<i32> = 129..=192;
 
 /// The headline with what to do, and how the trials of each variant ended; `None` where a phase of a trial has a value, or
 /// nothing has run. `commands` are the names of variants, where commands are compared; `warned` says that a warning about
@@ -77,7 +82,7 @@ fn was_not_executed(trial: &TrialRecord) -> bool {
 /// The exit code with which a program failed.
 fn code_to_ignore(trials: &[TrialRecord]) -> Option<i32> {
     trials.iter().filter(|trial| !is_of_service(trial)).find_map(|trial| match trial.ending.outcome {
-        Outcome::Failed { code } => code.filter(|code| *code != NOT_FOUND),
+        Outcome::Failed { code } => code.filter(|code| *code != NOT_FOUND && !OF_SIGNALS.contains(code)),
         _ => None,
     })
 }
@@ -87,7 +92,12 @@ fn code_to_ignore(trials: &[TrialRecord]) -> Option<i32> {
 pub(super) fn to_ignore(experiment: &Experiment, trials: &[TrialRecord], typed: bool) -> Option<String> {
     let is_program = experiment.variants().iter().all(|variant| variant.spec.subject.program().is_some());
     code_to_ignore(trials).filter(|_| is_program).map(|code| {
-        let ignored = if typed { format!("-i={code}") } else { format!("success = [0, {code}]") };
+        // Those that are ignored already would count as failures again.
+        let programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
+        let all: BTreeSet<i32> = programs.flat_map(|program| program.success.iter().copied()).chain([code]).collect();
+        let codes: Vec<String> = all.into_iter().filter(|code| *code != 0).map(|code| code.to_string()).collect();
+        let ignored =
+            if typed { format!("-i={}", codes.join(",")) } else { format!("success = [0, {}]", codes.join(", ")) };
         format!("if exit code {code} is no failure, ignore it with `{ignored}`")
     })
 }
@@ -157,5 +167,8 @@ mod tests {
         let of_program = failed("the process exited with code 3");
         assert_eq!(code_to_ignore(std::slice::from_ref(&of_service)), None);
         assert_eq!(code_to_ignore(&[of_service, of_program]), Some(3));
+        let mut crashed = failed("the process exited with code 139");
+        crashed.ending.outcome = Outcome::Failed { code: Some(139) };
+        assert_eq!(code_to_ignore(&[crashed]), None, "a segmentation fault below a shell");
     }
 }

@@ -11,12 +11,12 @@ use crate::guard::{Severity, reported_values, run_order, shared_pages, unlike};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_model::number::{amount, count};
-use prony_model::reading::Reading;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_model::units::Unit;
-use prony_stats::contrast::UNCORRECTED;
-use prony_stats::{Block, Contrast, InterimAnalyses, Observation};
+use prony_stats::contrast::{Estimated, UNCORRECTED};
+use prony_stats::{Block, Contrast, InterimAnalyses, MIN_BLOCKS, Observation};
 
 use super::{Beside, Pair, Undisturbed};
 use prony_results::RunData;
@@ -204,7 +204,7 @@ impl<'a> Index<'a> {
 
     /// Ratio and interval at 95 %, uncorrected.
     pub(super) fn beside(&self, pair: Pair, within: Within) -> Beside {
-        beside(&self.contrast(&pair, within), pair)
+        beside(self.contrast(&pair, within).estimate(UNCORRECTED), pair)
     }
 
     /// The pair without the blocks in which one of its trials is among these; `None` where that removes no block with a
@@ -225,7 +225,13 @@ impl<'a> Index<'a> {
             self.of_one_session(Pairing { baseline, baseline2: None, variant })
         };
         let blocks: Vec<Pairing> = self.blocks.iter().filter_map(block).collect();
-        beside(&self.described(&pair, &blocks), pair)
+        let mut found = self.described(&pair, &blocks).estimate(UNCORRECTED);
+        // As for the words of an A/A check (`shown_interval`).
+        if found.blocks < MIN_BLOCKS {
+            let few = Why::TooFew { have: u64::from(found.blocks), need: u64::from(MIN_BLOCKS) };
+            found.interval = Reading::Missing(few);
+        }
+        beside(found, pair)
     }
 
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11). A block
@@ -275,9 +281,8 @@ pub(super) fn is_of_one_session<'a>(trials: impl IntoIterator<Item = &'a TrialRe
     sessions.all(|session| Some(session) == first)
 }
 
-fn beside(contrast: &Contrast, pair: Pair) -> Beside {
-    let estimated = contrast.estimate(UNCORRECTED);
-    Beside { pair, ratio: estimated.ratio, interval: estimated.interval }
+fn beside(Estimated { ratio, interval, .. }: Estimated, pair: Pair) -> Beside {
+    Beside { pair, ratio, interval }
 }
 
 /// What samples of memory may have missed of some trials, where that is more than the margin: beside values that hardly vary,

@@ -23,7 +23,7 @@ pub(super) fn levels(levels: &[(String, String)]) -> String {
 /// The table of a search by `grow`, and what is to be said beside it.
 pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     let name = &settings.range.name;
-    let headings = ["", "largest that succeeds", "time, memory", "next that fails", "how"];
+    let headings = ["", "largest that succeeds", "longest time, most memory", "next that fails", "how"];
     let rows: Vec<Vec<String>> = grown.iter().map(|one| row(settings, one)).collect();
     let mut out = Vec::new();
     // Writing to memory does not fail.

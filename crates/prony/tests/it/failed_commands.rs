@@ -47,6 +47,16 @@ fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
 }
 
 /// The screen had a verdict on shares of 0, a minimum detectable effect and a table without a value.
+/// It said `-i=5`, with which the trials of the other command failed.
+#[test]
+fn hint_to_ignore_an_exit_code_names_those_that_are_ignored_already() {
+    let bench = Bench::new();
+    let command = ["exec", "-q", "-r", "1", "-i=3", "--", "sh", "-c", "exit 3", "--vs", "sh", "-c", "exit 5"];
+    let output = bench.prony(&command);
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("`-i=3,5`"), "{said}");
+}
+
 #[test]
 fn screen_says_that_nothing_was_measured_why_and_what_to_do() {
     let bench = Bench::new();

@@ -5,6 +5,7 @@ use prony_experiment::design::Experiment;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, Groups, TrialRecord};
+use prony_model::trial::Label;
 use prony_report::plot::chart::{Chart, Columns, Kind, Section};
 use prony_report::plot::data::effects::{self, Judged};
 use prony_report::plot::data::{Source, growth, samples, timeline};
@@ -60,6 +61,45 @@ fn infinite_percentiles_did_not_finish_and_count_in_the_median() {
     assert_eq!(rows[1], ["-", "-", "54\u{a0}ms or more", "2", "4 infinite"]);
     let ends = section.charts[0].marks.iter().find(|mark| mark.kind == Kind::Ends).unwrap();
     assert_eq!(ends.text, ["4 infinite"]);
+}
+
+/// Of 3 blocks, after which no verdict is, the chart drew an interval for the A/A check that excluded 1.
+#[test]
+fn check_of_equal_variants_has_an_interval_from_six_blocks_on() {
+    for (blocks, interval) in [(3, "-"), (6, "1.2\u{d7} to 1.2\u{d7}")] {
+        let plain = experiment("itself", &[texts("engine", &["a", "b"])], &[("read", true)], blocks);
+        let compared = against(&plain, "engine", "a");
+        let records = trials(&compared, blocks, |t| {
+            let slower = if t.trial.label == Label::A2 { 1.2 } else { 1.0 };
+            t.phases = vec![phase("read", &[("time", slower * 1e9)])];
+        });
+        let (section, _) = drawn(&format!("itself-{blocks}"), &compared, &records, effects("read.time"));
+        let row = cells(&section.charts[0]).remove(0);
+        assert_eq!((row[1], row[2]), ("1.2\u{d7}", interval), "{row:?}");
+    }
+}
+
+/// Charts dropped trials without a value, and the caption did not say so.
+#[test]
+fn captions_count_trials_that_have_no_value() {
+    let plain = experiment("without", &[numbers("n", &["1", "10", "100"])], &[("read", true)], 4);
+    let records = trials(&plain, 4, |t| {
+        let mut read = phase("read", &[("time", 1e9)]);
+        if t.trial.variant == 1 && t.trial.block > 0 {
+            let missing = Reading::Missing(Why::Failed("no samples".into()));
+            read.readings.get_mut("").unwrap().insert(key("time"), missing);
+        }
+        t.phases = vec![read];
+    });
+    let metric = ["read.time".parse().unwrap()];
+    let growth = |source: Source<'_>, columns: &mut Columns| growth::section(source, columns, &metric);
+    for (section, _) in
+        [drawn("without", &plain, &records, effects("read.time")), drawn("without-growth", &plain, &records, growth)]
+    {
+        let said: Vec<&str> = section.charts[0].caption.iter().map(|said| said.text.as_str()).collect();
+        let without: Vec<_> = said.iter().filter(|text| text.contains("Not drawn: 3 of 4 trials of ")).collect();
+        assert!(without.len() == 1 && without[0].ends_with("which have no value: no samples."), "{said:?}");
+    }
 }
 
 /// A comparison that was refused had the interval `no bound`, as has one that was made, and `Trials 0` though all had values.

@@ -9,7 +9,7 @@ use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_stats::{Comparison, RatioInterval, median_interval, summary};
 
-use super::{Source, metric_control, not_above_zero, unfinished};
+use super::{Source, metric_control, not_above_zero, unfinished, without_value};
 use crate::plot::chart::{
     Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Over, Row as TableRow, Said, Scale, Section,
     Table,
@@ -109,6 +109,7 @@ fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<C
     let is_log = *relative || far(&values) && !values.iter().any(|value| *value <= 0.0);
     let scale = if is_log { Scale::Log } else { Scale::Amount };
     let mut caption = vec![Said::always(caption(source, &effects, metric))];
+    caption.extend(without_value(source, &readings));
     if *relative {
         caption.extend(zeros(source, &figures));
         caption.extend(without_baseline(source, &figures, rows, &lanes));
@@ -370,7 +371,7 @@ fn caption(source: Source<'_>, effects: &Effects, metric: &MetricName) -> String
 const RATIO: &str =
     "Each dot is a trial's value divided by that of its sub-block's baseline (the geometric mean of both labels)";
 const ITSELF: &str = " The A/A check shows what equal variants look like: the baseline's second trial of each sub-block \
-                      divided by its first.";
+                      divided by its first; its bar is a 95 % interval, uncorrected.";
 
 fn table(source: Source<'_>, effects: &Effects, format: Format, counts: &[usize], unfinished: &[String]) -> Table {
     let figure = if effects.relative { "Ratio" } else { "Median" };

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::knee::{self, Load};
 use super::numeric::{factors, number as level_of, series};
-use super::{Source, metric_control, not_above_zero, unfinished};
+use super::{Source, metric_control, not_above_zero, unfinished, without_value};
 use crate::plot::chart::{
     Axis, COLOURS, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named,
     Stroke, Style, Table, When,
@@ -316,7 +316,7 @@ fn chart(
     Chart {
         title: format!("{metric} against {}", growth.factor),
         phase: metric.phase.clone(),
-        caption: caption(source, growth, metric, &levels, &knees),
+        caption: [caption(source, growth, metric, &levels, &knees), without_value(source, &figures)].concat(),
         x: log(&growth.factor, Format::Count),
         y: log("", unit),
         height: 0.5,

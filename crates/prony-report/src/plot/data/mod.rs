@@ -124,6 +124,21 @@ fn unfinished(source: Source<'_>, figures: &[Reading<f64>], trials: impl Iterato
     texts.collect::<Vec<_>>().join(", ")
 }
 
+/// Sentences on trials that ended well and have no value of a metric although they have its phase, with the first reason.
+fn without_value(source: Source<'_>, figures: &[Reading<f64>]) -> Vec<Said> {
+    let why = |at: usize| match &figures[at] {
+        Reading::Missing(Why::NotReached | Why::NotApplicable) | Reading::Measured(_) => None,
+        Reading::Missing(why) => Some(why).filter(|why| !why.is_infinite()),
+    };
+    source.said(|v| {
+        let ended_well = |at: &usize| source.data.trials[*at].ending.outcome.is_ok();
+        let reasons: Vec<&Why> = source.trials_of(v).filter(ended_well).filter_map(why).collect();
+        let (n, all) = (reasons.len(), number::count(source.trials_of(v).count(), "trial"));
+        let first = reasons.first()?;
+        Some(format!("Not drawn: {n} of {all} of {}, which have no value: {first}.", source.name(v)))
+    })
+}
+
 /// Sentences on how long a step of each variant's lines is, from their variants and steps in seconds; one sentence
 /// where all are equal.
 fn steps(source: Source<'_>, of: impl Iterator<Item = (usize, f64)> + Clone) -> Vec<Said> {

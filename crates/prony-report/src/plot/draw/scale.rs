@@ -19,8 +19,8 @@ impl Scale {
         let low = known().reduce(f64::min).unwrap_or(0.5);
         let high = known().reduce(f64::max).unwrap_or(2.0);
         match spans {
-            Spans::Amount | Spans::Lanes { .. } => Self::linear(low.min(0.0), high * 1.05),
-            Spans::Time | Spans::Times { .. } => Self::linear(low.min(0.0), high),
+            Spans::Amount | Spans::Lanes { .. } => Self::linear(low.min(0.0), high.max(0.0) * 1.05),
+            Spans::Time | Spans::Times { .. } => Self::linear(low.min(0.0), high.max(0.0)),
             Spans::Between { low, high } => Self { log: true, domain: (*low, *high) },
             Spans::Log => Self::log(low, if room { high * (high / low).max(2.0).powf(0.15) } else { high }),
         }
@@ -108,6 +108,7 @@ mod tests {
         assert!(narrow.len() >= 3 && narrow.iter().any(|t| (t - 1.0).abs() < 1e-9), "{narrow:?}");
         assert_eq!(Scale::linear(0.0, 10.0).ticks(5), [0.0, 2.5, 5.0, 7.5, 10.0]);
         assert_eq!(Scale::linear(0.0, 0.0).domain, (0.0, 1.0));
+        assert_eq!(Scale::of(&Spans::Amount, &[-10.0, -1.0], false).domain, (-10.0, 0.0), "0 is on it");
     }
 
     /// 10 ms to 2.6 s had 1 s and 2 s alone.
