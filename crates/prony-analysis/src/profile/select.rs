@@ -49,8 +49,12 @@ pub struct Times {
 impl Profile {
     /// The samples within a span; all of them without one.
     pub fn during(&self, span: Option<&Span>) -> Selection<'_> {
-        let inside = |sample: &&Sample| span.is_none_or(|span| span.contains(&sample.at));
-        let chosen: Vec<Sample> = self.samples.iter().filter(inside).copied().collect();
+        self.select(|sample| span.is_none_or(|span| span.contains(&sample.at)))
+    }
+
+    /// The samples of which `counts` is true.
+    pub fn select(&self, counts: impl Fn(&Sample) -> bool) -> Selection<'_> {
+        let chosen: Vec<Sample> = self.samples.iter().filter(|sample| counts(sample)).copied().collect();
         let mut selection =
             Selection { profile: self, samples: 0, busy: Nanos::ZERO, idle: Nanos::ZERO, chosen, own: BTreeMap::new() };
         for sample in &selection.chosen {

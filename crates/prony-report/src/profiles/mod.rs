@@ -2,7 +2,7 @@
 
 mod overhead;
 
-use prony_analysis::profile::{Damaged, Profile, Selection, Span};
+use prony_analysis::profile::{Damaged, Profile, Sample, Selection, Span, Thread};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::number::{count, percent_with};
@@ -46,11 +46,25 @@ pub struct PhaseProfile {
 }
 
 impl VariantProfile {
-    /// The samples of a phase; none where there is no profile.
+    /// The samples of a phase, without those of suspensions, which belong to no phase; none where there is no profile.
     pub fn samples_of(&self, phase: &PhaseProfile) -> Option<Selection<'_>> {
-        let empty = phase.span.start..phase.span.start;
-        let span = if phase.unknown.is_some() { &empty } else { &phase.span };
-        Some(self.profile.measured()?.during(Some(span)))
+        let profile = self.profile.measured()?;
+        let suspended = |sample: &Sample| self.suspended(&profile.threads[sample.thread], sample.at);
+        let counts = |sample: &Sample| phase.unknown.is_none() && phase.span.contains(&sample.at) && !suspended(sample);
+        Some(profile.select(counts))
+    }
+
+    /// Whether prony had suspended a thread at an instant. `perf` knows the kernel's number of a thread and the record that of
+    /// the runtime, so that there a suspension counts for all threads of the process.
+    fn suspended(&self, thread: &Thread, at: Nanos) -> bool {
+        let probe = self.record.trial.as_ref().and_then(|trial| trial.conditions.probe.as_ref());
+        let is_perf = self.record.profiler == Profiler::Perf;
+        probe.is_some_and(|probe| {
+            probe.suspensions.iter().any(|one| {
+                let is_its_own = one.pid == thread.pid && (is_perf || one.thread == thread.tid);
+                is_its_own && one.from <= at && one.suspended.is_none_or(|time| at < one.from + time)
+            })
+        })
     }
 
     /// The number of samples and the time on which the shares of a phase rest, in words.
@@ -163,9 +177,83 @@ pub fn is_named(experiment: &Experiment, variant: &Variant, text: &str) -> bool 
 mod tests {
     use std::collections::BTreeMap;
 
+    use prony_model::outcome::Outcome;
+    use prony_model::profile::{Format, ProfileFile};
     use prony_model::record::{Completion, MetricKeyText};
+    use serde_json::json;
 
     use super::*;
+    use crate::cell_value::tests::trial;
+
+    /// A profile with its only phase, from 0 to 9 s.
+    fn variant(
+        profiler: Profiler,
+        files: &[ProfileFile],
+        trial: Option<TrialRecord>,
+        cpu: Option<Nanos>,
+    ) -> VariantProfile {
+        let overhead = Overhead { wall: None, cpu: None, trials: 1, cpu_trials: 1, failed: None };
+        let span = Nanos::ZERO..Nanos::from_secs(9);
+        let interval = Reading::Measured(Nanos::from_millis(1));
+        VariantProfile {
+            name: "x".to_owned(),
+            record: ProfileRecord { variant: 0, profiler, interval, trial, notes: Vec::new() },
+            profile: Reading::Measured(Profile::from_files(files).unwrap()),
+            phases: vec![PhaseProfile { name: "run".to_owned(), span, overhead, unknown: None, cpu }],
+        }
+    }
+
+    /// V8's samples of a thread of process 7 at 1 and 2 s, for 1 s each.
+    fn cpuprofile(thread: u32) -> ProfileFile {
+        let frame = |name: &str| json!({ "functionName": name, "url": "/a.js", "lineNumber": 0, "columnNumber": 0 });
+        let nodes = json!([
+            { "id": 1, "callFrame": frame("(root)"), "children": [2] },
+            { "id": 2, "callFrame": frame("work") },
+        ]);
+        let info = json!({ "pid": 7, "thread": thread, "name": "a.js", "started": [0, 0], "stopped": [3_000_000_000_u64, 3_000_000_000_u64] });
+        let body = json!({ "nodes": nodes, "startTime": 0, "endTime": 3_000_000, "samples": [2, 2],
+                           "timeDeltas": [1_000_000, 1_000_000], "prony": info });
+        let body = body.to_string().into_bytes();
+        ProfileFile { name: format!("7-{thread}-0.cpuprofile"), format: Format::CpuProfile, body }
+    }
+
+    /// A trial in which a thread of process 7 was suspended from 1.5 s for so long.
+    fn suspended(thread: u32, time: Option<Nanos>) -> TrialRecord {
+        let report = json!({ "threads": [], "cost": 0, "lines_lost": 0, "samples_dropped": 0, "suspended_inside": {},
+            "unread": {}, "deaths": [], "suspensions": [{ "phase": "run", "pid": 7, "thread": thread,
+            "from": 1_500_000_000, "suspended": time, "late": null, "collected": null, "settled": null,
+            "passed": false, "went_on": null, "fault": null }] });
+        let mut trial = trial(Outcome::Ok, &json!([]));
+        trial.conditions.probe = Some(serde_json::from_value(report).unwrap());
+        trial
+    }
+
+    fn busy(of: &VariantProfile) -> Nanos {
+        of.samples_of(&of.phases[0]).unwrap().busy
+    }
+
+    /// Of a function that took 410 ms the profile had 2.1 s, of which 73 % were the read in which prony suspends a thread.
+    #[test]
+    fn samples_within_a_suspension_belong_to_no_phase() {
+        let seconds = Nanos::from_secs;
+        for (thread, time, expected) in [
+            (0, Some(seconds(1)), seconds(3)),
+            (1, Some(seconds(1)), seconds(3)),
+            (0, None, seconds(3)),
+            (0, Some(Nanos::from_millis(500)), seconds(4)),
+            (5, Some(seconds(1)), seconds(4)),
+        ] {
+            let of = variant(Profiler::V8, &[cpuprofile(0), cpuprofile(1)], Some(suspended(thread, time)), None);
+            assert_eq!(busy(&of), expected, "thread {thread} for {time:?}");
+        }
+        let sample = |pid: u32, second: u32| {
+            format!("x {pid}/{} {second}.000000001: 1000000000 cpu-clock:\n\t 1a work (/x.so)\n\n", pid + 1)
+        };
+        let body = [sample(7, 1), sample(7, 2), sample(8, 2)].concat().into_bytes();
+        let perf = ProfileFile { name: "perf.txt".into(), format: Format::PerfScript, body };
+        let of = variant(Profiler::Perf, &[perf], Some(suspended(0, Some(seconds(1)))), None);
+        assert_eq!(busy(&of), seconds(2), "process 8 was not suspended");
+    }
 
     #[test]
     fn samples_of_a_phase_that_is_shorter_than_its_lag_are_not_its_own() {
