@@ -63,9 +63,10 @@ function installWorkers(option) {
 }
 
 function install() {
-  const path = `${__dirname}/prony-probe.cjs`;
+  // In the trial that is profiled they load the profiler too, and first, as the program does.
+  const files = [global[Symbol.for('prony.profile')], `${__dirname}/prony-probe.cjs`].filter(Boolean);
   // Node 12 and later read quotes; older ones take them as part of the name.
-  const option = `--require ${/[\s"\\]/.test(path) ? JSON.stringify(path) : path}`;
+  const option = files.map((path) => `--require ${/[\s"\\]/.test(path) ? JSON.stringify(path) : path}`).join(' ');
   const { spawn } = ChildProcess.prototype;
   ChildProcess.prototype.spawn = function (options, ...rest) {
     if (options && Array.isArray(options.envPairs)) options.envPairs = withProbe(options.envPairs, option);

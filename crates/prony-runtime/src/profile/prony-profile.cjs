@@ -10,13 +10,18 @@ const threads = workerThreads();
 const PATIENCE_MS = 500;
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'];
 const id = `${process.pid}-${threads.threadId}`;
-const began = path.join(__dirname, `${id}.began`);
+const began = beganFile(threads.threadId);
 const channel = `prony-profile-${process.pid}`;
 const { interval } = JSON.parse(fs.readFileSync(path.join(__dirname, 'settings.json'), 'utf8'));
 
 let session = null;
 let started = null;
 let pieces = 0;
+
+/** The file that exists while a thread of this process is profiled. */
+function beganFile(thread) {
+  return path.join(__dirname, `${process.pid}-${thread}.began`);
+}
 
 /** Node before 12 has none without a flag. */
 function workerThreads() {
@@ -78,7 +83,7 @@ function write(profile) {
 /** The last part: the thread is about to end. */
 const end = guarded(() => {
   const profile = stop();
-  if (threads.isMainThread) ask(live.size);
+  if (threads.isMainThread) ask([...live].filter(isProfiled).length);
   write(profile);
   if (profile !== null) fs.unlinkSync(began);
 });
@@ -91,6 +96,11 @@ const checkpoint = guarded(() => {
 
 // Workers whose end no event of theirs announces: those that run when the main thread ends, or are terminated.
 const live = new Set();
+
+/** Whether a worker can answer: one with an environment of its own may run without the profiler. */
+function isProfiled(thread) {
+  return fs.existsSync(beganFile(thread));
+}
 
 function ask(workers, only) {
   if (workers === 0 || !threads.BroadcastChannel) return;
@@ -110,7 +120,7 @@ function watchWorkers() {
     worker.once('exit', () => live.delete(thread));
     const { terminate } = worker;
     worker.terminate = function (...given) {
-      guarded(ask)(live.has(thread) ? 1 : 0, thread);
+      guarded(ask)(live.has(thread) && isProfiled(thread) ? 1 : 0, thread);
       return terminate.apply(this, given);
     };
   }));
@@ -151,7 +161,8 @@ function watchSignal(signal) {
 function install() {
   const loaded = Symbol.for('prony.profile');
   if (global[loaded] || process.env.PRONY_HOOKS_THREAD) return;
-  Object.defineProperty(global, loaded, { value: true });
+  // The probe adds this file to the environment of children.
+  Object.defineProperty(global, loaded, { value: __filename });
   const { Session } = require('inspector');
   fs.writeFileSync(began, process.argv.slice(0, 3).join(' '));
   session = new Session();

@@ -16,7 +16,7 @@ use prony_os::profile::perf::{Perf, usable};
 use prony_runtime::Runtime;
 use prony_runtime::profile as node;
 
-use crate::environment::program;
+use crate::environment::{Environment, program};
 
 /// Work and not time, which a busy machine may take away whole.
 const BURN: &str =
@@ -129,6 +129,57 @@ fn exits_without_an_event_leave_a_profile_and_kills_a_note() {
     assert_eq!(child.wait().unwrap().signal(), Some(9));
     let (taken, _) = taken(dir.path());
     assert!(taken.files.is_empty() && taken.notes[0].contains("before it could write its profile"), "{taken:?}");
+}
+
+/// A child that burned 1.5 s was in no profile, for its environment was its own.
+#[test]
+fn children_and_workers_with_an_environment_of_their_own_are_profiled() {
+    let main = "
+        const { Worker, isMainThread, parentPort } = require('worker_threads');
+        function heavyWorker() { burn(20); }
+        if (isMainThread) {
+          const spawn = () => require('child_process').spawn(process.execPath, ['child.js'], { env: { A: '1' } });
+          const worker = new Worker(__filename, { env: { A: '1' } });
+          worker.on('message', () => worker.terminate().then(spawn));
+        } else { heavyWorker(); parentPort.postMessage(0); setInterval(() => {}, 1000); }";
+    let child = format!("{BURN}(function heavyChild() {{ burn(20); }})();");
+    let files = [("main.js", format!("{BURN}{main}")), ("child.js", child)];
+    let Some((taken, profile)) = probed(&files.each_ref().map(|(name, text)| (*name, text.as_str())), "main.js") else {
+        return;
+    };
+    assert_eq!((profile.threads.len(), &taken.notes), (3, &vec![]), "{:?}", profile.threads);
+    let names: Vec<&str> = profile.functions.iter().map(|function| function.name.as_str()).collect();
+    assert!(names.contains(&"heavyChild") && names.contains(&"heavyWorker"), "{names:?}");
+}
+
+/// `terminate()` waited half a second for a worker that had no profile to write: 95 % of the profile were that wait.
+#[test]
+fn workers_without_a_profile_are_not_waited_for() {
+    // What an ES module imports, the probe does not see: the worker runs without the profiler.
+    let main = "
+        import { Worker } from 'worker_threads';
+        const worker = new Worker(new URL('./worker.mjs', import.meta.url), { env: { A: '1' } });
+        worker.on('message', () => worker.terminate());";
+    let worker = "import { parentPort } from 'worker_threads'; parentPort.postMessage(0); setInterval(() => {}, 1000);";
+    let Some((_, profile)) = probed(&[("main.mjs", main), ("worker.mjs", worker)], "main.mjs") else { return };
+    assert_eq!(profile.threads.len(), 1, "{:?}", profile.threads);
+    let asked = profile.samples.iter().filter(|sample| profile.function_of(sample.frame).name == "ask").count();
+    assert!(asked < 100, "of 1,000 in half a second: {asked}");
+}
+
+/// Runs a program of Node with the probe and the profiler to its good end; `None` where there is no Node that reports workers.
+fn probed(files: &[(&str, &str)], main: &str) -> Option<(Taken, Profile)> {
+    let mut environment = Environment::new(Runtime::Node, &[], files)?;
+    if environment.version < (16, 2) {
+        eprintln!("SKIPPED: Node before 16.2 does not report workers");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut env: Vec<(OsString, OsString)> = std::mem::take(&mut environment.env).into_iter().collect();
+    node::prepare(&dir.path().join("profile"), Nanos::from_micros(500), &mut env).unwrap();
+    environment.env = env.into_iter().collect();
+    environment.succeed(&[main]);
+    Some(taken(dir.path()))
 }
 
 fn wait_for_a_line(child: &mut Child) {
