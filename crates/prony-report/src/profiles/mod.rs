@@ -17,6 +17,11 @@ use prony_results::{Database, RunData};
 
 pub use overhead::Overhead;
 
+/// The share of a phase's CPU time below which V8's samples lack something.
+const MOST: f64 = 0.9;
+/// What V8's profiler does not sample.
+const UNSAMPLED: &str = "Node's start, native threads, and processes and threads without the profiler are not sampled";
+
 /// The profile of a variant.
 #[derive(Clone, Debug)]
 pub struct VariantProfile {
@@ -72,15 +77,25 @@ impl VariantProfile {
         if let Some(why) = &phase.unknown {
             return format!("no samples: {why}");
         }
+        let cpu = phase.cpu.filter(|cpu| *cpu > Nanos::ZERO);
+        let unsampled = cpu.filter(|cpu| {
+            self.record.profiler == Profiler::V8 && selection.busy.as_secs_f64() < MOST * cpu.as_secs_f64()
+        });
         if selection.samples == 0 {
-            return "no samples: the phase was too short, or nothing ran in it".to_owned();
+            return match unsampled {
+                Some(cpu) => format!("no samples of {cpu} of CPU time: {UNSAMPLED}"),
+                None => "no samples: the phase was too short, or nothing ran in it".to_owned(),
+            };
         }
         let threads = count(selection.threads().len(), "thread");
         let mut text = format!("{} of {threads}: {}", count(selection.samples, "sample"), selection.busy);
-        // V8's time is that of the clock on the wall.
-        if let (Profiler::Perf, Some(cpu)) = (self.record.profiler, phase.cpu.filter(|cpu| *cpu > Nanos::ZERO)) {
+        // V8's time is that of the clock on the wall: it may exceed CPU time, but not be far below it.
+        if let (Profiler::Perf, Some(cpu)) = (self.record.profiler, cpu) {
             let share = selection.busy.as_secs_f64() / cpu.as_secs_f64();
             text += &format!(", which is {} of the phase's CPU time", percent_with(share, 0));
+        }
+        if let Some(cpu) = unsampled {
+            text += &format!(", less than the phase's CPU time of {cpu}: {UNSAMPLED}");
         }
         if selection.idle > Nanos::ZERO {
             text += &format!("; {} in which threads waited is not counted", selection.idle);
@@ -253,6 +268,23 @@ mod tests {
         let perf = ProfileFile { name: "perf.txt".into(), format: Format::PerfScript, body };
         let of = variant(Profiler::Perf, &[perf], Some(suspended(0, Some(seconds(1)))), None);
         assert_eq!(busy(&of), seconds(2), "process 8 was not suspended");
+    }
+
+    /// A child that took most of the time had another NODE_OPTIONS; the profile of the rest had no word of it.
+    #[test]
+    fn cpu_time_that_v8_did_not_sample_is_said() {
+        let amount = |profiler, files: &[ProfileFile], seconds| {
+            let of = variant(profiler, files, None, Some(Nanos::from_secs(seconds)));
+            of.amount(&of.phases[0], &of.samples_of(&of.phases[0]).unwrap())
+        };
+        let main = [cpuprofile(0)];
+        assert_eq!(amount(Profiler::V8, &main, 2), "2 samples of 1 thread: 2.000 s");
+        assert_eq!(
+            amount(Profiler::V8, &main, 3),
+            format!("2 samples of 1 thread: 2.000 s, less than the phase's CPU time of 3.000 s: {UNSAMPLED}")
+        );
+        assert_eq!(amount(Profiler::V8, &[], 3), format!("no samples of 3.000 s of CPU time: {UNSAMPLED}"));
+        assert!(amount(Profiler::Perf, &main, 3).ends_with("which is 67 % of the phase's CPU time"));
     }
 
     #[test]
