@@ -7,6 +7,7 @@ use prony_model::event::Observer;
 use prony_model::profile::Profiler;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
+use prony_os::interrupt::Interrupt;
 use prony_os::launch::Scratch;
 use prony_os::profile::Taken;
 use prony_os::profile::perf::Perf;
@@ -55,13 +56,13 @@ impl Recorder {
     }
 
     /// Collects what was written, when everything of the trial has ended.
-    pub(crate) fn collect(&mut self) {
+    pub(crate) fn collect(&mut self, interrupt: &Interrupt) {
         self.taken = match (self.profiler, self.perf.take()) {
             (Profiler::V8, _) => match node::collect(&self.place()) {
                 Ok(taken) => Reading::Measured(taken),
                 Err(error) => Reading::failed(error.to_string()),
             },
-            (Profiler::Perf, Some(Reading::Measured(perf))) => perf.finish(),
+            (Profiler::Perf, Some(Reading::Measured(perf))) => perf.finish(interrupt),
             (Profiler::Perf, Some(Reading::Missing(why))) => Reading::Missing(why),
             (Profiler::Perf, None) => Reading::Missing(Why::NotReached),
         };

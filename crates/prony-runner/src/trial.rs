@@ -244,7 +244,7 @@ fn execute<'a>(
             record.series = sampled.series;
             let heap_aborts = probing.heap_aborts()?;
             let finished = environment.clear(context, process, observer)?;
-            recorder.into_iter().for_each(Recorder::collect);
+            recorder.into_iter().for_each(|recorder| recorder.collect(&context.interrupt));
             if let Some(program) = &program {
                 program.unambiguous(&spec.phases, &watched.threads)?;
             }

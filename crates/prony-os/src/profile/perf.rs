@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use prony_model::profile::{Format, ProfileFile};
@@ -14,6 +14,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Taken;
+use crate::interrupt::Interrupt;
 use crate::why::reading;
 
 /// Bytes of each stack that are copied for unwinding: most programs are built without frame pointers. Half of it cuts off
@@ -25,6 +26,8 @@ const FIELDS: &str = "comm,pid,tid,time,period,event,ip,sym,dso";
 const ATTACH: Duration = Duration::from_secs(30);
 /// How long it may take to write what it has, when the processes have ended.
 const FLUSH: Duration = Duration::from_secs(60);
+/// How long `perf script` may take: it unwinds some thousand stacks of each thread, most of them in milliseconds.
+const SCRIPT: Duration = Duration::from_secs(600);
 const ABSENT: &str = "`perf` is not installed (Debian: `apt install linux-perf`)";
 const ALLOW: &str = "run as root, give `perf` CAP_PERFMON, or set kernel.perf_event_paranoid to 1 or less";
 /// How the first line of a sample ends where `perf` had to leave out the kernel: with `perf_event_paranoid` of 2, and no
@@ -93,21 +96,21 @@ impl Perf {
         Ok(Reading::failed(format!("`perf` was not ready after {} s: {}", ATTACH.as_secs(), perf.said())))
     }
 
-    /// Its samples as text, once the processes have ended; those that have not ended are no longer sampled.
-    pub fn finish(mut self) -> Reading<Taken> {
-        reading("reading what `perf` recorded", self.taken())
+    /// Its samples as text, once the processes have ended; those that have not ended are no longer sampled. They are missing
+    /// where that takes minutes, or the user asks to stop.
+    pub fn finish(mut self, interrupt: &Interrupt) -> Reading<Taken> {
+        reading("reading what `perf` recorded", self.taken(interrupt))
     }
 
-    fn taken(&mut self) -> io::Result<Taken> {
+    fn taken(&mut self, interrupt: &Interrupt) -> io::Result<Taken> {
         let status = self.end()?;
         if !status.success() && status.code().is_some() {
             return Err(io::Error::other(format!("{status}: {}", self.said())));
         }
-        let output = perf()
-            // Maps of machine code are read too if a program of another user made them.
-            .args(["script", "--force", "--no-inline", "--ns", "--fields", FIELDS, "--input=perf.data"])
-            .current_dir(&self.dir)
-            .output()?;
+        let mut script = perf();
+        // Maps of machine code are read too if a program of another user made them.
+        script.args(["script", "--force", "--no-inline", "--ns", "--fields", FIELDS, "--input=perf.data"]);
+        let output = output(&mut script, &self.dir, SCRIPT, interrupt)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
             return Err(io::Error::other(format!("`perf script`: {}: {}", output.status, said.trim())));
@@ -150,6 +153,26 @@ impl Drop for Perf {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+/// What `perf script` writes in `dir`, into files: a pipe would have to be read while its end is awaited.
+fn output(script: &mut Command, dir: &Path, limit: Duration, interrupt: &Interrupt) -> io::Result<Output> {
+    let (samples, said) = (dir.join("samples"), dir.join("script-said"));
+    let mut child = script.current_dir(dir).stdout(File::create(&samples)?).stderr(File::create(&said)?).spawn()?;
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Output { status, stdout: fs::read(samples)?, stderr: fs::read(said)? });
+        }
+        if interrupt.asked() || Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            let why =
+                if interrupt.asked() { "interrupted".into() } else { format!("took more than {} s", limit.as_secs()) };
+            return Err(io::Error::other(format!("`perf script`: {why}")));
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -211,6 +234,29 @@ mod tests {
         );
         assert_eq!(without_kernel(sample("cpu-clock").as_bytes()), None);
         assert_eq!(without_kernel(b"x 7/7 1.000000001:  5 cpu-clock: \n\t 1a f cpu-clock:u: (/lib/a.so)\n"), None);
+    }
+
+    /// A `perf script` that did not end kept the run until it was ended from outside; an interrupt changed nothing.
+    #[test]
+    fn script_ends_at_its_limit_and_at_an_interrupt() {
+        let dir = tempfile::tempdir().unwrap();
+        let (hour, interrupt) = (Duration::from_secs(3600), Interrupt::default());
+        let run = |command: &mut Command, limit, interrupt: &Interrupt| {
+            output(command, dir.path(), limit, interrupt).map_err(|error| error.to_string())
+        };
+        let hangs = || {
+            let mut command = Command::new("sleep");
+            command.arg("3600");
+            command
+        };
+        let written = run(Command::new("sh").args(["-c", "echo a; echo b >&2"]), hour, &interrupt).unwrap();
+        assert_eq!((written.stdout.as_slice(), written.stderr.as_slice()), (&b"a\n"[..], &b"b\n"[..]));
+        assert_eq!(
+            run(&mut hangs(), Duration::from_secs(1), &interrupt),
+            Err("`perf script`: took more than 1 s".to_owned())
+        );
+        interrupt.ask();
+        assert_eq!(run(&mut hangs(), hour, &interrupt), Err("`perf script`: interrupted".to_owned()));
     }
 
     #[test]

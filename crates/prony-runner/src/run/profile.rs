@@ -62,7 +62,9 @@ pub(super) fn all(
             Some(why) => (none(trial, profiler, why), Vec::new()),
             None => one(context, trial, (profiler, interval), observer)?,
         };
-        if record.trial.as_ref().is_some_and(|trial| trial.ending.outcome == Outcome::Interrupted) {
+        let trial_ended_early = record.trial.as_ref().is_some_and(|trial| trial.ending.outcome == Outcome::Interrupted);
+        // Of a trial that ended well the reading of its samples may have been interrupted: a resumed run makes it again.
+        if trial_ended_early || (context.interrupt.asked() && record.interval.measured().is_none()) {
             return Ok(false);
         }
         campaign.database.append_profile(campaign.run, &record, &files)?;

@@ -11,6 +11,7 @@ use prony_analysis::profile::{Profile, Times};
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
+use prony_os::interrupt::Interrupt;
 use prony_os::profile::Taken;
 use prony_os::profile::perf::{Perf, usable};
 use prony_runtime::Runtime;
@@ -222,7 +223,7 @@ fn perf_samples_a_suspended_process_and_its_children() {
     child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     assert!(child.wait().unwrap().success());
     let end = monotonic();
-    let Reading::Measured(taken) = perf.finish() else { panic!("no profile") };
+    let Reading::Measured(taken) = perf.finish(&Interrupt::default()) else { panic!("no profile") };
     let profile = Profile::from_files(&taken.files).unwrap();
     assert!(profile.threads.len() >= 2 && profile.threads.iter().any(|t| t.pid == child.id()), "{:?}", profile.threads);
     assert!(profile.samples.iter().all(|sample| begin <= sample.at && sample.at <= end), "one clock");
@@ -246,7 +247,7 @@ fn perf_names_functions_of_javascript_by_their_files() {
     let Some((mut child, perf)) = attached(dir.path(), &script) else { return };
     child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     assert!(child.wait().unwrap().success());
-    let Reading::Measured(taken) = perf.finish() else { panic!("no profile") };
+    let Reading::Measured(taken) = perf.finish(&Interrupt::default()) else { panic!("no profile") };
     let profile = Profile::from_files(&taken.files).unwrap();
     let inner: Vec<_> = profile.functions.iter().filter(|function| function.name == "inner").collect();
     let [inner] = inner.as_slice() else { panic!("{inner:?}") };
@@ -258,7 +259,7 @@ fn perf_names_functions_of_javascript_by_their_files() {
 fn perf_ends_where_the_process_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let Some((mut child, perf)) = attached(dir.path(), "sleep 100") else { return };
-    assert!(matches!(perf.finish(), Reading::Measured(_)));
+    assert!(matches!(perf.finish(&Interrupt::default()), Reading::Measured(_)));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(matches!(usable(dir.path()), Reading::Measured(())));

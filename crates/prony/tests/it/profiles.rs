@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use prony_analysis::profile::Profile;
 use prony_model::profile::{ProfileRecord, Profiler};
 use prony_model::reading::{Reading, Why};
 use prony_results::{Database, RunData};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::report_page;
@@ -23,7 +25,10 @@ impl Bench {
     /// With a file for each name and text.
     fn new(files: &[(&str, &str)]) -> Self {
         let bench = Self { dir: tempfile::tempdir().unwrap() };
-        files.iter().for_each(|(name, text)| fs::write(bench.path(name), text).unwrap());
+        for (name, text) in files {
+            fs::create_dir_all(bench.path(name).parent().unwrap()).unwrap();
+            fs::write(bench.path(name), text).unwrap();
+        }
         bench
     }
 
@@ -283,6 +288,38 @@ fn replicas_are_profiled_with_their_program() {
     }
     let text = bench.says(&["profile"]);
     assert!(text.contains("phase work") && text.contains("cksum"), "{text}");
+}
+
+/// A `perf script` that hung kept a run with a time limit of 3 s until it was ended from outside.
+#[test]
+fn an_interrupt_ends_the_reading_of_samples_and_a_resumed_run_makes_the_profile() {
+    let bench = Bench::new(&[("e.toml", STORE), ("bin/perf", "")]);
+    let path = std::env::var("PATH").unwrap();
+    let stub = format!(
+        "#!/bin/sh\n[ \"$1\" != script ] || {{ : > '{}'; exec sleep 3600; }}\nPATH='{path}' exec perf \"$@\"\n",
+        bench.path("reads").display()
+    );
+    fs::write(bench.path("bin/perf"), stub).unwrap();
+    fs::set_permissions(bench.path("bin/perf"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = bench.command(&["run", "e.toml", "--quiet"]);
+    command.env("PATH", format!("{}:{path}", bench.path("bin").display()));
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !bench.path("reads").exists() {
+        if run.try_wait().unwrap().is_some() {
+            let why = &bench.results().1[0].interval;
+            assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{why:?}");
+            return println!("SKIPPED: {why:?}");
+        }
+        assert!(Instant::now() < deadline, "`perf script` never began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    run.wait().unwrap();
+    assert!(bench.results().1.is_empty(), "it is still to be made");
+    bench.says(&["run", "--resume", "--quiet"]);
+    let (data, records) = bench.results();
+    assert!(data.trials.len() == 1 && records[0].interval.measured().is_some(), "{records:?}");
 }
 
 #[test]
