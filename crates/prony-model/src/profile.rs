@@ -26,10 +26,13 @@ impl Profiler {
         }
     }
 
-    /// The meaning of its time: V8 samples by wall time, `perf` by processor time.
+    /// The meaning of its time: V8 samples by wall time, `perf` by processor time. To V8 a thread that is blocked in a
+    /// synchronous call (`execFileSync`, `Atomics.wait`) runs.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::V8 => "time of threads that run JavaScript, waiting for a processor included, idle time excluded",
+            Self::V8 => {
+                "time of threads that run JavaScript, including waits for a processor and in synchronous calls, idle time excluded"
+            }
             Self::Perf => "CPU time",
         }
     }
