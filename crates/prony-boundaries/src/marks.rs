@@ -6,23 +6,15 @@
 use prony_model::units::Nanos;
 use serde::Deserialize;
 
-/// Which end of a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Boundary {
-    /// It begins.
-    Begin,
-    /// It ends.
-    End,
-}
-
-impl Boundary {
-    /// The name as written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Begin => "begin",
-            Self::End => "end",
-        }
+prony_model::words! {
+    /// Which end of a phase.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, serde::Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Boundary {
+        /// It begins.
+        Begin = "begin";
+        /// It ends.
+        End = "end";
     }
 }
 

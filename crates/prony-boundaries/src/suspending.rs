@@ -62,7 +62,7 @@ impl Suspension {
 
     /// Why its memory was not read; `None` where it was.
     pub fn unread(&self) -> Option<String> {
-        let ended = || self.because.map_or("the program ended before memory was read", Because::text).to_owned();
+        let ended = || self.because.map_or("the program ended before memory was read", Because::meaning).to_owned();
         self.read.is_none().then(|| self.fault.clone().unwrap_or_else(ended))
     }
 

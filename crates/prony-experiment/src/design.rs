@@ -385,17 +385,19 @@ pub enum Operator {
     Div,
 }
 
-/// How the trials of a variant are combined into one value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Statistic {
-    /// The median, with the spread next to it where there are several trials.
-    #[default]
-    Median,
-    /// The arithmetic mean.
-    Mean,
-    /// The least.
-    Min,
-    /// The greatest.
-    Max,
+prony_model::words! {
+    /// How the trials of a variant are combined into one value.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Statistic {
+        /// The median, with the spread next to it where there are several trials.
+        #[default]
+        Median = "median", "the median, with the spread next to it";
+        /// The arithmetic mean.
+        Mean = "mean", "the arithmetic mean";
+        /// The least.
+        Min = "min", "the lowest value";
+        /// The greatest.
+        Max = "max", "the highest value";
+    }
 }

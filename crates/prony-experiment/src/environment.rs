@@ -231,7 +231,7 @@ fn of_services(name: &str) -> Option<String> {
         _ => {}
     }
     let (service, value) = name.strip_prefix("service.")?.rsplit_once('.')?;
-    let value = OfService::ALL.into_iter().find(|one| one.word() == value)?;
+    let value = OfService::named(value)?;
     let (service, number) = match service.rsplit_once('.') {
         Some((service, number)) => (service, number.parse().ok().filter(|number| *number > 0)?),
         None => (service, 1),

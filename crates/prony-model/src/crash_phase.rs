@@ -28,26 +28,15 @@ pub struct CrashSpec {
     pub creation: bool,
 }
 
-/// What a cut ends, and so what survives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CutKind {
-    /// The process, by SIGKILL: what it has written survives in the page cache.
-    Kill,
-    /// The power, on a simulated disk: what was made durable survives, and of what was pending what the image contains.
-    PowerCut,
-}
-
-impl CutKind {
-    /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Kill, Self::PowerCut];
-
-    /// The key in the experiment file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::PowerCut => "powercut",
-        }
+crate::words! {
+    /// What a cut ends, and so what survives it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum CutKind {
+        /// The process, by SIGKILL: what it has written survives in the page cache.
+        Kill = "kill";
+        /// The power, on a simulated disk: what was made durable survives, and of what was pending what the image contains.
+        PowerCut = "powercut";
     }
 }
 

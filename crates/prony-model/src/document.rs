@@ -206,15 +206,17 @@ pub struct FieldSpec {
     pub present: Fraction,
 }
 
-/// How documents are encoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Encoding {
-    /// MessagePack, fields by name.
-    #[default]
-    MsgPack,
-    /// JSON without blanks.
-    Json,
+crate::words! {
+    /// How documents are encoded.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Encoding {
+        /// MessagePack, fields by name.
+        #[default]
+        MsgPack = "msgpack", "MessagePack, each field with its name";
+        /// JSON without blanks.
+        Json = "json", "JSON without blanks; SQLite, PostgreSQL and MongoDB answer queries over it themselves";
+    }
 }
 
 /// How a record's number becomes a value. All are pure functions of number, seed and, where they are random, version.
@@ -363,17 +365,19 @@ pub struct ReferenceSpec {
     pub distribution: Distribution,
 }
 
-/// Which record a field refers to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Distribution {
-    /// Any, equally likely.
-    #[default]
-    Uniform,
-    /// Any, those with low numbers more likely, with YCSB's exponent.
-    Zipfian,
-    /// Each in turn: record `n` refers to the one with the number `n % records`.
-    Cycle,
+crate::words! {
+    /// Which record a field refers to.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Distribution {
+        /// Any, equally likely.
+        #[default]
+        Uniform = "uniform", "any record, all equally likely";
+        /// Any, those with low numbers more likely, with YCSB's exponent.
+        Zipfian = "zipfian", "any record, those with low numbers more likely, with the exponent 0.99";
+        /// Each in turn: record `n` refers to the one with the number `n % records`.
+        Cycle = "cycle", "each record in turn";
+    }
 }
 
 impl Generator {

@@ -41,3 +41,4 @@ pub mod spelling;
 pub mod throughput;
 pub mod trial;
 pub mod units;
+mod words;

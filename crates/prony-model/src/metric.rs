@@ -316,37 +316,22 @@ impl<'de> Deserialize<'de> for Metric {
     }
 }
 
-/// How a gauge's samples within a phase become one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stat {
-    /// Mean over time.
-    Mean,
-    /// Largest sample.
-    Max,
-    /// Smallest sample.
-    Min,
-    /// At the end of the phase, after the steps of `at_end`.
-    End,
-    /// At the end of the phase, before the steps of `at_end`, such as a forced garbage collection.
-    Before,
-    /// Exact peak where the kernel keeps one (`rss`: `VmHWM` after `clear_refs`), else missing; never a sampled value.
-    Peak,
-}
-
-impl Stat {
-    /// Every statistic.
-    pub const ALL: [Self; 6] = [Self::Mean, Self::Max, Self::Min, Self::End, Self::Before, Self::Peak];
-
-    /// The name as written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::Max => "max",
-            Self::Min => "min",
-            Self::End => "end",
-            Self::Before => "before",
-            Self::Peak => "peak",
-        }
+crate::words! {
+    /// How a gauge's samples within a phase become one number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Stat {
+        /// Mean over time.
+        Mean = "mean";
+        /// Largest sample.
+        Max = "max";
+        /// Smallest sample.
+        Min = "min";
+        /// At the end of the phase, after the steps of `at_end`.
+        End = "end";
+        /// At the end of the phase, before the steps of `at_end`, such as a forced garbage collection.
+        Before = "before";
+        /// Exact peak where the kernel keeps one (`rss`: `VmHWM` after `clear_refs`), else missing; never a sampled value.
+        Peak = "peak";
     }
 }

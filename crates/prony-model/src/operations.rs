@@ -48,17 +48,20 @@ impl Ops {
     }
 }
 
-/// What operations that write documents do about references between them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum References {
-    /// Nothing.
-    #[default]
-    Ignored,
-    /// A document is stored only if those to which it refers are stored, and removed only if none refers to it.
-    Checked,
-    /// As checked; whoever stores a document also writes those to which it refers, as they are.
-    Locked,
+crate::words! {
+    /// What operations that write documents do about references between them.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum References {
+        /// Nothing.
+        #[default]
+        Ignored = "ignore", "nothing is checked";
+        /// A document is stored only if those to which it refers are stored, and removed only if none refers to it.
+        Checked = "check",
+            "a document is stored only if those to which it refers are stored, and removed only if none refers to it";
+        /// As checked; whoever stores a document also writes those to which it refers, as they are.
+        Locked = "lock", "as `check`, and whoever stores a document also writes those to which it refers, as they are";
+    }
 }
 
 impl References {
@@ -68,14 +71,18 @@ impl References {
     }
 }
 
-/// How operations are divided among the clients of a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sharing {
-    /// Each has the same number of them, fixed beforehand.
-    Equal,
-    /// Each takes the next one when it is ready for it, so that all end at about the same time.
-    Queue,
+crate::words! {
+    /// How operations are divided among the clients of a phase.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Sharing {
+        /// Each has the same number of them, fixed beforehand.
+        Equal = "equal", "each client has the same number of operations, fixed beforehand";
+        /// Each takes the next one when it is ready for it, so that all end at about the same time.
+        Queue = "queue",
+            "each client takes the next operations, at most 256 or some milliseconds of work, when it is ready for them, \
+            so that all end at about the same time; for `get` and `find` in the orders `record`, `key` and `shuffled`";
+    }
 }
 
 /// How many operations.

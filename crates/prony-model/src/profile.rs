@@ -7,34 +7,17 @@ use crate::reading::Reading;
 use crate::record::TrialRecord;
 use crate::units::Nanos;
 
-/// Who took the samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Profiler {
-    /// V8's own profiler, in every thread of every Node process.
-    V8,
-    /// `perf record` on the whole process tree.
-    Perf,
-}
-
-impl Profiler {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V8 => "V8's own profiler",
-            Self::Perf => "perf",
-        }
-    }
-
-    /// The meaning of its time: V8 samples by wall time, `perf` by processor time. To V8 a thread that is blocked in a
-    /// synchronous call (`execFileSync`, `Atomics.wait`) runs.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::V8 => {
-                "time of threads that run JavaScript, including waits for a processor and in synchronous calls, idle time excluded"
-            }
-            Self::Perf => "CPU time",
-        }
+crate::words! {
+    /// Who took the samples: its name in reports, and the meaning of its time: V8 samples by wall time, `perf` by
+    /// processor time. To V8 a thread that is blocked in a synchronous call (`execFileSync`, `Atomics.wait`) runs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Profiler {
+        /// V8's own profiler, in every thread of every Node process.
+        V8 = "V8's own profiler",
+            "time of threads that run JavaScript, including waits for a processor and in synchronous calls, idle time excluded";
+        /// `perf record` on the whole process tree.
+        Perf = "perf", "CPU time";
     }
 }
 
@@ -64,7 +47,7 @@ pub struct ProfileFile {
 pub struct ProfileRecord {
     /// Index of the variant.
     pub variant: usize,
-    /// Who took the samples.
+    /// Who took the samples: its name in reports, and the meaning of its time. V8 samples by wall time, `perf` by processor time.
     pub profiler: Profiler,
     /// The requested time from one sample to the next, or why there is no profile.
     pub interval: Reading<Nanos>,

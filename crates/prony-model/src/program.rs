@@ -162,30 +162,39 @@ impl CommandLine {
     }
 }
 
-/// Which copy of its directory a program works in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CopyOf {
-    /// One for each variant, shared by its trials; of a baseline one for each of its trials in a block.
-    #[default]
-    Variant,
-    /// One for each trial.
-    Trial,
-    /// None: it works in the directory itself.
-    None,
-}
+crate::words! {
+    /// Which copy of its directory a program works in.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum CopyOf {
+        /// One for each variant, shared by its trials; of a baseline one for each of its trials in a block.
+        #[default]
+        Variant = "variant",
+            "one copy of `directory` for each variant, which its trials share; of a baseline, one for each of its trials \
+            in a block";
+        /// One for each trial.
+        Trial = "trial", "a new copy for each trial";
+        /// None: it works in the directory itself.
+        None = "none", "the program works in `directory` itself, and what it writes there stays";
+    }
 
-/// How symbolic links whose target lies outside a copied directory are handled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutwardLinks {
-    /// The run is refused.
-    #[default]
-    Refuse,
-    /// The target is copied in place of the link.
-    Copy,
-    /// The link is copied and keeps its target.
-    Keep,
+    /// How symbolic links whose target lies outside a copied directory are handled.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum OutwardLinks {
+        /// The run is refused.
+        #[default]
+        Refuse = "refuse",
+            "the run is refused, since a step that writes through such a link would change files outside the copy";
+        /// The target is copied in place of the link.
+        Copy = "copy",
+            "the target is copied in place of the link; a link whose target does not exist, is a device or a socket is \
+            left out";
+        /// The link is copied and keeps its target.
+        Keep = "keep",
+            "the link leads to the same target from the copy, so that the program can change the target; not allowed with \
+            `change`, `build` or `prepare`";
+    }
 }
 
 /// What a program reads.
@@ -221,33 +230,19 @@ pub enum OutputTo {
     File(String),
 }
 
-/// A program's language runtime, into which prony can load a probe. Other programs are measured as plain processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Runtime {
-    /// Node.js, version 8.10 and later; functions in ES modules from 18.19.
-    Node,
-    /// CPython, version 3.9 and later.
-    Python,
+crate::words! {
+    /// A program's language runtime, into which prony can load a probe. Other programs are measured as plain processes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Runtime {
+        /// Node.js, version 8.10 and later; functions in ES modules from 18.19.
+        Node = "node", "Node.js";
+        /// CPython, version 3.9 and later.
+        Python = "python", "CPython";
+    }
 }
 
 impl Runtime {
-    /// Every runtime.
-    pub const ALL: [Self; 2] = [Self::Node, Self::Python];
-
-    /// The name as written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Python => "python",
-        }
-    }
-
-    /// The runtime with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|runtime| runtime.name() == name)
-    }
-
     /// The form of a function to be timed: the sign between its module and its name, and the whole form.
     pub const fn call_form(self) -> (char, &'static str) {
         match self {
@@ -304,23 +299,15 @@ pub enum Change {
     },
 }
 
-/// A package manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Manager {
-    /// npm, into the copy's `node_modules`.
-    Npm,
-    /// pip, into a directory of the copy that stands first in `PYTHONPATH`.
-    Pip,
-}
-
-impl Manager {
-    /// The name as written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Npm => "npm",
-            Self::Pip => "pip",
-        }
+crate::words! {
+    /// A package manager.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Manager {
+        /// npm, into the copy's `node_modules`.
+        Npm = "npm", "into `node_modules`";
+        /// pip, into a directory of the copy that stands first in `PYTHONPATH`.
+        Pip = "pip", "into a directory that stands first in PYTHONPATH";
     }
 }
 

@@ -136,15 +136,20 @@ impl ServiceSpec {
     }
 }
 
-/// How often what a service needs before trials is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SetUp {
-    /// In each trial.
-    #[default]
-    Each,
-    /// Once for a variant: each trial begins with a copy of the data that this left.
-    Once,
+crate::words! {
+    /// How often what a service needs before trials is done.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SetUp {
+        /// In each trial.
+        #[default]
+        Each = "each", "`prepare` and `setup` run in each trial";
+        /// Once for a variant: each trial begins with a copy of the data that this left.
+        Once = "once",
+            "they run once for each variant, before its first trial, in which the service is started and then ended by \
+            SIGTERM; each trial begins with a copy of the data that they left, and runs neither. Each trial has other ports: \
+            the data must not hold `{port}`";
+    }
 }
 
 /// Numbers that an instance of a service counts itself, and where they are read.
@@ -303,34 +308,22 @@ pub const PORT: &str = "\0port\0";
 /// Placeholder for the data directory of a service's instance.
 pub const DATA: &str = "\0data\0";
 
-/// What other roles may ask of an instance of a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfService {
-    /// Its port.
-    Port,
-    /// `http://127.0.0.1:PORT`.
-    Url,
-    /// Its data directory.
-    Data,
-}
-
-impl OfService {
-    /// Everything.
-    pub const ALL: [Self; 3] = [Self::Port, Self::Url, Self::Data];
-
-    /// The word in placeholders: `{service.api.port}`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Port => "port",
-            Self::Url => "url",
-            Self::Data => "data",
-        }
+crate::words! {
+    /// What other roles may ask of an instance of a service; the word is that in placeholders: `{service.api.port}`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum OfService {
+        /// Its port.
+        Port = "port";
+        /// `http://127.0.0.1:PORT`.
+        Url = "url";
+        /// Its data directory.
+        Data = "data";
     }
 }
 
 /// Placeholder for a value of a service's instance of this number, from 1 on.
 pub fn hole(service: &str, number: u32, value: OfService) -> String {
-    format!("\0service.{service}.{number}.{}\0", value.word())
+    format!("\0service.{service}.{number}.{}\0", value.name())
 }
 
 /// The services, with numbers of instances, for whose values placeholders of a text stand.

@@ -9,34 +9,23 @@ use crate::metric::Metric;
 use crate::reading::Why;
 use crate::units::{Bytes, Fraction, Nanos};
 
-/// A sign of activity, named as the metric that it is read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Sign {
-    /// CPU time of the process tree.
-    Cpu,
-    /// Bytes that its processes wrote.
-    Written,
-    /// Blocks allocated to the store: they change where a process writes, truncates or removes a file.
-    Disk,
-    /// Dirty and writeback pages of the store: the kernel writes them back at a time of its own choice.
-    Dirty,
+crate::words! {
+    /// A sign of activity, named as the metric that it is read from.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Sign {
+        /// CPU time of the process tree.
+        Cpu = "cpu", "CPU time of the process tree";
+        /// Bytes that its processes wrote.
+        Written = "written", "bytes that its processes wrote";
+        /// Blocks allocated to the store: they change where a process writes, truncates or removes a file.
+        Disk = "disk", "blocks allocated to the store";
+        /// Dirty and writeback pages of the store: the kernel writes them back at a time of its own choice.
+        Dirty = "dirty", "dirty and writeback pages of the store";
+    }
 }
 
 impl Sign {
-    /// Every sign.
-    pub const ALL: [Self; 4] = [Self::Cpu, Self::Written, Self::Disk, Self::Dirty];
-
-    /// The name as written in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Written => "written",
-            Self::Disk => "disk",
-            Self::Dirty => "dirty",
-        }
-    }
-
     /// What it is.
     pub const fn what(self) -> &'static str {
         match self {

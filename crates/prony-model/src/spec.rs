@@ -157,37 +157,26 @@ impl StoreSpec {
     }
 }
 
-/// The name derived from a store's three promises (METHOD 5.2), strongest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Durability {
-    /// A power failure loses no acknowledged commit.
-    Strict,
-    /// A power failure loses at most the last commit.
-    Bounded,
-    /// A power failure may lose the most recent commits; those that survive are a prefix of the commit order.
-    Relaxed,
-    /// A process crash may lose the most recent commits.
-    Volatile,
-    /// Anything may be lost, integrity too.
-    None,
+crate::words! {
+    /// The name derived from a store's three promises (METHOD 5.2), strongest first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Durability {
+        /// A power failure loses no acknowledged commit.
+        Strict = "strict", "a power failure loses no acknowledged commit";
+        /// A power failure loses at most the last commit.
+        Bounded = "bounded", "a power failure loses at most the last commit";
+        /// A power failure may lose the most recent commits; those that survive are a prefix of the commit order.
+        Relaxed = "relaxed",
+            "a power failure may lose the most recent commits; those that survive are a prefix of the commit order";
+        /// A process crash may lose the most recent commits.
+        Volatile = "volatile", "a process crash may lose the most recent commits";
+        /// Anything may be lost, integrity too.
+        None = "none", "any data may be lost, and the store may become corrupt";
+    }
 }
 
 impl Durability {
-    /// Every class, strongest first.
-    pub const ALL: [Self; 5] = [Self::Strict, Self::Bounded, Self::Relaxed, Self::Volatile, Self::None];
-
-    /// The name as written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Bounded => "bounded",
-            Self::Relaxed => "relaxed",
-            Self::Volatile => "volatile",
-            Self::None => "none",
-        }
-    }
-
     /// What may be lost, in words.
     pub const fn loss(self) -> &'static str {
         match self {

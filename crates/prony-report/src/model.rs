@@ -139,28 +139,18 @@ pub enum Align {
     Right,
 }
 
-/// What a column is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Topic {
-    /// Time, rates, latency, CPU, errors.
-    Time,
-    /// Memory.
-    Memory,
-    /// Reads, writes, syncs, disk.
-    Storage,
-    /// Columns that were requested; never split by topic.
-    Asked,
-}
-
-impl Topic {
-    /// The topic in a heading.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Memory => "memory",
-            Self::Storage => "reads, writes and storage",
-            Self::Asked => "",
-        }
+prony_model::words! {
+    /// What a column is about.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Topic {
+        /// Time, rates, latency, CPU, errors.
+        Time = "time";
+        /// Memory.
+        Memory = "memory";
+        /// Reads, writes, syncs, disk.
+        Storage = "reads, writes and storage";
+        /// Columns that were requested; never split by topic.
+        Asked = "";
     }
 }
 

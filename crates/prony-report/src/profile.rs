@@ -34,7 +34,7 @@ fn about(of: &VariantProfile) -> Vec<String> {
     let profiler = of.record.profiler;
     let mut lines = match &of.profile {
         Reading::Missing(why) => vec![format!("no profile: {why}")],
-        Reading::Measured(_) => vec![format!("{}{}: {}", profiler.name(), of.interval(), profiler.about())],
+        Reading::Measured(_) => vec![format!("{}{}: {}", profiler.name(), of.interval(), profiler.meaning())],
     };
     lines.extend(of.profile.measured().and_then(clock));
     lines.extend(of.notes());

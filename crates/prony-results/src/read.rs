@@ -117,7 +117,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<RunHead> {
         version: row.get(6)?,
         started_unix_ms: unsigned(row, 7)?,
         ended_unix_ms: row.get::<_, Option<i64>>(8)?.map(|n| n as u64),
-        status: RunStatus::ALL.into_iter().find(|s| s.name() == status).unwrap_or(RunStatus::Unfinished),
+        status: RunStatus::named(&status).unwrap_or(RunStatus::Unfinished),
         planned: row.get(10)?,
         finished: row.get(11)?,
         ok: row.get(12)?,

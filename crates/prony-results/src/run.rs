@@ -39,28 +39,16 @@ pub struct RunStart<'a> {
     pub scratch: Option<&'a Path>,
 }
 
-/// The state of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunStatus {
-    /// It is in progress, or its process was killed.
-    Unfinished,
-    /// Every planned trial is stored.
-    Done,
-    /// It was interrupted and can be resumed.
-    Interrupted,
-}
-
-impl RunStatus {
-    /// Every status.
-    pub const ALL: [Self; 3] = [Self::Unfinished, Self::Done, Self::Interrupted];
-
-    /// The name in the database, in tables and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unfinished => "unfinished",
-            Self::Done => "done",
-            Self::Interrupted => "interrupted",
-        }
+prony_model::words! {
+    /// The state of a run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RunStatus {
+        /// It is in progress, or its process was killed.
+        Unfinished = "unfinished";
+        /// Every planned trial is stored.
+        Done = "done";
+        /// It was interrupted and can be resumed.
+        Interrupted = "interrupted";
     }
 }
 

@@ -131,7 +131,7 @@ fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
 /// The program should have been suspended at the end of a function call, but it continued by itself or ended.
 fn went_on(probe: &ProbeReport) -> Option<Finding> {
     let first = probe.suspensions.iter().find(|suspension| suspension.by_itself() || suspension.fault.is_some())?;
-    let why = first.fault.as_deref().or(first.went_on.map(Because::text)).unwrap_or_default();
+    let why = first.fault.as_deref().or(first.went_on.map(Because::meaning)).unwrap_or_default();
     let message = format!("suspending the program at the end of a function call failed: {why}");
     let hint = "memory at the end of the phase was not read as `at_end` requires; repeat the run on a machine with \
         less load";

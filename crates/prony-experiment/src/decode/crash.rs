@@ -45,7 +45,7 @@ pub(crate) fn crash(node: &Node, entry: &Entry, problems: &mut Problems<'_>) -> 
             problems.fault((node, found.key_span.clone()), message, format!("leave `{key}` out"));
         }
     }
-    let kind = CutKind::ALL.into_iter().find(|kind| kind.name() == entry.key)?;
+    let kind = CutKind::named(&entry.key)?;
     let (view, images, creation) = match kind {
         CutKind::Kill => (View::new(Some(&entry.node), &grammar::KILL), 1, false),
         CutKind::PowerCut => {

@@ -37,10 +37,7 @@ pub(super) fn document(
         let problem = Problem::new(view.key_span(second), message);
         problems.add(problem.label(&view.key_span(first), format!("`{first}` stands")));
     }
-    let encoding = match view.plain("encoding") {
-        Some("json") => Encoding::Json,
-        _ => Encoding::MsgPack,
-    };
+    let encoding = view.plain("encoding").and_then(Encoding::named).unwrap_or_default();
     if let Some(node) = view.get("file") {
         let (file, fields) = files.documents(node, problems)?;
         return Some(DocumentSpec { fields, encoding, file: Some(file) });

@@ -32,11 +32,7 @@ pub(crate) fn ops(action: &str, node: &Node, shape: &'static TableShape, problem
         rate: view.get("rate").and_then(arrivals),
         sample: view.get("sample").and_then(sampling).unwrap_or(Sampling::Every),
         touch: shape.field("touch").is_none() || view.flag("touch").unwrap_or(true),
-        references: match node.get("references").and_then(Node::text) {
-            Some("check") => References::Checked,
-            Some("lock") => References::Locked,
-            _ => References::Ignored,
-        },
+        references: node.get("references").and_then(Node::text).and_then(References::named).unwrap_or_default(),
     };
     if ops.rate.is_some() && ops.sample != Sampling::Every {
         let message = "with a `rate` each operation is timed, as its latency begins when the schedule intends it";

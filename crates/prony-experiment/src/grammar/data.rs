@@ -2,6 +2,7 @@
 
 use super::phase::EMPTY;
 use crate::shape::{Field, Shape, TableShape, action, optional, required, some, table};
+use prony_model::spec::{Distribution, Durability, Encoding};
 
 /// `[store]`.
 pub(crate) static STORE: TableShape = table(
@@ -31,17 +32,7 @@ pub(crate) static STORE: TableShape = table(
         ),
         optional(
             "durability",
-            Shape::Word(&[
-                ("strict", "a power failure loses no acknowledged commit"),
-                ("bounded", "a power failure loses at most the last commit"),
-                (
-                    "relaxed",
-                    "a power failure may lose the most recent commits; those that survive are a prefix of the commit \
-                     order",
-                ),
-                ("volatile", "a process crash may lose the most recent commits"),
-                ("none", "any data may be lost, and the store may become corrupt"),
-            ]),
+            Shape::Word(&Durability::WORDS),
             "the engine's default, or the class that results from `options`",
             "Durability class. A class that the engine does not offer is an error; it is never approximated.",
         ),
@@ -122,10 +113,7 @@ static RECORD: [Field; 6] = [
     ),
     optional(
         "encoding",
-        Shape::Word(&[
-            ("msgpack", "MessagePack, each field with its name"),
-            ("json", "JSON without blanks; SQLite, PostgreSQL and MongoDB answer queries over it themselves"),
-        ]),
+        Shape::Word(&Encoding::WORDS),
         "\"msgpack\"",
         "How documents are encoded; only with `document` or `file`.",
     ),
@@ -190,11 +178,7 @@ pub(crate) static GENERATOR: TableShape = table(
         ),
         optional(
             "distribution",
-            Shape::Word(&[
-                ("uniform", "any record, all equally likely"),
-                ("zipfian", "any record, those with low numbers more likely, with the exponent 0.99"),
-                ("cycle", "each record in turn"),
-            ]),
+            Shape::Word(&Distribution::WORDS),
             "\"uniform\"",
             "Which record a `reference` is to; with `uniform` and `zipfian` an update changes it.",
         ),

@@ -20,6 +20,7 @@ pub(crate) use phase::{
 pub(crate) use program::{
     AT_END, BEGIN, CHANGE, END, INPUT, OUTPUT, PROGRAM, PROGRAM_PHASE, REPLACE, REPLICAS, SUBJECT, observed_keys,
 };
+use prony_model::program::{Care, ProfileOf};
 pub(crate) use repeat::{HOTSPOT_SHARES, RATE, ZIPFIAN};
 pub(crate) use report::{REPORT, TABLE};
 pub(crate) use service::{COUNTERS, INITIAL_DATA, OBSERVED, READY, SERVICE};
@@ -256,30 +257,10 @@ pub(crate) static OBSERVE: TableShape = table(
             "Samples per second of the memory and CPU time of the process tree.",
         ),
         optional("throughput", Shape::Span, "100 ms", "Interval of the throughput series."),
-        optional(
-            "care",
-            Shape::Word(&[
-                (
-                    "full",
-                    "the machine's limits are measured once, dirty pages are flushed before each trial, and reference \
-                     workloads run before and after it",
-                ),
-                (
-                    "light",
-                    "none of these steps, for commands that take milliseconds; finished trials are synced to disk \
-                     once a second",
-                ),
-            ]),
-            "\"full\"",
-            "How much is measured before and after each trial.",
-        ),
+        optional("care", Shape::Word(&Care::WORDS), "\"full\"", "How much is measured before and after each trial."),
         optional(
             "profile",
-            Shape::Word(&[(
-                "cpu",
-                "CPU time by function: V8's own profiler for programs with `runtime = \"node\"`, `perf` for \
-                 everything else",
-            )]),
+            Shape::Word(&ProfileOf::WORDS),
             "no profile",
             "After the blocks, one extra trial of each variant runs under a profiler; no result includes this trial.",
         ),

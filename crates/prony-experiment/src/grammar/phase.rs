@@ -5,6 +5,7 @@ use super::find::QUERY;
 use super::http::HTTP;
 use super::repeat::{ORDER, RATE_KEY};
 use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
+use prony_model::spec::{References, Sharing, Sign};
 
 /// `[[phase]]`.
 pub(crate) static PHASE: TableShape =
@@ -204,7 +205,7 @@ static REPEATED: [Field; 11] = [
     optional("threads", Shape::Whole(1, 1024), "1", "Client threads of each process."),
     optional(
         "share",
-        Shape::Word(&SHARES),
+        Shape::Word(&Sharing::WORDS),
         "\"equal\"",
         "How the operations are divided among the clients of all processes.",
     ),
@@ -227,27 +228,10 @@ static TOUCH: [Field; 1] = [optional("touch", Shape::Flag, "true", "Reads touch 
 
 static CHECKED: [Field; 1] = [optional(
     "references",
-    Shape::Word(&[
-        ("ignore", "nothing is checked"),
-        (
-            "check",
-            "a document is stored only if those to which it refers are stored, and removed only if none refers to it",
-        ),
-        ("lock", "as `check`, and whoever stores a document also writes those to which it refers, as they are"),
-    ]),
+    Shape::Word(&References::WORDS),
     "\"ignore\"",
     "What `put`, `update` and `delete` do about references between documents, in the transaction of the operation.",
 )];
-
-/// Words for `share`.
-static SHARES: [(&str, &str); 2] = [
-    ("equal", "each client has the same number of operations, fixed beforehand"),
-    (
-        "queue",
-        "each client takes the next operations, at most 256 or some milliseconds of work, when it is ready for them, so that \
-         all end at about the same time; for `get` and `find` in the orders `record`, `key` and `shuffled`",
-    ),
-];
 
 /// `find = { ... }`.
 pub(crate) static FIND: TableShape =
@@ -357,14 +341,6 @@ pub(crate) static MIX: TableShape = table(
     ],
 );
 
-/// Signs of activity.
-static SIGNS: [(&str, &str); 4] = [
-    ("cpu", "CPU time of the process tree"),
-    ("written", "bytes that its processes wrote"),
-    ("disk", "blocks allocated to the store"),
-    ("dirty", "dirty and writeback pages of the store"),
-];
-
 /// `settle = { ... }`.
 pub(crate) static SETTLE: TableShape = table(
     "settle",
@@ -382,14 +358,14 @@ pub(crate) static SETTLE: TableShape = table(
         ),
         optional(
             "of",
-            Shape::List(&Shape::Word(&SIGNS)),
+            Shape::List(&Shape::Word(&Sign::WORDS)),
             "`[\"cpu\", \"written\", \"disk\"]`: what processes do",
             "The signs of activity whose last activity is `settle.time`. Each sign has a metric of its own as well, \
              such as `settle.time.cpu`, measured from the same begin.",
         ),
         optional(
             "beside",
-            Shape::List(&Shape::Word(&SIGNS)),
+            Shape::List(&Shape::Word(&Sign::WORDS)),
             "`[\"dirty\"]`: what the kernel writes for them",
             "Further signs that the phase waits for and that do not count for `settle.time`. A sign in neither list \
              has a value only if it was quiet when the phase ended. With `beside = []` the phase does not wait for \

@@ -4,6 +4,7 @@ use super::COMMAND_SHAPE;
 use super::data::STORE;
 use super::phase::{ACTIONS, FRAME, SETTLE};
 use crate::shape::{Field, Need, Shape, TableShape, action, optional, required, table};
+use prony_model::program::{CopyOf, Manager, OutwardLinks, Runtime, Weak};
 
 /// `[program.NAME]`.
 pub(crate) static PROGRAM: TableShape = table(
@@ -28,38 +29,10 @@ pub(super) static EXECUTED: [Field; 12] = [
         "an empty directory",
         "Working directory of the program; a relative path starts at the folder of this file.",
     ),
-    optional(
-        "copy",
-        Shape::Word(&[
-            (
-                "variant",
-                "one copy of `directory` for each variant, which its trials share; of a baseline, one for each of its trials in a block",
-            ),
-            ("trial", "a new copy for each trial"),
-            ("none", "the program works in `directory` itself, and what it writes there stays"),
-        ]),
-        "\"variant\"",
-        "In which copy of `directory` the program works.",
-    ),
+    optional("copy", Shape::Word(&CopyOf::WORDS), "\"variant\"", "In which copy of `directory` the program works."),
     optional(
         "links",
-        Shape::Word(&[
-            (
-                "refuse",
-                "the run is refused, since a step that writes through such a link would change files outside the \
-                 copy",
-            ),
-            (
-                "copy",
-                "the target is copied in place of the link; a link whose target does not exist, is a device or a \
-                 socket is left out",
-            ),
-            (
-                "keep",
-                "the link leads to the same target from the copy, so that the program can change the target; not \
-                 allowed with `change`, `build` or `prepare`",
-            ),
-        ]),
+        Shape::Word(&OutwardLinks::WORDS),
         "\"refuse\"",
         "How symbolic links in `directory` whose target lies outside of it are handled.",
     ),
@@ -104,7 +77,7 @@ pub(super) static EXECUTED: [Field; 12] = [
     ),
     optional(
         "runtime",
-        Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
+        Shape::Word(&Runtime::WORDS),
         "a plain process",
         "The language runtime of the program. prony loads a probe into the runtime that reads its heap and times \
          functions; nothing has to be installed.",
@@ -267,7 +240,7 @@ pub(crate) static CHANGE: TableShape = table(
         ),
         optional(
             "manager",
-            Shape::Word(&[("npm", "into `node_modules`"), ("pip", "into a directory that stands first in PYTHONPATH")]),
+            Shape::Word(&Manager::WORDS),
             "npm where the copy has a `package.json`, pip where it has `pyproject.toml`, `setup.py` or \
              `requirements.txt`",
             "Package manager that installs `dependency`.",
@@ -403,10 +376,7 @@ pub(crate) static AT_END: TableShape = table(
         ),
         optional(
             "weak",
-            Shape::Word(&[
-                ("clear", "at once, although the program continues"),
-                ("turn", "at the next turn of the event loop, until which the program continues"),
-            ]),
+            Shape::Word(&Weak::WORDS),
             "\"turn\"; \"clear\" with `then = \"stop\"`",
             "When `collect` frees objects that only weak references of JavaScript hold; JavaScript keeps these \
              objects until the current job ends. A program that continues after `clear` may find a weak reference \

@@ -1,5 +1,6 @@
 //! Declares `[report]`.
 
+use crate::design::Statistic;
 use crate::shape::{Shape, TableShape, optional, table};
 
 /// `[report]`.
@@ -35,12 +36,7 @@ pub(crate) static TABLE: TableShape = table(
         ),
         optional(
             "statistic",
-            Shape::Word(&[
-                ("median", "the median, with the spread next to it"),
-                ("mean", "the arithmetic mean"),
-                ("min", "the lowest value"),
-                ("max", "the highest value"),
-            ]),
+            Shape::Word(&Statistic::WORDS),
             "\"median\"",
             "How the trials of a variant are combined into one value.",
         ),

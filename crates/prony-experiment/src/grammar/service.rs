@@ -4,6 +4,7 @@ use super::program::{COMMAND_DOC, EXECUTED};
 use super::repeat::PROCESSORS;
 use super::{COMMAND_SHAPE, CONFINED};
 use crate::shape::{Field, Shape, TableShape, action, optional, required, table};
+use prony_model::service::SetUp;
 
 /// `[[service]]`.
 pub(crate) static SERVICE: TableShape = table(
@@ -174,20 +175,7 @@ pub(crate) static INITIAL_DATA: TableShape = table(
              Nothing may write to the directory during a run. It contains no symbolic link that leads out, no socket, FIFO or \
              device.",
         ),
-        optional(
-            "setup",
-            Shape::Word(&[
-                ("each", "`prepare` and `setup` run in each trial"),
-                (
-                    "once",
-                    "they run once for each variant, before its first trial, in which the service is started and then ended by \
-                     SIGTERM; each trial begins with a copy of the data that they left, and runs neither. Each trial has other \
-                     ports: the data must not hold `{port}`",
-                ),
-            ]),
-            "`\"each\"`",
-            "How often `prepare` and `setup` run.",
-        ),
+        optional("setup", Shape::Word(&SetUp::WORDS), "`\"each\"`", "How often `prepare` and `setup` run."),
     ]],
 );
 

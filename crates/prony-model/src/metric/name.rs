@@ -106,7 +106,7 @@ impl MetricKey {
     /// Answers by status, or a number of a service: an amount, or with a statistic a gauge.
     fn open(text: &str) -> Option<Self> {
         // What ends in a statistic of what is no metric would be a counter of that name.
-        if Stat::ALL.iter().any(|stat| stat.name() == text) {
+        if Stat::named(text).is_some() {
             return None;
         }
         if let Some(name) = OpenName::new(text) {
@@ -121,7 +121,7 @@ impl MetricKey {
 /// What precedes the statistic that a text ends in.
 fn with_statistic(text: &str) -> Option<(&str, Stat)> {
     let (head, tail) = text.rsplit_once('.')?;
-    Some((head, Stat::ALL.into_iter().find(|stat| stat.name() == tail)?))
+    Some((head, Stat::named(tail)?))
 }
 
 /// Where all names are.

@@ -70,16 +70,18 @@ pub struct AtEndSpec {
     pub settle: Option<SettleSpec>,
 }
 
-/// When a forced collection frees the targets of weak references. JavaScript keeps a target that was made weak or
-/// dereferenced until the current job ends, so that a collection inside the job frees none of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Weak {
-    /// The program continues to the next turn of its event loop, where it is suspended again and collected.
-    #[default]
-    Turn,
-    /// At once, inside the job: a program that continues may find a reference empty that was set just before.
-    Clear,
+crate::words! {
+    /// When a forced collection frees the targets of weak references. JavaScript keeps a target that was made weak or
+    /// dereferenced until the current job ends, so that a collection inside the job frees none of them.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Weak {
+        /// At once, inside the job: a program that continues may find a reference empty that was set just before.
+        Clear = "clear", "at once, although the program continues";
+        /// The program continues to the next turn of its event loop, where it is suspended again and collected.
+        #[default]
+        Turn = "turn", "at the next turn of the event loop, until which the program continues";
+    }
 }
 
 /// An event of a running program.
@@ -150,23 +152,29 @@ pub fn group_meaning(group: &str) -> Option<GroupMeaning> {
     Some(GroupMeaning { key, scale })
 }
 
-/// How thoroughly the machine is prepared and measured before and after each trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Care {
-    /// The machine's limits are measured, memory is touched, reference workloads run and dirty pages are flushed before and after every trial.
-    #[default]
-    Full,
-    /// None of that: for commands of milliseconds.
-    Light,
-}
+crate::words! {
+    /// How thoroughly the machine is prepared and measured before and after each trial.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Care {
+        /// The machine's limits are measured, memory is touched, reference workloads run and dirty pages are flushed before and after every trial.
+        #[default]
+        Full = "full",
+            "the machine's limits are measured once, dirty pages are flushed before each trial, and reference workloads \
+            run before and after it";
+        /// None of that: for commands of milliseconds.
+        Light = "light",
+            "none of these steps, for commands that take milliseconds; finished trials are synced to disk once a second";
+    }
 
-/// What the extra trials of a run profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProfileOf {
-    /// Where CPU time is spent.
-    Cpu,
+    /// What the extra trials of a run profile.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ProfileOf {
+        /// Where CPU time is spent.
+        Cpu = "cpu",
+            "CPU time by function: V8's own profiler for programs with `runtime = \"node\"`, `perf` for everything else";
+    }
 }
 
 #[cfg(test)]

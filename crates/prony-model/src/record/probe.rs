@@ -80,29 +80,17 @@ pub struct ProbeCost {
     pub lost: u64,
 }
 
-/// The part of a thread or process in a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The process that was probed first.
-    Main,
-    /// Any other process.
-    Child,
-    /// A thread of a process other than its main thread.
-    Worker,
-}
-
-impl Role {
-    /// Every role.
-    pub const ALL: [Self; 3] = [Self::Main, Self::Child, Self::Worker];
-
-    /// The name, as it appears in metric names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Main => "main",
-            Self::Child => "child",
-            Self::Worker => "worker",
-        }
+crate::words! {
+    /// The part of a thread or process in a program.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Role {
+        /// The process that was probed first.
+        Main = "main";
+        /// Any other process.
+        Child = "child";
+        /// A thread of a process other than its main thread.
+        Worker = "worker";
     }
 }
 
@@ -140,35 +128,23 @@ impl SuspensionReport {
     }
 }
 
-/// Why a suspended thread continued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Because {
-    /// Commanded to continue.
-    Go,
-    /// Commanded to continue and not to suspend at this call again.
-    Release,
-    /// Commanded to end its process.
-    Stop,
-    /// It suspends again at the next turn of its event loop, where a collection frees weakly referenced objects.
-    Later,
-    /// The runner did not answer within ten seconds.
-    Unanswered,
-    /// The runner ended.
-    RunnerEnded,
-}
-
-impl Because {
-    /// In words.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Go => "prony commanded it to continue",
-            Self::Release => "prony commanded it to continue and not to suspend again",
-            Self::Stop => "prony commanded it to stop",
-            Self::Unanswered => "prony did not answer in time",
-            Self::RunnerEnded => "prony ended",
-            Self::Later => "prony commanded it to continue to the next turn of its event loop",
-        }
+crate::words! {
+    /// Why a suspended thread continued.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Because {
+        /// Commanded to continue.
+        Go = "go", "prony commanded it to continue";
+        /// Commanded to continue and not to suspend at this call again.
+        Release = "release", "prony commanded it to continue and not to suspend again";
+        /// Commanded to end its process.
+        Stop = "stop", "prony commanded it to stop";
+        /// It suspends again at the next turn of its event loop, where a collection frees weakly referenced objects.
+        Later = "later", "prony commanded it to continue to the next turn of its event loop";
+        /// The runner did not answer within ten seconds.
+        Unanswered = "unanswered", "prony did not answer in time";
+        /// The runner ended.
+        RunnerEnded = "runner_ended", "prony ended";
     }
 }
 

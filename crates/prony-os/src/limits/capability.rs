@@ -44,36 +44,26 @@ pub struct Capability {
     pub notes: Vec<String>,
 }
 
-/// Limits of control groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Of memory.
-    Memory,
-    /// Of CPU time.
-    Cpus,
-    /// Of processes.
-    Pids,
+prony_model::words! {
+    /// Limits of control groups.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Limit {
+        /// Of memory.
+        Memory = "memory";
+        /// Of CPU time.
+        Cpus = "cpus";
+        /// Of processes.
+        Pids = "pids";
+    }
 }
 
 impl Limit {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Cpus, Self::Pids];
-
     /// Whether it was requested.
     pub const fn is_in(self, limits: &Limits) -> bool {
         match self {
             Self::Memory => limits.memory.is_some(),
             Self::Cpus => limits.cpus.is_some(),
             Self::Pids => limits.pids.is_some(),
-        }
-    }
-
-    /// Its name in an experiment.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Cpus => "cpus",
-            Self::Pids => "pids",
         }
     }
 

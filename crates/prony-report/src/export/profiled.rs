@@ -128,7 +128,7 @@ fn of_variant(of: &VariantProfile) -> ProfileOut<'_> {
         variant: of.record.variant,
         name: &of.name,
         profiler: of.record.profiler.name(),
-        about: of.record.profiler.about(),
+        about: of.record.profiler.meaning(),
         interval_ns: of.record.interval.measured().map(|interval| interval.as_nanos()),
         missing,
         clock_within_ns: of.profile.measured().map(|profile| profile.uncertainty.as_nanos()),

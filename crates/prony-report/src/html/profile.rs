@@ -80,7 +80,7 @@ fn of_variant(of: &VariantProfile) -> ProfileOf {
     };
     ProfileOf {
         variant: of.record.variant,
-        about: format!("{}{}: {}{accuracy}", profiler.name(), of.interval(), profiler.about()),
+        about: format!("{}{}: {}{accuracy}", profiler.name(), of.interval(), profiler.meaning()),
         missing,
         notes: of.notes(),
         phases: of.phases.iter().filter_map(|phase| Some(of_phase(of, phase, &of.samples_of(phase)?))).collect(),

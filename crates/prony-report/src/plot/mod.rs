@@ -18,63 +18,26 @@ use draw::scene::Scene;
 use prony_analysis::verdicts::{self, Comparisons};
 use prony_results::{Database, RunData, RunId};
 
-/// A kind of picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
-    /// Every trial a dot with its variant's interval beside it.
-    Effects,
-    /// A metric against a numeric factor, on log axes.
-    Growth,
-    /// What a crash loses against the rate of writes.
-    Durability,
-    /// CPU, memory and I/O over time.
-    Timeline,
-    /// Latency percentile curves.
-    Latency,
-    /// Frequency curves of sampled groups of operations.
-    Samples,
-    /// Operations per second over the time of a phase.
-    Throughput,
-    /// Flame graph of profiled variants: function calls by the time spent in them and in their callees.
-    Flame,
-}
-
-impl Figure {
-    /// Every kind, in the order of the report.
-    pub const ALL: [Self; 8] = [
-        Self::Effects,
-        Self::Growth,
-        Self::Durability,
-        Self::Timeline,
-        Self::Latency,
-        Self::Samples,
-        Self::Throughput,
-        Self::Flame,
-    ];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        self.words().0
-    }
-
-    /// What it shows, in a few words.
-    pub const fn about(self) -> &'static str {
-        self.words().1
-    }
-
-    const fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Effects => ("effects", "every trial as a dot, with its variant's interval"),
-            Self::Growth => ("growth", "a metric against a numeric factor, on log axes, with fit and outcomes"),
-            Self::Durability => ("durability", "what a crash loses against the rate of writes, a dot for each variant"),
-            Self::Timeline => ("timeline", "CPU, memory and I/O over time, variants overlaid"),
-            Self::Latency => ("latency", "latency percentile curves"),
-            Self::Samples => ("samples", "frequency curves of sampled operations, as ratio to the baseline"),
-            Self::Throughput => ("throughput", "operations per second over time"),
-            Self::Flame => {
-                ("flame", "flame graph of profiled variants: function calls by the time in them and their callees")
-            }
-        }
+prony_model::words! {
+    /// A kind of picture: its name on the command line, and what it shows. The order is that of the report.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Figure {
+        /// Every trial a dot with its variant's interval beside it.
+        Effects = "effects", "every trial as a dot, with its variant's interval";
+        /// A metric against a numeric factor, on log axes.
+        Growth = "growth", "a metric against a numeric factor, on log axes, with fit and outcomes";
+        /// What a crash loses against the rate of writes.
+        Durability = "durability", "what a crash loses against the rate of writes, a dot for each variant";
+        /// CPU, memory and I/O over time.
+        Timeline = "timeline", "CPU, memory and I/O over time, variants overlaid";
+        /// Latency percentile curves.
+        Latency = "latency", "latency percentile curves";
+        /// Frequency curves of sampled groups of operations.
+        Samples = "samples", "frequency curves of sampled operations, as ratio to the baseline";
+        /// Operations per second over the time of a phase.
+        Throughput = "throughput", "operations per second over time";
+        /// Flame graph of profiled variants: function calls by the time spent in them and in their callees.
+        Flame = "flame", "flame graph of profiled variants: function calls by the time in them and their callees";
     }
 }
 
@@ -82,7 +45,7 @@ impl FromStr for Figure {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|f| f.name() == text).ok_or_else(|| {
+        Self::named(text).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
             format!("`{text}` is not a chart; known: {}", known.join(", "))
         })

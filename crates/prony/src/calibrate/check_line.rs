@@ -7,27 +7,20 @@ use prony_report::shown;
 use prony_stats::simulation::Rate;
 use serde_json::{Value, json};
 
-/// The unit of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Bytes.
-    Bytes,
-    /// Nanoseconds.
-    Nanos,
-    /// Calls.
-    Calls,
+prony_model::words! {
+    /// The unit of a value.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Unit {
+        /// Bytes.
+        Bytes = "bytes";
+        /// Nanoseconds.
+        Nanos = "ns";
+        /// Calls.
+        Calls = "calls";
+    }
 }
 
 impl Unit {
-    /// Its name in machine output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bytes => "bytes",
-            Self::Nanos => "ns",
-            Self::Calls => "calls",
-        }
-    }
-
     /// An amount with its unit, for people.
     pub fn show(self, amount: f64) -> String {
         let unit = match self {

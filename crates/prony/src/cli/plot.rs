@@ -46,7 +46,7 @@ pub fn plot(args: &PlotArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let run = args.run.find(&database)?;
     let Some(figure) = args.figure else {
-        let lines = figures(&database, run)?.into_iter().map(|f| format!("{:<11} {}\n", f.name(), f.about()));
+        let lines = figures(&database, run)?.into_iter().map(|f| format!("{:<11} {}\n", f.name(), f.meaning()));
         return output.print(&lines.collect::<String>());
     };
     let ending = args.output.as_ref().and_then(|path| path.extension());

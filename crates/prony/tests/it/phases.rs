@@ -115,7 +115,7 @@ const WORK: &str = "exports.start = () => 1; exports.unused = () => 1;
 
 /// How each suspension went: whether it was let go at once, and the last command to the thread.
 fn suspensions(trial: &TrialRecord) -> Vec<(bool, &str)> {
-    let went_on = |suspension: &SuspensionReport| suspension.went_on.map_or("", Because::text);
+    let went_on = |suspension: &SuspensionReport| suspension.went_on.map_or("", Because::meaning);
     probe(trial).suspensions.iter().map(|suspension| (suspension.passed, went_on(suspension))).collect()
 }
 

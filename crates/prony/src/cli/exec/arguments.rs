@@ -201,36 +201,25 @@ pub struct Arguments {
     pub command: Vec<String>,
 }
 
-/// A unit in which every time is shown, whatever its size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum TimeUnit {
-    /// us, with three significant digits at least.
-    #[value(alias = "us")]
-    Microsecond,
-    /// ms, with three significant digits at least.
-    #[value(alias = "ms")]
-    Millisecond,
-    /// s, with three significant digits at least.
-    #[value(alias = "s")]
-    Second,
-    /// min, with three significant digits at least.
-    #[value(alias = "min")]
-    Minute,
-    /// h, with three significant digits at least.
-    #[value(alias = "h")]
-    Hour,
-}
-
-impl TimeUnit {
-    /// As tables name it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Microsecond => "us",
-            Self::Millisecond => "ms",
-            Self::Second => "s",
-            Self::Minute => "min",
-            Self::Hour => "h",
-        }
+prony_model::words! {
+    /// A unit in which every time is shown, whatever its size.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+    pub enum TimeUnit {
+        /// us, with three significant digits at least.
+        #[value(alias = "us")]
+        Microsecond = "us";
+        /// ms, with three significant digits at least.
+        #[value(alias = "ms")]
+        Millisecond = "ms";
+        /// s, with three significant digits at least.
+        #[value(alias = "s")]
+        Second = "s";
+        /// min, with three significant digits at least.
+        #[value(alias = "min")]
+        Minute = "min";
+        /// h, with three significant digits at least.
+        #[value(alias = "h")]
+        Hour = "h";
     }
 }
 
