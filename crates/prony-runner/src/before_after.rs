@@ -22,7 +22,7 @@ pub(crate) struct BeforeAfter(Option<(Quiesced, Moment, ReferenceTimes)>);
 
 impl BeforeAfter {
     /// Flushes dirty pages and reads the state of the machine, where the experiment asks for full care.
-    pub(crate) fn before(context: &RunContext<'_>) -> Self {
+    pub(crate) fn before(context: &RunContext) -> Self {
         if context.experiment.observe().care == Care::Light {
             return Self(None);
         }
@@ -33,12 +33,12 @@ impl BeforeAfter {
 
     /// The same when its services are ready: what was written until then, by copies of data, `prepare` and `setup`, is no work of a
     /// phase.
-    pub(crate) fn with_services(self, context: &RunContext<'_>) -> Self {
+    pub(crate) fn with_services(self, context: &RunContext) -> Self {
         Self(self.0.map(|(_, before, reference)| (quiesce(&context.near, QUIET_CAP, &SystemClock), before, reference)))
     }
 
     /// The machine before and after the trial, which has just ended.
-    pub(crate) fn after(self, context: &RunContext<'_>, spec: &TrialSpec) -> Reading<Machine> {
+    pub(crate) fn after(self, context: &RunContext, spec: &TrialSpec) -> Reading<Machine> {
         match self.0 {
             None => Reading::not_supported(LIGHT),
             Some((quiet, before, reference)) => {

@@ -49,6 +49,14 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Counts a trial that ended so.
+    pub const fn add(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Ok => self.ok += 1,
+            _ => self.failed += 1,
+        }
+    }
+
     /// Whether each `cleanup` succeeded.
     ///
     /// # Errors
@@ -75,15 +83,16 @@ pub fn begin_in(
     begun: impl FnOnce(&mut Database, RunId) -> Result<(), Error>,
 ) -> Result<(RunId, Summary), Error> {
     let began = monotonic();
-    let experiment = &load::with_absolute_paths(experiment.clone())?;
-    let plan = plan::plan(experiment);
-    let bought = bought(experiment, database.path());
+    let experiment = load::with_absolute_paths(experiment.clone())?;
+    let plan = plan::plan(&experiment);
+    let bought = bought(&experiment, database.path());
     // If a budget is too small, that is printed before anything runs.
     if let Some(bought) = bought.as_ref().filter(|bought| bought.blocks.is_none() || bought.falls_short()) {
         observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
     }
     let elsewhere = elsewhere(near, database.path());
     let context = RunContext::new(experiment, near, &[database.path()], interrupt, observer)?;
+    let experiment = &context.experiment;
     if experiment.observe().care == Care::Light {
         database.sync_every(LAZY)?;
     }
@@ -117,7 +126,7 @@ pub fn resume_in(
     let plan = plan::resumed(experiment, done);
     let began = monotonic();
     // Before the run is reopened: where it fails, the run remains interrupted.
-    let context = RunContext::new(experiment, near, &[database.path()], interrupt, observer)?;
+    let context = RunContext::new(experiment.clone(), near, &[database.path()], interrupt, observer)?;
     database.reopen_run(run, planned(experiment, &plan, done.len()))?;
     let session = database.begin_session(run, &context.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
     let campaign = Campaign { began, gates, session, ..Campaign::new(database, run, &plan, done.len()) };
@@ -136,9 +145,9 @@ fn bought(experiment: &Experiment, database: &Path) -> Option<Bought> {
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
-pub fn run(campaign: Campaign<'_>, context: &RunContext<'_>, observer: &mut dyn Observer) -> Result<Summary, Error> {
-    observer.event(&began(&campaign, context.experiment));
-    let mut course = RunDuration::new(context.experiment, campaign.plan, campaign.began);
+pub fn run(campaign: Campaign<'_>, context: &RunContext, observer: &mut dyn Observer) -> Result<Summary, Error> {
+    observer.event(&began(&campaign, &context.experiment));
+    let mut course = RunDuration::new(&context.experiment, campaign.plan, campaign.began);
     if campaign.done > 0 {
         course.earlier(campaign.plan, &campaign.database.load_run(campaign.run)?.trials);
     }
@@ -193,7 +202,7 @@ fn saved_trials(error: &Error, finished: u32) -> Option<Event> {
 /// A session of a run under way.
 struct Session<'s> {
     campaign: Campaign<'s>,
-    context: &'s RunContext<'s>,
+    context: &'s RunContext,
     course: RunDuration,
     summary: Summary,
     observer: &'s mut dyn Observer,
@@ -206,7 +215,7 @@ impl Session<'_> {
             self.summary.interrupted = true;
             return Ok(());
         }
-        let analyses = analyses(self.context.experiment);
+        let analyses = analyses(&self.context.experiment);
         for block in self.campaign.plan.chunk_by(|a, b| a.block == b.block) {
             let done = block.iter().all(|trial| trial.position < self.campaign.done);
             if !done && !self.course.goes_on(monotonic()) {
@@ -236,7 +245,7 @@ impl Session<'_> {
 
     /// Runs the builds that hold for all trials in their directory; `false` where the user interrupted them.
     fn shared_builds(&mut self) -> Result<bool, Error> {
-        let (context, experiment) = (self.context, self.context.experiment);
+        let (context, experiment) = (self.context, &self.context.experiment);
         let planned = self.campaign.plan.iter().map(|trial| trial.variant).collect();
         match context.places.build_shared(context.means(), experiment, &planned, self.observer) {
             Err(prony_place::Error::Step { .. }) if context.interrupt.asked() => Ok(false),
@@ -251,7 +260,7 @@ impl Session<'_> {
     /// Reports what the budget suffices for when a block has shown what one takes.
     fn correct(&mut self) {
         let measured = self.course.of_a_block().zip(self.course.blocks_in_budget(monotonic()));
-        let bought = measured.and_then(|(block, blocks)| Bought::measured(self.context.experiment, block, blocks));
+        let bought = measured.and_then(|(block, blocks)| Bought::measured(&self.context.experiment, block, blocks));
         bought.into_iter().for_each(|bought| self.notice(bought.to_string(), bought.hint()));
     }
 
@@ -286,7 +295,7 @@ impl Session<'_> {
                     "stopped after {blocks} blocks: all comparisons{and_gates} were decided at a planned interim analysis; the {level} \
                      level covers all planned analyses together, so that stopping early does not weaken it"
                 ),
-                Some(match (compare.budget, most_blocks(self.context.experiment)) {
+                Some(match (compare.budget, most_blocks(&self.context.experiment)) {
                     (None, most) => format!("for a narrower interval: a new run with `--blocks {most}` runs all of them"),
                     (Some(_), _) => "`--blocks N` runs N blocks in any case".to_owned(),
                 }),
@@ -297,42 +306,22 @@ impl Session<'_> {
 
     /// Runs and stores one trial; `false` where the user interrupted it, and nothing of it is stored.
     fn trial(&mut self, trial: &PlannedTrial) -> Result<bool, Error> {
-        let (experiment, care) = (self.context.experiment, self.context.experiment.observe().care);
-        let variant = experiment.levels_text(&experiment.variants()[trial.variant]);
+        let light = self.context.experiment.observe().care == Care::Light;
         self.campaign.expect(trial)?;
-        self.observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
-        let mut record = trial::run(self.context, trial, self.observer)?;
-        if record.ending.outcome == Outcome::Interrupted {
-            return Ok(false);
-        }
-        record.conditions.session = self.campaign.session;
+        let announced = announced_trial(self.context, trial, self.campaign.session, self.observer)?;
+        let Some((mut record, variant)) = announced else { return Ok(false) };
         let once = self.context.places.made_in() + self.context.initial_data.made_in();
         record.conditions.spent = Some(self.course.trial_ended(trial.variant, monotonic(), once));
         self.campaign.done = trial.position + 1;
-        match record.ending.outcome {
-            Outcome::Ok => self.summary.ok += 1,
-            _ => self.summary.failed += 1,
-        }
+        self.summary.add(record.ending.outcome);
         // With light care trials take milliseconds, and all findings are in the summary that follows.
-        let warnings = if care == Care::Full { self.campaign.new_warnings.of_trial(&record) } else { Vec::new() };
-        let event = self.ended(&record, variant);
-        self.campaign.keep(record, care == Care::Light)?;
+        let warnings = if light { Vec::new() } else { self.campaign.new_warnings.of_trial(&record) };
+        let trials = self.course.trials(monotonic()).unwrap_or_default().max(self.campaign.done);
+        let event = ended_trial(&record, variant, (self.campaign.done, trials), self.course.left(monotonic()));
+        self.campaign.keep(record, light)?;
         self.observer.event(&event);
         warnings.iter().for_each(|warning| self.observer.event(warning));
         Ok(true)
-    }
-
-    fn ended(&self, record: &TrialRecord, variant: String) -> Event {
-        Event::TrialEnded {
-            trial: record.trial,
-            variant,
-            took: record.took,
-            phases: phase_times(record),
-            ending: record.ending.clone(),
-            done: self.campaign.done,
-            trials: self.course.trials(monotonic()).unwrap_or_default().max(self.campaign.done),
-            left: self.course.left(monotonic()),
-        }
     }
 
     /// Makes the cuts that are still lacking and then the profiles, unless the user interrupts that.
@@ -374,8 +363,31 @@ fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
     }
 }
 
+/// Runs a trial of a run, whose begin it announces; its record and its variant in words, or `None` where the user interrupted it.
+///
+/// # Errors
+/// As [`trial::run`].
+pub fn announced_trial(
+    context: &RunContext,
+    trial: &PlannedTrial,
+    session: u32,
+    observer: &mut dyn Observer,
+) -> Result<Option<(TrialRecord, String)>, Error> {
+    let variant = context.experiment.levels_text(&context.experiment.variants()[trial.variant]);
+    observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
+    let mut record = trial::run(context, trial, observer)?;
+    record.conditions.session = session;
+    Ok((record.ending.outcome != Outcome::Interrupted).then_some((record, variant)))
+}
+
+/// The event of a trial that ended: how many are done of how many, and for how long the run will go on.
+pub fn ended_trial(record: &TrialRecord, variant: String, (done, trials): (u32, u32), left: Option<Nanos>) -> Event {
+    let (phases, ending) = (phase_times(record), record.ending.clone());
+    Event::TrialEnded { trial: record.trial, variant, took: record.took, phases, ending, done, trials, left }
+}
+
 /// Name and time of each timed phase that was completed.
-pub fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
+fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
     let time = |phase: &PhaseRecord| {
         let name = MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(Metric::Time) };
         Some(Nanos::from_nanos(*record.figure(&name).measured()? as u64))

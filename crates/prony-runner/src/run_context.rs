@@ -33,9 +33,9 @@ use crate::scratch::sweep;
 const WARM: Bytes = Bytes::from_mib(1024);
 
 /// What every trial of a run shares.
-pub struct RunContext<'a> {
+pub struct RunContext {
     /// The experiment.
-    pub experiment: &'a Experiment,
+    pub experiment: Experiment,
     /// Starts processes.
     pub launcher: Arc<dyn Launch>,
     /// One event of each tracepoint stays open until this is dropped: closing the last one costs 150 ms.
@@ -69,14 +69,14 @@ pub struct RunContext<'a> {
     pub announced: Option<Announced>,
 }
 
-impl<'a> RunContext<'a> {
+impl RunContext {
     /// Reads the state of the machine, removes what killed runs left, and touches memory. Scratch is made in `near`;
     /// `own` are files of prony, such as the database, which no copy of a program's directory contains.
     ///
     /// # Errors
     /// Where the experiment has limits that cannot be enforced here, or directories that cannot be copied.
     pub fn new(
-        experiment: &'a Experiment,
+        experiment: Experiment,
         near: &Path,
         own: &[&Path],
         interrupt: Interrupt,
@@ -91,19 +91,19 @@ impl<'a> RunContext<'a> {
     /// As [`RunContext::new`].
     pub(crate) fn launching(
         launcher: Arc<dyn Launch>,
-        experiment: &'a Experiment,
+        experiment: Experiment,
         near: &Path,
         own: &[&Path],
         interrupt: Interrupt,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         for_scratch(near)?;
-        enforceable(experiment)?;
-        startable(experiment, Written::InFile)?;
-        let places = Places::of_experiment(experiment, own)?;
+        enforceable(&experiment)?;
+        startable(&experiment, Written::InFile)?;
+        let places = Places::of_experiment(&experiment, own)?;
         sweep(near, observer)?;
-        let (environments, tracepoints) = (Environments::default(), Tracing::of(experiment));
-        if experiment.variants().iter().any(|variant| reuses(experiment, variant)) {
+        let (environments, tracepoints) = (Environments::default(), Tracing::of(&experiment));
+        if experiment.variants().iter().any(|variant| reuses(&experiment, variant)) {
             environments.begin(near, &launcher, &tracepoints);
         }
         // Before the machine's limits are measured, which disturbs other processes most.
@@ -153,8 +153,8 @@ impl<'a> RunContext<'a> {
     ///
     /// # Errors
     /// Where new variants have limits that cannot be enforced here: the context is as it was.
-    pub fn grow(&mut self, experiment: &'a Experiment) -> Result<(), Error> {
-        enforceable(experiment)?;
+    pub fn grow(&mut self, experiment: Experiment) -> Result<(), Error> {
+        enforceable(&experiment)?;
         self.experiment = experiment;
         Ok(())
     }

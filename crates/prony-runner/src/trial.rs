@@ -51,7 +51,7 @@ const PORT_ATTEMPTS: usize = 3;
 /// # Errors
 /// If the machine refuses what every trial needs, or a step beside a program fails. How a subject ends, even before it
 /// began, is an outcome and not an error.
-pub fn run(context: &RunContext<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
+pub fn run(context: &RunContext, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
     run_with(context, trial, None, observer)
 }
 
@@ -60,7 +60,7 @@ pub fn run(context: &RunContext<'_>, trial: &PlannedTrial, observer: &mut dyn Ob
 /// # Errors
 /// As [`run`].
 pub fn run_with(
-    context: &RunContext<'_>,
+    context: &RunContext,
     trial: &PlannedTrial,
     mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
@@ -98,12 +98,12 @@ pub fn run_with(
         }
     }
     let is_program = spec.subject.program().is_some();
-    guard::program::note_coarse_cpu(&mut record.findings, &expr::named(context.experiment), is_program);
+    guard::program::note_coarse_cpu(&mut record.findings, &expr::named(&context.experiment), is_program);
     Ok(record)
 }
 
 fn attempt(
-    context: &RunContext<'_>,
+    context: &RunContext,
     trial: &PlannedTrial,
     recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
@@ -158,7 +158,7 @@ fn attempt(
 /// Puts into the record that a service did not get ready, so that nothing else was launched; what its `conclude` found.
 fn unserved(
     record: &mut TrialRecord,
-    context: &RunContext<'_>,
+    context: &RunContext,
     spec: &TrialSpec,
     program: Option<Prepared<'_>>,
     services: Services<'_>,
@@ -199,7 +199,7 @@ fn recorded_services(services: Vec<EffectiveProgram>, commands: bool) -> Vec<Eff
 /// what its `conclude` found.
 fn execute<'a>(
     record: &mut TrialRecord,
-    context: &RunContext<'_>,
+    context: &RunContext,
     spec: &TrialSpec,
     (mut environment, mut program, (services, allotted)): (
         Environment,
@@ -258,7 +258,7 @@ fn execute<'a>(
 /// Puts into the record that a program could not be executed.
 fn not_begun(
     record: &mut TrialRecord,
-    context: &RunContext<'_>,
+    context: &RunContext,
     spec: &TrialSpec,
     (program, error): (EffectiveProgram, &prony_os::Error),
 ) {
@@ -303,7 +303,7 @@ struct Left<'a> {
 /// Puts into the record how a trial went: its phases, its end, what ran and under which conditions.
 fn conclude_from(
     record: &mut TrialRecord,
-    context: &RunContext<'_>,
+    context: &RunContext,
     spec: &TrialSpec,
     program: Option<Prepared<'_>>,
     left: Left<'_>,
@@ -376,7 +376,7 @@ fn left_behind(phases: &[PhaseSpec], worker: &Report) -> BTreeMap<String, u64> {
 ///
 /// # Errors
 /// Where a program's `cleanup` fails.
-pub fn clean_up(context: &RunContext<'_>, observer: &mut dyn Observer) -> Result<(), Error> {
+pub fn clean_up(context: &RunContext, observer: &mut dyn Observer) -> Result<(), Error> {
     let program = |variant: usize, name: &str| {
         context.experiment.variants().get(variant)?.spec.programs().find(|program| program.name == name)
     };

@@ -54,8 +54,8 @@ impl Environment {
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub(crate) fn set(context: &RunContext<'_>, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
-        let light = context.experiment.observe().care == Care::Light && !observes_several(context.experiment);
+    pub(crate) fn set(context: &RunContext, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
+        let light = context.experiment.observe().care == Care::Light && !observes_several(&context.experiment);
         if !reusable || !light || is_confined(&spec.limits) {
             let scratch = Scratch::create(&context.near)?;
             return Ok(Self { scratch, supervisor: None, common: None, group: None });
@@ -82,7 +82,7 @@ impl Environment {
     /// Where it cannot be prepared, or the machine refuses what observes it.
     pub(crate) fn suspend(
         &mut self,
-        context: &RunContext<'_>,
+        context: &RunContext,
         spec: &TrialSpec,
         role: &str,
         OnDisk { store, device }: OnDisk,
@@ -120,7 +120,7 @@ impl Environment {
     /// Where the supervisor has ended.
     pub(crate) fn clear(
         self,
-        context: &RunContext<'_>,
+        context: &RunContext,
         process: Box<dyn Process>,
         observer: &mut dyn Observer,
     ) -> Result<Finished, Error> {

@@ -58,7 +58,7 @@ impl<'a> MainRole<'a> {
     /// # Errors
     /// Where no socket can be made.
     pub(crate) fn of_worker(
-        context: &'a RunContext<'_>,
+        context: &'a RunContext,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
         directory: &'a Path,
@@ -84,7 +84,7 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// Where its copy cannot be made.
     pub(crate) fn new(
-        context: &RunContext<'_>,
+        context: &RunContext,
         program: &'a ProgramSpec,
         place: &Place,
         (scratch, values): (&'a Path, Vec<(String, OsString)>),
@@ -103,7 +103,7 @@ impl<'a> Prepared<'a> {
     /// Where a pipe, a terminal or a file that it needs cannot be made or opened.
     pub(crate) fn launch(
         &self,
-        context: &RunContext<'_>,
+        context: &RunContext,
         spec: &TrialSpec,
         recorder: Option<&Recorder>,
     ) -> Result<MainRole<'_>, Error> {
@@ -132,7 +132,7 @@ impl<'a> Prepared<'a> {
 
     /// Does its `conclude`, which may end what the program left running; what is found where that fails, since the trial is
     /// what it is. It is done also where the user asked to stop: asking again ends it too.
-    pub(crate) fn conclude(&self, context: &RunContext<'_>, observer: &mut dyn Observer) -> Option<Finding> {
+    pub(crate) fn conclude(&self, context: &RunContext, observer: &mut dyn Observer) -> Option<Finding> {
         let conclude = self.setting.program.conclude.as_ref()?;
         let done = place::finally(context.means(), &self.setting, "conclude", conclude, observer);
         done.err().map(|error| guard::trial::conclude_failed(error.to_string()))

@@ -42,7 +42,7 @@ const WINDING_UP: Duration = Duration::from_millis(100);
 /// The environment of replicas: all that the program itself has.
 pub(crate) struct Ground<'a> {
     /// What all trials share.
-    pub context: &'a RunContext<'a>,
+    pub context: &'a RunContext,
     /// What the program is given.
     pub setting: &'a Setting<'a>,
     /// The program's control group.

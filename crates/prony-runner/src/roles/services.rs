@@ -118,7 +118,7 @@ impl Services<'_> {
     /// Where it fails while all run, or the user asked to stop.
     pub(crate) fn meanwhile(
         &mut self,
-        context: &RunContext<'_>,
+        context: &RunContext,
         step: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if self.fault.is_some() {

@@ -88,7 +88,7 @@ impl<'a> Workers<'a> {
     /// # Errors
     /// Where no socket can be made.
     pub(crate) fn prepare(
-        context: &'a RunContext<'_>,
+        context: &'a RunContext,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
         directory: &'a Path,

@@ -46,10 +46,10 @@ const CHECK: Nanos = Nanos::from_secs(120);
 /// Where the machine refuses what every trial needs, or the database what it is given.
 pub(super) fn all(
     campaign: &mut Campaign<'_>,
-    context: &RunContext<'_>,
+    context: &RunContext,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
-    let planned = cuts(context.experiment);
+    let planned = cuts(&context.experiment);
     if planned.is_empty() {
         return Ok(true);
     }
@@ -111,7 +111,7 @@ fn record(
 
 /// Makes one cut; `None` where the user interrupted it, and nothing of it counts.
 fn one(
-    context: &RunContext<'_>,
+    context: &RunContext,
     planned: &PlannedCut,
     keep: &Path,
     observer: &mut dyn Observer,

@@ -32,10 +32,10 @@ const TYPICAL: Nanos = Nanos::from_secs(10);
 /// Where the machine refuses what every trial needs, or the database what it is given.
 pub(super) fn all(
     campaign: &mut Campaign<'_>,
-    context: &RunContext<'_>,
+    context: &RunContext,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
-    let planned = profiles(context.experiment);
+    let planned = profiles(&context.experiment);
     if planned.is_empty() {
         return Ok(true);
     }
@@ -73,7 +73,7 @@ pub(super) fn all(
     Ok(true)
 }
 
-fn text(context: &RunContext<'_>, trial: &PlannedTrial) -> String {
+fn text(context: &RunContext, trial: &PlannedTrial) -> String {
     context.experiment.levels_text(&context.experiment.variants()[trial.variant])
 }
 
@@ -108,7 +108,7 @@ fn interval(profiler: Profiler, took: Nanos) -> Nanos {
 }
 
 /// Why `perf` cannot be used here, where it cannot.
-fn perf_is_usable(context: &RunContext<'_>) -> Option<Why> {
+fn perf_is_usable(context: &RunContext) -> Option<Why> {
     let scratch = match Scratch::create(&context.near) {
         Ok(scratch) => scratch,
         Err(error) => return Some(Why::Failed(error.to_string().into())),
@@ -126,7 +126,7 @@ fn none(trial: &PlannedTrial, profiler: Profiler, why: Why) -> ProfileRecord {
 
 /// Runs the trial; the caller stores what its profiler left.
 fn one(
-    context: &RunContext<'_>,
+    context: &RunContext,
     planned: &PlannedTrial,
     (profiler, interval): (Profiler, Nanos),
     observer: &mut dyn Observer,
@@ -185,7 +185,7 @@ fn names_machine_code(program: &ProgramSpec) -> bool {
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
 fn ended(
-    context: &RunContext<'_>,
+    context: &RunContext,
     trial: &PlannedTrial,
     record: ProfileRecord,
     files: &[ProfileFile],

@@ -89,8 +89,8 @@ impl Bench {
     pub(super) fn trial(&self, name: &str, text: String) -> Result<Option<TrialRecord>, Error> {
         let experiment = load::text(text, name, &Overrides::default(), &Anywhere)?;
         let mut log = Log::default();
-        let context = RunContext::new(&experiment, &self.near, &[], Interrupt::default(), &mut log)?;
-        let plan = plan::plan(&experiment);
+        let context = RunContext::new(experiment, &self.near, &[], Interrupt::default(), &mut log)?;
+        let plan = plan::plan(&context.experiment);
         Ok(plan.first().map(|planned| trial::run(&context, planned, &mut log)).transpose()?)
     }
 

@@ -8,7 +8,6 @@ use prony_experiment::design::{Experiment, Variant};
 use prony_model::record::TrialRecord;
 
 use super::default_setting::one_level;
-use super::experiments::Experiments;
 use super::found::{GrowWanted, Grown};
 use super::grow_text;
 use super::journal::{Asked, Entry};
@@ -57,13 +56,12 @@ pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) 
     // Known before anything runs.
     wanted.settings.range.high.map_or(Ok(()), |end| checked.at(end).map(|_| ()))?;
     means.files.claim_of_programs(first.variants())?;
-    let experiments = Experiments::default();
     let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
     experiment.admit(&first, 0);
     let option = means.option;
     let mut runner = match resume {
-        Some(run) => TrialRunner::resume(&experiments, run, experiment, &wanted.file, means.lend())?,
-        None => TrialRunner::begin(&experiments, experiment, means.lend())?,
+        Some(run) => TrialRunner::resume(run, experiment, &wanted.file, means.lend())?,
+        None => TrialRunner::begin(experiment, means.lend())?,
     };
     let run = runner.run();
     let command = format!("prony grow --resume {run}{option}");

@@ -3,7 +3,6 @@
 
 pub(crate) mod constraints;
 mod default_setting;
-mod experiments;
 pub mod found;
 mod fresh;
 pub mod grow;
@@ -14,6 +13,5 @@ mod trial_runner;
 pub mod tune;
 mod tune_text;
 
-pub use experiments::Experiments;
 pub use source::Source;
 pub use trial_runner::{Means, TrialRunner};

@@ -9,7 +9,6 @@ use prony_experiment::design::Experiment;
 use prony_experiment::plan::lone_block;
 use prony_model::event::{Event, Observer};
 use prony_model::number::count;
-use prony_model::outcome::Outcome;
 use prony_model::program::Care;
 use prony_model::record::{Spent, TrialRecord};
 use prony_model::trial::{Label, PlannedTrial};
@@ -17,7 +16,6 @@ use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, unix_ms};
 use prony_os::interrupt::Interrupt;
 
-use super::experiments::Experiments;
 use super::journal::{self, Entry};
 use crate::error::Error;
 use crate::output_file::{OutputFile, OutputFiles};
@@ -27,7 +25,7 @@ use prony_report::screen::one_line;
 use prony_report::sessions_differ;
 use prony_results::{Database, RunId, RunStart, RunStatus};
 use prony_runner::new_warnings::{NewWarnings, notice};
-use prony_runner::run::{Summary, phase_times};
+use prony_runner::run::{Summary, announced_trial, ended_trial};
 use prony_runner::run_context::RunContext;
 use prony_runner::scratch::elsewhere;
 use prony_runner::trial;
@@ -65,7 +63,7 @@ pub(super) fn no_result(what: &str, Finding { guard, message, hint, .. }: &Findi
 }
 
 /// What the trials of an experiment share, with scratch at this place.
-fn context<'a>(experiment: &'a Experiment, near: &Path, means: &mut Means<'_>) -> Result<RunContext<'a>, Error> {
+fn context(experiment: Experiment, near: &Path, means: &mut Means<'_>) -> Result<RunContext, Error> {
     let own = [Some(means.database), means.journal.map(OutputFile::path)];
     let own: Vec<&Path> = own.into_iter().flatten().collect();
     Ok(RunContext::new(experiment, near, &own, means.interrupt.clone(), means.observer)?)
@@ -73,11 +71,9 @@ fn context<'a>(experiment: &'a Experiment, near: &Path, means: &mut Means<'_>) -
 
 /// A search's run.
 pub struct TrialRunner<'a> {
-    experiments: &'a Experiments,
-    context: RunContext<'a>,
+    context: RunContext,
     database: Database,
     run: RunId,
-    experiment: Experiment,
     /// What an earlier session finished, by position.
     stored: BTreeMap<u32, TrialRecord>,
     /// How many entries of the journal are in the database already.
@@ -101,14 +97,13 @@ impl<'a> TrialRunner<'a> {
     ///
     /// # Errors
     /// Where the machine refuses what every trial needs, or the database what it is given.
-    pub fn begin(experiments: &'a Experiments, experiment: Experiment, mut means: Means<'a>) -> Result<Self, Error> {
+    pub fn begin(experiment: Experiment, mut means: Means<'a>) -> Result<Self, Error> {
         let mut database = Database::create(means.database)?;
-        let stored = experiments.put(experiment.clone());
-        let context = context(stored, means.near, &mut means)?;
+        let context = context(experiment, means.near, &mut means)?;
         let asked = elsewhere(means.near, means.database);
         let run = database.begin_run(&RunStart {
-            experiment: stored,
-            seed: stored.seed(),
+            experiment: &context.experiment,
+            seed: context.experiment.seed(),
             host: &context.host,
             limits: &context.limits,
             version: env!("CARGO_PKG_VERSION"),
@@ -116,7 +111,7 @@ impl<'a> TrialRunner<'a> {
             planned: 0,
             scratch: asked.as_deref(),
         })?;
-        Self::ready(experiments, context, database, run, experiment, means)
+        Self::ready(context, database, run, means)
     }
 
     /// Goes on with a run that was interrupted; `experiment` is what it would begin with now, since the record may lack
@@ -124,13 +119,7 @@ impl<'a> TrialRunner<'a> {
     ///
     /// # Errors
     /// As [`Self::begin`], and where the file has changed since the run began.
-    pub fn resume(
-        experiments: &'a Experiments,
-        run: RunId,
-        experiment: Experiment,
-        file: &Path,
-        mut means: Means<'a>,
-    ) -> Result<Self, Error> {
+    pub fn resume(run: RunId, experiment: Experiment, file: &Path, mut means: Means<'a>) -> Result<Self, Error> {
         let mut database = Database::open(means.database)?;
         database.take_run(run)?;
         let data = database.load_run(run)?;
@@ -149,41 +138,31 @@ impl<'a> TrialRunner<'a> {
             ));
         }
         database.reopen_run(run, data.head.finished)?;
-        let stored = experiments.put(experiment.clone());
         // Where it was, unless the command line says otherwise.
         let elsewhere_asked = elsewhere(means.near, means.database).is_some();
         let near = data.head.scratch.as_deref().filter(|_| !elsewhere_asked).unwrap_or(means.near);
-        let mut context = context(stored, near, &mut means)?;
-        let experiment = experiment.continuing(&data.experiment);
-        let host = context.host.clone();
-        context.grow(experiments.put(experiment.clone()))?;
-        let mut runner = Self::ready(experiments, context, database, run, experiment, means)?;
-        runner.session = runner.database.begin_session(run, &host, env!("CARGO_PKG_VERSION"), unix_ms())?;
+        let continuing = experiment.clone().continuing(&data.experiment);
+        let mut context = context(experiment, near, &mut means)?;
+        context.grow(continuing)?;
+        let mut runner = Self::ready(context, database, run, means)?;
+        runner.session =
+            runner.database.begin_session(run, &runner.context.host, env!("CARGO_PKG_VERSION"), unix_ms())?;
         runner.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
         runner.known = runner.database.journal::<Entry>(run)?.len();
         Ok(runner)
     }
 
-    fn ready(
-        experiments: &'a Experiments,
-        context: RunContext<'a>,
-        mut database: Database,
-        run: RunId,
-        experiment: Experiment,
-        means: Means<'a>,
-    ) -> Result<Self, Error> {
-        if experiment.observe().care == Care::Light {
+    fn ready(context: RunContext, mut database: Database, run: RunId, means: Means<'a>) -> Result<Self, Error> {
+        if context.experiment.observe().care == Care::Light {
             database.sync_every(Duration::from_secs(1))?;
         }
         means.journal.map_or(Ok(()), OutputFile::begin)?;
-        let text = format!("run {run}: {}", experiment.title());
+        let text = format!("run {run}: {}", context.experiment.title());
         means.observer.event(&Event::Notice { text, hint: None });
         Ok(Self {
-            experiments,
             context,
             database,
             run,
-            experiment,
             stored: BTreeMap::new(),
             known: 0,
             written: 0,
@@ -204,8 +183,8 @@ impl<'a> TrialRunner<'a> {
     }
 
     /// The experiment as it has grown so far.
-    pub const fn experiment(&self) -> &Experiment {
-        &self.experiment
+    pub fn experiment(&self) -> &Experiment {
+        &self.context.experiment
     }
 
     /// The finding that trials ran different programs or engines, after which no trial runs.
@@ -218,14 +197,16 @@ impl<'a> TrialRunner<'a> {
     /// # Errors
     /// Those of the database, and where its program would write over what it must not.
     pub fn admit(&mut self, other: &Experiment, variant: usize) -> Result<usize, Error> {
-        let before = self.experiment.clone();
-        let id = self.experiment.admit(other, variant);
-        if id == before.variants().len() {
-            self.means.files.claim_of_programs(&self.experiment.variants()[id..])?;
-            self.database.extend_run(self.run, &self.experiment, self.position)?;
+        let known = self.experiment();
+        let mut grown = known.clone();
+        let id = grown.admit(other, variant);
+        let (is_new, has_grown) = (id == known.variants().len(), grown != *known);
+        if is_new {
+            self.means.files.claim_of_programs(&grown.variants()[id..])?;
+            self.database.extend_run(self.run, &grown, self.position)?;
         }
-        if self.experiment != before {
-            self.context.grow(self.experiments.put(self.experiment.clone()))?;
+        if has_grown {
+            self.context.grow(grown)?;
         }
         Ok(id)
     }
@@ -252,35 +233,21 @@ impl<'a> TrialRunner<'a> {
             self.summary.interrupted = true;
             return Ok(None);
         }
-        let (seed, _) = lone_block(self.experiment.seed(), block, 0);
+        let (seed, _) = lone_block(self.experiment().seed(), block, 0);
         let planned = PlannedTrial { block, sub_block: 0, position, variant, label: Label::A, seed };
-        let text = self.experiment.levels_text(&self.experiment.variants()[variant]);
-        self.means.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
-        let mut record = trial::run(&self.context, &planned, self.means.observer)?;
-        record.conditions.session = self.session;
+        let announced = announced_trial(&self.context, &planned, self.session, self.means.observer)?;
         let now = monotonic();
-        record.conditions.spent = Some(Spent { time: now.since(self.last), once: Nanos::ZERO });
+        let spent = Spent { time: now.since(self.last), once: Nanos::ZERO };
         self.last = now;
-        if record.ending.outcome == Outcome::Interrupted {
+        let Some((mut record, text)) = announced else {
             self.summary.interrupted = true;
             return Ok(None);
-        }
+        };
+        record.conditions.spent = Some(spent);
         self.database.append_trial(self.run, &record)?;
         self.position += 1;
-        match record.ending.outcome {
-            Outcome::Ok => self.summary.ok += 1,
-            _ => self.summary.failed += 1,
-        }
-        self.means.observer.event(&Event::TrialEnded {
-            trial: planned,
-            variant: text,
-            took: record.took,
-            phases: phase_times(&record),
-            ending: record.ending.clone(),
-            done: self.position,
-            trials: self.position,
-            left: None,
-        });
+        self.summary.add(record.ending.outcome);
+        self.means.observer.event(&ended_trial(&record, text, (self.position, self.position), None));
         let warnings = self.new_warnings.of_trial(&record);
         warnings.iter().for_each(|warning| self.means.observer.event(warning));
         Ok(self.of_same_sources(record))
@@ -296,7 +263,7 @@ impl<'a> TrialRunner<'a> {
         };
         if !self.states.iter().any(is_like) {
             self.states.push(record.clone());
-            self.changed = sources_differ(&self.experiment, &self.states);
+            self.changed = sources_differ(&self.context.experiment, &self.states);
         }
         Some(record).filter(|_| self.changed.is_none())
     }
@@ -312,7 +279,7 @@ impl<'a> TrialRunner<'a> {
         if is_of_several && earlier.iter().all(|known| of_variant(known) == of_variant(first)) {
             let mut as_first = record.clone();
             as_first.trial.variant = first.trial.variant;
-            self.changed = sources_differ(&self.experiment, &[first.clone(), as_first]);
+            self.changed = sources_differ(&self.context.experiment, &[first.clone(), as_first]);
         }
         self.changed.is_none()
     }
@@ -354,7 +321,7 @@ impl<'a> TrialRunner<'a> {
         }
         // The error that ended the search is returned.
         let _ = self.database.sync_every(Duration::ZERO);
-        let _ = self.database.extend_run(self.run, &self.experiment, self.position);
+        let _ = self.database.extend_run(self.run, &self.context.experiment, self.position);
         let _ = self.database.end_run(self.run, RunStatus::Interrupted, unix_ms());
         error
     }
@@ -382,7 +349,7 @@ impl<'a> TrialRunner<'a> {
     pub fn end_trials(mut self) -> Result<(Summary, Database), Error> {
         self.summary.unclean = self.clean_up().err().map(|error| error.to_string());
         self.database.sync_every(Duration::ZERO)?;
-        self.database.extend_run(self.run, &self.experiment, self.position)?;
+        self.database.extend_run(self.run, &self.context.experiment, self.position)?;
         let Summary { ok, failed, interrupted, .. } = self.summary;
         self.means.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });
         if self.session > 0 {

@@ -12,7 +12,6 @@ use prony_model::record::{Spent, TrialRecord};
 
 use super::constraints::{known_value, refusal};
 use super::default_setting::Base;
-use super::experiments::Experiments;
 use super::found::{Conclusion, Confirmed, LeftOut, Setting, TuneWanted};
 use super::fresh::{Fresh, blocks_of_confirmation, within_budget};
 use super::journal::{self, Asked, Entry};
@@ -76,13 +75,13 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     figures_exist(&wanted, &first)?;
     base.ends_are_sound(&source)?;
     means.files.claim_of_programs(first.variants())?;
-    let (experiments, option) = (Experiments::default(), means.option);
+    let option = means.option;
     let empty = empty(&first, &base, &wanted);
     let confirm = blocks_of_confirmation(&wanted, &first);
     let tune = Tune::new(rules(&wanted, &base, confirm.min, &first));
     let runner = match resume {
-        Some(run) => TrialRunner::resume(&experiments, run, empty, &wanted.file, means.lend())?,
-        None => TrialRunner::begin(&experiments, empty, means.lend())?,
+        Some(run) => TrialRunner::resume(run, empty, &wanted.file, means.lend())?,
+        None => TrialRunner::begin(empty, means.lend())?,
     };
     let resume = format!("prony tune --resume {}{option}", runner.run());
     let mut search = Search::new(&wanted, (&source, &base), tune, runner);

@@ -51,7 +51,7 @@ impl<'a> Services<'a> {
     /// # Errors
     /// Where what they need cannot be made, a step before them fails, or the user asked to stop.
     pub(crate) fn start(
-        context: &RunContext<'_>,
+        context: &RunContext,
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
         allotted: &'a Allotted,
@@ -104,7 +104,7 @@ impl<'a> Services<'a> {
     /// Makes the place of an instance, and runs its `prepare`, or copies the data that were `made` for it.
     fn prepare(
         &mut self,
-        context: &RunContext<'_>,
+        context: &RunContext,
         (trial, spec): (&PlannedTrial, &'a TrialSpec),
         (service, made): (&'a ServiceSpec, Option<&Scratch>),
         (share, allotted): (&'a Share, &Allotted),
@@ -149,7 +149,7 @@ impl<'a> Services<'a> {
     /// Starts an instance; `None` where it cannot be executed, or another process has its address.
     fn launch(
         &mut self,
-        context: &RunContext<'_>,
+        context: &RunContext,
         Prepared { service, share, setting }: Prepared<'a>,
     ) -> Result<Option<Instance<'a>>, Error> {
         let attached = match observed::attached(service, &mut || context.interrupt.asked()) {
@@ -214,7 +214,7 @@ impl<'a> Services<'a> {
     }
 
     /// Waits until an instance is ready; whether it got ready and all run.
-    fn wait_until_ready(&mut self, context: &RunContext<'_>, number: usize) -> Result<bool, Error> {
+    fn wait_until_ready(&mut self, context: &RunContext, number: usize) -> Result<bool, Error> {
         let deadline = Instant::now() + self.instances[number].service.ready.within.to_duration();
         let mut buffer = vec![0; 64 << 10];
         let mut last = None;
@@ -262,7 +262,7 @@ impl<'a> Services<'a> {
     }
 
     /// Runs the `setup` of a service whose instances begin at `first`; whether it succeeded and all run.
-    fn set_up(&mut self, context: &RunContext<'_>, service: &ServiceSpec, first: usize) -> Result<bool, Error> {
+    fn set_up(&mut self, context: &RunContext, service: &ServiceSpec, first: usize) -> Result<bool, Error> {
         let Some(setup) = service.setup.as_ref().filter(|_| !is_set_up_once(service)) else {
             return Ok(true);
         };
@@ -282,7 +282,7 @@ impl<'a> Services<'a> {
     /// Where the user asked to stop. A command that fails is a result.
     fn step(
         &mut self,
-        context: &RunContext<'_>,
+        context: &RunContext,
         number: usize,
         command: (&'static str, &CommandLine),
         deadline: Instant,
@@ -310,7 +310,7 @@ const fn is_set_up_once(service: &ServiceSpec) -> bool {
 /// # Errors
 /// Where one does not end by itself, so that its data may be incomplete; and as [`Services::start`].
 fn set_up_once(
-    context: &RunContext<'_>,
+    context: &RunContext,
     (trial, spec): (&PlannedTrial, &TrialSpec),
     observer: &mut dyn Observer,
 ) -> Result<Result<Scratch, Fault>, Error> {

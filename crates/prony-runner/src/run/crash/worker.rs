@@ -34,18 +34,14 @@ const ENDING: Duration = Duration::from_secs(5);
 
 /// One cut: its store, and the commits that were acknowledged.
 pub(super) struct Trial<'t> {
-    context: &'t RunContext<'t>,
+    context: &'t RunContext,
     spec: &'t TrialSpec,
     planned: &'t PlannedCut,
     acknowledged: Acknowledged,
 }
 
 impl<'t> Trial<'t> {
-    pub(super) fn new(
-        context: &'t RunContext<'t>,
-        spec: &'t TrialSpec,
-        planned: &'t PlannedCut,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(context: &'t RunContext, spec: &'t TrialSpec, planned: &'t PlannedCut) -> Result<Self, Error> {
         let acknowledged = Acknowledged::new().map_err(Error::setup(LIST))?;
         Ok(Self { context, spec, planned, acknowledged })
     }

@@ -95,7 +95,8 @@ impl Bench {
         // What it reports is of the machine: leftovers that tests beside this one killed.
         let mut unread = Log::default();
         let context =
-            RunContext::launching(launch, &self.experiment, near, &[], self.interrupt.clone(), &mut unread).unwrap();
+            RunContext::launching(launch, self.experiment.clone(), near, &[], self.interrupt.clone(), &mut unread)
+                .unwrap();
         let earlier = database.runs().unwrap().first().map(|head| head.id);
         let done: Vec<PlannedTrial> = earlier.map_or_else(Vec::new, |run| {
             database.load_run(run).unwrap().trials.iter().map(|trial| trial.trial).collect()

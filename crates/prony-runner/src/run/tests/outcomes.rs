@@ -21,7 +21,8 @@ fn trial_of(program: &str, act: Act) -> TrialRecord {
     let launcher = std::sync::Arc::new(Scripted::new(move |_, _| act.clone()));
     let (near, mut log) = (bench.directory.path(), Log::default());
     let context =
-        RunContext::launching(launcher, &bench.experiment, near, &[], bench.interrupt.clone(), &mut log).unwrap();
+        RunContext::launching(launcher, bench.experiment.clone(), near, &[], bench.interrupt.clone(), &mut log)
+            .unwrap();
     trial::run(&context, &bench.plan()[0], &mut log).unwrap()
 }
 
@@ -146,7 +147,7 @@ fn interrupt_goes_before_how_the_program_ended() {
     }));
     let context = RunContext::launching(
         launcher,
-        &bench.experiment,
+        bench.experiment.clone(),
         bench.directory.path(),
         &[],
         bench.interrupt.clone(),
