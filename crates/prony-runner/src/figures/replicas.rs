@@ -200,7 +200,7 @@ fn one(ran: &Ran, inputs: Inputs<'_>) -> Readings {
     let ends = known_ends(std::iter::once(ran), peak.measured().is_none());
     let mut readings = readings_with_ends(&snapshots[ran.first], &snapshots[until], inputs.series, &role, &ends);
     at_the_end(ran, inputs, &mut readings);
-    let spent = ran.spent();
+    let spent = ran.spent(snapshots);
     set_counted(&mut readings, &COUNTED, &spent);
     let wall = match &ran.end {
         ReplicaEnd::Ended(_) if ran.before.is_none() => Reading::failed(NEVER_BEGAN),
@@ -281,7 +281,7 @@ fn together(all: &[Ran], inputs: Inputs<'_>) -> Readings {
     readings.extend(readings_of_roles(begin, end, inputs.series, |role| roles.contains(role), &ends));
     let pss = inputs.pss.with(&snapshots[first..=until], &roles, begun().count());
     let pss = huge_pages(begin, end, |role| roles.contains(role)).map_or(pss, Reading::Missing);
-    let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
+    let spent = begun().map(|ran| ran.spent(snapshots)).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
     set_counted(&mut readings, &COUNTED, &spent);
     readings.extend(reported(all));

@@ -191,9 +191,15 @@ impl Ran {
         self.end.end()
     }
 
-    /// Everything that it used, up to its very end.
-    pub fn spent(&self) -> Reading<Counters> {
-        self.end().map_or(Reading::Missing(Why::NotReached), |end| spent(self.before, end))
+    /// Everything that it used, up to its very end. Missing where a process of it ignored SIGCHLD in any of these `snapshots`, which are
+    /// all of the trial: no counter of the kernel then has what its children used.
+    pub fn spent(&self, snapshots: &[Snapshot]) -> Reading<Counters> {
+        let all = self.end().map_or(Reading::Missing(Why::NotReached), |end| spent(self.before, end));
+        let last = snapshots.iter().rev().find_map(|snapshot| snapshot.totals.get(&self.role()));
+        match last.and_then(lack_children) {
+            Some(why) => all.and_then(|_| Reading::Missing(why)),
+            None => all,
+        }
     }
 
     /// What it used between two snapshots; `None` where it did not run there.
@@ -213,7 +219,13 @@ impl Ran {
         };
         let began_inside = self.released >= snapshots[first].at;
         let before = if began_inside { Reading::Measured(Counters::default()) } else { counted(first) };
-        let after = if ended <= snapshots[until].at { self.spent() } else { counted(until) };
-        Some(after.and(before, |all, before| all.since(&before)))
+        let after = if ended <= snapshots[until].at { self.spent(snapshots) } else { counted(until) };
+        let used = after.and(before, |all, before| all.since(&before));
+        Some(used.and_then(|used| lack_children(&used).map_or(Reading::Measured(used), Reading::Missing)))
     }
+}
+
+/// Why counters lack what children used, if they do.
+fn lack_children(used: &Counters) -> Option<Why> {
+    if used.ignores_children > 0 { used.are_incomplete(None) } else { None }
 }

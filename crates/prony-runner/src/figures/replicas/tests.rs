@@ -193,6 +193,29 @@ fn usage_between_snapshots_is_exact_for_an_ended_replica() {
     assert_eq!(ran(2, (350, 360), 1, &[]).between(&snapshots, 0, 2), None, "it had not begun");
 }
 
+/// A child burnt 0.2 s in each of two replicas: `replicas.cpu` was a third of what was used, and a gate passed.
+#[test]
+fn replica_that_ignores_its_children_has_no_figure_that_lacks_theirs() {
+    let mut snapshots = vec![snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[(1, 30)]), snapshot_of(300, 9, &[(1, 60)])];
+    snapshots[1].totals.get_mut("replica.1").unwrap().ignores_children = 1;
+    snapshots[2].totals.get_mut("replica.1").unwrap().ignores_children = 1;
+    let all = [ran(1, (50, 200), 80, &[]), ran(2, (50, 200), 80, &[])];
+    let found = instances(&all, Inputs { snapshots: &snapshots, series: &[], pss: &LargestPss::default() });
+    for name in ["cpu", "cpu.user", "written", "faults.minor"] {
+        for instance in ["replica.1", "replicas"] {
+            assert!(why(get(&found[instance], name)).contains("ignores SIGCHLD"), "{instance} {name}");
+        }
+        assert!(get(&found["replica.2"], name).measured().is_some(), "{name}");
+    }
+    leave_out(&mut snapshots, "program", &all);
+    for until in [1, 2] {
+        let mut readings = phase_readings(&snapshots[0], &snapshots[until], &[], "");
+        add(&mut readings, &all[..1], &snapshots, (0, until), |metric| metric == Metric::Cpu);
+        assert!(why(get(&readings, "faults.minor")).contains("ignores SIGCHLD"), "to snapshot {until}");
+        assert!(get(&readings, "cpu").measured().is_some(), "the group counts it");
+    }
+}
+
 #[test]
 fn a_phase_has_what_they_used_once() {
     let mut snapshots = vec![snapshot_of(0, 0, &[]), snapshot_of(100, 5, &[(1, 30)]), snapshot_of(300, 9, &[(1, 60)])];
