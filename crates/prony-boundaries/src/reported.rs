@@ -12,7 +12,7 @@ use prony_model::metric::{Metric, MetricKey};
 use prony_model::program::{DIGEST_GROUP, GroupMeaning, group_meaning};
 use prony_model::reading::Reading;
 use prony_model::record::MetricKeyText;
-use prony_model::units::Unit;
+use prony_model::units::{Nanos, Unit};
 use regex::{Captures, Regex};
 
 use crate::order::Written;
@@ -90,6 +90,11 @@ impl Lines {
     /// exact.
     pub fn resolution(&self) -> BTreeMap<MetricKeyText, f64> {
         self.0.iter().flat_map(|line| line.resolution.clone()).collect()
+    }
+
+    /// An instant at which the last line that counts was not there; `None` where none counts.
+    pub fn last(&self) -> Option<Nanos> {
+        self.0.iter().map(|line| line.written.earliest).max()
     }
 
     /// The digest of the phase's answer, where one was reported.

@@ -382,7 +382,7 @@ const fn is_of_boundaries(key: MetricKey) -> bool {
 /// `read` names comes from the program or is missing, unless `replicas_report` it instead.
 fn own_account(tracked: &PhaseState, started: &[Ran], replicas_report: bool, readings: &mut Readings) {
     if !started.is_empty() {
-        replicas::whole(readings, started);
+        replicas::whole(readings, started, tracked.ended.filter(|_| !tracked.ends_with_program()));
     }
     if !replicas_report {
         readings.extend(tracked.reported().into_iter().map(|(key, reading)| (MetricKeyText(key), reading)));

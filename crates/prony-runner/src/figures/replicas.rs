@@ -95,11 +95,20 @@ pub fn add(
     readings.insert(peak, Reading::not_supported(why));
 }
 
-/// Metrics of all replicas together: how far apart their ends were, and sums of what they reported.
-pub fn whole(readings: &mut Readings, all: &[Ran]) {
+/// Metrics of all replicas together: how far apart their ends were, and sums of what they reported. Where their phase has `ended`
+/// while they went on, it does not contain all of what one of them reported after that, nor the time which that took.
+pub fn whole(readings: &mut Readings, all: &[Ran], ended: Option<Nanos>) {
     set(readings, Metric::Makespan, makespan(all));
     set(readings, Metric::Skew, skew(all));
-    readings.extend(reported(all));
+    let mut sums = reported(all);
+    if let Some(late) = all.iter().find(|ran| ended.is_some_and(|ended| ran.lines.lines.last() > Some(ended))) {
+        let why = format!(
+            "`{}` reported after the phase's end, so that this is not the phase's; see `{REPLICAS}`",
+            late.role()
+        );
+        sums.values_mut().for_each(|sum| *sum = Reading::failed(why.as_str()));
+    }
+    readings.extend(sums);
 }
 
 /// When each replica ended by itself; or why that is not known, if one did not begin or did not end by itself.

@@ -1,6 +1,6 @@
 use prony_boundaries::phase_state::{Happened, PhaseState};
 use prony_boundaries::tracker::Tracker;
-use prony_model::program::ObserveSpec;
+use prony_model::program::{ObserveSpec, Trigger};
 use prony_model::record::ProcessSample;
 use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Bytes;
@@ -105,7 +105,7 @@ fn why(reading: Reading<f64>) -> String {
 fn the_makespan_is_from_the_first_release_to_the_last_end() {
     let all = [ran(1, (100, 400), 5, &[]), ran(2, (103, 900), 5, &[]), ran(3, (101, 500), 5, &[])];
     let mut readings = Readings::new();
-    whole(&mut readings, &all);
+    whole(&mut readings, &all, None);
     assert_eq!((get(&readings, "makespan"), get(&readings, "skew")), (nanos(ms(800)), nanos(ms(500))));
     let [first, second, mut third] = all;
     third.end = ReplicaEnd::NotBegun("no such file".into());
@@ -155,10 +155,42 @@ fn the_last_end_is_known_where_none_was_cut_off() {
 fn replica_reports_are_summed() {
     let of = |second: &'static str| [ran(1, (0, 9), 5, &["30 ops"]), ran(2, (0, 9), 5, &[second])];
     let mut readings = Readings::new();
-    whole(&mut readings, &of("12 ops"));
+    whole(&mut readings, &of("12 ops"), None);
     assert_eq!(get(&readings, "operations"), Reading::Measured(42.0));
     let silent = reported(&of("nothing"));
     assert!(why(get(&silent, "operations")).contains("`replica.2`: no line of the phase reported this metric"));
+}
+
+/// All operations were divided by the second that the phase lasted: replicas that took 3 s for them had the same rate as those that
+/// took 0.3 s.
+#[test]
+fn what_replicas_did_after_the_end_of_their_phase_is_not_the_phases() {
+    let said = |at| Ran { lines: heard(READ, at, &["300 ops, 5 rows"]), ..ran(1, (0, 3_000), 5, &[]) };
+    let of = |said_at, end: Option<Trigger>| {
+        let observe = ObserveSpec { end, ..ObserveSpec::WHOLE };
+        let action = Action::Observe(observe);
+        let phase = PhaseSpec { name: "b".into(), timed: true, action, background: None, limit: None };
+        let mut tracker = Tracker::new(&[phase]);
+        tracker.start(ms(0));
+        tracker.happened(Happened::Line("C"), ms(1_000), Nanos::ZERO);
+        tracker.finish(ms(3_000), None);
+        let mut readings = Readings::new();
+        set(&mut readings, Metric::Time, nanos(ms(1_000)));
+        crate::figures::own_account(&tracker.phases[0], &[said(500), said(said_at)], false, &mut readings);
+        rate_of_reported(&mut readings);
+        readings
+    };
+    let line = || Some(Trigger::Line("^C".into()));
+    let late = of(2_900, line());
+    for name in ["operations", "rows", "rate"] {
+        assert!(why(get(&late, name)).contains("`replica.1` reported after the phase's end"), "{name}");
+    }
+    assert_eq!(get(&late, "makespan"), nanos(ms(3_000)));
+    assert_eq!(get(&of(900, line()), "rate"), Reading::Measured(600.0), "they only ended later");
+    assert_eq!(get(&of(2_900, None), "operations"), Reading::Measured(600.0), "it ends with the program");
+    let (snapshots, pss) = ([snapshot_of(0, 0, &[]), snapshot_of(3_000, 9, &[])], LargestPss::default());
+    let found = instances(&[said(2_900)], Inputs { snapshots: &snapshots, series: &[], pss: &pss });
+    assert_eq!(get(&found["replicas"], "rate"), Reading::Measured(100.0));
 }
 
 /// Sums of the replicas took the place of what no line of the program reported.
