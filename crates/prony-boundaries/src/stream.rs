@@ -26,6 +26,7 @@ const MAY_FILL: usize = ROUNDS * 4095;
 pub struct Streams {
     output: [Stream; 2],
     marks: Stream,
+    waited: Nanos,
 }
 
 /// What was read from the streams of a program in one turn.
@@ -42,7 +43,7 @@ impl Streams {
     /// From the runner's ends; `listens` if lines of the output matter.
     pub fn new([stdout, stderr, marks]: [Option<File>; 3], listens: bool) -> Self {
         let output = [stdout, stderr].map(|source| Stream::new(source, listens));
-        Self { output, marks: Stream::new(marks, true) }
+        Self { output, marks: Stream::new(marks, true), waited: Nanos::ZERO }
     }
 
     /// What to wait for.
@@ -61,9 +62,16 @@ impl Streams {
         all
     }
 
-    /// Whether the program may have waited in the last turn until its output was read.
-    pub fn may_have_been_full(&self) -> bool {
-        self.output.iter().any(|stream| stream.taken >= MAY_FILL)
+    /// prony was busy for so long in a turn in which it has read these streams: where one of them was full, what writes to it waited.
+    pub fn note_busy(&mut self, busy: Nanos) {
+        if self.output.iter().any(|stream| stream.taken >= MAY_FILL) {
+            self.waited += busy;
+        }
+    }
+
+    /// How much was written, and for how long, at most, that waited until it was read.
+    pub fn flood(&self) -> ([u64; 2], Nanos) {
+        (self.captured().map(|captured| captured.total), self.waited)
     }
 
     /// The last lines of the output, where these have no end: nothing more is read, though another process may have a stream open.

@@ -363,7 +363,9 @@ fn conclude_from(
             .and_then(|worker| worker.effective.take())
             .map(|store| Effective::Store(Arc::new(EffectiveStore { services: services(), ..*store }))),
     };
-    record.findings.extend(guard::program::flooded(record, watched.flooded));
+    let flooded = watched.floods.iter().filter_map(|flood| guard::program::flooded(record, flood));
+    let flooded: Vec<Finding> = flooded.collect();
+    record.findings.extend(flooded);
 }
 
 /// Processes that the commands of phases left running, by the phase's name.

@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use prony_analysis::guard::program::Flood;
 use prony_boundaries::functions::begins_phase;
 use prony_boundaries::limits::Stopped;
 use prony_boundaries::marks::{Boundary, Mark};
@@ -74,14 +75,14 @@ pub(crate) fn watch(
     let streams = Streams::new([ends.stdout, ends.stderr, ends.marks], listens);
     let deadline = Deadline { at: limit.map(|limit| Instant::now() + limit.to_duration()), waits_since: None };
     let buffer = vec![0; 64 << 10];
-    let (paused, flooded) = (Nanos::ZERO, Nanos::ZERO);
-    let noticed = executed;
-    let mut turn = Turn { process, replicas, worker, services, streams, buffer, deadline, noticed, paused, flooded };
+    let (noticed, paused) = (executed, Nanos::ZERO);
+    let mut turn = Turn { process, replicas, worker, services, streams, buffer, deadline, noticed, paused };
     let (ended, stopped) = turn.until_the_end(&mut observation, interrupt)?;
     if stopped.and_then(Stopped::decided).is_some() {
         turn.worker.iter_mut().for_each(Workers::leave);
     }
     turn.rest(&mut observation);
+    let floods = turn.floods();
     if matches!(stopped, None | Some(Stopped::Asked)) {
         turn.replicas.wind_up(&mut turn.buffer)?;
     }
@@ -113,7 +114,7 @@ pub(crate) fn watch(
         settled,
         polls_took,
         paused: turn.paused,
-        flooded: turn.flooded,
+        floods,
     };
     Ok((watched, turn.process))
 }
@@ -131,8 +132,6 @@ struct Turn<'a> {
     noticed: Nanos,
     /// For how long prony itself did not run where it only waited, as after Ctrl-Z.
     paused: Nanos,
-    /// For how long prony read output while a phase was open and a pipe may have been full.
-    flooded: Nanos,
 }
 
 /// Until when the trial may last.
@@ -172,13 +171,13 @@ impl Turn<'_> {
             let earliest = self.wait(observation, grace, due.is_some());
             // The end is checked before the streams, so that all of the output exists when it is found.
             let end = self.process.wait(Some(Duration::ZERO))?;
-            let (began, measured) = (monotonic(), observation.tracker.phases.iter().any(PhaseState::is_open));
+            let measured = observation.tracker.phases.iter().any(PhaseState::is_open);
             self.read(observation, earliest);
-            if end.is_none() && measured && self.streams.may_have_been_full() {
-                self.flooded += monotonic().since(began);
-            }
             self.replicas.turn(observation, &mut self.buffer)?;
             self.services.turn(&mut self.buffer)?;
+            if end.is_none() && measured {
+                self.note_busy();
+            }
             let asked = (grace.is_some() || observation.asked_to_stop).then_some(Stopped::Asked);
             if let Some(end) = end {
                 let counts = |why: &Stopped| *why == Stopped::Interrupted || self.deadline.had_passed(end.at);
@@ -209,6 +208,22 @@ impl Turn<'_> {
                 grace = Some(Instant::now() + GRACE);
             }
         }
+    }
+
+    /// Whose pipe is full waits while prony is awake and reads the others: a pipe that has something ends the wait of prony.
+    fn note_busy(&mut self) {
+        let busy = monotonic().since(self.noticed);
+        self.streams.note_busy(busy);
+        self.replicas.note_busy(busy);
+        self.services.note_busy(busy);
+    }
+
+    /// What each role has written but a worker, which writes nothing of its own.
+    fn floods(&self) -> Vec<Flood> {
+        let (written, waited) = self.streams.flood();
+        let own = Flood { who: "the program".to_owned(), written, waited };
+        let own = Some(own).filter(|_| self.worker.is_none());
+        own.into_iter().chain(self.replicas.floods()).chain(self.services.floods()).collect()
     }
 
     fn must_end(

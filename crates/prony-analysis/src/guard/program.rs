@@ -283,11 +283,19 @@ fn store_read_long(record: &TrialRecord, store: &ProgramStore) -> Option<Finding
     )
 }
 
-/// The program wrote so much output that its time depends on how fast prony reads it and searches it for patterns: `waited` is
-/// how long that took while a phase was open and a pipe may have been full.
-pub fn flooded(record: &TrialRecord, waited: Nanos) -> Option<Finding> {
-    let output = &record.program()?.output;
-    let (stdout, stderr) = (output.stdout.total, output.stderr.total);
+/// Output that prony had to read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flood {
+    /// What wrote it, as in a sentence.
+    pub who: String,
+    /// Bytes of standard output and standard error.
+    pub written: [u64; 2],
+    /// For how long prony was busy while a phase was open and a pipe may have been full.
+    pub waited: Nanos,
+}
+
+/// Something wrote so much output that its time depends on how fast prony reads it and searches it for patterns.
+pub fn flooded(record: &TrialRecord, Flood { who, written: [stdout, stderr], waited }: &Flood) -> Option<Finding> {
     let (begin, end) =
         (record.phases.iter().filter_map(|p| p.begin).min(), record.phases.iter().filter_map(|p| p.end).max());
     let took = begin.zip(end).map_or(record.took, |(begin, end)| end.since(begin));
@@ -296,11 +304,11 @@ pub fn flooded(record: &TrialRecord, waited: Nanos) -> Option<Finding> {
         return None;
     }
     let message = format!(
-        "the program wrote {} of output, and may have waited {waited} until prony had read it: {} of the program's time",
+        "{who} wrote {} of output, and may have waited {waited} until prony had read it: {} of the time of the phases",
         Bytes::from_bytes(stdout + stderr),
         percent(share.min(1.0))
     );
-    let hint = "make the program write less. Where no phase has a pattern for lines, discard the output: `--output null` with \
+    let hint = "make it write less. Where no pattern is searched for in its lines, discard them: `--output null` with \
         `prony exec`, `output = \"null\"` in a file";
     let found = Finding::of("output_flooded", Severity::Warning, message, hint);
     Some(found.with(json!({ "stdout": stdout, "stderr": stderr, "waited_ns": waited })))

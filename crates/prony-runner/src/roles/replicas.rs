@@ -7,6 +7,7 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use prony_analysis::guard::program::Flood;
 use prony_boundaries::functions::observed;
 use prony_boundaries::observation::{Observation, probed};
 use prony_boundaries::probe_reports::Threads;
@@ -157,6 +158,20 @@ impl Replicas {
         self.read_memory(observation.sampler);
         self.note_ends(observation);
         Ok(())
+    }
+
+    /// prony was busy for so long in this turn: those that run may have waited for that.
+    pub(crate) fn note_busy(&mut self, busy: Nanos) {
+        let under_way = self.begun.iter_mut().filter(|replica| replica.is_under_way());
+        under_way.for_each(|replica| replica.streams.note_busy(busy));
+    }
+
+    /// What each has written.
+    pub(crate) fn floods(&self) -> impl Iterator<Item = Flood> {
+        self.begun.iter().map(|replica| {
+            let (written, waited) = replica.streams.flood();
+            Flood { who: format!("`{}`", replica.role()), written, waited }
+        })
     }
 
     /// When memory that is due may be read.

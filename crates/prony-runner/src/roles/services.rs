@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use prony_analysis::guard::program::Flood;
 use prony_boundaries::observation::probed;
 use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::stream::{Arrived, Streams};
@@ -190,6 +191,20 @@ impl Services<'_> {
             }
         }
         Ok(self.fault.is_none())
+    }
+
+    /// prony was busy for so long in this turn: those that run may have waited for that.
+    pub(crate) fn note_busy(&mut self, busy: Nanos) {
+        let running = self.instances.iter_mut().filter(|instance| instance.end.is_none());
+        running.for_each(|instance| instance.streams.note_busy(busy));
+    }
+
+    /// What each has written.
+    pub(crate) fn floods(&self) -> impl Iterator<Item = Flood> {
+        self.instances.iter().map(|instance| {
+            let (written, waited) = instance.streams.flood();
+            Flood { who: format!("service `{}`", instance.share.role), written, waited }
+        })
     }
 
     /// Ends them in the reverse of the order in which they were started: SIGTERM, and a kill of what is left after a time.

@@ -7,6 +7,7 @@ pub(crate) mod services;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use prony_analysis::guard::program::Flood;
 use prony_boundaries::limits::Stopped;
 use prony_boundaries::probe_reports::Threads;
 use prony_boundaries::settling::Settled;
@@ -61,8 +62,8 @@ pub struct Watched {
     pub polls_took: Nanos,
     /// For how long prony itself was stopped meanwhile.
     pub paused: Nanos,
-    /// For how long prony read output, and searched it for patterns, while a phase was open and the program may have waited for that.
-    pub flooded: Nanos,
+    /// What the program, its replicas and services wrote, and for how long they may have waited until prony had read it.
+    pub floods: Vec<Flood>,
 }
 
 /// Whether operations failed in a phase.

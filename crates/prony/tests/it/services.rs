@@ -477,3 +477,24 @@ fn program_is_not_started_where_a_service_does_not_get_ready() {
     assert!(!bench.path("started").exists());
     assert_eq!(trial.effective.as_ref().unwrap().services().len(), 1);
 }
+
+/// A server waited for prony's reader, had a seventh of its rate, and nothing said so.
+#[test]
+fn service_and_replica_that_wait_for_the_reader_of_their_output_are_named() {
+    let bench = Bench::new();
+    let said = |trial: &TrialRecord| {
+        assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+        let found = trial.findings.iter().filter(|found| found.guard == "output_flooded");
+        found.map(|found| found.message.clone()).collect::<Vec<_>>().join("; ")
+    };
+    // Lines are split for what looks for them, so that prony is slower than the writer.
+    let service =
+        "[[service]]\nname = \"api\"\ncommand = [\"yes\", \"0123456789abcdef\"]\nready = { line = '^0123' }\n";
+    let found = said(&bench.trial(&format!("{service}[[phase]]\nname = \"wait\"\npause = \"0.5 s\"\n")));
+    assert!(found.starts_with("service `api` wrote "), "{found}");
+    let replica = "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\n[program.x.replicas]\ncount = 1\nphase = \"work\"\n\
+         command = \"yes 0123456789abcdef | head -c 8000000; echo total 5\"\nread = '^total (?<rows>\\d+)$'\n[[phase]]\nname = \"work\"\n\
+         begin = { line = '^ready$' }\nend = { replicas = \"ended\" }\nthen = \"stop\"\n";
+    let found = said(&bench.trial(replica));
+    assert!(found.starts_with("`replica.1` wrote 8.0 MB"), "{found}");
+}

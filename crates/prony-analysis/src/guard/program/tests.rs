@@ -256,17 +256,16 @@ fn leftovers_and_strange_marks_are_counted() {
 
 /// It was estimated at 1 GB/s: searching 9 MB for the lines of a phase made a program 5 times as slow, without a finding.
 #[test]
-fn output_is_a_flood_where_the_program_may_have_waited_for_it() {
+fn output_is_a_flood_where_what_wrote_it_may_have_waited() {
     let found = |waited: u64| {
-        let stdout = Captured { total: 9_000_000, ..Captured::default() };
-        let output = Output { stdout, ..Output::default() };
-        let mut record = record(Outcome::Ok, EffectiveProgram { output, ..EffectiveProgram::default() });
+        let mut record = record(Outcome::Ok, EffectiveProgram::default());
         let begin = Nanos::from_secs(5);
         (record.phases[0].begin, record.phases[0].end) = (Some(begin), Some(begin + Nanos::from_millis(1_400)));
-        flooded(&record, Nanos::from_millis(waited))
+        let who = "service `api`".to_owned();
+        flooded(&record, &Flood { who, written: [9_000_000, 0], waited: Nanos::from_millis(waited) })
     };
     let much = found(1_120).unwrap();
-    let said = "the program wrote 9.0 MB of output, and may have waited 1.120 s until prony had read it: 80 % of the program's time";
+    let said = "service `api` wrote 9.0 MB of output, and may have waited 1.120 s until prony had read it: 80 % of the time of the phases";
     assert_eq!(much.message, said);
     assert!(much.hint.contains("`--output null`"), "{}", much.hint);
     assert_eq!(found(42), None);

@@ -104,7 +104,7 @@ pub(crate) fn watched(snapshots: Vec<Snapshot>, suspensions: Vec<Suspension>) ->
         settled: BTreeMap::new(),
         polls_took: Nanos::ZERO,
         paused: Nanos::ZERO,
-        flooded: Nanos::ZERO,
+        floods: vec![],
         worker: None,
         cut: None,
         executable: None,
