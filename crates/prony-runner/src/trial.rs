@@ -340,6 +340,9 @@ fn conclude_from(
     record.findings =
         watched.worker.iter().flat_map(|worker| remarks(&context.near, record, &watched, worker)).collect();
     record.findings.extend(guard::trial::prony_stopped(watched.paused));
+    // A service that made the trial fail is in its outcome.
+    let incomplete = watched.services.incomplete.iter().filter(|_| record.ending.outcome.is_ok());
+    record.findings.extend(incomplete.cloned().map(guard::trial::service_failed_at_end));
     let mount = context.host.file_system.measured();
     record.findings.extend(mount.and_then(|mount| guard::trial::store_in_memory(mount, record)));
     let served = std::mem::take(&mut watched.services.effective);

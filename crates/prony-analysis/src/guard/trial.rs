@@ -374,6 +374,13 @@ pub fn prony_stopped(paused: Nanos) -> Option<Finding> {
     Some(Finding::of(PAUSED, Severity::Warning, message, hint).with(json!({ "paused": paused })))
 }
 
+/// A service crashed, failed or had to be killed when all phases were over: `how` it ended.
+pub fn service_failed_at_end(how: String) -> Finding {
+    let hint = "what a server does to close its data is in no phase: let it exit with code 0 on SIGTERM, and see its own log for why \
+        it did not";
+    Finding::of("service_failed_at_end", Severity::Warning, how, hint)
+}
+
 /// The store is on a file system in memory (METHOD 5.4), where what a sync costs on a disk is not measured.
 pub fn store_in_memory(mount: &Mount, record: &TrialRecord) -> Option<Finding> {
     let on_disk = |phase: &PhaseRecord| phase.amount_of("", Metric::Disk).is_some_and(|bytes| bytes > 0.0);

@@ -231,6 +231,7 @@ impl Services<'_> {
             ..Served::default()
         };
         while let Some(mut instance) = self.instances.pop() {
+            let asked = monotonic();
             if instance.end.is_none() {
                 instance.process.signal(Signal::TERM.as_raw())?;
                 let until = Instant::now() + grace;
@@ -269,7 +270,8 @@ impl Services<'_> {
             instance.threads.finish(ended, &instance.probing.heap_aborts()?, &BTreeMap::new());
             let (finished, _) = instance.process.finish()?;
             served.finished.killed += finished.killed;
-            served.incomplete.extend(incomplete(&instance.share.role, instance.end.as_ref(), finished.killed));
+            let how = incomplete(&instance.share.role, instance.end.as_ref(), asked, finished.killed);
+            served.incomplete.extend(how);
             let problems = finished.problems.into_iter();
             served.finished.problems.extend(problems.map(|problem| format!("`{}`: {problem}", instance.share.role)));
             served.add(&instance.share.service, &instance.share.role, instance.threads, instance.probing.silent());

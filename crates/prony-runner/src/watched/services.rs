@@ -38,7 +38,7 @@ pub struct Served {
     pub fault: Option<Fault>,
     /// What ending what was left of them took.
     pub finished: Finished,
-    /// Why what instances stored may be incomplete: they did not end by themselves when they were asked to.
+    /// Why what instances stored may be incomplete: they did not end well when they were asked to, or before.
     pub(crate) incomplete: Vec<String>,
 }
 
@@ -62,16 +62,22 @@ pub(crate) fn is_group_there(group: u32) -> bool {
     group.is_some_and(|group| test_kill_process_group(group) != Err(Errno::SRCH))
 }
 
-/// Why what an instance stored may be incomplete, after it was asked to end, and so many of its processes were killed then.
-pub(crate) fn incomplete(role: &str, end: Option<&End>, killed: u64) -> Option<String> {
+/// Why what an instance stored may be incomplete, which was `asked` to end at an instant, and of which so many processes were killed then.
+pub(crate) fn incomplete(role: &str, end: Option<&End>, asked: Nanos, killed: u64) -> Option<String> {
     // As shells and Java's runtime say that they ended by the signal.
     const BY_TERM: i32 = 128 + Signal::TERM.as_raw();
-    let how = match end?.status {
-        _ if killed > 0 => "left processes behind when it ended, which prony killed".to_owned(),
-        Status::Exited(0 | BY_TERM) => return None,
-        Status::Signalled(signal) if signal == Signal::TERM.as_raw() => return None,
-        Status::Exited(code) => format!("ended with exit code {code} after SIGTERM"),
-        Status::Signalled(signal) => format!("ended by signal {signal} after SIGTERM"),
+    const TERM: i32 = Signal::TERM.as_raw();
+    let end = end?;
+    let when = if end.at < asked { "before it was asked to end" } else { "after SIGTERM" };
+    let how = match end.status {
+        _ if end.killed.is_some() => "did not end in time after SIGTERM and was killed".to_owned(),
+        Status::Exited(0) | Status::Exited(BY_TERM) | Status::Signalled(TERM) if killed > 0 => {
+            "left processes behind when it ended, which prony killed".to_owned()
+        }
+        Status::Exited(0) => return None,
+        Status::Exited(BY_TERM) | Status::Signalled(TERM) if end.at >= asked => return None,
+        Status::Exited(code) => format!("ended with exit code {code} {when}"),
+        Status::Signalled(signal) => format!("ended by signal {signal} {when}"),
     };
     Some(format!("service `{role}` {how}: what it stored may be incomplete"))
 }
@@ -195,7 +201,7 @@ pub(crate) fn missing<'n>(names: impl Iterator<Item = &'n String>, why: &Why) ->
 
 #[cfg(test)]
 mod tests {
-    use prony_os::launch::Status;
+    use prony_os::launch::{KilledFor, Status};
 
     use super::*;
     use crate::figures::span::tests::{ms, snapshot, watched};
@@ -210,13 +216,18 @@ mod tests {
 
     #[test]
     fn what_was_killed_or_failed_may_have_stored_a_part() {
-        let of = |status, killed| incomplete("db", Some(&end(status)), killed);
+        // It ended at 70 ms.
+        let of = |status, asked, killed| incomplete("db", Some(&end(status)), ms(asked), killed);
         for status in [Status::Exited(0), Status::Exited(143), Status::Signalled(15)] {
-            assert_eq!(of(status, 0), None);
-            assert!(of(status, 1).unwrap().contains("left processes behind"));
+            assert_eq!(of(status, 60, 0), None);
+            assert!(of(status, 60, 1).unwrap().contains("left processes behind"));
         }
-        assert!(of(Status::Exited(7), 0).unwrap().contains("exit code 7"));
-        assert!(of(Status::Signalled(11), 0).unwrap().contains("signal 11"));
+        assert!(of(Status::Exited(7), 60, 0).unwrap().contains("with exit code 7 after SIGTERM"));
+        assert!(of(Status::Signalled(11), 60, 1).unwrap().contains("by signal 11 after SIGTERM"));
+        assert!(of(Status::Signalled(15), 80, 0).unwrap().contains("by signal 15 before it was asked to end"));
+        assert_eq!(of(Status::Exited(0), 80, 0), None, "its clients had closed their connections");
+        let killed = End { killed: Some(KilledFor::Asked), ..end(Status::Signalled(9)) };
+        assert!(incomplete("db", Some(&killed), ms(60), 0).unwrap().contains("did not end in time"));
     }
 
     #[test]

@@ -498,3 +498,27 @@ fn service_and_replica_that_wait_for_the_reader_of_their_output_are_named() {
     let found = said(&bench.trial(replica));
     assert!(found.starts_with("`replica.1` wrote 8.0 MB"), "{found}");
 }
+
+/// A server that crashes while it closes its data had ended well, by all that was said.
+#[test]
+fn service_that_fails_when_it_is_asked_to_end_is_named() {
+    let bench = Bench::new();
+    let end = |name: &str, then: &str| {
+        let script = format!("trap '{then}' TERM; echo up; while :; do sleep 0.05; done");
+        format!(
+            "[[service]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\nready = {{ line = '^up' }}\n"
+        )
+    };
+    let services =
+        [end("crash", "kill -SEGV $$"), end("fail", "exit 7"), end("stop", "exit 0"), end("shell", "exit 143")];
+    let trial = bench.trial(&format!("{}[[phase]]\nname = \"wait\"\npause = \"0.2 s\"\n", services.concat()));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let found = trial.findings.iter().filter(|found| found.guard == "service_failed_at_end");
+    let mut found: Vec<&str> = found.map(|found| found.message.as_str()).collect();
+    found.sort_unstable();
+    let expected = [
+        "service `crash` ended by signal 11 after SIGTERM: what it stored may be incomplete",
+        "service `fail` ended with exit code 7 after SIGTERM: what it stored may be incomplete",
+    ];
+    assert_eq!(found, expected);
+}
