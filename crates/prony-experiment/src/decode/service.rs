@@ -124,7 +124,7 @@ fn set_up(data: Option<&Node>, problems: &mut Problems<'_>) -> SetUp {
 /// Whether metrics have instances of this name already.
 fn is_reserved(name: &str) -> bool {
     ROLES.contains(&name)
-        || [WORKER, "replica", REPLICAS, LOAD, ALL, "program", "kind", "step", BACKGROUND].contains(&name)
+        || [WORKER, "replica", REPLICAS, LOAD, ALL, "program", "process", "kind", "step", BACKGROUND].contains(&name)
 }
 
 fn ready(node: Option<&Node>, asks_port: bool, problems: &mut Problems<'_>) -> Option<ReadySpec> {

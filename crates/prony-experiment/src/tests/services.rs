@@ -231,10 +231,11 @@ fn faults_of_services_name_the_place_and_what_to_do() {
         let found = with(service, phase);
         assert!(found.contains(expected), "{service} {phase}\n  expected {expected}\n  found    {found}");
     }
-    assert!(
-        faults("[[service]]\nname = \"load\"\ncommand = \"x\"\n[[phase]]\nname = \"p\"\npause = \"1 s\"\n")
-            .contains("cannot be named `load`")
-    );
+    for name in ["load", "process"] {
+        let named =
+            format!("[[service]]\nname = \"{name}\"\ncommand = \"x\"\n[[phase]]\nname = \"p\"\npause = \"1 s\"\n");
+        assert!(faults(&named).contains(&format!("cannot be named `{name}`")), "{}", faults(&named));
+    }
     assert!(
         faults("[[phase]]\nname = \"p\"\nrun = \"true\"\n").contains("`run` runs a command beside services"),
         "nothing is beside it"
