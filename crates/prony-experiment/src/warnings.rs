@@ -35,12 +35,21 @@ fn commands(root: &Node, experiment: &Experiment, is_beside: &dyn Fn(&str) -> bo
     for program in root.table_of("program") {
         let node = &program.node;
         let without = node.get("shell").is_none_or(|shell| matches!(shell.value, Value::Flag(false)));
-        let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
-        for command in commands.into_iter().flatten().filter(|_| without) {
+        // The `shell` of a program holds for its replicas, which have none of their own.
+        let of_replicas = node.get("replicas").and_then(|replicas| replicas.get("command"));
+        let commands =
+            [(node.get("command"), String::new()), (of_replicas, format!(" to `[program.{}]`", program.key))];
+        for (command, place) in
+            commands.iter().filter(|_| without).filter_map(|(command, place)| Some(((*command)?, place)))
+        {
             if let Some(syntax) = command.text().and_then(shell_syntax) {
                 let hint = match syntax {
-                    ShellSyntax::Variable => "write `env = { NAME = \"value\" }`, or add `shell = true`",
-                    ShellSyntax::Sign(_) => "add `shell = true`, or write the command as a list of words",
+                    ShellSyntax::Variable => {
+                        format!("write `env = {{ NAME = \"value\" }}`, or add `shell = true`{place}")
+                    }
+                    ShellSyntax::Sign(_) => {
+                        format!("add `shell = true`{place}, or write the command as a list of words")
+                    }
                 };
                 problems.fault(&command.span, format!("this command does not run in a shell: {syntax}"), hint);
             }

@@ -98,6 +98,18 @@ fn what_cannot_be_started_is_named_all_at_once() {
     assert!(of("phase = \"queries\"", queries).contains("`replicas` needs the key `count`"));
 }
 
+/// Where the hint led, `shell` was an unknown key.
+#[test]
+fn hint_on_a_shell_of_replicas_names_the_table_that_has_it() {
+    let hint = |shell: &str| {
+        let program = format!("[program.x]\ncommand = \"a\"\n{shell}[program.x.replicas]\ncount = 1\nphase = \"q\"\n");
+        let text = format!("{program}command = \"b | c\"\n[[phase]]\nname = \"q\"\n");
+        warnings(&sound(&text), &|_| false).into_iter().map(|found| found.hint.unwrap_or_default()).collect::<Vec<_>>()
+    };
+    assert_eq!(hint(""), ["add `shell = true` to `[program.x]`, or write the command as a list of words"]);
+    assert_eq!(hint("shell = true\n"), [""; 0]);
+}
+
 #[test]
 fn phases_end_with_replicas_where_there_are_any() {
     let ends = "[[phase]]\nname = \"queries\"\nbegin = { line = \"x\" }\nend = { replicas = \"ended\" }\n";
