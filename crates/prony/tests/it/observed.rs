@@ -100,6 +100,14 @@ fn server_that_ends_or_is_not_there_is_the_outcome() {
     };
     failed(run(&bench, server.port, &format!("pid = {}", std::process::id()), &more), "prony itself is below process");
     failed(run(&bench, server.port, "pid_file = \"none\"", &more), "cannot read");
+    let same = format!(
+        "[[service]]\nname = \"again\"\nurl = \"http://127.0.0.1:{}\"\nobserve = {{ pid = {pid} }}\n",
+        server.port
+    );
+    failed(
+        run(&bench, server.port, &format!("pid = {pid}"), &format!("{same}{more}")),
+        "`again`: its processes are those of service `db`",
+    );
     let thread = |task: std::fs::DirEntry| task.file_name().into_string().unwrap().parse::<u32>().unwrap();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| thread(task.unwrap()));
     let other = threads.max().filter(|thread| *thread != pid).unwrap();

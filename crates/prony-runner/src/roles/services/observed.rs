@@ -38,6 +38,21 @@ pub(super) fn attached(service: &ServiceSpec, stop: &mut dyn FnMut() -> bool) ->
     }
 }
 
+/// These processes, unless they are those of an `earlier` instance too, given by its role: they would be observed for one of the two only.
+///
+/// # Errors
+/// Whose they are, in words.
+pub(super) fn of_one<'o>(
+    found: Option<Attached>,
+    mut earlier: impl Iterator<Item = (&'o str, &'o Attached)>,
+) -> Result<Option<Attached>, String> {
+    let pid = found.as_ref().map(|found| found.pid);
+    match earlier.find(|(_, other)| Some(other.pid) == pid) {
+        Some((role, _)) => Err(format!("its processes are those of service `{role}`")),
+        None => Ok(found),
+    }
+}
+
 /// The processes of an instance: with a supervisor all below that, since orphans become its children.
 pub(super) fn processes(attached: Option<&Attached>, started: &Started, supervisor: Option<Supervisor>) -> Attached {
     let started = || Attached { pid: supervisor.map_or(started.pid, |supervisor| supervisor.pid), group: None };

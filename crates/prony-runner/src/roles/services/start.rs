@@ -152,7 +152,9 @@ impl<'a> Services<'a> {
         context: &RunContext,
         Prepared { service, share, setting }: Prepared<'a>,
     ) -> Result<Option<Instance<'a>>, Error> {
-        let attached = match observed::attached(service, &mut || context.interrupt.asked()) {
+        let attached = observed::attached(service, &mut || context.interrupt.asked());
+        let earlier = self.instances.iter().filter_map(|one| Some((one.share.role.as_str(), one.attached.as_ref()?)));
+        let attached = match attached.and_then(|found| observed::of_one(found, earlier)) {
             Ok(attached) => attached,
             Err(why) => {
                 self.fault = Some(Fault::not_begun(&share.role, why));
