@@ -394,7 +394,7 @@ mod tests {
 
     /// Of six trials that ended well and had no value, and two that failed, the cell was `failed (exit code 5) at ...`.
     #[test]
-    fn end_of_some_trials_is_not_that_of_others_without_a_value() {
+    fn end_of_some_trials_is_not_that_of_trials_without_a_value() {
         let reading = |why: Option<&str>| {
             let time = why.map_or_else(|| json!({ "measured": 1e9 }), |why| json!({ "missing": { "failed": why } }));
             let phase = json!({
