@@ -354,7 +354,7 @@ mod tests {
             let mut most = hot(thread, 1, 10);
             let ProbeEvent::Calls(tallied) = &mut most.event else { panic!("a line of a hot function") };
             (tallied.count, tallied.failed) = (u64::MAX, u64::MAX);
-            tallied.classes = vec![(u32::MAX, u64::MAX), (u32::MAX, 1)];
+            tallied.classes = vec![vec![u64::MAX, u64::MAX, 1], vec![u64::MAX, 1], vec![]];
             calls.counted(&most);
         }
         let recorder = calls.recorder();

@@ -202,8 +202,9 @@ pub struct Tallied {
     pub max: Nanos,
     /// Classes for each power of two.
     pub sub: u32,
-    /// Class and count: class `c` holds times from `2^(c / sub) * (1 + c % sub / sub)` nanoseconds.
-    pub classes: Vec<(u32, u64)>,
+    /// Runs of neighbouring classes: the first class, and the count of each from there on. Class `c` holds times from
+    /// `2^(c / sub) * (1 + c % sub / sub)` nanoseconds.
+    pub classes: Vec<Vec<u64>>,
 }
 
 /// Why the heap was read.
@@ -225,16 +226,22 @@ pub enum Occasion {
 impl Tallied {
     /// The invocations of each class: the shortest time that belongs to it, the shortest that does not, and how many.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, Nanos, u64)> {
-        let floor = |class| floor(class, self.sub);
-        self.classes.iter().map(move |(class, count)| (floor(*class), floor(class.saturating_add(1)), *count))
+        let floor = |class| floor(class, u64::from(self.sub));
+        let runs = self.classes.iter().filter_map(|run| run.split_first());
+        runs.flat_map(move |(first, counts)| {
+            (0..).zip(counts).map(move |(nth, count)| {
+                let class = first.saturating_add(nth);
+                (floor(class), floor(class.saturating_add(1)), *count)
+            })
+        })
     }
 }
 
-/// The shortest time of a class; the probes keep `sub` a power of two up to 16.
-fn floor(class: u32, sub: u32) -> Nanos {
+/// The shortest time of a class; the probes keep `sub` a power of two up to 128.
+fn floor(class: u64, sub: u64) -> Nanos {
     let sub = sub.max(1);
     let exponent = (class / sub).min(63);
-    let part = 1.0 + f64::from(class % sub) / f64::from(sub);
+    let part = 1.0 + (class % sub) as f64 / sub as f64;
     Nanos::from_nanos((part * (1_u64 << exponent) as f64).ceil() as u64)
 }
 
@@ -258,13 +265,13 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn a_time_lies_in_its_class(n in 1_u64..(1 << 52)) {
-            // The exponent of a time and the first four bits below its leading one, as in the probes.
+            // The exponent of a time and the first seven bits below its leading one, as in the probes.
             let exponent = n.ilog2();
-            let sixteenth = if exponent >= 4 { n >> (exponent - 4) } else { n << (4 - exponent) };
-            let class = exponent * 16 + (sixteenth as u32 - 16);
-            let (from, to) = (floor(class, 16).as_nanos(), floor(class + 1, 16).as_nanos());
+            let part = if exponent >= 7 { n >> (exponent - 7) } else { n << (7 - exponent) };
+            let class = u64::from(exponent) * 128 + part - 128;
+            let (from, to) = (floor(class, 128).as_nanos(), floor(class + 1, 128).as_nanos());
             proptest::prop_assert!(from <= n && n < to.max(from + 1), "{n} in {class}: {from}..{to}");
-            proptest::prop_assert!(to as f64 / from as f64 <= 1.0 + 1.0 / 16.0 + 1.0 / from as f64);
+            proptest::prop_assert!(to as f64 / from as f64 <= 1.0 + 1.0 / 128.0 + 1.0 / from as f64);
         }
     }
 
@@ -283,11 +290,13 @@ mod tests {
         let line = probe(r#"{"probe":"heap","at":1,"pid":7,"thread":0,"why":"sample","heap":{"used":1}}"#);
         assert!(matches!(line.event, ProbeEvent::Heap { why: Occasion::Sample, loop_delay_max: None, .. }));
         let line = probe(
-            r#"{"probe":"calls","at":1,"pid":7,"thread":0,"call":"a","open":1,"overlapped":true,"last":1,"count":3,"failed":0,"total":9,"min":1,"max":5,"sub":16,"classes":[[0,1],[20,2]]}"#,
+            r#"{"probe":"calls","at":1,"pid":7,"thread":0,"call":"a","open":1,"overlapped":true,"last":1,"count":3,"failed":0,"total":9,"min":1,"max":5,"sub":16,"classes":[[0,1],[20,1,1]]}"#,
         );
-        assert!(
-            matches!(line.event, ProbeEvent::Calls(Tallied { open: 1, overlapped: true, classes, .. }) if classes == [(0, 1), (20, 2)])
-        );
+        let ProbeEvent::Calls(tallied) = line.event else { panic!("{line:?}") };
+        let buckets: Vec<_> =
+            tallied.buckets().map(|(from, to, count)| (from.as_nanos(), to.as_nanos(), count)).collect();
+        assert_eq!((tallied.open, tallied.overlapped), (1, true));
+        assert_eq!(buckets, [(1, 2, 1), (3, 3, 1), (3, 3, 1)]);
         let line = probe(r#"{"probe":"resumed","at":1,"pid":7,"thread":0,"because":"unanswered"}"#);
         assert_eq!(line.event, ProbeEvent::Resumed { because: Because::Unanswered });
     }

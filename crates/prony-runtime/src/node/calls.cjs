@@ -8,7 +8,7 @@ const { performance } = require('perf_hooks');
 const { spec, now, line, spend } = require('./channel.cjs');
 const { suspend, suspended, beforeStop } = require('./suspend.cjs');
 const { due } = require('./heap.cjs');
-const { CLASSES, classOf, histogram } = require('./histogram.cjs');
+const { classify, histogram } = require('./histogram.cjs');
 
 const monotonic = performance.now.bind(performance);
 const EVERY = 1e9; // nanoseconds between two reports of a hot function
@@ -22,7 +22,7 @@ const elapsed = () => monotonic() * 1e6;
 const clock = () => elapsed() - suspended();
 
 /** `last` is when the last one ended, by `elapsed`; `looked` are how many had ended when it was last looked at. */
-const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, last: 0, due, reported: 0, looked: 0, changed: false, classes: new Float64Array(CLASSES) });
+const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, last: 0, due, reported: 0, looked: 0, changed: false, powers: [] });
 
 /** A timed function of which nothing has been called. `open` calls are running, `reportedOpen` were at its last report;
  * `overlapped` says whether another was running during any that is not reported one by one. */
@@ -36,7 +36,7 @@ function tallied(call, took, ok, at) {
   tally.total += took;
   if (took < tally.min) tally.min = took;
   if (took > tally.max) tally.max = took;
-  tally.classes[classOf(took)] += 1;
+  classify(tally.powers, took);
   tally.changed = true;
 }
 
@@ -51,7 +51,7 @@ function tell(call) {
   const min = Math.min(tally.min, tally.max); // where none has ended, it is infinite
   const at = now();
   const last = tally.count === 0 ? 0 : ns(at - (elapsed() - tally.last));
-  line('calls', at, `,"call":${call.id},"open":${call.open},"overlapped":${call.overlapped},"last":${last},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(min)},"max":${ns(tally.max)},${histogram(tally.classes)}`);
+  line('calls', at, `,"call":${call.id},"open":${call.open},"overlapped":${call.overlapped},"last":${last},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(min)},"max":${ns(tally.max)},${histogram(tally.powers)}`);
 }
 
 /** Reports every hot function of which calls have begun or ended since its last report. */

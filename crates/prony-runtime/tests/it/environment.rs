@@ -225,6 +225,16 @@ impl Totals {
         self.single.iter().copied().min().unwrap_or_default()
     }
 
+    /// That the classes of the calls that were only counted tell their times within 1 %, which must take microseconds each.
+    pub(crate) fn assert_fine_classes(&self) {
+        let sum = |of: fn(&(Nanos, Nanos, u64)) -> u64| self.buckets().iter().map(of).sum::<u64>();
+        let (least, most) =
+            (sum(|(from, _, count)| from.as_nanos() * count), sum(|(_, to, count)| to.as_nanos() * count));
+        let total: u64 = self.counted.iter().map(|tallied| tallied.total.as_nanos()).sum();
+        assert!(least <= total + self.aggregated && total <= most, "{total} of {least} to {most}");
+        assert!((most - least) * 100 < total, "{total} of {least} to {most}");
+    }
+
     /// The counts by the times that belong to them.
     pub(crate) fn buckets(&self) -> Vec<(Nanos, Nanos, u64)> {
         self.counted.iter().flat_map(Tallied::buckets).collect()

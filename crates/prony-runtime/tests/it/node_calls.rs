@@ -267,6 +267,20 @@ fn counted_calls_report_how_many_are_running_and_whether_they_overlap() {
     assert!(bye.since(ended) >= Nanos::from_millis(400), "the end of the last of several is reported at once");
 }
 
+/// In classes of a sixteenth of a power of two, functions of 16.4 and 17.1 us had one median, and those of 16.1 us 4.6 % less.
+#[test]
+fn times_of_counted_calls_are_known_within_a_percent() {
+    let lib = "exports.f = () => { let sum = 0; for (let i = 0; i < 10000; i += 1) sum += i; return sum; };";
+    let files = [("lib.js", lib), ("main.js", "const { f } = require('./lib'); for (let i = 0; i < 200; i += 1) f();")];
+    let Some(environment) = Environment::with(Runtime::Node, &[call("lib.js#f")], &files, BTreeMap::new(), 2) else {
+        return;
+    };
+    environment.succeed(&["main.js"]);
+    let totals = environment.totals("lib.js#f");
+    assert_eq!(totals.aggregated, 198);
+    totals.assert_fine_classes();
+}
+
 /// 20,000 calls of which 1,001 had been reported were 1,001 where prony then ended the program, and lasted as long as the
 /// program did where it ended by itself.
 #[test]

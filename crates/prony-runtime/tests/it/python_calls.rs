@@ -154,6 +154,20 @@ asyncio.run(main())
     assert!(environment.totals("pkg.lib:future").min().as_nanos() > 4_000_000);
 }
 
+/// As in Node.
+#[test]
+fn times_of_counted_calls_are_known_within_a_percent() {
+    let files =
+        [("lib.py", "def f(): return sum(range(1000))"), ("main.py", "import lib\nfor i in range(200): lib.f()")];
+    let Some(environment) = Environment::with(Runtime::Python, &[call("lib:f")], &files, BTreeMap::new(), 2) else {
+        return;
+    };
+    environment.succeed(&["main.py"]);
+    let totals = environment.totals("lib:f");
+    assert_eq!(totals.aggregated, 198);
+    totals.assert_fine_classes();
+}
+
 /// 20,000 calls of which 1,001 had been reported were 1,001 where prony then ended the program.
 #[test]
 fn counted_calls_are_reported_before_a_stop_with_the_instant_of_the_last() {

@@ -10,7 +10,7 @@ from .suspend import before_stop, suspend, suspended
 from .spec import SPEC
 
 _EVERY = 1_000_000_000  # nanoseconds between two reports of a hot function
-_SUB = 16  # classes for each power of two
+_SUB = 128  # classes for each power of two
 _LINE_ROOM = 3600  # characters that the classes of one line may take
 # What makes its values when they are taken; so do the types of itertools. An object with `__next__` may be a cursor or a
 # file, whose work is done.
@@ -19,7 +19,7 @@ _calls = []
 
 
 def _class_of(nanoseconds):
-    """The class of a time: its exponent, and the sixteenth of it."""
+    """The class of a time: its exponent, and the 128th of it."""
     mantissa, exponent = frexp(max(nanoseconds, 1))
     return (exponent - 1) * _SUB + int((mantissa * 2 - 1) * _SUB)
 
@@ -147,7 +147,13 @@ def _histogram(classes):
         for at, count in classes.items():
             to = at * sub // _SUB
             counts[to] = counts.get(to, 0) + count
-        text = ",".join(f"[{at},{count}]" for at, count in sorted(counts.items()))
+        runs = []  # of neighbours: the class of the first count, and the counts
+        for at, count in sorted(counts.items()):
+            if at - 1 in counts:
+                runs[-1] += f",{count}"
+            else:
+                runs.append(f"{at},{count}")
+        text = ",".join(f"[{run}]" for run in runs)
         if len(text) < _LINE_ROOM or sub == 1:
             return f'"sub":{sub},"classes":[{text}]'
         sub //= 2
