@@ -194,15 +194,15 @@ pub struct Tallied {
     pub count: u64,
     /// Those that threw or rejected.
     pub failed: u64,
-    /// The sum of their times.
+    /// The sum of their times, of failed ones too.
     pub total: Nanos,
-    /// The shortest.
+    /// The shortest of those that did not fail.
     pub min: Nanos,
-    /// The longest.
+    /// The longest of those that did not fail.
     pub max: Nanos,
     /// Classes for each power of two.
     pub sub: u32,
-    /// Runs of neighbouring classes: the first class, and the count of each from there on. Class `c` holds times from
+    /// Those that did not fail, in runs of neighbouring classes: the first class, and the count of each from there on. Class `c` holds times from
     /// `2^(c / sub) * (1 + c % sub / sub)` nanoseconds.
     pub classes: Vec<Vec<u64>>,
 }
@@ -224,7 +224,7 @@ pub enum Occasion {
 }
 
 impl Tallied {
-    /// The invocations of each class: the shortest time that belongs to it, the shortest that does not, and how many.
+    /// The invocations of each class that did not fail: the shortest time that belongs to it, the shortest that does not, and how many.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, Nanos, u64)> {
         let floor = |class| floor(class, u64::from(self.sub));
         let runs = self.classes.iter().filter_map(|run| run.split_first());

@@ -32,12 +32,15 @@ function tallied(call, took, ok, at) {
   const tally = call.tally || (call.tally = newTally(0));
   tally.count += 1;
   tally.last = at;
-  if (!ok) tally.failed += 1;
   tally.total += took;
+  tally.changed = true;
+  if (!ok) {
+    tally.failed += 1;
+    return;
+  }
   if (took < tally.min) tally.min = took;
   if (took > tally.max) tally.max = took;
   classify(tally.powers, took);
-  tally.changed = true;
 }
 
 function tell(call) {
@@ -48,7 +51,7 @@ function tell(call) {
   spend((tally.count - tally.reported) * perCall);
   tally.reported = tally.count;
   const ns = (n) => Math.round(n);
-  const min = Math.min(tally.min, tally.max); // where none has ended, it is infinite
+  const min = Math.min(tally.min, tally.max); // where none has returned, it is infinite
   const at = now();
   const last = tally.count === 0 ? 0 : ns(at - (elapsed() - tally.last));
   line('calls', at, `,"call":${call.id},"open":${call.open},"overlapped":${call.overlapped},"last":${last},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(min)},"max":${ns(tally.max)},${histogram(tally.powers)}`);

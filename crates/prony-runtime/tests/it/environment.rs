@@ -235,6 +235,18 @@ impl Totals {
         assert!((most - least) * 100 < total, "{total} of {least} to {most}");
     }
 
+    /// That so many were only counted, of which so many failed, and that the classes, the shortest and the longest are those of the
+    /// others.
+    pub(crate) fn assert_no_failed_call_is_classed(&self, (counted, failed): (u64, u64)) {
+        assert_eq!((self.aggregated, self.failed), (counted, failed));
+        let buckets = self.buckets();
+        assert_eq!(buckets.iter().map(|(.., count)| count).sum::<u64>(), counted - failed);
+        // Parts of a nanosecond are rounded.
+        let ns = Nanos::from_nanos(1);
+        let of_class = |time: Nanos| buckets.iter().any(|(from, to, _)| *from <= time + ns && time <= *to + ns);
+        assert!(of_class(self.counted[0].min) && of_class(self.counted[0].max), "{:?}", self.counted);
+    }
+
     /// The counts by the times that belong to them.
     pub(crate) fn buckets(&self) -> Vec<(Nanos, Nanos, u64)> {
         self.counted.iter().flat_map(Tallied::buckets).collect()

@@ -281,6 +281,20 @@ fn times_of_counted_calls_are_known_within_a_percent() {
     totals.assert_fine_classes();
 }
 
+/// Some that failed slowly were counted as some that returned, and the fastest ones as failed.
+#[test]
+fn failed_calls_are_counted_in_no_class() {
+    let lib = "exports.f = (fail) => { const end = Date.now() + fail * 3; while (Date.now() < end); if (fail) throw new Error(); };";
+    let main = "const { f } = require('./lib');
+                for (let i = 0; i < 52; i += 1) try { f((i + 1) % 2); } catch (e) {}";
+    let files = [("lib.js", lib), ("main.js", main)];
+    let Some(environment) = Environment::with(Runtime::Node, &[call("lib.js#f")], &files, BTreeMap::new(), 2) else {
+        return;
+    };
+    environment.succeed(&["main.js"]);
+    environment.totals("lib.js#f").assert_no_failed_call_is_classed((50, 25));
+}
+
 /// 20,000 calls of which 1,001 had been reported were 1,001 where prony then ended the program, and lasted as long as the
 /// program did where it ended by itself.
 #[test]

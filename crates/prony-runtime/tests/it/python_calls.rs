@@ -168,6 +168,29 @@ fn times_of_counted_calls_are_known_within_a_percent() {
     totals.assert_fine_classes();
 }
 
+/// As in Node.
+#[test]
+fn failed_calls_are_counted_in_no_class() {
+    let lib = "
+import time
+def f(fail):
+    time.sleep(fail * 0.003)
+    if fail: raise ValueError()
+";
+    let main = "
+import lib
+for i in range(52):
+    try: lib.f((i + 1) % 2)
+    except ValueError: pass
+";
+    let files = [("lib.py", lib), ("main.py", main)];
+    let Some(environment) = Environment::with(Runtime::Python, &[call("lib:f")], &files, BTreeMap::new(), 2) else {
+        return;
+    };
+    environment.succeed(&["main.py"]);
+    environment.totals("lib:f").assert_no_failed_call_is_classed((50, 25));
+}
+
 /// 20,000 calls of which 1,001 had been reported were 1,001 where prony then ended the program.
 #[test]
 fn counted_calls_are_reported_before_a_stop_with_the_instant_of_the_last() {

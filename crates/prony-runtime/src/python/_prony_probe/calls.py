@@ -117,11 +117,13 @@ class Call:
 
     def _count(self, took, ok, at):
         self.count += 1
-        self.failed += not ok
         self.total += took
+        self.last = max(self.last, at)
+        if not ok:
+            self.failed += 1
+            return
         self.least = took if self.least is None else min(self.least, took)
         self.most = max(self.most, took)
-        self.last = max(self.last, at)
         of = _class_of(took)
         self.classes[of] = self.classes.get(of, 0) + 1
 
