@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use prony_model::latency::Recorder;
+use prony_model::metric::{Metric, MetricKey};
 use prony_model::reading::Reading;
+use prony_model::record::MetricKeyText;
 use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine, Source, Tallied};
 
@@ -88,10 +90,28 @@ impl Calls {
     pub fn recorder(&self) -> Recorder {
         let mut all = self.single.clone();
         all.record_many_failed(self.sum(|tallied| tallied.failed));
-        for (from, to, count) in self.tallied().flat_map(Tallied::buckets) {
-            all.record_many(Nanos::from_nanos(from.as_nanos().midpoint(to.as_nanos())), count);
+        for tallied in self.tallied() {
+            let mut classes: Vec<_> = tallied.buckets().filter(|(.., count)| *count > 0).collect();
+            // Of the longest the time is known.
+            if let Some((.., count)) = classes.last_mut() {
+                *count -= 1;
+                all.record_many(tallied.max, 1);
+            }
+            for (from, to, count) in classes {
+                all.record_many(Nanos::from_nanos(from.as_nanos().midpoint(to.as_nanos())).min(tallied.max), count);
+            }
         }
         all
+    }
+
+    /// How far each percentile of these times may be off where some were only counted: half a class, in nanoseconds.
+    pub fn resolution(&self) -> BTreeMap<MetricKeyText, f64> {
+        let Some(sub) = self.tallied().map(|tallied| tallied.sub.max(1)).min() else { return BTreeMap::new() };
+        let error = |(metric, reading): (Metric, Reading<f64>)| {
+            metric.percentile()?;
+            Some((MetricKeyText(MetricKey::amount(metric)), reading.measured()? / (2.0 * f64::from(sub))))
+        };
+        self.recorder().metrics(Metric::LATENCY).into_iter().filter_map(error).collect()
     }
 
     /// The counts of the threads in which invocations ended.
@@ -337,6 +357,31 @@ mod tests {
         assert!(calls.is_open(), "one had not returned when the thread ended");
     }
 
+    /// Of a call of 33.60 ms the maximum was 34.64 ms, the middle of its class.
+    #[test]
+    fn longest_of_counted_invocations_is_exact_and_percentiles_are_within_half_a_class() {
+        let mut calls = Calls::default();
+        calls.begin(A, ms(0), 0);
+        calls.end(A, ms(1), 0, true, ms(1));
+        assert!(calls.resolution().is_empty(), "each was reported");
+        for (thread, max) in [(0, 33_600_000_u64), (1, 20_000_000)] {
+            let mut line = hot(thread, 1_000, 5_000);
+            let ProbeEvent::Calls(tallied) = &mut line.event else { panic!("a line of a hot function") };
+            let last = max.ilog2() * 16;
+            (tallied.max, tallied.classes) = (Nanos::from_nanos(max), vec![vec![229, 5_000], vec![u64::from(last), 1]]);
+            tallied.failed = 0;
+            calls.counted(&line);
+        }
+        let figures = calls.recorder().metrics(Metric::LATENCY);
+        let of = |wanted| *figures.iter().find(|(metric, _)| *metric == wanted).unwrap().1.measured().unwrap();
+        assert!((of(Metric::LatencyP50) / 22_016.0 - 1.0).abs() < 0.001, "the middle of a class");
+        assert!((of(Metric::LatencyMax) / 33_600_000.0 - 1.0).abs() < 0.001);
+        let expected =
+            [Metric::LatencyP50, Metric::LatencyP90, Metric::LatencyP95, Metric::LatencyP99, Metric::LatencyP999]
+                .map(|metric| (MetricKeyText(MetricKey::amount(metric)), of(metric) / 32.0));
+        assert_eq!(calls.resolution(), expected.into());
+    }
+
     /// Of 20,000 calls 96 % took 20 us, and the others failed after 1 ms: as the fastest were taken for those that had failed, the 95th
     /// percentile was 1 ms.
     #[test]
@@ -344,6 +389,7 @@ mod tests {
         let mut line = hot(0, 1_000, 1_000);
         let ProbeEvent::Calls(tallied) = &mut line.event else { panic!("a line of a hot function") };
         (tallied.failed, tallied.sub, tallied.classes) = (40, 128, vec![vec![1820, 960]]);
+        tallied.max = Nanos::from_nanos(20_001);
         let mut calls = Calls::default();
         calls.counted(&line);
         let recorder = calls.recorder();

@@ -499,14 +499,14 @@ impl Evidence {
     }
 }
 
-/// Why more blocks do not help: values are printed with too few digits.
+/// Why more blocks do not help: values are printed with too few digits, or counted in classes.
 fn too_coarse(resolution: f64) -> String {
     let below = if resolution.is_finite() {
         format!("below {}", effect(resolution.exp_m1()))
     } else {
         "of any size".to_owned()
     };
-    format!("the program prints too few digits to show differences {below}")
+    format!("the values are too coarse to show differences {below}")
 }
 
 /// Why the comparison is refused, and whether that may not stand after more blocks.

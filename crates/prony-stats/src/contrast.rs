@@ -41,7 +41,7 @@ pub struct Contrast {
     pub analyses: InterimAnalyses,
     /// The blocks in the order in which they ran.
     pub blocks: Vec<Block>,
-    /// The largest error of a log-ratio that comes from the printed digits of reported values: at least 0; infinite
+    /// The largest error of a log-ratio that comes from printed digits or from classes of times: at least 0; infinite
     /// where the digits show nothing.
     #[serde(default)]
     pub resolution: f64,

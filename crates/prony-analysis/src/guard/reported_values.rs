@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::variants::{Compared, VariantTrials};
 use super::{Finding, Severity, amount, nanos};
+use crate::conclude::is_of_calls;
 
 /// A time that a program reports may exceed the wall time of its phase by this share, since the two clocks are read at
 /// different instants.
@@ -77,7 +78,7 @@ pub(crate) fn not_of_the_phase(both @ [baseline, variant]: Compared<'_>, metric:
 }
 
 /// The largest difference, as a log-ratio, that two variants may have in a metric although their programs print the
-/// same digits (METHOD 4.8). 0 where values are exact.
+/// same digits, or their calls are counted in the same class (METHOD 4.8). 0 where values are exact.
 pub fn apart(both: Compared<'_>, metric: &MetricName) -> f64 {
     let digits = both.map(|trials| digit_error(trials, metric));
     // Of nothing no share can be stated. It differs from what is more than both digits, and from no less.
@@ -116,6 +117,14 @@ pub(crate) fn combined(terms: impl IntoIterator<Item = (f64, f64)>) -> f64 {
 /// values within a power of ten counts, since a program that omits trailing zeros prints some values with fewer digits than it
 /// knows; of these the largest, since one that prints so many significant digits knows more of smaller values.
 fn digit_error(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)> {
+    if are_counted(of, metric) {
+        let shares = of
+            .trials
+            .iter()
+            .filter_map(|trial| Some(trial.program()?.digit_error(metric)? / trial.figure(metric).measured()?));
+        let (share, typical) = (shares.reduce(f64::max)?, of.median(metric)?);
+        return Some((share * typical, typical));
+    }
     let named = |key: MetricKey| MetricName { key, ..metric.clone() };
     let printed = |key: MetricKey| {
         let name = named(key);
@@ -142,7 +151,13 @@ fn digit_error(of: &VariantTrials<'_>, metric: &MetricName) -> Option<(f64, f64)
     Some((error, of.median(&named(key))?))
 }
 
-/// A program prints a metric with so few digits that a difference as large as the margin cannot be detected.
+/// Whether the metric is a percentile of times that a probe counts in classes, each of which is a share of the time.
+fn are_counted(of: &VariantTrials<'_>, metric: &MetricName) -> bool {
+    let phase = of.spec.phases.iter().find(|phase| phase.name == metric.phase);
+    metric.key.metric.percentile().is_some() && phase.is_some_and(is_of_calls)
+}
+
+/// A program prints a metric with so few digits, or a probe counts it in classes so wide, that a difference as large as the margin cannot be detected.
 pub(crate) fn coarse_digits(both: Compared<'_>, metric: &MetricName, margin: f64) -> Option<Finding> {
     let apart = apart(both, metric);
     let digits = both.into_iter().filter_map(|of| Some((of, digit_error(of, metric)?)));
@@ -152,10 +167,14 @@ pub(crate) fn coarse_digits(both: Compared<'_>, metric: &MetricName, margin: f64
     }
     let below = if apart.is_finite() { format!(" below {}", effect(apart.exp_m1())) } else { String::new() };
     let share = percent((error / value).min(1.0));
-    let message = format!(
-        "`{of}` prints `{metric}` with too few digits: the value may be off by {share}, so that differences{below} cannot be detected"
-    );
-    let hint = "let the program print more digits, or use a smaller unit";
+    let (what, hint) = if are_counted(of, metric) {
+        let what = format!("calls of `{of}` after the first 1,000 are counted in classes of their times: `{metric}`");
+        (what, "compare `time`; classes are narrower if the times of the calls vary less")
+    } else {
+        let what = format!("`{of}` prints `{metric}` with too few digits: the value");
+        (what, "let the program print more digits, or use a smaller unit")
+    };
+    let message = format!("{what} may be off by {share}, so that differences{below} cannot be detected");
     let found = Finding::of("coarse_digits", Severity::Warning, message, hint).in_phase(&metric.phase);
     Some(found.with(json!({ "metric": metric.to_string(), "digit_error": error, "value": value })))
 }
@@ -163,6 +182,7 @@ pub(crate) fn coarse_digits(both: Compared<'_>, metric: &MetricName, margin: f64
 #[cfg(test)]
 mod tests {
     use prony_model::outcome::Outcome;
+    use prony_model::program::Trigger;
     use prony_model::record::effective::{Replica, Replicas};
     use prony_model::record::{Completion, EffectiveProgram, MetricKeyText};
 
@@ -257,6 +277,30 @@ mod tests {
         );
         assert_eq!(coarse_digits([&b, &b], &metric(Metric::Time), 0.03), None);
         assert_eq!(coarse_digits([&a, &a], &metric(Metric::Wall), 0.03), None, "prony measured it");
+    }
+
+    /// Medians of 16.4 and 17.1 us were *no difference*, since they were in one class; the error was that of the trial with the narrowest
+    /// classes.
+    #[test]
+    fn percentiles_of_counted_calls_are_off_by_the_widest_class_of_any_trial() {
+        let key = MetricKeyText(MetricKey::amount(Metric::LatencyP50));
+        let trial = |share: f64| {
+            let resolution = BTreeMap::from([("c".to_owned(), BTreeMap::from([(key, 16_911.0 * share)]))]);
+            let mut trial = record(Outcome::Ok, EffectiveProgram { resolution, ..EffectiveProgram::default() });
+            trial.phases = vec![phase("c", Completion::Complete)];
+            trial.phases[0].readings.insert(String::new(), [(key, Reading::Measured(16_911.0))].into());
+            trial
+        };
+        let metric = MetricName { phase: "c".into(), instance: None, key: key.0 };
+        let spec = spec(Some(Trigger::Call("m.js#f".into())), None);
+        let (narrow, wide) = (trial(1.0 / 256.0), trial(1.0 / 32.0));
+        let of = |name: &str, trials| VariantTrials { name: name.to_owned(), spec: &spec, trials };
+        let (a, b) = (of("a", vec![&narrow, &wide, &narrow]), of("b", vec![&narrow]));
+        assert!(apart([&a, &a], &metric) >= 0.05f64.ln_1p());
+        assert!(apart([&b, &b], &metric) < 0.01);
+        let found = coarse_digits([&a, &b], &metric, 0.03).unwrap();
+        assert!(found.message.starts_with("calls of `a` after the first 1,000 are counted"), "{}", found.message);
+        assert_eq!(coarse_digits([&b, &b], &metric, 0.03), None);
     }
 
     /// A value below a power of ten has a digit more, which the others do not have.

@@ -298,8 +298,8 @@ pub struct EffectiveProgram {
     /// answer, `rows` or `digest`, is among what is missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unordered: BTreeMap<String, bool>,
-    /// Half a unit of the last printed digit of each metric that a phase's lines report, in the metric's unit: the
-    /// value may be off by this much. Counts are exact.
+    /// Half a unit of the last printed digit of each metric that a phase's lines report, and half a class of percentiles of calls
+    /// that were only counted, in the metric's unit: the value may be off by this much. Counts are exact.
     #[serde(default, deserialize_with = "finite", skip_serializing_if = "BTreeMap::is_empty")]
     pub resolution: BTreeMap<String, BTreeMap<MetricKeyText, f64>>,
     /// How often lines of output would have begun a phase again, by the name of the phase.
@@ -316,7 +316,7 @@ pub struct EffectiveProgram {
 }
 
 impl EffectiveProgram {
-    /// How far a value may be off because of its printed digits, in its metric's unit; `None` where it is exact.
+    /// How far a value may be off because of its printed digits or its class of times, in its metric's unit; `None` where it is exact.
     pub fn digit_error(&self, name: &MetricName) -> Option<f64> {
         let printed = match &name.instance {
             None => self.resolution.get(&name.phase)?,

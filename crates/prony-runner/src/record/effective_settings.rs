@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use prony_boundaries::calls::Calls;
 use prony_boundaries::phase_state::PhaseState;
 use prony_experiment::redacted::{LEFT_OUT, hidden};
 use prony_model::record::EffectiveProgram;
@@ -69,7 +70,8 @@ fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watche
         if tracked.repeats > 0 {
             effective.repeated.insert(phase.name.clone(), tracked.repeats);
         }
-        let resolution = tracked.lines.resolution();
+        let mut resolution = tracked.lines.resolution();
+        resolution.extend(tracked.calls.iter().flat_map(Calls::resolution));
         if !resolution.is_empty() {
             effective.resolution.insert(phase.name.clone(), resolution);
         }
@@ -149,7 +151,7 @@ mod tests {
 
     use prony_boundaries::stream::Line;
     use prony_boundaries::tracker::Tracker;
-    use prony_model::program::ObserveSpec;
+    use prony_model::program::{ObserveSpec, Trigger};
     use prony_model::reading::{Reading, Why};
     use prony_model::spec::{Action, Limits, PhaseSpec, StoreSpec, Subject};
     use prony_os::cache::DiskUsage;
@@ -179,6 +181,29 @@ mod tests {
         assert_eq!(described(&snapshots, Nanos::ZERO).at_begin.unwrap().files, 2);
         snapshots.iter_mut().for_each(|snapshot| snapshot.disk = Reading::Missing(Why::NotApplicable));
         assert!(!described(&snapshots, Nanos::ZERO).found);
+    }
+
+    /// They had none, so that medians in one class were *no difference*.
+    #[test]
+    fn counted_calls_have_a_resolution() {
+        let text = r#"{"probe":"calls","at":1,"pid":7,"thread":0,"call":"f","open":0,"overlapped":false,"last":1,"count":900,"failed":0,
+            "total":9,"min":1,"max":16900,"sub":16,"classes":[[224,900]]}"#;
+        let mut calls = Calls::default();
+        calls.counted(&prony_runtime::parse(text).unwrap());
+        let observe = ObserveSpec { begin: Some(Trigger::Call("m.js#f".into())), ..ObserveSpec::WHOLE };
+        let action = Action::Observe(observe);
+        let phases = vec![PhaseSpec { name: "f".to_owned(), timed: true, action, background: None, limit: None }];
+        let mut watched = watched(vec![snapshot(0, 0, &[])], vec![]);
+        watched.tracker = Tracker::new(&phases);
+        watched.tracker.phases[0].calls = Some(calls);
+        let subject = Subject::Store(StoreSpec::of("none"));
+        let spec =
+            TrialSpec { services: vec![], subject, data: vec![], phases, limits: Limits::default(), crashes: vec![] };
+        let mut effective = EffectiveProgram::default();
+        describe(&mut effective, &spec, &watched);
+        let error = |name: &str| effective.digit_error(&name.parse().unwrap());
+        assert!(error("f.latency.p50").is_some_and(|error| (500.0..=540.0).contains(&error)), "{effective:?}");
+        assert_eq!([error("f.latency.max"), error("f.time")], [None, None]);
     }
 
     /// A digest that is missing has no reason in the record, so that it looked like a phase without an answer.

@@ -147,7 +147,7 @@ fn digits_that_are_printed_bound_every_verdict() {
     let coarse = of(1.0, 3f64.ln());
     match &coarse.verdict {
         Verdict::CantTell { more_blocks: Reading::Missing(Why::Failed(why)) } => {
-            assert_eq!(&**why, "the program prints too few digits to show differences below a factor of 3.0");
+            assert_eq!(&**why, "the values are too coarse to show differences below a factor of 3.0");
         }
         other => panic!("{other:?}"),
     }
