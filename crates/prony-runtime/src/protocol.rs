@@ -78,7 +78,7 @@ pub enum ProbeEvent {
     Deferred {
         /// The call.
         call: String,
-        /// What it returned: `a generator`, `an iterator`.
+        /// What it returned, with its article: `a generator`, `an awaitable`.
         returned: String,
     },
     /// All invocations of a hot function that were not reported one by one, since the thread's start; each such line

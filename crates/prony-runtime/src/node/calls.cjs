@@ -85,28 +85,34 @@ function begin(call, n) {
 // Those of collections give what lies there already.
 const OF_COLLECTION = /^(?:Array|Map|Set|String) Iterator$/;
 
-/** Whether a value is an iterator: what its caller takes from it is made when it is taken. A proxy may throw. */
-function isIterator(value) {
-  if (value === null || typeof value !== 'object') return false;
+/** What a value is whose work is done when its caller takes from it; null for others. A promise settles with a stream that can
+ * be written, such as a connection, when that stands. A proxy may throw. */
+function lazy(value, settled) {
+  if (value === null || typeof value !== 'object') return null;
   try {
-    if (typeof value.next !== 'function' || OF_COLLECTION.test(String(value[Symbol.toStringTag]))) return false;
-    return typeof value[Symbol.iterator] === 'function' || typeof value[Symbol.asyncIterator] === 'function';
+    const many = typeof value[Symbol.asyncIterator] === 'function';
+    if (typeof value.next !== 'function') return many && !(settled && typeof value.write === 'function') ? 'an async iterable' : null;
+    if (OF_COLLECTION.test(String(value[Symbol.toStringTag]))) return null;
+    if (isGenerator(value)) return 'a generator';
+    return many || typeof value[Symbol.iterator] === 'function' ? 'an iterator' : null;
   } catch (error) {
-    return false;
+    return null;
   }
 }
 
-function defer(call, value) {
+function defer(call, value, settled) {
+  const returned = lazy(value, settled);
+  if (returned === null) return;
   call.deferred = true;
-  line('deferred', now(), `,"call":${call.id},"returned":"${isGenerator(value) ? 'a generator' : 'an iterator'}"`);
+  line('deferred', now(), `,"call":${call.id},"returned":"${returned}"`);
 }
 
-function end(call, n, began, ok, value) {
+function end(call, n, began, ok, value, settled) {
   const at = elapsed();
   const ended = at - suspended();
   const took = ended - began;
   call.open -= 1;
-  if (!call.deferred && isIterator(value)) defer(call, value);
+  if (!call.deferred) defer(call, value, settled);
   if (n > spec.detail) {
     tallied(call, took, ok, at);
     // At most once a second; but the runner must not wait for the end of calls of which the last one has ended.
@@ -127,7 +133,7 @@ function end(call, n, began, ok, value) {
  * a rejection that nobody catches still ends the program. */
 function settling(call, n, began, promise) {
   const settled = promise.then(
-    (value) => (end(call, n, began, true, value), value),
+    (value) => (end(call, n, began, true, value, true), value),
     (error) => {
       end(call, n, began, false);
       throw error;
@@ -140,7 +146,7 @@ function settling(call, n, began, promise) {
 /** Anything else with a `then` may be lazy (a query that runs when awaited), so it is watched, not called. */
 function watched(call, n, began, thenable) {
   let open = true;
-  const once = (ok, value) => open && ((open = false), end(call, n, began, ok, value));
+  const once = (ok, value) => open && ((open = false), end(call, n, began, ok, value, true));
   const { then } = thenable;
   const watchedThen = function (resolve, reject) {
     return then.call(

@@ -117,31 +117,39 @@ fn deferred(environment: &Environment) -> Vec<(String, String)> {
 #[test]
 fn what_does_its_work_after_the_call_is_reported_once() {
     let lib = "
+        const { PassThrough, Readable } = require('stream');
         exports.items = function* () { yield 1; };
         exports.pages = async function* () { yield 1; };
         exports.later = async () => exports.items();
         exports.own = () => ({ next: () => ({ done: true }), [Symbol.iterator]() { return this; } });
         exports.list = () => [1, 2];
         exports.values = () => new Map([[1, 7]]).values();
+        exports.read = () => Readable.from(['x']);
+        exports.fetched = async () => Readable.from(['y']);
+        exports.connected = async () => new PassThrough();
         exports.strict = () => new Proxy({}, { get(_, key) { if (key === 'next') throw new Error(key); } });
     ";
     let main = "
         const lib = require('./lib/lib');
         const made = [...lib.items(), ...lib.items(), ...lib.own(), ...lib.list(), ...lib.values()];
         (async () => { for await (const page of lib.pages()) made.push(page);
-                       made.push(...await lib.later(), typeof lib.strict()); console.log(made.join(' ')); })();
+                       made.push(...await lib.later(), typeof lib.strict());
+                       for await (const text of lib.read()) made.push(text);
+                       for await (const text of await lib.fetched()) made.push(text);
+                       (await lib.connected()).end(); console.log(made.join(' ')); })();
     ";
-    let calls =
-        ["items", "pages", "later", "own", "list", "values", "strict"].map(|name| call(&format!("lib.js#{name}")));
+    let calls = ["items", "pages", "later", "own", "list", "values", "read", "fetched", "connected", "strict"]
+        .map(|name| call(&format!("lib.js#{name}")));
     let files = [("lib/lib.js", lib), ("main.js", main)];
     let Some(environment) = Environment::new(Runtime::Node, &calls, &files) else { return };
-    if environment.version.0 < 10 {
+    if environment.version.0 < 12 {
         return;
     }
-    assert_eq!(environment.succeed(&["main.js"]), "1 1 1 2 7 1 1 object");
+    assert_eq!(environment.succeed(&["main.js"]), "1 1 1 2 7 1 1 object x y");
     let of = |call: &str, returned: &str| (format!("lib.js#{call}"), returned.to_owned());
-    let expected = ["items", "own", "pages", "later"];
-    let returned = ["a generator", "an iterator", "a generator", "a generator"];
+    let expected = ["items", "own", "pages", "later", "read", "fetched"];
+    let returned =
+        ["a generator", "an iterator", "a generator", "a generator", "an async iterable", "an async iterable"];
     assert_eq!(deferred(&environment), expected.iter().zip(returned).map(|(c, r)| of(c, r)).collect::<Vec<_>>());
 }
 

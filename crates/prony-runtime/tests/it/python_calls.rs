@@ -253,7 +253,17 @@ print(lib.put(1).result(), lib.put(0).exception(), lib.cancelled().cancelled())
 #[test]
 fn what_does_its_work_after_the_call_is_reported_once() {
     let work = "
+import contextlib
 def items(): yield 1
+class Wait:
+    def __await__(self):
+        return iter(())
+def wait(): return Wait()
+async def made(): return Wait()
+@contextlib.contextmanager
+def entered(): yield 1
+@contextlib.asynccontextmanager
+async def opening(): yield 1
 async def pages(): yield 1
 async def later(): return items()
 def mapped(): return map(abs, [1])
@@ -267,10 +277,15 @@ async def main():
     made += [page async for page in work.pages()]
     made += await work.later()
     work.opened().close()
+    for _ in range(2): await work.wait()
+    await work.made()
+    with work.entered(): pass
+    async with work.opening(): pass
     print(*made)
 asyncio.run(main())
 ";
-    let calls = ["items", "pages", "later", "mapped", "listed", "opened"].map(|name| call(&format!("work:{name}")));
+    let calls = ["items", "pages", "later", "mapped", "listed", "opened", "wait", "made", "entered", "opening"]
+        .map(|name| call(&format!("work:{name}")));
     let files = [("work.py", work), ("main.py", main)];
     let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
     assert_eq!(environment.succeed(&["main.py"]), "1 1 1 1 1 1");
@@ -282,8 +297,9 @@ asyncio.run(main())
     let of = |call: &str, returned: &str| (format!("work:{call}"), returned.to_owned());
     let generators = [of("items", "a generator"), of("mapped", "an iterator")];
     // One of `later` is made by `items`, which has been reported.
-    let later = [of("pages", "a generator"), of("later", "a generator")];
-    assert_eq!(found, generators.into_iter().chain(later).collect::<Vec<_>>());
+    let later = [of("pages", "a generator"), of("later", "a generator"), of("wait", "an awaitable")];
+    let entered = ["entered", "opening"].map(|name| of(name, "a context manager"));
+    assert_eq!(found, generators.into_iter().chain(later).chain(entered).collect::<Vec<_>>());
 }
 
 #[test]

@@ -12,9 +12,16 @@ from .spec import SPEC
 _EVERY = 1_000_000_000  # nanoseconds between two reports of a hot function
 _SUB = 128  # classes for each power of two
 _LINE_ROOM = 3600  # characters that the classes of one line may take
-# What makes its values when they are taken; so do the types of itertools. An object with `__next__` may be a cursor or a
-# file, whose work is done.
-_LAZY = {"generator": "a generator", "async_generator": "a generator", "map": "an iterator", "filter": "an iterator"}
+# What does its work when its values are taken or when it is entered; so do the types of itertools. An object with `__next__`
+# may be a cursor or a file, whose work is done.
+_LAZY = {
+    "builtins.generator": "a generator",
+    "builtins.async_generator": "a generator",
+    "builtins.map": "an iterator",
+    "builtins.filter": "an iterator",
+    "contextlib._GeneratorContextManager": "a context manager",
+    "contextlib._AsyncGeneratorContextManager": "a context manager",
+}
 _calls = []
 
 
@@ -38,7 +45,7 @@ def took(began, ended):
 class Call:
     """One timed function."""
 
-    __slots__ = ("id", "suspend", "n", "open", "reported_open", "overlapped", "count", "failed", "total", "least", "most", "last", "classes", "due", "reported", "lock", "deferred")
+    __slots__ = ("id", "suspend", "n", "open", "reported_open", "overlapped", "count", "failed", "total", "least", "most", "last", "classes", "due", "reported", "lock", "deferred", "done")
 
     def __init__(self, target):
         self.id = quoted(target["id"])
@@ -53,6 +60,7 @@ class Call:
         another was running during any that is not reported one by one."""
         self.n = self.open = self.reported_open = 0
         self.overlapped = self.deferred = False
+        self.done = None  # the type of the last result that leaves no work for later: most calls return the same
         self.count = self.failed = self.total = self.most = self.last = self.reported = 0
         self.least = None
         self.classes = {}
@@ -73,15 +81,15 @@ class Call:
             due(at)
         return n, clock(), pid()
 
-    def end(self, begun, ok, result=None):
-        """A call ends."""
+    def end(self, begun, ok, result=None, settled=False):
+        """A call ends. `settled` is whether its coroutine or future gave the result."""
         n, began, process = begun
         if process != pid():
             return  # a forked child goes on with a call of its parent, which reports the end itself
         ended = clock()
         time = took(began, ended)
         if result is not None and not self.deferred:
-            self._defer(type(result))
+            self._defer(type(result), settled)
         with self.lock:
             self.open -= 1
             is_open, reported_open = self.open, self.reported_open
@@ -108,11 +116,19 @@ class Call:
         boundary()
         return now()
 
-    def _defer(self, kind):
-        """Reports once that the work of a call is done after it, if its result is of such a kind."""
-        if kind.__module__ == "itertools" or (kind.__module__ == "builtins" and kind.__name__ in _LAZY):
+    def _defer(self, kind, settled):
+        """Reports once that the work of a call is done after it, if its result is of such a kind. What was awaited once may be
+        awaited again without work, as a pool of connections."""
+        if kind is self.done:
+            return
+        returned = "an iterator" if kind.__module__ == "itertools" else _LAZY.get(f"{kind.__module__}.{kind.__name__}")
+        if returned is None and not settled:
+            if not hasattr(kind, "__await__"):
+                self.done = kind
+                return
+            returned = "an awaitable"
+        if returned is not None:
             self.deferred = True
-            returned = _LAZY.get(kind.__name__, "an iterator")
             line("deferred", now(), f',"call":{self.id},"returned":"{returned}"')
 
     def _count(self, took, ok, at):
@@ -206,7 +222,7 @@ def watch(function, target):
                 ok = True
                 return result
             finally:
-                call.end(begun, ok, result)
+                call.end(begun, ok, result, True)
 
         return watched
 
@@ -245,7 +261,7 @@ def _returned(call, begun, result):
 
 def _done(call, begun, future):
     ok = not future.cancelled() and future.exception() is None
-    call.end(begun, ok, future.result() if ok else None)
+    call.end(begun, ok, future.result() if ok else None, True)
 
 
 async def _awaited(call, begun, coroutine):
@@ -255,4 +271,4 @@ async def _awaited(call, begun, coroutine):
         ok = True
         return result
     finally:
-        call.end(begun, ok, result)
+        call.end(begun, ok, result, True)
