@@ -86,13 +86,21 @@ function facadeOf(url, source) {
   if (hits.length === 0) return null;
   const original = JSON.stringify(`${url}${url.includes('?') ? '&' : '?'}${MARK}`);
   const names = [...new Set(hits.map(({ names: [first] }) => first))];
-  const lines = [`import * as original from ${original};`, `export * from ${original};`, "const probe = globalThis[Symbol.for('prony.probe')];"];
+  const lines = [`import * as original from ${original};`, `export * from ${original};`];
+  // Where modules import each other, one may call an export before this module has run. As a function it is there by then.
+  const reexport = (name, variable, value) => {
+    const real = `(${variable}Real = ${variable}Real || ${value})`;
+    const why = `prony cannot time the constructor ${name}: it is used while modules that import each other are loaded`;
+    lines.push(`var ${variable}Real;`);
+    lines.push(`function ${variable}(...args) { if (new.target) throw new ReferenceError('${why}'); return Reflect.apply(${real}, this, args); }`);
+    lines.push(`${variable} = ${real};`, `export { ${variable} as ${name} };`);
+  };
   names.forEach((name, i) => {
     const first = hits.filter((target) => target.names[0] === name);
-    lines.push(`const watched${i} = [${first.map(({ index }) => index)}].reduce((_, at) => probe.facade(original, at, ${JSON.stringify(file)}), null);`);
-    lines.push(`export { watched${i} as ${name} };`);
+    const facade = `globalThis[Symbol.for('prony.probe')].facade(original, at, ${JSON.stringify(file)})`;
+    reexport(name, `watched${i}`, `[${first.map(({ index }) => index)}].reduce((_, at) => ${facade}, null)`);
   });
-  if (!names.includes('default') && /\bdefault\b/.test(String(source))) lines.push('const other = original.default;', 'export { other as default };');
+  if (!names.includes('default') && /\bdefault\b/.test(String(source))) reexport('default', 'other', 'original.default');
   return { format: 'module', shortCircuit: true, source: lines.join('\n') };
 }
 

@@ -104,6 +104,40 @@ fn a_module_that_is_a_function_is_its_default() {
     assert_eq!(environment.totals("fib#default").count(), 2);
 }
 
+/// `define` was "before initialization" in `b.mjs`, and only where it was timed.
+#[test]
+fn exports_of_es_modules_that_import_each_other_are_timed_from_their_first_call() {
+    let files = [
+        (
+            "a.mjs",
+            "import './b.mjs'; export function define(x) { return x; } export default function setup(x) { return x + 1; }
+             export function Old() {}",
+        ),
+        (
+            "b.mjs",
+            "import setup, { define, Old } from './a.mjs'; export const made = [define(1), setup(1)]; export const saved = define;
+             try { new Old(); } catch (error) { made.push(error.name); }",
+        ),
+        (
+            "main.mjs",
+            "import { define, Old } from './a.mjs'; import { made, saved } from './b.mjs';
+             new Old(); console.log(...made, define(3), saved(4));",
+        ),
+    ];
+    let calls = ["a.mjs#define", "a.mjs#Old"].map(call);
+    let Some(environment) = Environment::new(Runtime::Node, &calls, &files) else { return };
+    if environment.version < (20, 6) {
+        return;
+    }
+    assert_eq!(environment.succeed(&["main.mjs"]), "1 2 ReferenceError 3 4");
+    let events = environment.events();
+    assert_eq!(
+        calls.map(|call| ends(&events, &call.id).len()),
+        [3, 1],
+        "constructors only when the modules are loaded"
+    );
+}
+
 /// Whether a call of each of these returned a generator or an iterator, as the probe reports it once.
 fn deferred(environment: &Environment) -> Vec<(String, String)> {
     let event = |event| match event {
