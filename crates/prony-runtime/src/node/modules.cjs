@@ -95,11 +95,13 @@ function hookCommonJs() {
   };
 }
 
-/** For the facade of an ES module: the watched export, or, for a nested name, the export it stands in. */
-function facade(namespace, index, file) {
+/**
+ * For the facade of an ES module: the watched export, or, for a nested name, the export it stands in. `top` is the export as the
+ * targets before this one have left it.
+ */
+function facade(namespace, index, file, top) {
   const target = targets[index];
   const [first] = target.names;
-  const top = namespace[first];
   if (target.names.length > 1) {
     patched({ [first]: top }, target, file);
     return top;

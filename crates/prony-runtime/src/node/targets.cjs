@@ -97,8 +97,9 @@ function facadeOf(url, source) {
   };
   names.forEach((name, i) => {
     const first = hits.filter((target) => target.names[0] === name);
-    const facade = `globalThis[Symbol.for('prony.probe')].facade(original, at, ${JSON.stringify(file)})`;
-    reexport(name, `watched${i}`, `[${first.map(({ index }) => index)}].reduce((_, at) => ${facade}, null)`);
+    const facade = `globalThis[Symbol.for('prony.probe')].facade(original, at, ${JSON.stringify(file)}, now)`;
+    const value = `original[${JSON.stringify(name)}]`;
+    reexport(name, `watched${i}`, `[${first.map(({ index }) => index)}].reduce((now, at) => ${facade}, ${value})`);
   });
   if (!names.includes('default') && /\bdefault\b/.test(String(source))) reexport('default', 'other', 'original.default');
   return { format: 'module', shortCircuit: true, source: lines.join('\n') };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::units::Nanos;
-use prony_runtime::{ProbeEvent, Runtime, SuspensionCommand};
+use prony_runtime::{CallSpec, ProbeEvent, Runtime, SuspensionCommand};
 
 use crate::environment::{Environment, all_said_bye, call, ends, found, hellos, suspended_at};
 
@@ -252,6 +252,27 @@ fn es_modules_are_timed_where_node_can_be_hooked() {
     }
     assert_eq!(ends(&events, "old.cjs#work"), [(0, true)]);
     assert_eq!(hellos(&environment.lines()).len(), 1, "the thread that hooks modules is none of the program's");
+}
+
+/// The first of two phases of one function was "found but never called".
+#[test]
+fn several_phases_of_one_function_of_an_es_module_have_its_calls() {
+    let files = [
+        ("work.mjs", "export const work = (x) => x * 2; export class Store { put() { return 3; } }"),
+        ("main.mjs", "import { work, Store } from './work.mjs'; console.log(work(4), new Store().put());"),
+    ];
+    let again = |text: &str| CallSpec { id: "again".into(), ..call(text) };
+    let calls =
+        [call("work.mjs#work"), again("work.mjs#work"), call("work.mjs#Store"), call("work.mjs#Store.prototype.put")];
+    let Some(environment) = Environment::new(Runtime::Node, &calls, &files) else { return };
+    if environment.version < (20, 6) {
+        return;
+    }
+    assert_eq!(environment.succeed(&["main.mjs"]), "8 3");
+    let events = environment.events();
+    for id in ["work.mjs#work", "again", "work.mjs#Store", "work.mjs#Store.prototype.put"] {
+        assert_eq!(ends(&events, id), [(0, true)], "{id}");
+    }
 }
 
 #[test]
