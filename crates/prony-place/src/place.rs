@@ -82,7 +82,9 @@ impl Place {
         let mut progress = progress(means, program, observer);
         let (copy, state) = if let Some(of) = revision::of(program) {
             let clone = folder.join("clone");
-            let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
+            let out = sources.commit(&original, of);
+            let out = out.and_then(|commit| revision::check_out(&original, of, &commit, &clone));
+            let out = out.map_err(|message| failed("change", message))?;
             let mut plan = sources.plan(&clone, program, Some(out.top.clone()))?;
             // Where the link is in the clone and where it leads from there means nothing to the user, who knows it as
             // written in the repository.

@@ -103,12 +103,20 @@ fn no_directory(of: &str, prefix: &str) -> String {
     format!("revision `{of}` has no directory `{prefix}`")
 }
 
-/// Has git make `copy` of the revision: a clone that borrows the repository's objects.
+/// The commit that a revision is now.
 ///
 /// # Errors
-/// A sentence: no repository, no such revision, no such directory in it.
-pub(crate) fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
-    let Found { top, prefix, commit } = find(original, of).map_err(|(message, _)| message)?;
+/// A sentence: no repository, no such revision.
+pub(crate) fn commit(original: &Path, of: &str) -> Result<String, String> {
+    find(original, of).map(|found| found.commit).map_err(|(message, _)| message)
+}
+
+/// Has git make `copy` of the commit that the revision was when the run began: a clone that borrows the repository's objects.
+///
+/// # Errors
+/// A sentence: no repository, no such commit, no such directory in it.
+pub(crate) fn check_out(original: &Path, of: &str, commit: &str, copy: &Path) -> Result<CheckedOut, String> {
+    let Found { top, prefix, commit } = find(original, commit).map_err(|(message, _)| message)?;
     let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"];
     let target = copy.to_string_lossy();
     let conversions = conversions(original);
@@ -207,6 +215,10 @@ pub(crate) fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
+        super::check_out(original, of, &commit(original, of)?, copy)
+    }
 
     /// A repository with `site/n` in two revisions, and a third that is not committed.
     fn repository() -> tempfile::TempDir {

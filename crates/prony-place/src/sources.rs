@@ -33,6 +33,8 @@ pub struct Sources {
     observed: RefCell<BTreeMap<(PathBuf, OutwardLinks), Observation>>,
     /// Directories of which revisions are copied, canonical.
     revised: RefCell<BTreeSet<PathBuf>>,
+    /// The commits that revisions of these directories were when the run began: a branch may move meanwhile.
+    commits: RefCell<BTreeMap<(PathBuf, String), String>>,
     /// What of these directories is in no commit, as it was when that was first asked for: a run's own files come and go.
     uncommitted: RefCell<BTreeMap<PathBuf, Result<Uncommitted, String>>>,
 }
@@ -73,14 +75,18 @@ impl Sources {
         Plan::of(top, &Rules { outward: program.links, own: self.own.clone(), alias, ..Rules::default() })
     }
 
-    /// Lists the directory of a program that is copied, unless it is known. Of a revision, the repository holds it.
+    /// Lists the directory of a program that is copied, unless it is known. Of a revision, the repository holds it, and its commit
+    /// is noted.
     ///
     /// # Errors
     /// Where it cannot be read, or a link leads out of it.
     pub fn survey(&self, program: &ProgramSpec) -> Result<(), Error> {
         let Some(key) = key(program)? else {
-            if let Some(directory) = program.directory.as_ref().filter(|_| revision::of(program).is_some()) {
-                self.revised.borrow_mut().insert(canonical(directory)?);
+            if let Some((directory, of)) = program.directory.as_ref().zip(revision::of(program)) {
+                let directory = canonical(directory)?;
+                // What git says where there is none, the copy says.
+                let _ = self.commit(&directory, of);
+                self.revised.borrow_mut().insert(directory);
             }
             return Ok(());
         };
@@ -90,6 +96,20 @@ impl Sources {
             self.observed.borrow_mut().insert(key, Observation { manifest, last: (Instant::now(), began.elapsed()) });
         }
         Ok(())
+    }
+
+    /// The commit that a revision of a directory was when this was first asked; the same for each copy in a run.
+    ///
+    /// # Errors
+    /// What git says.
+    pub(crate) fn commit(&self, directory: &Path, of: &str) -> Result<String, String> {
+        let (key, mut known) = ((directory.to_owned(), of.to_owned()), self.commits.borrow_mut());
+        if let Some(commit) = known.get(&key) {
+            return Ok(commit.clone());
+        }
+        let commit = revision::commit(directory, of)?;
+        known.insert(key, commit.clone());
+        Ok(commit)
     }
 
     /// What of a directory is in no commit; the same for each copy of it in a run.

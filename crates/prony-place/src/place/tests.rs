@@ -10,6 +10,55 @@ use prony_os::mount;
 use super::*;
 use crate::tests::program;
 
+/// A user's repository, beside which copies are made.
+struct Repository {
+    top: tempfile::TempDir,
+}
+
+impl Repository {
+    /// `None` where there is no git.
+    fn new() -> Option<Self> {
+        if std::process::Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return None;
+        }
+        let repository = Self { top: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(repository.path("repo")).unwrap();
+        repository.git(&["init", "--quiet"]);
+        Some(repository)
+    }
+
+    /// A path beside the repository, or in it: `repo/n`.
+    fn path(&self, name: &str) -> PathBuf {
+        std::fs::canonicalize(self.top.path()).unwrap().join(name)
+    }
+
+    fn git(&self, args: &[&str]) {
+        let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+        revision::git(&self.path("repo"), &[&who[..], args].concat()).unwrap();
+    }
+
+    /// Commits a file with this text, and all others.
+    fn commit(&self, file: &str, text: &str) {
+        let path = self.path("repo").join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self.git(&["add", "."]);
+        self.git(&["commit", "--quiet", "-m", text]);
+    }
+
+    /// A program with the repository as its directory.
+    fn program(&self, lines: &str) -> ProgramSpec {
+        program(&format!("[program.p]\ndirectory = {:?}\n{lines}", self.path("repo")))
+    }
+
+    fn place(&self, program: &ProgramSpec, sources: &Sources) -> Place {
+        let (launcher, interrupt) = (Launcher::this_program(["supervise"]), Interrupt::default());
+        let means = Means { launcher: &launcher, near: &self.path(""), interrupt: &interrupt };
+        Place::make(means, program, sources, &mut Log::default()).unwrap()
+    }
+}
+
 /// Reads of what prony, `prepare` or an earlier trial had read or written were free: the limit did not count those pages.
 #[test]
 fn memory_limit_finds_no_page_of_the_program_in_memory() {
@@ -57,4 +106,19 @@ fn no_step_is_executed_in_a_folder_whose_name_a_shell_would_misread() {
         assert!(matches!(done, Err(Error::Refused { .. })), "{step}: {done:?}");
         assert!(my.is_dir());
     }
+}
+
+/// A commit during the first build paired another base with another head, both of them wrong.
+#[test]
+fn revision_is_the_commit_that_it_was_when_the_run_began() {
+    let Some(repository) = Repository::new() else { return };
+    repository.commit("n", "one");
+    let program = repository.program("command = \"true\"\nchange = { revision = \"HEAD\" }\n");
+    let sources = Sources::new(&[]);
+    sources.survey(&program).unwrap();
+    repository.commit("n", "two");
+    let place = repository.place(&program, &sources);
+    assert_eq!(std::fs::read_to_string(place.directory.as_ref().unwrap().join("n")).unwrap(), "one");
+    let later = repository.place(&program, &Sources::new(&[]));
+    assert_eq!(std::fs::read_to_string(later.directory.as_ref().unwrap().join("n")).unwrap(), "two");
 }
