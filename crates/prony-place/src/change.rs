@@ -15,6 +15,7 @@ use crate::copy::{Progress, close};
 use crate::dependency::{Run, install, installed, installer};
 use crate::error::Error;
 use crate::launch_setting::open_whole;
+use crate::originals::executes_original;
 use crate::paths::FROM_FILE;
 use crate::startable::{self, Written};
 use crate::{digest, revision};
@@ -172,6 +173,11 @@ fn replacements(change: &Change) -> Vec<Replacement> {
     }
 }
 
+/// The files in which the program's `replace` and `patch` put texts in the place of others, from its directory.
+pub(crate) fn files(program: &ProgramSpec) -> BTreeSet<String> {
+    program.changes.iter().flat_map(replacements).map(|replacement| replacement.file).collect()
+}
+
 /// The hunks of a patch in the unified format that have lines of the old file.
 fn hunks(patch: &str) -> Vec<Replacement> {
     let (mut hunks, mut file, mut lines) = (Vec::new(), None, patch.lines());
@@ -264,6 +270,9 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
             }
         };
         lacking.extend(fault.map(|message| Lack { section: "change", key, message, hint: hint.to_owned() }));
+    }
+    if lacking.is_empty() {
+        lacking.extend(executes_original(program, &files(program), directory));
     }
     lacking
 }

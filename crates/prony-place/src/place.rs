@@ -22,7 +22,7 @@ use crate::links::Manifest;
 use crate::paths::utf8;
 use crate::sources::{Copying, Sources};
 use crate::to_end::to_end;
-use crate::{build_cache, change, digest, revision, sources};
+use crate::{build_cache, change, digest, originals, revision, sources};
 
 /// The name of a copy in its scratch directory.
 const COPY: &str = "copy";
@@ -45,6 +45,8 @@ pub struct Place {
     pub findings: Vec<Finding>,
     /// Submodules of its revision that the user's tree has, from the top of the copy, where `build` may fill them.
     submodules: Vec<PathBuf>,
+    /// The top of the user's repository, and the commit of it that this is a copy of.
+    revision: Option<(PathBuf, String)>,
     /// What it is a copy of, for the record; `None` where it is none.
     pub source: Option<Source>,
 }
@@ -105,6 +107,7 @@ impl Place {
                 place.findings.push(guard::copies::uncommitted_left_out(uncommitted.tracked));
             }
             place.submodules = out.submodules;
+            place.revision = Some((out.top, out.commit));
             (top.join(out.inside), None)
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
@@ -191,6 +194,15 @@ impl Place {
         if !self.submodules.is_empty() {
             self.findings.push(guard::copies::submodules_empty(self.submodules.len()));
         }
+    }
+
+    /// Notes what the program's command and variables name in the user's own directory although the copy has something else there.
+    pub(crate) fn miss_originals(&mut self, program: &ProgramSpec) {
+        let (Some((top, _)), Some(source)) = (self.top(), &self.source) else { return };
+        let (of, commit) = self.revision.as_ref().map(|(top, commit)| (top, commit.as_str())).unzip();
+        let tops = (of.unwrap_or(&source.directory).as_path(), top.as_path());
+        let named = originals::shadowed(program, &change::files(program), &source.directory, commit, tops);
+        self.findings.extend(guard::copies::names_the_original(&named));
     }
 
     /// Whether trials work in the place itself, and make nothing of it in their scratch.

@@ -154,6 +154,7 @@ impl Places {
         let build = program.build.as_ref();
         let built = build.map_or(Ok(()), |build| place.build(means, program, build, (&self.built, observer)));
         place.miss_submodules();
+        place.miss_originals(program);
         let place = Rc::new(place);
         self.made.borrow_mut().insert(key, Rc::clone(&place));
         built?;

@@ -1,7 +1,7 @@
 //! Guards that check how the copy of a program's directory was made and built.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
@@ -73,6 +73,21 @@ pub fn working_tree_copied(counts: &str) -> Finding {
     let hint = "if this is not what you want to compare with revisions, name a `revision` in this level; otherwise commit \
         the changes to measure the same again later";
     Finding::of("working_tree_copied", Severity::Warning, message, hint)
+}
+
+/// The command or a variable names paths in the user's own directory, of which the copy has others.
+pub fn names_the_original(paths: &[PathBuf]) -> Option<Finding> {
+    let (first, more) = (paths.first()?, paths.len() - 1);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let message = format!(
+        "the command or a variable of the program names `{}`{more} in the user's own directory: the variant's copy has another one, \
+         which is not used there",
+        first.display()
+    );
+    let hint = "write the path from `directory`, or begin it with `{dir}`; if all variants should use this one, copy it to a place \
+        outside of the repository";
+    let named: Vec<_> = paths.iter().take(20).map(|path| path.to_string_lossy()).collect();
+    Some(Finding::of("names_the_original", Severity::Warning, message, hint).with(json!({ "paths": named })))
 }
 
 /// A patch was applied at line numbers other than those it states; `moved` is the message of `patch`.

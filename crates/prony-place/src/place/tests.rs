@@ -122,3 +122,52 @@ fn revision_is_the_commit_that_it_was_when_the_run_began() {
     let later = repository.place(&program, &Sources::new(&[]));
     assert_eq!(std::fs::read_to_string(later.directory.as_ref().unwrap().join("n")).unwrap(), "two");
 }
+
+/// Every revision ran the file of the working tree, without a word.
+#[test]
+fn command_that_names_a_file_of_the_users_directory_is_refused_or_a_finding() {
+    let Some(repository) = Repository::new() else { return };
+    repository.commit("lib/tool", "same");
+    repository.commit("prog", "one");
+    let copied = repository.path("repo/prog");
+    std::fs::write(repository.path("repo/built"), "of the user").unwrap();
+    let [repo, outside] = ["repo", "outside"].map(|name| repository.path(name).display().to_string());
+    let revised = |lines: &str| repository.program(&format!("{lines}change = {{ revision = \"HEAD\" }}\n"));
+    let found = |program: &ProgramSpec| {
+        let mut place = repository.place(program, &Sources::new(&[]));
+        std::fs::write(place.top().unwrap().0.join("built"), "by the build").unwrap();
+        place.miss_originals(program);
+        place.findings.iter().any(|finding| finding.guard == "names_the_original")
+    };
+    let executed = revised(&format!("command = [\"{repo}/prog\"]\n"));
+    assert!(change::lacking(&executed).is_empty() && !found(&executed), "it is the same file");
+    std::fs::write(copied, "two").unwrap();
+    std::fs::write(repository.path("repo/lib/data"), "in no commit").unwrap();
+    let refused = change::lacking(&executed);
+    assert_eq!(refused.iter().map(|lack| (lack.section, lack.key)).collect::<Vec<_>>(), [("program", "command")]);
+    for (lines, is_found) in [
+        ("command = [\"sh\", \"REPO/prog\"]\n", true),
+        ("command = [\"sh\", \"-c\", \"cd REPO && sh prog\"]\n", true),
+        ("command = [\"sh\", \"-c\", \"$ROOT/prog\"]\nenv = { ROOT = \"REPO\" }\n", true),
+        ("command = [\"cc\", \"-IREPO/lib:REPO/prog\"]\n", true),
+        ("command = [\"sh\", \"REPO/built\"]\n", true),
+        ("command = [\"/bin/sh\", \"prog\", \"./prog\", \"{dir}/prog\"]\n", false),
+        ("command = [\"sh\", \"REPO/lib/data\", \"REPO/lib/tool\"]\nenv = { LIB = \"REPO/lib\" }\n", false),
+        ("command = [\"sh\", \"REPO2/prog\", \"OUTSIDE\"]\nenv = { HOME = \"/\" }\n", false),
+    ] {
+        let program = revised(&lines.replace("OUTSIDE", &outside).replace("REPO", &repo));
+        assert!(change::lacking(&program).is_empty(), "{lines}");
+        assert_eq!(found(&program), is_found, "{lines}");
+    }
+    // A change of a copy of the directory itself.
+    let replaced = |command: &str| {
+        let change = "change = { replace = { file = \"prog\", find = \"two\", with = \"three\" } }\n";
+        repository.program(&format!("command = [{command}]\n{change}"))
+    };
+    assert_eq!(change::lacking(&replaced(&format!("\"{repo}/prog\""))).len(), 1);
+    for (command, is_found) in [(format!("\"sh\", \"{repo}/prog\""), true), ("\"sh\", \"prog\"".to_owned(), false)] {
+        let program = replaced(&command);
+        assert!(change::lacking(&program).is_empty(), "{command}");
+        assert_eq!(found(&program), is_found, "{command}");
+    }
+}
