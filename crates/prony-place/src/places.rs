@@ -6,11 +6,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use prony_analysis::guard::Finding;
-use prony_experiment::design::Experiment;
+use prony_analysis::guard::{Finding, copies as guard};
+use prony_experiment::design::{Experiment, Variant};
 use prony_model::event::Observer;
-use prony_model::program::{Care, CopyOf, ProgramSpec};
-use prony_model::spec::TrialSpec;
+use prony_model::program::{Care, Change, CopyOf, ProgramSpec};
+use prony_model::spec::{Subject, TrialSpec};
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::Nanos;
 
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::launch_setting::Setting;
 use crate::place::{Means, Place, finally};
 use crate::shared_builds::SharedBuilds;
-use crate::sources::Sources;
+use crate::sources::{Sources, canonical};
 use crate::{call_matches, shared_builds};
 
 /// The places of a run's variants, made when they are first needed and removed when this is dropped.
@@ -28,6 +28,8 @@ pub struct Places {
     made: RefCell<BTreeMap<Key, Rc<Place>>>,
     /// By variant.
     turns: RefCell<BTreeMap<usize, Turns>>,
+    /// Variants that are the same commit as their baseline, under another name.
+    same_commits: BTreeMap<usize, Finding>,
     /// The builds that this run has made.
     built: RefCell<BTreeSet<String>>,
     sources: Sources,
@@ -65,7 +67,7 @@ impl Places {
         for data_of in experiment.variants().iter().flat_map(|variant| &variant.spec.services) {
             data_of.data.iter().try_for_each(|spec| data.survey(spec).map(drop))?;
         }
-        Ok(Self { sources, data, ..Self::default() })
+        Ok(Self { same_commits: same_commits(experiment, &sources), sources, data, ..Self::default() })
     }
 
     /// A finding for a trial if the directory of its program has changed since the run began; the directory is named
@@ -155,6 +157,7 @@ impl Places {
         let built = build.map_or(Ok(()), |build| place.build(means, program, build, (&self.built, observer)));
         place.miss_submodules();
         place.miss_originals(program);
+        place.findings.extend(self.same_commits.get(&key.variant).cloned());
         let place = Rc::new(place);
         self.made.borrow_mut().insert(key, Rc::clone(&place));
         built?;
@@ -192,10 +195,72 @@ impl Places {
     }
 }
 
+/// A finding for each variant that differs from its baseline by the names of revisions only, which are names of one commit. Under the
+/// same name, an A/A comparison is meant.
+fn same_commits(experiment: &Experiment, sources: &Sources) -> BTreeMap<usize, Finding> {
+    let resolved = |spec: &TrialSpec| {
+        let mut spec = spec.clone();
+        let own = if let Subject::Program(program) = &mut spec.subject { Some(&mut **program) } else { None };
+        for program in own.into_iter().chain(spec.services.iter_mut().map(|service| &mut service.program)) {
+            if let (Some(directory), Some(Change::Revision { of })) = (&program.directory, program.changes.first_mut())
+                && let Ok(original) = canonical(directory)
+                && let Ok(commit) = sources.commit(&original, of)
+            {
+                *of = commit;
+            }
+        }
+        spec
+    };
+    let found = |variant: &Variant| {
+        let baseline = experiment.baseline_of(variant).filter(|baseline| baseline.spec != variant.spec)?;
+        let is_same = resolved(&variant.spec) == resolved(&baseline.spec);
+        is_same.then(|| (variant.id, guard::same_commit(&experiment.labels(variant), &experiment.labels(baseline))))
+    };
+    experiment.variants().iter().filter_map(found).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::revision::git;
     use crate::tests::program;
+
+    /// Two tags of one commit were compared as if they were two versions.
+    #[test]
+    fn variant_of_the_commit_of_its_baseline_is_a_finding_where_their_names_differ() {
+        if std::process::Command::new("git").arg("--version").output().is_err() {
+            assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+            return;
+        }
+        let top = tempfile::tempdir().unwrap();
+        let run = |args: &[&str]| {
+            let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+            git(top.path(), &[&who[..], args].concat()).unwrap()
+        };
+        run(&["init", "--quiet"]);
+        for tags in [["a", "b"], ["c", "d"]] {
+            run(&["commit", "--quiet", "--allow-empty", "-m", "empty"]);
+            tags.iter().for_each(|tag| drop(run(&["tag", tag])));
+        }
+        let found = |levels: &str| {
+            let text = format!(
+                "[factors.code]\n{levels}\n[compare]\nbaseline = {{ code = \"x\" }}\n[program.p]\ncommand = \"true\"\n\
+                 directory = {:?}\nchange = \"{{code}}\"\n",
+                top.path()
+            );
+            let raw = prony_experiment::parse(&text, "x.toml").unwrap();
+            let experiment =
+                prony_experiment::check(&raw, &prony_engines::catalog::Catalog, &Default::default()).unwrap();
+            let places = Places::of_experiment(&experiment, &[]).unwrap();
+            places.same_commits.into_values().map(|finding| finding.message).collect::<Vec<_>>()
+        };
+        let level = |name: &str, of: &str| format!("{name} = {{ revision = \"{of}\" }}\n");
+        let said = found(&(level("x", "a") + &level("y", "b") + &level("z", "c")));
+        assert_eq!(said, ["`y` and its baseline `x` are one commit under two names: they are the same code"]);
+        assert!(found(&(level("x", "a") + &level("y", "a"))).is_empty(), "A/A");
+        let replaced = "y = [{ revision = \"b\" }, { replace = { file = \"n\", find = \"1\", with = \"2\" } }]\n";
+        assert!(found(&(level("x", "a") + replaced)).is_empty());
+    }
 
     /// A baseline has as many copies as trials in a block, each used once there; all others have one.
     #[test]

@@ -75,6 +75,14 @@ pub fn working_tree_copied(counts: &str) -> Finding {
     Finding::of("working_tree_copied", Severity::Warning, message, hint)
 }
 
+/// A variant and its baseline are revisions with different names, of one commit, and differ by nothing else.
+pub fn same_commit(variant: &str, baseline: &str) -> Finding {
+    let message =
+        format!("`{variant}` and its baseline `{baseline}` are one commit under two names: they are the same code");
+    let hint = "name another revision in one of them; for an A/A comparison write the same name in both";
+    Finding::of("same_commit", Severity::Warning, message, hint)
+}
+
 /// The command or a variable names paths in the user's own directory, of which the copy has others.
 pub fn names_the_original(paths: &[PathBuf]) -> Option<Finding> {
     let (first, more) = (paths.first()?, paths.len() - 1);
