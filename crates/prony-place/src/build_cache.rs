@@ -17,6 +17,10 @@ use crate::startable;
 /// A build that was not used for so long is removed when another is stored.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// What may be in a build that is kept: another number where that was more, so that none of those is used. Since 2, no build is kept that
+/// names the path of its copy, or wrote outside of it what a command names.
+const KEPT: u32 = 2;
+
 /// Separators of words in a shell command.
 const SHELL: &str = ";|&()<>{}`'\"$=";
 
@@ -137,7 +141,7 @@ pub(crate) fn key(program: &ProgramSpec, build: &[String], input: &Input<'_>) ->
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
     hash.update(
         format!(
-            "{build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x} {commits:?}",
+            "{KEPT} {build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x} {commits:?}",
             program.env
         )
         .as_bytes(),

@@ -13,6 +13,7 @@ pub mod launch_setting;
 mod links;
 mod originals;
 pub mod output_targets;
+mod outside;
 pub mod paths;
 pub mod place;
 pub mod places;

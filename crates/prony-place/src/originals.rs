@@ -11,18 +11,24 @@ use prony_model::program::{CopyOf, ProgramSpec};
 use crate::build_cache::shell_words;
 use crate::{digest, revision};
 
-/// The absolute paths that a program's command and the values of its variables name, also behind an option (`-I/path`) and in lists.
-/// Nothing needs to be there.
+/// The words of a program's command and of the values of its variables, as a shell might read them, and the parts of lists.
+pub(crate) fn pieces(program: &ProgramSpec) -> impl Iterator<Item = String> {
+    let texts = program.command.words().into_iter().chain(program.env.values().cloned());
+    texts.flat_map(|text| {
+        let parts = shell_words(&text).flat_map(|word| word.split([':', ','])).map(str::to_owned);
+        // A whole text may have blanks.
+        parts.chain([text.clone()]).collect::<Vec<_>>()
+    })
+}
+
+/// The absolute paths among them, also behind an option (`-I/path`). Nothing needs to be there.
 pub(crate) fn named(program: &ProgramSpec) -> BTreeSet<PathBuf> {
-    let texts: Vec<String> = program.command.words().into_iter().chain(program.env.values().cloned()).collect();
-    let parts = texts.iter().flat_map(|text| shell_words(text).flat_map(|word| word.split([':', ','])));
-    let path = |part: &str| {
+    let path = |part: String| {
         let from = part.find('/').filter(|at| *at == 0 || part.starts_with('-'))?;
         // A placeholder, which has a zero byte, leads into the copy.
         (!part.contains('\0')).then(|| PathBuf::from(&part[from..]))
     };
-    // A whole word may have blanks.
-    parts.chain(texts.iter().map(String::as_str)).filter_map(path).collect()
+    pieces(program).filter_map(path).collect()
 }
 
 /// Files of the user's directory `original` of which the program's copy has others: those that its changes write (`files`), and those

@@ -19,6 +19,7 @@ use crate::data::on_disk;
 use crate::error::Error;
 use crate::launch_setting::Setting;
 use crate::links::Manifest;
+use crate::outside::Outside;
 use crate::paths::utf8;
 use crate::sources::{Copying, Sources};
 use crate::to_end::to_end;
@@ -49,6 +50,15 @@ pub struct Place {
     revision: Option<(PathBuf, String)>,
     /// What it is a copy of, for the record; `None` where it is none.
     pub source: Option<Source>,
+}
+
+/// The builds that a run has made.
+#[derive(Debug, Default)]
+pub(crate) struct Built {
+    /// Their keys in the build cache.
+    keys: RefCell<BTreeSet<String>>,
+    /// What they left outside of their copies.
+    outside: Outside,
 }
 
 /// What every launch needs.
@@ -138,7 +148,7 @@ impl Place {
         means: Means<'_>,
         program: &ProgramSpec,
         line: &CommandLine,
-        (built, observer): (&RefCell<BTreeSet<String>>, &mut dyn Observer),
+        (built, observer): (&Built, &mut dyn Observer),
     ) -> Result<(), Error> {
         let Some((top, inside)) = self.top() else { return self.run_build(means, program, line) };
         let copy = top.join(inside);
@@ -151,33 +161,43 @@ impl Place {
             (build_cache::key(program, &line.words(), &input), builds)
         };
         let builds = build_cache::Builds::of_user().map(key);
+        let before = built.outside.stamps(program, &top);
         let earlier = match &builds {
             Some((key, builds)) if builds.take(key, &top, &mut copying)? => Some((key, builds)),
             _ => None,
         };
         if let Some((key, builds)) = earlier {
             self.remarks.push(format!("the output of build {key} was reused from the build cache"));
-            if !built.borrow().contains(key) {
+            if !built.keys.borrow().contains(key) {
                 self.findings.push(guard::copies::build_reused(builds.age(key)));
             }
             close(&top, program, "`build` (reused from the build cache)", &mut copying)?;
         } else {
             drop(copying);
             self.run_build(means, program, line)?;
-            built.borrow_mut().extend(builds.iter().map(|(key, _)| key.clone()));
+            built.keys.borrow_mut().extend(builds.iter().map(|(key, _)| key.clone()));
             copying = progress(means, program, observer);
             close(&top, program, "`build`", &mut copying)?;
         }
         self.findings.extend(made.outlasts_build(program, &copy)?);
+        let scratch = self.scratch_name();
+        let (wrote_outside, found) = built.outside.add(program, (&top, &scratch), &before)?;
+        self.findings.extend(found);
         if earlier.is_some() {
             return Ok(());
         }
         if digest::of_tree(&top, &mut copying)? == digest {
             self.findings.push(guard::copies::build_changed_nothing(!program.changes.is_empty()));
-        } else if let Some((key, builds)) = &builds {
+        } else if let Some((key, builds)) = builds.as_ref().filter(|_| !wrote_outside) {
             builds.put(key, &top, &mut copying);
         }
         Ok(())
+    }
+
+    /// The name of the scratch directory that holds the copy, which no other copy has.
+    fn scratch_name(&self) -> String {
+        let name = self.copy.as_ref().and_then(|copy| copy.path().file_name());
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
     /// Whether a path lies in the copy.

@@ -17,7 +17,7 @@ use prony_model::units::Nanos;
 use crate::data::DataSources;
 use crate::error::Error;
 use crate::launch_setting::Setting;
-use crate::place::{Means, Place, finally};
+use crate::place::{Built, Means, Place, finally};
 use crate::shared_builds::SharedBuilds;
 use crate::sources::{Sources, canonical};
 use crate::{call_matches, shared_builds};
@@ -31,7 +31,7 @@ pub struct Places {
     /// Variants that are the same commit as their baseline, under another name.
     same_commits: BTreeMap<usize, Finding>,
     /// The builds that this run has made.
-    built: RefCell<BTreeSet<String>>,
+    built: Built,
     sources: Sources,
     /// What services' data are copies of.
     pub data: DataSources,

@@ -39,6 +39,18 @@ pub fn build_changed_nothing(changed: bool) -> Finding {
     Finding::of("build_changed_nothing", severity, message, hint)
 }
 
+/// `build` left at a path outside of its copy, which the command names or the program's language searches, something else than the build
+/// of other code did before.
+pub fn build_wrote_outside(path: &Path) -> Finding {
+    let message = format!(
+        "`build` wrote `{}` outside of its copy, as the build of another variant did before: trials that use it run what was built last",
+        path.display()
+    );
+    let hint = "have `build` write into its copy (`{dir}`); packages of Python into `.prony-packages` there, which comes first in \
+        PYTHONPATH: `pip install --target .prony-packages .`";
+    Finding::of("build_wrote_outside", Severity::Warning, message, hint).with(json!({ "path": path.to_string_lossy() }))
+}
+
 /// `build` overwrote a file that had been changed for the variant.
 pub fn build_rewrote_change(file: &str) -> Finding {
     let message = format!("`build` overwrote `{file}`: the text that a change of this variant put there is missing");

@@ -149,6 +149,27 @@ fn build_from_before_the_run_beside_a_new_one_is_a_warning_of_the_comparison() {
     assert!(message.starts_with("`as-is` ran a cached build from before the run, and `changed` one"), "{message}");
 }
 
+/// Both variants ran the script that was built last, and in the next run, from the cache, nothing was installed again.
+#[test]
+fn build_that_installs_what_the_command_names_is_a_finding_in_every_run() {
+    let bench = Bench::new();
+    bench.write("site/prog", "echo one");
+    fs::create_dir(bench.path("out")).unwrap();
+    let out = bench.path("out/prog").display().to_string();
+    let body = format!(
+        "[factors.code]\nas-is = {{}}\nchanged = {{ replace = {{ file = \"prog\", find = \"one\", with = \"two\" }} }}\n\
+         [compare]\nbaseline = {{ code = \"as-is\" }}\nblocks = 1\n[program.x]\ncommand = [\"sh\", \"{out}\"]\ndirectory = \"site\"\n\
+         build = \"cp prog {out} && echo built > built\"\nchange = \"{{code}}\"\n"
+    );
+    for run in [1, 2] {
+        let data = bench.run(&body);
+        let found = data.trials.iter().flat_map(|trial| &trial.findings);
+        assert!(found.into_iter().any(|finding| finding.guard == "build_wrote_outside"), "run {run}");
+        let reused = data.trials.iter().flat_map(|trial| &trial.findings).any(|found| found.guard == "build_reused");
+        assert!(!reused, "run {run}");
+    }
+}
+
 /// Begins a repository, and returns what runs `git` there; `None`, said aloud, where there is no `git`.
 fn repository(path: PathBuf) -> Option<impl Fn(&[&str])> {
     let git = move |args: &[&str]| {

@@ -1,0 +1,207 @@
+//! What the builds of copies leave outside of them. All variants find it there, so that what was built last is what each of them
+//! measures, and from the build cache nothing comes there at all.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use prony_analysis::guard::{Finding, copies as guard};
+use prony_model::program::ProgramSpec;
+
+use crate::digest;
+use crate::error::Error;
+use crate::originals::{named, pieces};
+use crate::startable;
+
+/// Device, inode, and the time of the last change of either content or inode.
+type Stamp = (u64, u64, i64, i64);
+
+/// The builds of a run, with what each left of what its program's command names outside of the copy.
+#[derive(Debug, Default)]
+pub(crate) struct Outside(RefCell<Vec<(ProgramSpec, BTreeMap<PathBuf, String>)>>);
+
+impl Outside {
+    /// The files that this program's command and variables, or those of programs that were built before, name outside of the copy.
+    pub(crate) fn stamps(&self, program: &ProgramSpec, top: &Path) -> BTreeMap<PathBuf, Stamp> {
+        let known = self.0.borrow();
+        let found = texts_as_programs(program, top).into_iter().chain(named(program));
+        let paths: BTreeSet<PathBuf> = known.iter().flat_map(|(_, files)| files.keys().cloned()).chain(found).collect();
+        let stamp = |path: PathBuf| {
+            let about = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+            Some((path, (about.dev(), about.ino(), about.ctime(), about.ctime_nsec())))
+        };
+        paths.into_iter().filter(|path| !path.starts_with(top)).filter_map(stamp).collect()
+    }
+
+    /// Adds what the build of a copy in the scratch directory of this name left, where `before` is what was there before. Returns whether
+    /// it wrote any of it, and a finding where an earlier build of other code had left something else.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where that is what a command executes.
+    pub(crate) fn add(
+        &self,
+        program: &ProgramSpec,
+        (top, scratch): (&Path, &str),
+        before: &BTreeMap<PathBuf, Stamp>,
+    ) -> Result<(bool, Option<Finding>), Error> {
+        let after = self.stamps(program, top);
+        let content = |path: &PathBuf| digest::of_file(path, &fs::metadata(path).ok()?).ok();
+        let mut left: BTreeMap<PathBuf, String> =
+            after.keys().filter_map(|path| Some((path.clone(), content(path)?))).collect();
+        let mut written: Vec<PathBuf> = after
+            .iter()
+            .filter(|(path, stamp)| before.get(*path) != Some(stamp))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for package in installed(program, scratch) {
+            left.insert(package.clone(), scratch.to_owned());
+            written.push(package);
+        }
+        let mut known = self.0.borrow_mut();
+        let others = known.iter().filter(|(other, _)| other.name == program.name && !builds_the_same(other, program));
+        let is_other = |path: &&PathBuf| {
+            let mut before = others.clone().filter_map(|(_, files)| files.get(*path));
+            before.any(|state| left.get(*path) != Some(state))
+        };
+        let other = written.iter().find(is_other).cloned();
+        known.push((program.clone(), left));
+        let Some(path) = other else { return Ok((!written.is_empty(), None)) };
+        let is_executed =
+            fs::metadata(&path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+        if is_executed {
+            return Err(Error::refused(
+                format!(
+                    "the builds of two variants of program `{}` write `{}`, which the command executes: it lies outside of their copies, \
+                     so that both would execute what was built last",
+                    program.name,
+                    path.display()
+                ),
+                "have `build` write into the copy, and name the file there: `./NAME` or `{dir}/NAME`",
+            ));
+        }
+        Ok((true, Some(guard::build_wrote_outside(&path))))
+    }
+}
+
+/// Whether two builds make the same of one directory.
+fn builds_the_same(one: &ProgramSpec, other: &ProgramSpec) -> bool {
+    let what = |of: &ProgramSpec| (of.directory.clone(), of.changes.clone(), of.build.clone(), of.env.clone());
+    what(one) == what(other)
+}
+
+/// The files of PATH that words of the command and of variables may be.
+fn texts_as_programs(program: &ProgramSpec, top: &Path) -> BTreeSet<PathBuf> {
+    let names: BTreeSet<String> = pieces(program).filter(|word| !word.contains(['/', '\0'])).collect();
+    names.iter().filter_map(|name| startable::find(program, Some(top), name.as_ref())).collect()
+}
+
+/// Packages that were installed, where the programs of PATH find them, from a copy in the scratch directory of this name: those of
+/// Python name their source, and npm links it.
+fn installed(program: &ProgramSpec, scratch: &str) -> BTreeSet<PathBuf> {
+    let path = startable::path(program);
+    let home = program.env.get("HOME").map(PathBuf::from).or_else(|| Some(std::env::var_os("HOME")?.into()));
+    let prefixes = std::env::split_paths(&path).filter_map(|bin| Some(bin.parent()?.to_path_buf()));
+    let prefixes: BTreeSet<PathBuf> = prefixes.chain(home.map(|home| home.join(".local"))).collect();
+    let is_linked = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains(scratch));
+    let mut found = BTreeSet::new();
+    for lib in prefixes.iter().map(|prefix| prefix.join("lib")) {
+        let of_node = entries(&lib.join("node_modules"))
+            .flat_map(|path| entries(&path).chain([path.clone()]).collect::<Vec<_>>());
+        found.extend(of_node.filter(is_linked));
+        let is_python =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"));
+        let sites = entries(&lib)
+            .filter(is_python)
+            .flat_map(|lib| ["site-packages", "dist-packages"].map(|name| lib.join(name)));
+        for package in sites.flat_map(|site| entries(&site)) {
+            let source = fs::read_to_string(package.join("direct_url.json"));
+            // Without its version, which may differ.
+            let name = package.file_name().and_then(|name| name.to_str()?.split('-').next());
+            if let (Some(name), true) = (name, source.is_ok_and(|source| source.contains(scratch))) {
+                found.insert(package.with_file_name(name));
+            }
+        }
+    }
+    found
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was installed last was measured for both, and only the first run with an executable said so.
+    #[test]
+    fn file_or_package_that_builds_of_two_variants_leave_outside_is_refused_or_a_finding() {
+        let top = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str, mode: u32| {
+            let path = top.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            // As installers do, which replace what is there.
+            let _ = fs::remove_file(&path);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let program = |change: &str| {
+            crate::tests::program(&format!(
+                "[program.p]\ncommand = [\"prog\", {script:?}]\ndirectory = \".\"\nenv = {{ PATH = {bin:?}, HOME = \"/nowhere\" }}\n\
+                 build = [\"make\"]\nchange = {{ replace = {{ file = \"a\", find = \"{change}\", with = \"\" }} }}\n",
+                script = top.path().join("script.sh"),
+                bin = top.path().join("prefix/bin")
+            ))
+        };
+        let built = |outside: &Outside, change: &str, scratch: &str, build: &dyn Fn()| {
+            let (program, copy) = (program(change), top.path().join(scratch));
+            let before = outside.stamps(&program, &copy);
+            build();
+            let added = outside.add(&program, (&copy, scratch), &before);
+            added.map(|(wrote, found)| (wrote, found.is_some())).map_err(|error| error.to_string())
+        };
+        let new = |build: &dyn Fn()| {
+            let outside = Outside::default();
+            assert!(!built(&outside, "one", "scratch-1", build).unwrap().1);
+            outside
+        };
+        let script = |text: &'static str| move || write("script.sh", text, 0o644);
+        let outside = new(&script("one"));
+        assert_eq!(
+            built(&outside, "one", "scratch-2", &script("one")),
+            Ok((true, false)),
+            "a second copy of a baseline"
+        );
+        assert_eq!(built(&outside, "two", "scratch-3", &script("one")), Ok((true, false)), "the same for both");
+        assert_eq!(built(&outside, "two", "scratch-4", &|| ()), Ok((false, false)));
+        // A trial may have written there.
+        write("script.sh", "of a trial", 0o644);
+        assert_eq!(built(&outside, "two", "scratch-5", &|| ()), Ok((false, false)));
+        assert_eq!(built(&outside, "two", "scratch-6", &script("two")), Ok((true, true)));
+        let executable = |text: &'static str| move || write("prefix/bin/prog", text, 0o755);
+        let message = built(&new(&executable("one")), "two", "scratch-2", &executable("two")).unwrap_err();
+        assert!(message.contains("prefix/bin/prog`, which the command executes"), "{message}");
+        let package = |scratch: &'static str, version: &'static str| {
+            move || {
+                let about = format!("prefix/lib/python3.9/site-packages/site-{version}.dist-info/direct_url.json");
+                write(&about, &format!("{{\"url\": \"file:///x/{scratch}/copy\"}}"), 0o644);
+            }
+        };
+        let outside = new(&package("scratch-1", "1.0"));
+        assert_eq!(built(&outside, "two", "scratch-2", &package("scratch-2", "1.1")), Ok((true, true)));
+        assert_eq!(built(&outside, "two", "scratch-3", &package("other", "1.1")), Ok((false, false)));
+        let linked = top.path().join("prefix/lib/node_modules/@m/core");
+        let link = |scratch: &'static str| {
+            let link = linked.clone();
+            move || {
+                let link = link.as_path();
+                fs::create_dir_all(link.parent().unwrap()).unwrap();
+                let _ = fs::remove_file(link);
+                std::os::unix::fs::symlink(format!("/x/{scratch}/copy"), link).unwrap();
+            }
+        };
+        assert_eq!(built(&new(&link("scratch-1")), "two", "scratch-2", &link("scratch-2")), Ok((true, true)));
+    }
+}
