@@ -14,6 +14,7 @@ mod links;
 mod originals;
 pub mod output_targets;
 mod outside;
+mod own_path;
 pub mod paths;
 pub mod place;
 pub mod places;

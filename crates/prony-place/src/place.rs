@@ -23,7 +23,7 @@ use crate::outside::Outside;
 use crate::paths::utf8;
 use crate::sources::{Copying, Sources};
 use crate::to_end::to_end;
-use crate::{build_cache, change, digest, originals, revision, sources};
+use crate::{build_cache, change, digest, originals, own_path, revision, sources};
 
 /// The name of a copy in its scratch directory.
 const COPY: &str = "copy";
@@ -189,7 +189,13 @@ impl Place {
         if digest::of_tree(&top, &mut copying)? == digest {
             self.findings.push(guard::copies::build_changed_nothing(!program.changes.is_empty()));
         } else if let Some((key, builds)) = builds.as_ref().filter(|_| !wrote_outside) {
-            builds.put(key, &top, &mut copying);
+            match own_path::named_in(&top, &scratch, &mut copying)? {
+                None => builds.put(key, &top, &mut copying),
+                Some(file) => {
+                    let file = file.strip_prefix(&top).unwrap_or(&file).display();
+                    self.remarks.push(format!("the build is not cached: `{file}` names the path of the copy"));
+                }
+            }
         }
         Ok(())
     }
