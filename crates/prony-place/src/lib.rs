@@ -11,6 +11,7 @@ pub mod error;
 pub mod external_files;
 pub mod launch_setting;
 mod links;
+mod node_packages;
 mod originals;
 pub mod output_targets;
 mod outside;

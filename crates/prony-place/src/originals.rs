@@ -33,7 +33,7 @@ pub(crate) fn named(program: &ProgramSpec) -> BTreeSet<PathBuf> {
 
 /// Files of the user's directory `original` of which the program's copy has others: those that its changes write (`files`), and those
 /// that its commit has with other content. What only the user's directory has is not among them.
-fn changed(files: &BTreeSet<String>, original: &Path, commit: Option<&str>) -> Vec<PathBuf> {
+pub(crate) fn changed(files: &BTreeSet<String>, original: &Path, commit: Option<&str>) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = files.iter().map(|file| original.join(file)).collect();
     if let Some(commit) = commit {
         // Without the lock that refreshing the index would take, and whatever the user's configuration says.

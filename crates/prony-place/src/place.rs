@@ -23,7 +23,7 @@ use crate::outside::Outside;
 use crate::paths::utf8;
 use crate::sources::{Copying, Sources};
 use crate::to_end::to_end;
-use crate::{build_cache, change, digest, originals, own_path, revision, sources};
+use crate::{build_cache, change, digest, node_packages, originals, own_path, revision, sources};
 
 /// The name of a copy in its scratch directory.
 const COPY: &str = "copy";
@@ -229,6 +229,13 @@ impl Place {
         let tops = (of.unwrap_or(&source.directory).as_path(), top.as_path());
         let named = originals::shadowed(program, &change::files(program), &source.directory, commit, tops);
         self.findings.extend(guard::copies::names_the_original(&named));
+    }
+
+    /// Notes what Node would load from the user's working tree, since the copy of a revision has no packages.
+    pub(crate) fn miss_packages(&mut self, program: &ProgramSpec) {
+        let (Some((top, inside)), Some((tree, commit))) = (self.top(), &self.revision) else { return };
+        let found = node_packages::of_the_tree(program, (&top, &top.join(inside)), tree, commit);
+        self.findings.extend(found.map(|(modules, other)| guard::copies::packages_of_the_tree(&modules, &other)));
     }
 
     /// Whether trials work in the place itself, and make nothing of it in their scratch.

@@ -157,6 +157,7 @@ impl Places {
         let built = build.map_or(Ok(()), |build| place.build(means, program, build, (&self.built, observer)));
         place.miss_submodules();
         place.miss_originals(program);
+        place.miss_packages(program);
         place.findings.extend(self.same_commits.get(&key.variant).cloned());
         let place = Rc::new(place);
         self.made.borrow_mut().insert(key, Rc::clone(&place));

@@ -87,6 +87,19 @@ pub fn working_tree_copied(counts: &str) -> Finding {
     Finding::of("working_tree_copied", Severity::Warning, message, hint)
 }
 
+/// The copy of a revision has no packages of Node, and above it are those of the user's working tree, where `other` is not that of the
+/// revision: a package of the repository, or what says which versions are installed.
+pub fn packages_of_the_tree(modules: &Path, other: &Path) -> Finding {
+    let message = format!(
+        "the copy of the revision has no `node_modules`, so that Node loads packages from `{}` of the working tree: `{}` there is not that \
+         of the revision",
+        modules.display(),
+        other.display()
+    );
+    let hint = "let `build` install the packages in the copy, as `npm ci` does, or make copies outside of the repository: `--scratch DIR`";
+    Finding::of("packages_of_the_tree", Severity::Warning, message, hint)
+}
+
 /// A variant and its baseline are revisions with different names, of one commit, and differ by nothing else.
 pub fn same_commit(variant: &str, baseline: &str) -> Finding {
     let message =

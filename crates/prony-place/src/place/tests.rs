@@ -54,7 +54,7 @@ impl Repository {
 
     fn place(&self, program: &ProgramSpec, sources: &Sources) -> Place {
         let (launcher, interrupt) = (Launcher::this_program(["supervise"]), Interrupt::default());
-        let means = Means { launcher: &launcher, near: &self.path(""), interrupt: &interrupt };
+        let means = Means { launcher: &launcher, near: &self.path("repo"), interrupt: &interrupt };
         Place::make(means, program, sources, &mut Log::default()).unwrap()
     }
 }
@@ -170,4 +170,47 @@ fn command_that_names_a_file_of_the_users_directory_is_refused_or_a_finding() {
         assert!(change::lacking(&program).is_empty(), "{command}");
         assert_eq!(found(&program), is_found, "{command}");
     }
+}
+
+/// Node climbed to the packages of the working tree, and those of a workspace are its own code: 20 ms and 400 ms were 110 and 122.
+#[test]
+fn revision_without_packages_below_those_of_the_working_tree_is_a_finding_where_they_differ() {
+    let Some(repository) = Repository::new() else { return };
+    let write = |name: &str, text: &str| {
+        std::fs::create_dir_all(repository.path(name).parent().unwrap()).unwrap();
+        std::fs::write(repository.path(name), text).unwrap();
+    };
+    write("repo/.gitignore", "node_modules\n");
+    write("repo/package.json", r#"{ "version": "1", "dependencies": { "a": "1" } }"#);
+    write("repo/package-lock.json", "{}");
+    repository.commit("packages/core/index.js", "one");
+    std::fs::create_dir_all(repository.path("repo/node_modules/@m")).unwrap();
+    write("repo/node_modules/a/package.json", "{}");
+    std::os::unix::fs::symlink("../../packages/core", repository.path("repo/node_modules/@m/core")).unwrap();
+    let found = |command: &str, builds: bool| {
+        let program = repository.program(&format!("command = {command}\nchange = {{ revision = \"HEAD\" }}\n"));
+        let mut place = repository.place(&program, &Sources::new(&[]));
+        if builds {
+            std::fs::create_dir(place.top().unwrap().0.join("node_modules")).unwrap();
+        }
+        place.miss_packages(&program);
+        let own = place.findings.iter().find(|finding| finding.guard == "packages_of_the_tree");
+        own.map(|finding| finding.message.rsplit_once(" of the working tree: ").unwrap().1.to_owned())
+    };
+    let node = "[\"node\", \"packages/app/main.js\"]";
+    assert_eq!(found(node, false), None, "what is installed is what the revision names");
+    write("repo/package.json", r#"{ "version": "2", "dependencies": { "a": "1" } }"#);
+    assert_eq!(found(node, false), None, "no package is another");
+    let said = |name: &str| Some(format!("`{name}` there is not that of the revision"));
+    for (file, named, text) in [
+        ("package.json", "package.json", r#"{ "dependencies": { "a": "2" } }"#),
+        ("package-lock.json", "package-lock.json", "{ }"),
+        ("packages/core/index.js", "packages/core", "two"),
+    ] {
+        write(&format!("repo/{file}"), text);
+        assert_eq!(found(node, false), said(named), "{file}");
+    }
+    assert_eq!(found("\"env A=1 npm start\"\nshell = true", false), said("packages/core"));
+    assert_eq!(found(node, true), None);
+    assert_eq!(found("[\"sh\", \"build.sh\"]", false), None);
 }
