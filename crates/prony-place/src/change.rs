@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prony_analysis::guard::{Finding, copies as guard};
 use prony_model::catalog::Lack;
@@ -37,6 +37,10 @@ pub(crate) fn apply(
 ) -> Result<(Vec<String>, Vec<Finding>), Error> {
     let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
     let (mut done, mut findings, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+    // A fresh clone has nothing that was compiled.
+    if revision::of(program).is_none() {
+        pass_second(&files(program).iter().map(|file| copy.join(file)).collect::<Vec<_>>());
+    }
     for change in &program.changes {
         // A build tool must find what a change writes newer than all that was written before.
         std::thread::sleep(TICK);
@@ -68,6 +72,17 @@ pub(crate) fn apply(
         }
     }
     Ok((done, findings))
+}
+
+/// Waits until the second in which one of these files was last written is over: Python takes its bytecode for that of a file which has the
+/// same size and was written in the same second.
+fn pass_second(files: &[PathBuf]) {
+    let second = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let written = |file: &PathBuf| fs::metadata(file).and_then(|about| about.modified()).ok();
+    let seconds: BTreeSet<u64> = files.iter().filter_map(written).map(second).collect();
+    while seconds.contains(&second(SystemTime::now())) {
+        std::thread::sleep(TICK);
+    }
 }
 
 /// What the changes made in a copy, as it is at a time.
@@ -421,6 +436,23 @@ mod tests {
         {
             assert!(at(before) < at(after), "{before} {after}");
         }
+    }
+
+    /// Python ran the bytecode of the text before, which has the same size: 60 ms in place of 640.
+    #[test]
+    fn what_a_change_writes_is_of_a_later_second_than_what_was_there() {
+        let site = site();
+        let file = site.path().join("a.js");
+        let head = "[program.x]\ncommand = \"true\"\ndirectory = \".\"\n";
+        let change = "change = { replace = { file = \"a.js\", find = \"two\", with = \"six\" } }\n";
+        let program = program(&format!("{head}{change}"));
+        let second = || {
+            let about = fs::metadata(&file).unwrap();
+            std::os::unix::fs::MetadataExt::mtime(&about)
+        };
+        let before = second();
+        apply(&program, site.path(), site.path(), &|_| Ok(String::new()), &mut |_, _| Ok(())).unwrap();
+        assert!(second() > before);
     }
 
     /// pip installs what a package requires over what an earlier change installed: the record had the earlier version.
