@@ -111,7 +111,7 @@ impl Place {
             // The copy is the whole repository, whatever the program's directory in it.
             let uncommitted = sources.uncommitted(&out.top).map_err(|message| failed("change", message))?;
             let left_out =
-                uncommitted.counts().map(|counts| format!("not part of it: uncommitted changes of {counts}"));
+                uncommitted.counts(false).map(|counts| format!("not part of it: uncommitted changes of {counts}"));
             place.remarks.extend(left_out);
             if uncommitted.tracked > 0 && uncommitted.head == out.commit {
                 place.findings.push(guard::copies::uncommitted_left_out(uncommitted.tracked));
@@ -122,7 +122,7 @@ impl Place {
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original, None)?;
             let state = Manifest::of(&plan).digest();
-            place.findings.extend(sources.beside_revisions(&original));
+            place.findings.extend(sources.beside_revisions(&original, program));
             copy_plan(&original, &plan, &top, &mut progress)?;
             (top.clone(), Some(state))
         };

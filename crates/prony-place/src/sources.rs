@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use prony_analysis::guard::{Finding, copies as guard};
+use prony_analysis::guard::{Finding, Severity, copies as guard};
 use prony_experiment::redacted::LEFT_OUT;
 use prony_model::event::{Event, Observer};
 use prony_model::program::{Care, CopyOf, OutwardLinks, ProgramSpec};
@@ -122,11 +122,15 @@ impl Sources {
     }
 
     /// A finding if a copy of a directory as it is contains what no commit has, and other variants are revisions of it.
-    pub(crate) fn beside_revisions(&self, directory: &Path) -> Option<Finding> {
+    pub(crate) fn beside_revisions(&self, directory: &Path, program: &ProgramSpec) -> Option<Finding> {
         if !self.revised.borrow().contains(directory) {
             return None;
         }
-        self.uncommitted(directory).ok()?.counts().map(|counts| guard::working_tree_copied(&counts))
+        let uncommitted = self.uncommitted(directory).ok()?;
+        // What git ignores, a build may make in each copy.
+        let is_made = program.build.is_some() && uncommitted.counts(false).is_none();
+        let severity = if is_made { Severity::Note } else { Severity::Warning };
+        uncommitted.counts(true).map(|counts| guard::working_tree_copied(&counts, severity))
     }
 
     /// A finding if the directory has changed: a copy that is made of it now has other content. With light care it is

@@ -18,6 +18,8 @@ pub(crate) struct Uncommitted {
     pub(crate) tracked: usize,
     /// Files, and folders of nothing else, that git does not track and does not ignore.
     pub(crate) untracked: usize,
+    /// The same of what git ignores.
+    pub(crate) ignored: usize,
 }
 
 impl Uncommitted {
@@ -30,9 +32,9 @@ impl Uncommitted {
         // Without the lock that refreshing the index would take: that file belongs to the user.
         let ask = ["--no-optional-locks", "status", "--porcelain=v2", "--branch", "-z"];
         // Whatever the user's configuration leaves out of `git status`.
-        let all = ["--untracked-files=normal", "--ignore-submodules=none", "--", "."];
+        let all = ["--untracked-files=normal", "--ignored=traditional", "--ignore-submodules=none", "--", "."];
         let said = git(directory, &[&ask[..], &all].concat())?;
-        let (mut head, mut tracked, mut untracked) = (String::new(), 0, Vec::new());
+        let (mut head, mut tracked, mut untracked, mut ignored) = (String::new(), 0, Vec::new(), Vec::new());
         let mut entries = said.split('\0');
         while let Some(entry) = entries.next() {
             match entry.split_once(' ') {
@@ -44,19 +46,22 @@ impl Uncommitted {
                     tracked += 1;
                 }
                 Some(("?", path)) => untracked.push(top.join(path)),
+                Some(("!", path)) => ignored.push(top.join(path)),
                 _ => {}
             }
         }
         let written = OwnFiles::now();
-        let databases = untracked.iter().filter(|path| is_results(path, &written));
+        let databases = untracked.iter().chain(&ignored).filter(|path| is_results(path, &written));
         let own: Vec<PathBuf> = databases.chain(own).cloned().collect();
-        let untracked = untracked.iter().filter(|path| !is_own(path, &own, &written)).count();
-        Ok(Self { head, tracked, untracked })
+        let others = |paths: &[PathBuf]| paths.iter().filter(|path| !is_own(path, &own, &written)).count();
+        Ok(Self { head, tracked, untracked: others(&untracked), ignored: others(&ignored) })
     }
 
-    /// How many files of each kind: `1 tracked file, 2 untracked files`; `None` where there are none.
-    pub(crate) fn counts(&self) -> Option<String> {
-        let kinds = [(self.tracked, "tracked file"), (self.untracked, "untracked file")];
+    /// How many files of each kind: `1 tracked file, 2 untracked files`; `None` where there are none. Ignored ones count for what has
+    /// them and no commit beside it.
+    pub(crate) fn counts(&self, with_ignored: bool) -> Option<String> {
+        let ignored = if with_ignored { self.ignored } else { 0 };
+        let kinds = [(self.tracked, "tracked file"), (self.untracked, "untracked file"), (ignored, "ignored file")];
         let each: Vec<String> = kinds.into_iter().filter(|(n, _)| *n > 0).map(|(n, kind)| count(n, kind)).collect();
         (!each.is_empty()).then(|| each.join(", "))
     }
@@ -65,9 +70,10 @@ impl Uncommitted {
 /// Whether something is prony's own: a scratch directory, a database or what lies beside it, what this process writes, or a folder
 /// of such files only.
 fn is_own(path: &Path, own: &[PathBuf], written: &OwnFiles) -> bool {
-    if path.file_name().is_some_and(Scratch::is_name)
-        || own.iter().any(|own| is_file_of(own, path) || is_cuts(own, path))
-    {
+    // Of what is ignored, files may be named and not their folder.
+    let is_in_own =
+        |folder: &Path| folder.file_name().is_some_and(Scratch::is_name) || own.iter().any(|own| is_cuts(own, folder));
+    if path.ancestors().any(is_in_own) || own.iter().any(|own| is_file_of(own, path)) {
         return true;
     }
     let Ok(about) = path.symlink_metadata() else { return false };
@@ -119,8 +125,8 @@ mod tests {
         run(&["commit", "--quiet", "-m", "all"]);
         let database = top.join("results/own.db");
         let found = || Uncommitted::of(&top, std::slice::from_ref(&database)).unwrap();
-        let clean = Uncommitted { head: run(&["rev-parse", "HEAD"]), tracked: 0, untracked: 0 };
-        assert_eq!((found(), found().counts()), (clean.clone(), None));
+        let clean = Uncommitted { head: run(&["rev-parse", "HEAD"]), tracked: 0, untracked: 0, ignored: 0 };
+        assert_eq!((found(), found().counts(true)), (clean.clone(), None));
         for directory in [".prony-run-1-2-3", "results", "results/own.db-cuts"] {
             fs::create_dir(top.join(directory)).unwrap();
             fs::write(top.join(directory).join("own.db"), "x").unwrap();
@@ -145,11 +151,16 @@ mod tests {
         fs::remove_file(top.join("another name")).unwrap();
         fs::write(top.join("results/mine"), "x").unwrap();
         fs::write(top.join(" mine"), "x").unwrap();
-        assert_eq!(found().counts().as_deref(), Some("2 untracked files"));
+        assert_eq!(found().counts(true).as_deref(), Some("2 untracked files"));
         fs::write(top.join("a"), "changed").unwrap();
         run(&["mv", "b", "e"]);
         fs::remove_file(top.join("c")).unwrap();
-        let all = Uncommitted { tracked: 3, untracked: 2, ..clean };
-        assert_eq!((found(), found().counts().as_deref()), (all, Some("3 tracked files, 2 untracked files")));
+        // A cache made the working tree faster, and was in no count; the results of prony are often ignored too.
+        fs::write(top.join(".git/info/exclude"), "cache.bin\n*.db\n").unwrap();
+        fs::write(top.join("cache.bin"), "x").unwrap();
+        let all = Uncommitted { tracked: 3, untracked: 2, ignored: 1, ..clean };
+        let said = "3 tracked files, 2 untracked files";
+        assert_eq!((found(), found().counts(false).as_deref()), (all, Some(said)));
+        assert_eq!(found().counts(true), Some(format!("{said}, 1 ignored file")));
     }
 }

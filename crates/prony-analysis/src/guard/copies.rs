@@ -78,13 +78,14 @@ pub fn uncommitted_left_out(files: usize) -> Finding {
     Finding::of("uncommitted_left_out", Severity::Warning, message, hint).with(json!({ "files": files }))
 }
 
-/// A copy of the directory as it is, with what no commit has: `counts` of files. Other variants are revisions.
-pub fn working_tree_copied(counts: &str) -> Finding {
+/// A copy of the directory as it is, with what no commit has: `counts` of files. Other variants are revisions. With `severity` it is a
+/// note where `build` may make the same files in these.
+pub fn working_tree_copied(counts: &str, severity: Severity) -> Finding {
     let message =
         format!("the variant is the directory as it is, with uncommitted changes of {counts}, and no revision");
     let hint = "if this is not what you want to compare with revisions, name a `revision` in this level; otherwise commit \
         the changes to measure the same again later";
-    Finding::of("working_tree_copied", Severity::Warning, message, hint)
+    Finding::of("working_tree_copied", severity, message, hint)
 }
 
 /// The copy of a revision has no packages of Node, and above it are those of the user's working tree, where `other` is not that of the
