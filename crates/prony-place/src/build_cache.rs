@@ -1,5 +1,6 @@
 //! Caches the output of variants' builds across runs, by a hash of the builds' inputs.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -19,7 +20,7 @@ const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What may be in a build that is kept: another number where that was more, so that none of those is used. Since 2, no build is kept that
 /// names the path of its copy, or wrote outside of it what a command names.
-const KEPT: u32 = 2;
+const FORMAT: u32 = 2;
 
 /// Separators of words in a shell command.
 const SHELL: &str = ";|&()<>{}`'\"$=";
@@ -124,11 +125,13 @@ pub(crate) struct Input<'a> {
     /// Its commit and those of its submodules ([`crate::revision::commits`]), which a build may ask for or check out: in the files
     /// of two revisions that differ in these only, nothing differs before it.
     pub(crate) commits: String,
+    /// Paths outside of the copy that commands of the run name: a build that was kept may have written there, when none named them.
+    pub(crate) outside: &'a BTreeSet<PathBuf>,
 }
 
 /// The name of a build: a hash of its input, and of everything else on which a build depends.
 pub(crate) fn key(program: &ProgramSpec, build: &[String], input: &Input<'_>) -> String {
-    let Input { digest, inside, state, commits } = input;
+    let Input { digest, inside, state, commits, outside } = input;
     let mut hash = Xxh3Default::new();
     let path = startable::path(program);
     // A command as one text is words of a shell: each executable that it names is a tool.
@@ -141,7 +144,7 @@ pub(crate) fn key(program: &ProgramSpec, build: &[String], input: &Input<'_>) ->
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
     hash.update(
         format!(
-            "{KEPT} {build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x} {commits:?}",
+            "{FORMAT} {build:?} {:?} {inherited:?} {path:?} {tools:?} {inside:?} {state:?} {digest:x} {commits:?} {outside:?}",
             program.env
         )
         .as_bytes(),
@@ -161,9 +164,11 @@ mod tests {
     use super::*;
     use crate::digest;
 
+    static NONE: BTreeSet<PathBuf> = BTreeSet::new();
+
     fn input<'a>(copy: &Path, inside: &'a str, state: Option<&'a str>) -> Input<'a> {
         let digest = digest::of_tree(copy, &mut |_, _| Ok(())).unwrap();
-        Input { digest, inside: Path::new(inside), state, commits: String::new() }
+        Input { digest, inside: Path::new(inside), state, commits: String::new(), outside: &NONE }
     }
 
     fn program() -> ProgramSpec {
@@ -208,6 +213,8 @@ mod tests {
         }
         let submodules = Input { commits: "160000 1 0\tlib\0".to_owned(), ..input(&copy, "", Some("a")) };
         assert_ne!(super::key(&program(), &build, &submodules), names[2]);
+        let outside = Input { outside: &BTreeSet::from(["/inst/prog".into()]), ..input(&copy, "", Some("a")) };
+        assert_ne!(super::key(&program(), &build, &outside), names[2], "nothing would be written there");
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
     }
 
@@ -262,7 +269,7 @@ mod tests {
         let [link, data] = ["link", "data"].map(|name| bin.path().join(name).display().to_string());
         let build = ["sh", "-c", &format!("A=1 cc a.c && (as a.s); {link} >> {data}")].map(str::to_owned);
         ["sh", "cc", "as", "link", "data", "other"].into_iter().for_each(|name| tool(name, "1"));
-        let input = Input { digest: 0, inside: Path::new(""), state: None, commits: String::new() };
+        let input = Input { digest: 0, inside: Path::new(""), state: None, commits: String::new(), outside: &NONE };
         let key = || key(&program, &build, &input);
         let mut keys = vec![key()];
         for name in ["sh", "cc", "as", "link"] {

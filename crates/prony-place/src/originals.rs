@@ -39,10 +39,10 @@ pub(crate) fn changed(files: &BTreeSet<String>, original: &Path, commit: Option<
         // Without the lock that refreshing the index would take, and whatever the user's configuration says.
         let ask =
             ["--no-optional-locks", "diff", "--name-only", "-z", "--no-relative", "--no-ext-diff", "--no-renames"];
-        let told = revision::git(original, &[&ask[..], &["--diff-filter=a", commit, "--"]].concat());
+        let output = revision::git(original, &[&ask[..], &["--diff-filter=a", commit, "--"]].concat());
         let top = revision::git(original, &["rev-parse", "--show-toplevel"]);
-        if let (Ok(told), Ok(top)) = (told, top) {
-            files.extend(told.split('\0').filter(|name| !name.is_empty()).map(|name| Path::new(&top).join(name)));
+        if let (Ok(output), Ok(top)) = (output, top) {
+            files.extend(output.split('\0').filter(|name| !name.is_empty()).map(|name| Path::new(&top).join(name)));
         }
     }
     files

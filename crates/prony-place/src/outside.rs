@@ -16,23 +16,40 @@ use crate::originals::{named, pieces};
 use crate::startable;
 
 /// Device, inode, and the time of the last change of either content or inode.
-type Stamp = (u64, u64, i64, i64);
+type Version = (u64, u64, i64, i64);
 
-/// The builds of a run, with what each left of what its program's command names outside of the copy.
+/// The builds of a run, with what each left of what commands name outside of the copies.
 #[derive(Debug, Default)]
-pub(crate) struct Outside(RefCell<Vec<(ProgramSpec, BTreeMap<PathBuf, String>)>>);
+pub(crate) struct Outside {
+    /// What the commands and variables of all its programs name, also where nothing is yet.
+    paths: BTreeSet<PathBuf>,
+    /// Those that may be there by a build which was kept when no command named them.
+    pub(crate) key: BTreeSet<PathBuf>,
+    built: RefCell<Vec<(ProgramSpec, BTreeMap<PathBuf, String>)>>,
+}
 
 impl Outside {
-    /// The files that this program's command and variables, or those of programs that were built before, name outside of the copy.
-    pub(crate) fn stamps(&self, program: &ProgramSpec, top: &Path) -> BTreeMap<PathBuf, Stamp> {
-        let known = self.0.borrow();
-        let found = texts_as_programs(program, top).into_iter().chain(named(program));
-        let paths: BTreeSet<PathBuf> = known.iter().flat_map(|(_, files)| files.keys().cloned()).chain(found).collect();
-        let stamp = |path: PathBuf| {
-            let about = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-            Some((path, (about.dev(), about.ino(), about.ctime(), about.ctime_nsec())))
+    /// Of these programs.
+    pub(crate) fn of<'p>(programs: impl Iterator<Item = &'p ProgramSpec>) -> Self {
+        let (mut paths, mut key) = (BTreeSet::new(), BTreeSet::new());
+        for program in programs {
+            let (named, of_path) = (named(program), programs_of_path(program));
+            let is_of_system = |path: &Path| ["/bin", "/usr/bin"].iter().any(|folder| path.starts_with(folder));
+            key.extend(of_path.iter().filter(|path| path.is_file() && !is_of_system(path)).chain(&named).cloned());
+            paths.extend(of_path.into_iter().chain(named));
+        }
+        Self { paths, key, built: RefCell::default() }
+    }
+
+    /// The files that commands and variables name outside of the copy.
+    pub(crate) fn versions(&self, top: &Path) -> BTreeMap<PathBuf, Version> {
+        let version = |path: &PathBuf| {
+            let about = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+            Some((path.clone(), (about.dev(), about.ino(), about.ctime(), about.ctime_nsec())))
         };
-        paths.into_iter().filter(|path| !path.starts_with(top)).filter_map(stamp).collect()
+        // Builds may write into one log.
+        let is_used = |path: &&PathBuf| !path.starts_with(top) && path.extension().is_none_or(|end| end != "log");
+        self.paths.iter().filter(is_used).filter_map(version).collect()
     }
 
     /// Adds what the build of a copy in the scratch directory of this name left, where `before` is what was there before. Returns whether
@@ -44,25 +61,27 @@ impl Outside {
         &self,
         program: &ProgramSpec,
         (top, scratch): (&Path, &str),
-        before: &BTreeMap<PathBuf, Stamp>,
+        before: &BTreeMap<PathBuf, Version>,
     ) -> Result<(bool, Option<Finding>), Error> {
-        let after = self.stamps(program, top);
+        let after = self.versions(top);
         let content = |path: &PathBuf| digest::of_file(path, &fs::metadata(path).ok()?).ok();
         let mut left: BTreeMap<PathBuf, String> =
             after.keys().filter_map(|path| Some((path.clone(), content(path)?))).collect();
         let mut written: Vec<PathBuf> = after
             .iter()
-            .filter(|(path, stamp)| before.get(*path) != Some(stamp))
+            .filter(|(path, version)| before.get(*path) != Some(version))
             .map(|(path, _)| path.clone())
             .collect();
         for package in installed(program, scratch) {
-            left.insert(package.clone(), scratch.to_owned());
+            // Of one code it is the same, whatever its scratch directory.
+            left.insert(package.clone(), format!("{:?}", (&program.directory, &program.changes, &program.build)));
             written.push(package);
         }
-        let mut known = self.0.borrow_mut();
-        let others = known.iter().filter(|(other, _)| other.name == program.name && !builds_the_same(other, program));
+        let mut known = self.built.borrow_mut();
+        let differing =
+            known.iter().filter(|(other, _)| other.name == program.name && !builds_the_same(other, program));
         let is_other = |path: &&PathBuf| {
-            let mut before = others.clone().filter_map(|(_, files)| files.get(*path));
+            let mut before = differing.clone().filter_map(|(_, files)| files.get(*path));
             before.any(|state| left.get(*path) != Some(state))
         };
         let other = written.iter().find(is_other).cloned();
@@ -92,9 +111,11 @@ fn builds_the_same(one: &ProgramSpec, other: &ProgramSpec) -> bool {
 }
 
 /// The files of PATH that words of the command and of variables may be.
-fn texts_as_programs(program: &ProgramSpec, top: &Path) -> BTreeSet<PathBuf> {
+fn programs_of_path(program: &ProgramSpec) -> BTreeSet<PathBuf> {
     let names: BTreeSet<String> = pieces(program).filter(|word| !word.contains(['/', '\0'])).collect();
-    names.iter().filter_map(|name| startable::find(program, Some(top), name.as_ref())).collect()
+    let path = startable::path(program);
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    folders.flat_map(|folder| names.iter().map(move |name| folder.join(name))).collect()
 }
 
 /// Packages that were installed, where the programs of PATH find them, from a copy in the scratch directory of this name: those of
@@ -157,13 +178,13 @@ mod tests {
         };
         let built = |outside: &Outside, change: &str, scratch: &str, build: &dyn Fn()| {
             let (program, copy) = (program(change), top.path().join(scratch));
-            let before = outside.stamps(&program, &copy);
+            let before = outside.versions(&copy);
             build();
             let added = outside.add(&program, (&copy, scratch), &before);
             added.map(|(wrote, found)| (wrote, found.is_some())).map_err(|error| error.to_string())
         };
         let new = |build: &dyn Fn()| {
-            let outside = Outside::default();
+            let outside = Outside::of([program("one")].iter());
             assert!(!built(&outside, "one", "scratch-1", build).unwrap().1);
             outside
         };

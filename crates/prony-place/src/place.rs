@@ -61,6 +61,13 @@ pub(crate) struct Built {
     outside: Outside,
 }
 
+impl Built {
+    /// None yet, of these programs.
+    pub(crate) fn of<'p>(programs: impl Iterator<Item = &'p ProgramSpec>) -> Self {
+        Self { outside: Outside::of(programs), ..Self::default() }
+    }
+}
+
 /// What every launch needs.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
@@ -94,8 +101,8 @@ impl Place {
         let mut progress = progress(means, program, observer);
         let (copy, state) = if let Some(of) = revision::of(program) {
             let clone = folder.join("clone");
-            let out = sources.commit(&original, of);
-            let out = out.and_then(|commit| revision::check_out(&original, of, &commit, &clone));
+            let commit = sources.commit(&original, of);
+            let out = commit.and_then(|commit| revision::check_out(&original, of, &commit, &clone));
             let out = out.map_err(|message| failed("change", message))?;
             let mut plan = sources.plan(&clone, program, Some(out.top.clone()))?;
             // Where the link is in the clone and where it leads from there means nothing to the user, who knows it as
@@ -157,11 +164,12 @@ impl Place {
         let mut copying = progress(means, program, observer);
         let digest = digest::of_tree(&top, &mut copying)?;
         let key = |builds| {
-            let input = build_cache::Input { digest, inside, state, commits: revision::commits(&top) };
+            let (commits, outside) = (revision::commits(&top), &built.outside.key);
+            let input = build_cache::Input { digest, inside, state, commits, outside };
             (build_cache::key(program, &line.words(), &input), builds)
         };
         let builds = build_cache::Builds::of_user().map(key);
-        let before = built.outside.stamps(program, &top);
+        let before = built.outside.versions(&top);
         let earlier = match &builds {
             Some((key, builds)) if builds.take(key, &top, &mut copying)? => Some((key, builds)),
             _ => None,

@@ -67,7 +67,8 @@ impl Places {
         for data_of in experiment.variants().iter().flat_map(|variant| &variant.spec.services) {
             data_of.data.iter().try_for_each(|spec| data.survey(spec).map(drop))?;
         }
-        Ok(Self { same_commits: same_commits(experiment, &sources), sources, data, ..Self::default() })
+        let built = Built::of(experiment.variants().iter().flat_map(|variant| variant.spec.programs()));
+        Ok(Self { same_commits: same_commits(experiment, &sources), sources, data, built, ..Self::default() })
     }
 
     /// A finding for a trial if the directory of its program has changed since the run began; the directory is named

@@ -53,8 +53,8 @@ impl Uncommitted {
         let written = OwnFiles::now();
         let databases = untracked.iter().chain(&ignored).filter(|path| is_results(path, &written));
         let own: Vec<PathBuf> = databases.chain(own).cloned().collect();
-        let others = |paths: &[PathBuf]| paths.iter().filter(|path| !is_own(path, &own, &written)).count();
-        Ok(Self { head, tracked, untracked: others(&untracked), ignored: others(&ignored) })
+        let foreign = |paths: &[PathBuf]| paths.iter().filter(|path| !is_own(path, &own, &written)).count();
+        Ok(Self { head, tracked, untracked: foreign(&untracked), ignored: foreign(&ignored) })
     }
 
     /// How many files of each kind: `1 tracked file, 2 untracked files`; `None` where there are none. Ignored ones count for what has
