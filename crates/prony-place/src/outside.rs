@@ -118,12 +118,15 @@ fn programs_of_path(program: &ProgramSpec) -> BTreeSet<PathBuf> {
     folders.flat_map(|folder| names.iter().map(move |name| folder.join(name))).collect()
 }
 
-/// Packages that were installed, where the programs of PATH find them, from a copy in the scratch directory of this name: those of
-/// Python name their source, and npm links it.
+/// Packages that were installed, where programs of PATH or those that are named find them, from a copy in the scratch directory of this
+/// name: those of Python name their source, and npm links it.
 fn installed(program: &ProgramSpec, scratch: &str) -> BTreeSet<PathBuf> {
     let path = startable::path(program);
     let home = program.env.get("HOME").map(PathBuf::from).or_else(|| Some(std::env::var_os("HOME")?.into()));
-    let prefixes = std::env::split_paths(&path).filter_map(|bin| Some(bin.parent()?.to_path_buf()));
+    // Those of PATH, and those of executables that are named by their paths.
+    let named = named(program).into_iter().filter_map(|path| Some(path.parent()?.to_path_buf()));
+    let folders = std::env::split_paths(&path).chain(named.filter(|folder| folder.ends_with("bin")));
+    let prefixes = folders.filter_map(|bin| Some(bin.parent()?.to_path_buf()));
     let prefixes: BTreeSet<PathBuf> = prefixes.chain(home.map(|home| home.join(".local"))).collect();
     let is_linked = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains(scratch));
     let mut found = BTreeSet::new();
@@ -170,10 +173,11 @@ mod tests {
         };
         let program = |change: &str| {
             crate::tests::program(&format!(
-                "[program.p]\ncommand = [\"prog\", {script:?}]\ndirectory = \".\"\nenv = {{ PATH = {bin:?}, HOME = \"/nowhere\" }}\n\
+                "[program.p]\ncommand = [\"prog\", {script:?}, {python:?}]\ndirectory = \".\"\nenv = {{ PATH = {bin:?}, HOME = \"/nowhere\" }}\n\
                  build = [\"make\"]\nchange = {{ replace = {{ file = \"a\", find = \"{change}\", with = \"\" }} }}\n",
                 script = top.path().join("script.sh"),
-                bin = top.path().join("prefix/bin")
+                bin = top.path().join("prefix/bin"),
+                python = top.path().join("venv/bin/python")
             ))
         };
         let built = |outside: &Outside, change: &str, scratch: &str, build: &dyn Fn()| {
@@ -206,7 +210,7 @@ mod tests {
         assert!(message.contains("prefix/bin/prog`, which the command executes"), "{message}");
         let package = |scratch: &'static str, version: &'static str| {
             move || {
-                let about = format!("prefix/lib/python3.9/site-packages/site-{version}.dist-info/direct_url.json");
+                let about = format!("venv/lib/python3.9/site-packages/site-{version}.dist-info/direct_url.json");
                 write(&about, &format!("{{\"url\": \"file:///x/{scratch}/copy\"}}"), 0o644);
             }
         };
