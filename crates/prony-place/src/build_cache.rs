@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::copy::{Progress, copy_tree};
 use crate::error::Error;
+use crate::shell_text::shell_words;
 use crate::startable;
 
 /// A build that was not used for so long is removed when another is stored.
@@ -21,9 +22,6 @@ const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// What may be in a build that is kept: another number where that was more, so that none of those is used. Since 2, no build is kept that
 /// names the path of its copy, or wrote outside of it what a command names.
 const FORMAT: u32 = 2;
-
-/// Separators of words in a shell command.
-const SHELL: &str = ";|&()<>{}`'\"$=";
 
 /// Where builds are kept.
 #[derive(Debug)]
@@ -150,11 +148,6 @@ pub(crate) fn key(program: &ProgramSpec, build: &[String], input: &Input<'_>) ->
         .as_bytes(),
     );
     format!("{:032x}", hash.digest128())
-}
-
-/// The words of a text as a shell might read it.
-pub(crate) fn shell_words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| c.is_whitespace() || SHELL.contains(c)).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]

@@ -8,14 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use prony_analysis::guard::{Finding, copies as guard};
 use prony_model::catalog::Lack;
 use prony_model::number;
-use prony_model::program::{Change, Manager, ProgramSpec};
+use prony_model::program::{Change, CopyOf, Manager, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::copy::{Progress, close};
 use crate::dependency::{Run, install, installed, installer};
 use crate::error::Error;
 use crate::launch_setting::open_whole;
-use crate::originals::executes_original;
 use crate::paths::FROM_FILE;
 use crate::startable::{self, Written};
 use crate::{digest, revision};
@@ -189,7 +188,7 @@ fn replacements(change: &Change) -> Vec<Replacement> {
 }
 
 /// The files in which the program's `replace` and `patch` put texts in the place of others, from its directory.
-pub(crate) fn files(program: &ProgramSpec) -> BTreeSet<String> {
+fn files(program: &ProgramSpec) -> BTreeSet<String> {
     program.changes.iter().flat_map(replacements).map(|replacement| replacement.file).collect()
 }
 
@@ -287,9 +286,35 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
         lacking.extend(fault.map(|message| Lack { section: "change", key, message, hint: hint.to_owned() }));
     }
     if lacking.is_empty() {
-        lacking.extend(executes_original(program, &files(program), directory));
+        lacking.extend(executes_original(program, directory));
     }
     lacking
+}
+
+/// Files of the user's directory `original` of which the program's copy, made of a commit or of the directory as it is, has others: those
+/// in which its changes put texts, and those that the commit has with other content.
+pub(crate) fn changed(program: &ProgramSpec, original: &Path, commit: Option<&str>) -> Vec<PathBuf> {
+    let written = files(program).into_iter().map(|file| original.join(file));
+    written.chain(commit.into_iter().flat_map(|commit| revision::differing(original, commit))).collect()
+}
+
+/// Why a program would execute a file of the user's directory in place of the one of its copy, which is another.
+fn executes_original(program: &ProgramSpec, directory: &Path) -> Option<Lack> {
+    let command = program.command.words().into_iter().next()?;
+    if program.copy == CopyOf::None || program.changes.is_empty() || !command.starts_with('/') {
+        return None;
+    }
+    let (original, file) = (fs::canonicalize(directory).ok()?, fs::canonicalize(&command).ok()?);
+    let commit = revision::of(program).and_then(|of| revision::commit(&original, of).ok());
+    if !changed(program, &original, commit.as_deref()).contains(&file) {
+        return None;
+    }
+    let message = format!(
+        "the command `{command}` is a file of the user's own directory: the variant's copy has another one, which would not be executed"
+    );
+    let hint = "write it from `directory`, such as `./NAME`, or as `{dir}/NAME`; if all variants should execute this one file, copy it \
+        to a place outside of the repository";
+    Some(Lack { section: "program", key: "command", message, hint: hint.to_owned() })
 }
 
 /// Why no package manager would work in the copy. Of a revision, the directory may have other files.

@@ -11,6 +11,7 @@ pub mod error;
 pub mod external_files;
 pub mod launch_setting;
 mod links;
+mod named_paths;
 mod node_packages;
 mod originals;
 pub mod output_targets;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use prony_model::program::{ProgramSpec, Runtime};
 use serde_json::Value;
 
-use crate::originals::{changed, pieces};
+use crate::named_paths::pieces;
+use crate::revision;
 
 const MODULES: &str = "node_modules";
 
@@ -44,7 +45,7 @@ pub(crate) fn of_the_tree(
         top.ancestors().skip(1).take_while(|folder| folder.starts_with(tree)).map(|folder| folder.join(MODULES));
     let modules = above.find(|modules| modules.is_dir())?;
     let folder = modules.parent()?;
-    let changed = changed(&BTreeSet::new(), tree, Some(commit));
+    let changed = revision::differing(tree, commit);
     let locks = LOCKS.map(|name| folder.join(name));
     let own =
         linked(&modules, tree).into_iter().chain(locks).find(|path| changed.iter().any(|file| file.starts_with(path)));

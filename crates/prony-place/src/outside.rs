@@ -12,7 +12,7 @@ use prony_model::program::ProgramSpec;
 
 use crate::digest;
 use crate::error::Error;
-use crate::originals::{named, pieces};
+use crate::named_paths::{named, pieces};
 use crate::startable;
 
 /// Device, inode, and the time of the last change of either content or inode.

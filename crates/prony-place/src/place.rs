@@ -235,7 +235,8 @@ impl Place {
         let (Some((top, _)), Some(source)) = (self.top(), &self.source) else { return };
         let (of, commit) = self.revision.as_ref().map(|(top, commit)| (top, commit.as_str())).unzip();
         let tops = (of.unwrap_or(&source.directory).as_path(), top.as_path());
-        let named = originals::shadowed(program, &change::files(program), &source.directory, commit, tops);
+        let changed = || change::changed(program, &source.directory, commit);
+        let named = originals::shadowed(program, tops, changed);
         self.findings.extend(guard::copies::names_the_original(&named));
     }
 

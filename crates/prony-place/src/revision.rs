@@ -135,6 +135,17 @@ pub(crate) fn commit(original: &Path, of: &str) -> Result<String, String> {
     find(original, of).map(|found| found.commit).map_err(|(message, _)| message)
 }
 
+/// The files of the repository of a directory that a commit has with other content than the working tree, or that this lacks. What only
+/// the working tree has is not among them.
+pub(crate) fn differing(directory: &Path, commit: &str) -> Vec<PathBuf> {
+    // Without the lock that refreshing the index would take, and whatever the user's configuration says.
+    let options =
+        ["--no-optional-locks", "diff", "--name-only", "-z", "--no-relative", "--no-ext-diff", "--no-renames"];
+    let output = git(directory, &[&options[..], &["--diff-filter=a", commit, "--"]].concat()).unwrap_or_default();
+    let top = git(directory, &["rev-parse", "--show-toplevel"]).unwrap_or_default();
+    output.split('\0').filter(|name| !name.is_empty()).map(|name| Path::new(&top).join(name)).collect()
+}
+
 /// Has git make `copy` of the commit that the revision was when the run began: a clone that borrows the repository's objects.
 ///
 /// # Errors

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::program::{CopyOf, ProgramSpec};
 
-use crate::build_cache::shell_words;
 use crate::digest;
 use crate::error::Error;
+use crate::shell_text::shell_words;
 
 /// The programs that are built in a directory which variants share, with their variants.
 pub(crate) fn all(experiment: &Experiment) -> impl Iterator<Item = (&Variant, &ProgramSpec)> {

@@ -1,4 +1,4 @@
-//! Refuses values that a shell would not take as they are, in the texts that it reads.
+//! Reads texts for a shell, and refuses values in them that it would not take as they are.
 //!
 //! `{dir}` in `rm -rf {dir}/output` is filled in before the shell reads the text. With the value `/a/my bench` it would remove
 //! `/a/my`, a folder of the user. Quotes around the value cannot prevent that: the user may have written some already.
@@ -8,6 +8,9 @@ use std::ffi::OsStr;
 use prony_model::program::CommandLine;
 
 use crate::error::Error;
+
+/// Separators of words in a shell command.
+const SHELL: &str = ";|&()<>{}`'\"$=";
 
 /// Whether a shell takes a character as it is, in quotes and outside of them.
 fn is_plain(c: char) -> bool {
@@ -34,6 +37,11 @@ pub fn takes_values<'v>(
         }
     }
     Ok(())
+}
+
+/// The words of a text as a shell might read it.
+pub(crate) fn shell_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c.is_whitespace() || SHELL.contains(c)).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
