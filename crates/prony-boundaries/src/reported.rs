@@ -92,9 +92,10 @@ impl Lines {
         self.0.iter().flat_map(|line| line.resolution.clone()).collect()
     }
 
-    /// An instant at which the last line that counts was not there; `None` where none counts.
-    pub fn last(&self) -> Option<Nanos> {
-        self.0.iter().map(|line| line.written.earliest).max()
+    /// An instant at which the last line that reports such a metric was not there; `None` where none does.
+    pub fn last(&self, such: impl Fn(MetricKey) -> bool) -> Option<Nanos> {
+        let of_it = self.0.iter().filter(|line| line.readings.iter().any(|(key, _)| such(*key)));
+        of_it.map(|line| line.written.earliest).max()
     }
 
     /// The digest of the phase's answer, where one was reported.

@@ -7,7 +7,6 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use prony_analysis::guard::{Finding, copies as guard};
 use prony_model::program::ProgramSpec;
 
 use crate::digest;
@@ -29,16 +28,14 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    /// Of these programs.
-    pub(crate) fn of<'p>(programs: impl Iterator<Item = &'p ProgramSpec>) -> Self {
-        let (mut paths, mut key) = (BTreeSet::new(), BTreeSet::new());
+    /// Adds what these programs name.
+    pub(crate) fn name<'p>(&mut self, programs: impl Iterator<Item = &'p ProgramSpec>) {
         for program in programs {
             let (named, of_path) = (named(program), programs_of_path(program));
             let is_of_system = |path: &Path| ["/bin", "/usr/bin"].iter().any(|folder| path.starts_with(folder));
-            key.extend(of_path.iter().filter(|path| path.is_file() && !is_of_system(path)).chain(&named).cloned());
-            paths.extend(of_path.into_iter().chain(named));
+            self.key.extend(of_path.iter().filter(|path| path.is_file() && !is_of_system(path)).chain(&named).cloned());
+            self.paths.extend(of_path.into_iter().chain(named));
         }
-        Self { paths, key, built: RefCell::default() }
     }
 
     /// The files that commands and variables name outside of the copy.
@@ -53,7 +50,7 @@ impl Outside {
     }
 
     /// Adds what the build of a copy in the scratch directory of this name left, where `before` is what was there before. Returns whether
-    /// it wrote any of it, and a finding where an earlier build of other code had left something else.
+    /// it wrote any of it, and a path at which an earlier build of other code had left something else.
     ///
     /// # Errors
     /// [`Error::Refused`] where that is what a command executes.
@@ -62,11 +59,15 @@ impl Outside {
         program: &ProgramSpec,
         (top, scratch): (&Path, &str),
         before: &BTreeMap<PathBuf, Version>,
-    ) -> Result<(bool, Option<Finding>), Error> {
+    ) -> Result<(bool, Option<PathBuf>), Error> {
         let after = self.versions(top);
         let content = |path: &PathBuf| digest::of_file(path, &fs::metadata(path).ok()?).ok();
+        // What other programs alone name is theirs: a folder for the build of each variant is no shared place.
+        let mut own = Self::default();
+        own.name(std::iter::once(program));
+        let named = after.keys().filter(|path| own.paths.contains(*path));
         let mut left: BTreeMap<PathBuf, String> =
-            after.keys().filter_map(|path| Some((path.clone(), content(path)?))).collect();
+            named.filter_map(|path| Some((path.clone(), content(path)?))).collect();
         let mut written: Vec<PathBuf> = after
             .iter()
             .filter(|(path, version)| before.get(*path) != Some(version))
@@ -85,22 +86,26 @@ impl Outside {
             before.any(|state| left.get(*path) != Some(state))
         };
         let other = written.iter().find(is_other).cloned();
+        let code = |of: &ProgramSpec| (of.directory.clone(), of.changes.clone(), of.build.clone());
+        let is_of_other_code = other.as_ref().is_some_and(|path| {
+            differing.clone().any(|(of, files)| files.contains_key(path) && code(of) != code(program))
+        });
         known.push((program.clone(), left));
         let Some(path) = other else { return Ok((!written.is_empty(), None)) };
-        let is_executed =
+        let is_program =
             fs::metadata(&path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
-        if is_executed {
+        if is_program && is_of_other_code {
             return Err(Error::refused(
                 format!(
-                    "the builds of two variants of program `{}` write `{}`, which the command executes: it lies outside of their copies, \
-                     so that both would execute what was built last",
+                    "the builds of two variants of program `{}` write `{}`, an executable that the command names: it lies outside of their \
+                     copies, so that both would execute what was built last",
                     program.name,
                     path.display()
                 ),
                 "have `build` write into the copy, and name the file there: `./NAME` or `{dir}/NAME`",
             ));
         }
-        Ok((true, Some(guard::build_wrote_outside(&path))))
+        Ok((true, Some(path)))
     }
 }
 
@@ -159,74 +164,116 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 mod tests {
     use super::*;
 
-    /// What was installed last was measured for both, and only the first run with an executable said so.
-    #[test]
-    fn file_or_package_that_builds_of_two_variants_leave_outside_is_refused_or_a_finding() {
-        let top = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str, mode: u32| {
-            let path = top.path().join(path);
+    /// A folder in which the builds of a program leave what it names.
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn write(&self, name: &str, text: &str, mode: u32) {
+            let path = self.path(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             // As installers do, which replace what is there.
             let _ = fs::remove_file(&path);
             fs::write(&path, text).unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        };
-        let program = |change: &str| {
+        }
+
+        /// With a change, and a further word of its command.
+        fn program(&self, change: &str, word: &str) -> ProgramSpec {
             crate::tests::program(&format!(
-                "[program.p]\ncommand = [\"prog\", {script:?}, {python:?}]\ndirectory = \".\"\nenv = {{ PATH = {bin:?}, HOME = \"/nowhere\" }}\n\
-                 build = [\"make\"]\nchange = {{ replace = {{ file = \"a\", find = \"{change}\", with = \"\" }} }}\n",
-                script = top.path().join("script.sh"),
-                bin = top.path().join("prefix/bin"),
-                python = top.path().join("venv/bin/python")
+                "[program.p]\ncommand = [\"prog\", {script:?}, {python:?}, {word:?}]\ndirectory = \".\"\n\
+                 env = {{ PATH = {bin:?}, HOME = \"/nowhere\" }}\nbuild = [\"make\"]\n\
+                 change = {{ replace = {{ file = \"a\", find = \"{change}\", with = \"\" }} }}\n",
+                script = self.path("script.sh"),
+                bin = self.path("prefix/bin"),
+                python = self.path("venv/bin/python")
             ))
-        };
-        let built = |outside: &Outside, change: &str, scratch: &str, build: &dyn Fn()| {
-            let (program, copy) = (program(change), top.path().join(scratch));
+        }
+
+        /// Whether a build wrote outside, and whether that is a finding.
+        fn built(
+            &self,
+            outside: &Outside,
+            program: &ProgramSpec,
+            scratch: &str,
+            build: &dyn Fn(),
+        ) -> Result<(bool, bool), String> {
+            let copy = self.path(scratch);
             let before = outside.versions(&copy);
             build();
-            let added = outside.add(&program, (&copy, scratch), &before);
+            let added = outside.add(program, (&copy, scratch), &before);
             added.map(|(wrote, found)| (wrote, found.is_some())).map_err(|error| error.to_string())
+        }
+
+        /// What the builds of `one` and then of `two` were found to leave.
+        fn of_two(&self, one: &dyn Fn(), two: &dyn Fn()) -> Result<(bool, bool), String> {
+            let (programs, mut outside) = (["one", "two"].map(|change| self.program(change, "")), Outside::default());
+            outside.name(programs.iter());
+            assert!(!self.built(&outside, &programs[0], "scratch-1", one).unwrap().1);
+            self.built(&outside, &programs[1], "scratch-2", two)
+        }
+    }
+
+    /// What was installed last was measured for both, and only the first run with an executable said so.
+    #[test]
+    fn file_that_builds_of_two_variants_leave_outside_is_refused_or_a_finding() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        let script = |text: &'static str| {
+            let machine = &machine;
+            move || machine.write("script.sh", text, 0o644)
         };
-        let new = |build: &dyn Fn()| {
-            let outside = Outside::of([program("one")].iter());
-            assert!(!built(&outside, "one", "scratch-1", build).unwrap().1);
-            outside
-        };
-        let script = |text: &'static str| move || write("script.sh", text, 0o644);
-        let outside = new(&script("one"));
-        assert_eq!(
-            built(&outside, "one", "scratch-2", &script("one")),
-            Ok((true, false)),
-            "a second copy of a baseline"
-        );
-        assert_eq!(built(&outside, "two", "scratch-3", &script("one")), Ok((true, false)), "the same for both");
-        assert_eq!(built(&outside, "two", "scratch-4", &|| ()), Ok((false, false)));
+        let ([one, two], mut outside) = (["one", "two"].map(|change| machine.program(change, "")), Outside::default());
+        outside.name([&one, &two].into_iter());
+        let built = |program, scratch, build: &dyn Fn()| machine.built(&outside, program, scratch, build);
+        assert_eq!(built(&one, "scratch-1", &script("one")), Ok((true, false)));
+        assert_eq!(built(&one, "scratch-2", &script("one")), Ok((true, false)), "a second copy of a baseline");
+        assert_eq!(built(&two, "scratch-3", &script("one")), Ok((true, false)), "the same for both");
+        assert_eq!(built(&two, "scratch-4", &|| ()), Ok((false, false)));
         // A trial may have written there.
-        write("script.sh", "of a trial", 0o644);
-        assert_eq!(built(&outside, "two", "scratch-5", &|| ()), Ok((false, false)));
-        assert_eq!(built(&outside, "two", "scratch-6", &script("two")), Ok((true, true)));
-        let executable = |text: &'static str| move || write("prefix/bin/prog", text, 0o755);
-        let message = built(&new(&executable("one")), "two", "scratch-2", &executable("two")).unwrap_err();
-        assert!(message.contains("prefix/bin/prog`, which the command executes"), "{message}");
-        let package = |scratch: &'static str, version: &'static str| {
-            move || {
-                let about = format!("venv/lib/python3.9/site-packages/site-{version}.dist-info/direct_url.json");
-                write(&about, &format!("{{\"url\": \"file:///x/{scratch}/copy\"}}"), 0o644);
+        machine.write("script.sh", "of a trial", 0o644);
+        assert_eq!(built(&two, "scratch-5", &|| ()), Ok((false, false)));
+        assert_eq!(built(&two, "scratch-6", &script("two")), Ok((true, true)));
+        let executable = |text| machine.write("prefix/bin/prog", text, 0o755);
+        let message = machine.of_two(&|| executable("one"), &|| executable("two")).unwrap_err();
+        assert!(message.contains("prefix/bin/prog`, an executable that the command names"), "{message}");
+    }
+
+    /// A folder for what each variant's build installs was taken for a shared one where it was there from an earlier run.
+    #[test]
+    fn files_that_only_another_variant_names_are_its_own() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        let names = ["inst/one/prog", "inst/two/prog"];
+        let programs = names.map(|name| machine.program(name, &machine.path(name).to_string_lossy()));
+        let mut outside = Outside::default();
+        outside.name(programs.iter());
+        names.iter().for_each(|name| machine.write(name, "of an earlier run", 0o755));
+        for turn in ["1", "2", "3"] {
+            for (name, program) in names.iter().zip(&programs) {
+                let build = || machine.write(name, turn, 0o755);
+                assert_eq!(machine.built(&outside, program, turn, &build), Ok((true, false)), "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn packages_that_builds_of_two_variants_install_in_one_place_are_a_finding() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        let package = |scratch: &str, version: &str| {
+            let about = format!("venv/lib/python3.9/site-packages/site-{version}.dist-info/direct_url.json");
+            machine.write(&about, &format!("{{\"url\": \"file:///x/{scratch}/copy\"}}"), 0o644);
         };
-        let outside = new(&package("scratch-1", "1.0"));
-        assert_eq!(built(&outside, "two", "scratch-2", &package("scratch-2", "1.1")), Ok((true, true)));
-        assert_eq!(built(&outside, "two", "scratch-3", &package("other", "1.1")), Ok((false, false)));
-        let linked = top.path().join("prefix/lib/node_modules/@m/core");
-        let link = |scratch: &'static str| {
-            let link = linked.clone();
-            move || {
-                let link = link.as_path();
-                fs::create_dir_all(link.parent().unwrap()).unwrap();
-                let _ = fs::remove_file(link);
-                std::os::unix::fs::symlink(format!("/x/{scratch}/copy"), link).unwrap();
-            }
+        let found = machine.of_two(&|| package("scratch-1", "1.0"), &|| package("scratch-2", "1.1"));
+        assert_eq!(found, Ok((true, true)));
+        let link = |scratch: &str| {
+            let link = machine.path("prefix/lib/node_modules/@m/core");
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(format!("/x/{scratch}/copy"), link).unwrap();
         };
-        assert_eq!(built(&new(&link("scratch-1")), "two", "scratch-2", &link("scratch-2")), Ok((true, true)));
+        assert_eq!(machine.of_two(&|| link("scratch-1"), &|| link("scratch-2")), Ok((true, true)));
+        assert_eq!(machine.of_two(&|| link("other"), &|| link("other")), Ok((false, false)));
     }
 }

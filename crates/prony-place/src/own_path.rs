@@ -29,7 +29,9 @@ pub(crate) fn named_in(top: &Path, name: &str, progress: &mut Progress<'_>) -> R
         let entries = fs::read_dir(&directory).map_err(Error::copying(&directory))?;
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| !path.ends_with(".git")) {
             let about = fs::symlink_metadata(&path).map_err(Error::copying(&path))?;
-            let is_left_out = path.extension().is_some_and(|end| NOT_RUN.iter().any(|known| end == *known));
+            // pip notes in `direct_url.json` what it installed from.
+            let is_left_out = path.ends_with("direct_url.json")
+                || path.extension().is_some_and(|end| NOT_RUN.iter().any(|known| end == *known));
             if about.is_dir() {
                 open.push((path, is_cache));
             } else if about.is_file() && !is_left_out {

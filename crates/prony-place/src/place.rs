@@ -59,12 +59,15 @@ pub(crate) struct Built {
     keys: RefCell<BTreeSet<String>>,
     /// What they left outside of their copies.
     outside: Outside,
+    /// Whether findings name paths.
+    pub(crate) commands: bool,
 }
 
 impl Built {
-    /// None yet, of these programs.
-    pub(crate) fn of<'p>(programs: impl Iterator<Item = &'p ProgramSpec>) -> Self {
-        Self { outside: Outside::of(programs), ..Self::default() }
+    /// Adds programs whose builds may write what these name; whether `commands` are recorded.
+    pub(crate) fn name<'p>(&mut self, programs: impl Iterator<Item = &'p ProgramSpec>, commands: bool) {
+        self.outside.name(programs);
+        self.commands = commands;
     }
 }
 
@@ -190,13 +193,16 @@ impl Place {
         self.findings.extend(made.outlasts_build(program, &copy)?);
         let scratch = self.scratch_name();
         let (wrote_outside, found) = built.outside.add(program, (&top, &scratch), &before)?;
-        self.findings.extend(found);
+        self.findings
+            .extend(found.map(|path| guard::copies::build_wrote_outside(sources::shown(&path, built.commands))));
         if earlier.is_some() {
             return Ok(());
         }
         if digest::of_tree(&top, &mut copying)? == digest {
             self.findings.push(guard::copies::build_changed_nothing(!program.changes.is_empty()));
-        } else if let Some((key, builds)) = builds.as_ref().filter(|_| !wrote_outside) {
+        } else if wrote_outside {
+            self.remarks.push("the build is not cached: it wrote outside of the copy what a command names".to_owned());
+        } else if let Some((key, builds)) = builds.as_ref() {
             match own_path::named_in(&top, &scratch, &mut copying)? {
                 None => builds.put(key, &top, &mut copying),
                 Some(file) => {
@@ -231,20 +237,25 @@ impl Place {
     }
 
     /// Notes what the program's command and variables name in the user's own directory although the copy has something else there.
-    pub(crate) fn miss_originals(&mut self, program: &ProgramSpec) {
+    pub(crate) fn miss_originals(&mut self, program: &ProgramSpec, commands: bool) {
         let (Some((top, _)), Some(source)) = (self.top(), &self.source) else { return };
         let (of, commit) = self.revision.as_ref().map(|(top, commit)| (top, commit.as_str())).unzip();
         let tops = (of.unwrap_or(&source.directory).as_path(), top.as_path());
         let changed = || change::changed(program, &source.directory, commit);
-        let named = originals::shadowed(program, tops, changed);
+        let mut named = originals::shadowed(program, tops, changed);
+        named.iter_mut().for_each(|path| *path = sources::shown(path, commands).to_owned());
         self.findings.extend(guard::copies::names_the_original(&named));
     }
 
     /// Notes what Node would load from the user's working tree, since the copy of a revision has no packages.
-    pub(crate) fn miss_packages(&mut self, program: &ProgramSpec) {
+    pub(crate) fn miss_packages(&mut self, program: &ProgramSpec, commands: bool) {
         let (Some((top, inside)), Some((tree, commit))) = (self.top(), &self.revision) else { return };
         let found = node_packages::of_the_tree(program, (&top, &top.join(inside)), tree, commit);
-        self.findings.extend(found.map(|(modules, other)| guard::copies::packages_of_the_tree(&modules, &other)));
+        let found = found.map(|(modules, other)| {
+            let [modules, other] = [&modules, &other].map(|path| sources::shown(path, commands));
+            guard::copies::packages_of_the_tree(modules, other)
+        });
+        self.findings.extend(found);
     }
 
     /// Whether trials work in the place itself, and make nothing of it in their scratch.

@@ -59,16 +59,25 @@ impl Places {
     /// Where a directory cannot be copied, so that nothing is begun.
     pub fn of_experiment(experiment: &Experiment, own: &[&Path]) -> Result<Self, Error> {
         shared_builds::differ_in_more(experiment)?;
-        let sources = Sources::new(own);
-        for program in experiment.variants().iter().flat_map(|variant| variant.spec.programs()) {
-            sources.survey(program)?;
-        }
-        let data = DataSources::new(sources.own());
+        let mut places = Self { sources: Sources::new(own), ..Self::default() };
+        places.grow(experiment)?;
+        let data = DataSources::new(places.sources.own());
         for data_of in experiment.variants().iter().flat_map(|variant| &variant.spec.services) {
             data_of.data.iter().try_for_each(|spec| data.survey(spec).map(drop))?;
         }
-        let built = Built::of(experiment.variants().iter().flat_map(|variant| variant.spec.programs()));
-        Ok(Self { same_commits: same_commits(experiment, &sources), sources, data, built, ..Self::default() })
+        Ok(Self { data, ..places })
+    }
+
+    /// Goes on with an experiment that has more variants.
+    ///
+    /// # Errors
+    /// Where a directory of theirs cannot be copied.
+    pub fn grow(&mut self, experiment: &Experiment) -> Result<(), Error> {
+        let programs = || experiment.variants().iter().flat_map(|variant| variant.spec.programs());
+        programs().try_for_each(|program| self.sources.survey(program))?;
+        self.built.name(programs(), experiment.records_commands());
+        self.same_commits = same_commits(experiment, &self.sources);
+        Ok(())
     }
 
     /// A finding for a trial if the directory of its program has changed since the run began; the directory is named
@@ -157,8 +166,8 @@ impl Places {
         let build = program.build.as_ref();
         let built = build.map_or(Ok(()), |build| place.build(means, program, build, (&self.built, observer)));
         place.miss_submodules();
-        place.miss_originals(program);
-        place.miss_packages(program);
+        place.miss_originals(program, self.built.commands);
+        place.miss_packages(program, self.built.commands);
         place.findings.extend(self.same_commits.get(&key.variant).cloned());
         let place = Rc::new(place);
         self.made.borrow_mut().insert(key, Rc::clone(&place));

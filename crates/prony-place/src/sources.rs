@@ -158,7 +158,7 @@ impl Sources {
     }
 }
 
-fn shown(directory: &Path, commands: bool) -> &Path {
+pub(crate) fn shown(directory: &Path, commands: bool) -> &Path {
     if commands { directory } else { Path::new(LEFT_OUT) }
 }
 

@@ -46,6 +46,8 @@ impl Uncommitted {
                     tracked += 1;
                 }
                 Some(("?", path)) => untracked.push(top.join(path)),
+                // Python makes these anew of its sources.
+                Some(("!", path)) if path.ends_with("__pycache__/") => {}
                 Some(("!", path)) => ignored.push(top.join(path)),
                 _ => {}
             }

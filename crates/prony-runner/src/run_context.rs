@@ -152,9 +152,10 @@ impl RunContext {
     /// Goes on with an experiment that has grown by variants; known ones keep their places.
     ///
     /// # Errors
-    /// Where new variants have limits that cannot be enforced here: the context is as it was.
+    /// Where new variants have limits that cannot be enforced here, or a directory that cannot be copied: the experiment is as it was.
     pub fn grow(&mut self, experiment: Experiment) -> Result<(), Error> {
         enforceable(&experiment)?;
+        self.places.grow(&experiment)?;
         self.experiment = experiment;
         Ok(())
     }

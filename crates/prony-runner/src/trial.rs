@@ -138,6 +138,7 @@ fn attempt(
         before_after = before_after.with_services(context);
     }
     services.ports(last)?;
+    let of_services = std::mem::take(&mut services.findings);
     // Where a service did not get ready, waiting for it was all of the trial.
     let began = services.began();
     let mut record = blank(trial, unix_ms().saturating_sub(monotonic().since(began).as_nanos() / 1_000_000));
@@ -152,6 +153,12 @@ fn attempt(
     let remarks = std::mem::take(&mut record.findings);
     record.findings = guard::trial::check(spec, &record, context.clock_cost);
     record.findings.extend(remarks.into_iter().chain(concluded).chain(of_place));
+    for found in of_services {
+        // Several services may be copies of one directory.
+        if !record.findings.contains(&found) {
+            record.findings.push(found);
+        }
+    }
     Ok(record)
 }
 

@@ -82,9 +82,9 @@ pub fn uncommitted_left_out(files: usize) -> Finding {
 /// note where `build` may make the same files in these.
 pub fn working_tree_copied(counts: &str, severity: Severity) -> Finding {
     let message =
-        format!("the variant is the directory as it is, with uncommitted changes of {counts}, and no revision");
+        format!("the variant is the directory as it is and no revision, with files as no commit has them: {counts}");
     let hint = "if this is not what you want to compare with revisions, name a `revision` in this level; otherwise commit \
-        the changes to measure the same again later";
+        the changes to measure the same again later, and let `build` make in each copy what git ignores";
     Finding::of("working_tree_copied", severity, message, hint)
 }
 
@@ -92,7 +92,7 @@ pub fn working_tree_copied(counts: &str, severity: Severity) -> Finding {
 /// revision: a package of the repository, or what says which versions are installed.
 pub fn packages_of_the_tree(modules: &Path, other: &Path) -> Finding {
     let message = format!(
-        "the copy of the revision has no `node_modules`, so that Node loads packages from `{}` of the working tree: `{}` there is not that \
+        "the copy of the revision has no `node_modules`, so that Node would load packages from `{}` of the working tree: `{}` there is not that \
          of the revision",
         modules.display(),
         other.display()

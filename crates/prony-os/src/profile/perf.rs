@@ -251,10 +251,7 @@ mod tests {
         };
         let written = run(Command::new("sh").args(["-c", "echo a; echo b >&2"]), hour, &interrupt).unwrap();
         assert_eq!((written.stdout.as_slice(), written.stderr.as_slice()), (&b"a\n"[..], &b"b\n"[..]));
-        assert_eq!(
-            run(&mut hangs(), Duration::from_secs(1), &interrupt),
-            Err("`perf script`: took more than 1 s".to_owned())
-        );
+        assert_eq!(run(&mut hangs(), Duration::ZERO, &interrupt), Err("`perf script`: took more than 0 s".to_owned()));
         interrupt.ask();
         assert_eq!(run(&mut hangs(), hour, &interrupt), Err("`perf script`: interrupted".to_owned()));
     }

@@ -136,7 +136,7 @@ fn command_that_names_a_file_of_the_users_directory_is_refused_or_a_finding() {
     let found = |program: &ProgramSpec| {
         let mut place = repository.place(program, &Sources::new(&[]));
         std::fs::write(place.top().unwrap().0.join("built"), "by the build").unwrap();
-        place.miss_originals(program);
+        place.miss_originals(program, true);
         place.findings.iter().any(|finding| finding.guard == "names_the_original")
     };
     let executed = revised(&format!("command = [\"{repo}/prog\"]\n"));
@@ -193,7 +193,7 @@ fn revision_without_packages_below_those_of_the_working_tree_is_a_finding_where_
         if builds {
             std::fs::create_dir(place.top().unwrap().0.join("node_modules")).unwrap();
         }
-        place.miss_packages(&program);
+        place.miss_packages(&program, true);
         let own = place.findings.iter().find(|finding| finding.guard == "packages_of_the_tree");
         own.map(|finding| finding.message.rsplit_once(" of the working tree: ").unwrap().1.to_owned())
     };

@@ -101,9 +101,11 @@ pub fn whole(readings: &mut Readings, all: &[Ran], ended: Option<Nanos>) {
     set(readings, Metric::Makespan, makespan(all));
     set(readings, Metric::Skew, skew(all));
     let mut sums = reported(all);
-    if let Some(late) = all.iter().find(|ran| ended.is_some_and(|ended| ran.lines.lines.last() > Some(ended))) {
+    let last = |ran: &Ran| ran.lines.lines.last(|key| sums.contains_key(&MetricKeyText(key)));
+    if let Some(late) = all.iter().find(|ran| ended.is_some_and(|ended| last(ran) > Some(ended))) {
         let why = format!(
-            "`{}` reported after the phase's end, so that this is not the phase's; see `{REPLICAS}`",
+            "`{}` reported after the phase's end, so that this may include later work (a program that writes to a pipe may have to flush \
+             each line); see `{REPLICAS}`",
             late.role()
         );
         sums.values_mut().for_each(|sum| *sum = Reading::failed(why.as_str()));

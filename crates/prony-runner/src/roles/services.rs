@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use prony_analysis::guard::Finding;
 use prony_analysis::guard::program::Flood;
 use prony_boundaries::observation::probed;
 use prony_boundaries::probe_reports::Threads;
@@ -53,6 +54,8 @@ pub(crate) struct Services<'a> {
     instances: Vec<Instance<'a>>,
     /// What is recorded of each service.
     effective: Vec<EffectiveProgram>,
+    /// What was found of their places.
+    pub(crate) findings: Vec<Finding>,
     /// The first that did not get ready or has ended, and why.
     fault: Option<Fault>,
     are_measured: bool,

@@ -90,9 +90,11 @@ function facadeOf(url, source) {
   // Where modules import each other, one may call an export before this module has run. As a function it is there by then.
   const reexport = (name, variable, value) => {
     const real = `(${variable}Real = ${variable}Real || ${value})`;
-    const why = `prony cannot time the constructor ${name}: it is used while modules that import each other are loaded`;
+    const why = `prony cannot time ${name}: a module that this one imports in turn took its constructor before it was loaded`;
     lines.push(`var ${variable}Real;`);
     lines.push(`function ${variable}(...args) { if (new.target) throw new ReferenceError('${why}'); return Reflect.apply(${real}, this, args); }`);
+    // With what others have set on it while the modules were loaded.
+    lines.push(`if (Object.keys(${variable}).length > 0) Object.assign(${real}, ${variable});`);
     lines.push(`${variable} = ${real};`, `export { ${variable} as ${name} };`);
   };
   names.forEach((name, i) => {

@@ -136,13 +136,12 @@ fn exits_without_an_event_leave_a_profile_and_kills_a_note() {
 #[test]
 fn children_and_workers_with_an_environment_of_their_own_are_profiled() {
     let main = "
-        const { Worker, isMainThread, parentPort } = require('worker_threads');
+        const { Worker, isMainThread } = require('worker_threads');
         function heavyWorker() { burn(20); }
         if (isMainThread) {
           const spawn = () => require('child_process').spawn(process.execPath, ['child.js'], { env: { A: '1' } });
-          const worker = new Worker(__filename, { env: { A: '1' } });
-          worker.on('message', () => worker.terminate().then(spawn));
-        } else { heavyWorker(); parentPort.postMessage(0); setInterval(() => {}, 1000); }";
+          new Worker(__filename, { env: { A: '1' } }).on('exit', spawn);
+        } else { heavyWorker(); }";
     let child = format!("{BURN}(function heavyChild() {{ burn(20); }})();");
     let files = [("main.js", format!("{BURN}{main}")), ("child.js", child)];
     let Some((taken, profile)) = probed(&files.each_ref().map(|(name, text)| (*name, text.as_str())), "main.js") else {

@@ -252,7 +252,7 @@ fn revisions_of_a_repository_are_levels() {
     let beside = bench.run(&body.replace("two = { revision = \"two\" }", "two = {}"));
     assert_eq!([0, 1].map(|variant| is_warned(&beside, "working_tree_copied", variant)), [false, true]);
     let messages = beside.trials.iter().flat_map(|trial| &trial.findings).map(|finding| finding.message.as_str());
-    let message = "the variant is the directory as it is, with uncommitted changes of 1 tracked file, 1 untracked file, and no revision";
+    let message = "the variant is the directory as it is and no revision, with files as no commit has them: 1 tracked file, 1 untracked file";
     assert!(messages.into_iter().any(|found| found == message));
     let output = {
         bench.write("bad.toml", body.replace("\"two\" }", "\"nine\" }"));

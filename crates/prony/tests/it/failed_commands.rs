@@ -46,7 +46,6 @@ fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
     assert_eq!(code, Some(1), "{said}");
 }
 
-/// The screen had a verdict on shares of 0, a minimum detectable effect and a table without a value.
 /// It said `-i=5`, with which the trials of the other command failed.
 #[test]
 fn hint_to_ignore_an_exit_code_names_those_that_are_ignored_already() {
@@ -57,6 +56,7 @@ fn hint_to_ignore_an_exit_code_names_those_that_are_ignored_already() {
     assert!(said.contains("`-i=3,5`"), "{said}");
 }
 
+/// The screen had a verdict on shares of 0, a minimum detectable effect and a table without a value.
 #[test]
 fn screen_says_that_nothing_was_measured_why_and_what_to_do() {
     let bench = Bench::new();

@@ -90,8 +90,8 @@ fn chart(source: Source<'_>, columns: &mut Columns, phase: &str, all: &[Throughp
         Row::of(of.variant, [show(mean), show(low), show(high)])
     };
     let mut caption = vec![Said::always(
-        "Operations per second of the phase's wall time, in which clients also prepare keys and values; `rate` is per second of \
-         `time`, which leaves that out. One trial of each variant: of those chosen by nearness to the variant's median, the first that has four steps; \
+        "Operations per second of the phase's wall time. Clients of a store in a closed loop also prepare keys and values in it; \
+         there `rate`, which is per second of `time`, leaves that out. One trial of each variant: of those chosen by nearness to the variant's median, the first that has four steps; \
          where no trial has the compared metric, they are chosen in the order of the run. The last, incomplete step is \
          left out.",
     )];

@@ -142,6 +142,7 @@ impl<'a> Services<'a> {
         }
         if share.number == 1 {
             self.effective.push(effective);
+            self.findings.extend(place.findings.iter().cloned());
         }
         Ok(Prepared { service, share, setting })
     }
