@@ -274,6 +274,10 @@ mod tests {
             std::os::unix::fs::symlink(format!("/x/{scratch}/copy"), link).unwrap();
         };
         assert_eq!(machine.of_two(&|| link("scratch-1"), &|| link("scratch-2")), Ok((true, true)));
-        assert_eq!(machine.of_two(&|| link("other"), &|| link("other")), Ok((false, false)));
+        let elsewhere = || {
+            link("other");
+            package("other", "1.1");
+        };
+        assert_eq!(machine.of_two(&elsewhere, &elsewhere), Ok((false, false)));
     }
 }

@@ -413,12 +413,10 @@ mod tests {
             (cells.0[0].main.clone(), texts)
         };
         let without = || reading(Some("no samples"));
-        let marks = [
-            "2 of 5 trials of this row ended without a value: failed (exit code 5)",
-            "missing in 3 of 5 trials: no samples",
-        ];
         let (main, notes) = cell(&[without(), without(), without(), failed(), failed()]);
-        assert_eq!((main.as_str(), notes.as_slice()), ("-", &marks.map(str::to_owned)[..]));
+        assert_eq!((main.as_str(), notes.len(), notes[1].as_str()), ("-", 2, "missing in 3 of 5 trials: no samples"));
+        let of_ends = "2 of 5 trials of this row ended without a value: failed (exit code 5)";
+        assert!(notes[0].starts_with(of_ends), "{notes:?}");
         let (main, notes) = cell(&[reading(None), failed()]);
         assert_eq!((main.as_str(), notes.len()), ("1.00", 1), "{notes:?}");
     }
