@@ -116,12 +116,13 @@ fn exports_of_es_modules_that_import_each_other_are_timed_from_their_first_call(
         (
             "b.mjs",
             "import setup, { define, Old } from './a.mjs'; export const made = [define(1), setup(1)]; export const saved = define;
+             define.cache = 5; setup.plugins = 6;
              try { new Old(); } catch (error) { made.push(error.name); }",
         ),
         (
             "main.mjs",
-            "import { define, Old } from './a.mjs'; import { made, saved } from './b.mjs';
-             new Old(); console.log(...made, define(3), saved(4));",
+            "import setup, { define, Old } from './a.mjs'; import { made, saved } from './b.mjs';
+             new Old(); console.log(...made, define(3), saved(4), define.cache, setup.plugins);",
         ),
     ];
     let calls = ["a.mjs#define", "a.mjs#Old"].map(call);
@@ -129,7 +130,7 @@ fn exports_of_es_modules_that_import_each_other_are_timed_from_their_first_call(
     if environment.version < (20, 6) {
         return;
     }
-    assert_eq!(environment.succeed(&["main.mjs"]), "1 2 ReferenceError 3 4");
+    assert_eq!(environment.succeed(&["main.mjs"]), "1 2 ReferenceError 3 4 5 6");
     let events = environment.events();
     assert_eq!(
         calls.map(|call| ends(&events, &call.id).len()),
