@@ -184,6 +184,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn first_of_the_users_paths_is_named_and_all_are_data() {
+        assert_eq!(names_the_original(&[]), None);
+        let found = names_the_original(&["/a", "/b"].map(PathBuf::from)).unwrap();
+        assert!(found.message.contains("names `/a` and 1 more in the user's own directory"), "{}", found.message);
+        assert_eq!(found.data["paths"], json!(["/a", "/b"]));
+    }
+
+    #[test]
     fn source_changed_names_the_first_path_and_counts_the_rest() {
         let found = |paths: &[&str]| {
             let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
