@@ -91,15 +91,20 @@ pub fn run_with(
     let beside = before.zip(other_runs()).filter(|(before, after)| after.any_since(before));
     record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
     let (care, commands) = (context.experiment.observe().care, context.experiment.records_commands());
-    for changed in spec.programs().filter_map(|program| context.places.source_changed(program, care, commands)) {
-        // Several services may be copies of one directory.
-        if !record.findings.contains(&changed) {
-            record.findings.push(changed);
-        }
-    }
+    let changed = spec.programs().filter_map(|program| context.places.source_changed(program, care, commands));
+    add_new(&mut record.findings, changed);
     let is_program = spec.subject.program().is_some();
     guard::program::note_coarse_cpu(&mut record.findings, &expr::named(&context.experiment), is_program);
     Ok(record)
+}
+
+/// Adds what is not there: several services may be copies of one directory.
+fn add_new(findings: &mut Vec<Finding>, more: impl IntoIterator<Item = Finding>) {
+    for found in more {
+        if !findings.contains(&found) {
+            findings.push(found);
+        }
+    }
 }
 
 fn attempt(
@@ -153,12 +158,7 @@ fn attempt(
     let remarks = std::mem::take(&mut record.findings);
     record.findings = guard::trial::check(spec, &record, context.clock_cost);
     record.findings.extend(remarks.into_iter().chain(concluded).chain(of_place));
-    for found in of_services {
-        // Several services may be copies of one directory.
-        if !record.findings.contains(&found) {
-            record.findings.push(found);
-        }
-    }
+    add_new(&mut record.findings, of_services);
     Ok(record)
 }
 
