@@ -19,8 +19,8 @@ use crate::startable;
 /// A build that was not used for so long is removed when another is stored.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What may be in a build that is kept: another number where that was more, so that none of those is used. Since 2, no build is kept that
-/// names the path of its copy, or wrote outside of it what a command names.
+/// What a cached build may contain: builds of an earlier number are not used. Since 2, no build is cached that names
+/// the path of its copy, or wrote outside of it what a command names.
 const FORMAT: u32 = 2;
 
 /// Where builds are kept.
@@ -123,7 +123,7 @@ pub(crate) struct Input<'a> {
     /// Its commit and those of its submodules ([`crate::revision::commits`]), which a build may ask for or check out: in the files
     /// of two revisions that differ in these only, nothing differs before it.
     pub(crate) commits: String,
-    /// Paths outside of the copy that commands of the run name: a build that was kept may have written there, when none named them.
+    /// Paths outside of the copy that commands of the run name: a cached build may have written there, when none named them.
     pub(crate) outside: &'a BTreeSet<PathBuf>,
 }
 

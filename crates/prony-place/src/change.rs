@@ -187,7 +187,7 @@ fn replacements(change: &Change) -> Vec<Replacement> {
     }
 }
 
-/// The files in which the program's `replace` and `patch` put texts in the place of others, from its directory.
+/// The files in which the program's `replace` and `patch` change, from its directory.
 fn files(program: &ProgramSpec) -> BTreeSet<String> {
     program.changes.iter().flat_map(replacements).map(|replacement| replacement.file).collect()
 }
@@ -291,7 +291,7 @@ pub fn lacking(program: &ProgramSpec) -> Vec<Lack> {
     lacking
 }
 
-/// Files of the user's directory `original` of which the program's copy, made of a commit or of the directory as it is, has others: those
+/// Files of the user's directory `original` of which the program's copy, made of a commit or of the directory as it is, has a different version: those
 /// in which its changes put texts, and those that the commit has with other content.
 pub(crate) fn changed(program: &ProgramSpec, original: &Path, commit: Option<&str>) -> Vec<PathBuf> {
     let written = files(program).into_iter().map(|file| original.join(file));

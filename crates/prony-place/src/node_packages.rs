@@ -22,7 +22,7 @@ const LOCKS: [&str; 5] = ["bun.lock", "npm-shrinkwrap.json", "package-lock.json"
 /// Tables of a manifest that name packages.
 const TABLES: [&str; 4] = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"];
 
-/// Programs that load packages so, or start others that do.
+/// Programs that load packages so, or start programs that do.
 const LOADERS: [&str; 8] = ["bun", "node", "nodejs", "npm", "npx", "pnpm", "tsx", "yarn"];
 
 /// What the copy `directory` below `top`, of a commit of the repository `tree`, would load from the working tree although the commit has

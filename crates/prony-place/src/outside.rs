@@ -22,7 +22,7 @@ type Version = (u64, u64, i64, i64);
 pub(crate) struct Outside {
     /// What the commands and variables of all its programs name, also where nothing is yet.
     paths: BTreeSet<PathBuf>,
-    /// Those that may be there by a build which was kept when no command named them.
+    /// Those that a cached build may have written, from a time when no command named them.
     pub(crate) key: BTreeSet<PathBuf>,
     built: RefCell<Vec<(ProgramSpec, BTreeMap<PathBuf, String>)>>,
 }
@@ -62,7 +62,7 @@ impl Outside {
     ) -> Result<(bool, Option<PathBuf>), Error> {
         let after = self.versions(top);
         let content = |path: &PathBuf| digest::of_file(path, &fs::metadata(path).ok()?).ok();
-        // What other programs alone name is theirs: a folder for the build of each variant is no shared place.
+        // What only other programs name is theirs: a folder for the build of each variant is no shared place.
         let mut own = Self::default();
         own.name(std::iter::once(program));
         let named = after.keys().filter(|path| own.paths.contains(*path));

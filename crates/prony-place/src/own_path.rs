@@ -24,7 +24,7 @@ const PIECE: usize = 1 << 20;
 /// git keeps for itself.
 ///
 /// # Errors
-/// [`Error::Copy`] with a file that cannot be read; whatever `progress` ends it with, which is told no amounts.
+/// [`Error::Copy`] with a file that cannot be read; whatever `progress` ends it with, which gets no amounts.
 pub(crate) fn named_in(top: &Path, name: &str, progress: &mut Progress<'_>) -> Result<Option<PathBuf>, Error> {
     let pattern = Regex::new(&regex::escape(name)).map_err(|error| Error::copying(top)(io::Error::other(error)))?;
     let mut open = vec![(top.to_path_buf(), false)];

@@ -248,7 +248,7 @@ impl Writer<'_> {
                 cell.main += &format!("{word} ({} of {trials})", summary.infinite.len());
             }
             Some(value) => cell.main += &with_unit(scale, value),
-            // The end of some trials is not that of the others, which have no value for another reason.
+            // The end of some trials is not that of the trials which have no value for another reason.
             None if !summary.ended.is_empty() && (summary.missing.is_empty() || summary.at_least.is_some()) => {
                 self.outcome(summary, scale, cell, said, notes);
             }

@@ -210,7 +210,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whose pipe is full waits while prony is awake and reads the others: a pipe that has something ends the wait of prony.
+    /// Whose pipe is full waits while prony is awake and reads the rest: a pipe that has something ends the wait of prony.
     fn note_busy(&mut self) {
         let busy = monotonic().since(self.noticed);
         self.streams.note_busy(busy);

@@ -109,7 +109,7 @@ pub fn same_commit(variant: &str, baseline: &str) -> Finding {
     Finding::of("same_commit", Severity::Warning, message, hint)
 }
 
-/// The command or a variable names paths in the user's own directory, of which the copy has others.
+/// The command or a variable names paths in the user's own directory, which differ in the copy.
 pub fn names_the_original(paths: &[PathBuf]) -> Option<Finding> {
     let (first, more) = (paths.first()?, paths.len() - 1);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };

@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(without_kernel(b"x 7/7 1.000000001:  5 cpu-clock: \n\t 1a f cpu-clock:u: (/lib/a.so)\n"), None);
     }
 
-    /// A `perf script` that did not end kept the run until it was ended from outside; an interrupt changed nothing.
+    /// A `perf script` that did not end was awaited until something else killed it; an interrupt changed nothing.
     #[test]
     fn script_ends_at_its_limit_and_at_an_interrupt() {
         let dir = tempfile::tempdir().unwrap();

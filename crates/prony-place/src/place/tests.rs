@@ -38,7 +38,7 @@ impl Repository {
         revision::git(&self.path("repo"), &[&who[..], args].concat()).unwrap();
     }
 
-    /// Commits a file with this text, and all others.
+    /// Commits all files, and one with this text.
     fn commit(&self, file: &str, text: &str) {
         let path = self.path("repo").join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

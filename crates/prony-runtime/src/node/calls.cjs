@@ -85,7 +85,7 @@ function begin(call, n) {
 // Those of collections give what lies there already.
 const OF_COLLECTION = /^(?:Array|Map|Set|String) Iterator$/;
 
-/** What a value is whose work is done when its caller takes from it; null for others. A promise settles with a stream that can
+/** What a value is whose work is done when its caller takes from it; else null. A promise settles with a stream that can
  * be written, such as a connection, when that stands. A proxy may throw. */
 function lazy(value, settled) {
   if (value === null || typeof value !== 'object') return null;

@@ -93,7 +93,7 @@ function facadeOf(url, source) {
     const why = `prony cannot time ${name}: a module that this one imports in turn took its constructor before it was loaded`;
     lines.push(`var ${variable}Real;`);
     lines.push(`function ${variable}(...args) { if (new.target) throw new ReferenceError('${why}'); return Reflect.apply(${real}, this, args); }`);
-    // With what others have set on it while the modules were loaded.
+    // With what importers have set on it while the modules were loaded.
     lines.push(`if (Object.keys(${variable}).length > 0) Object.assign(${real}, ${variable});`);
     lines.push(`${variable} = ${real};`, `export { ${variable} as ${name} };`);
   };

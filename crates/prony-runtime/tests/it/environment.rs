@@ -236,7 +236,7 @@ impl Totals {
     }
 
     /// That so many were only counted, of which so many failed, and that the classes, the shortest and the longest are those of the
-    /// others.
+    /// calls that returned.
     pub(crate) fn assert_no_failed_call_is_classed(&self, (counted, failed): (u64, u64)) {
         assert_eq!((self.aggregated, self.failed), (counted, failed));
         let buckets = self.buckets();

@@ -290,7 +290,7 @@ fn replicas_are_profiled_with_their_program() {
     assert!(text.contains("phase work") && text.contains("cksum"), "{text}");
 }
 
-/// A `perf script` that hung kept a run with a time limit of 3 s until it was ended from outside.
+/// A `perf script` that hung: a run with a time limit of 3 s did not end.
 #[test]
 fn an_interrupt_ends_the_reading_of_samples_and_a_resumed_run_makes_the_profile() {
     let bench = Bench::new(&[("e.toml", STORE), ("bin/perf", "")]);
