@@ -57,11 +57,14 @@ impl Deadlines {
         self.of[phase] = None;
     }
 
-    /// No invocation of its function is running now: the time between them is not the phase's.
-    pub(crate) fn pause(&mut self, phase: usize, now: Nanos) {
-        if let Some(deadline) = self.of[phase].take_if(|deadline| *deadline != USED_UP) {
-            self.left[phase] = Some((deadline.since(now), now));
+    /// No invocation of its function is running now: the time between them is not the phase's. Returns whether nothing is left.
+    pub(crate) fn pause(&mut self, phase: usize, now: Nanos) -> bool {
+        if let Some(deadline) = self.of[phase].filter(|deadline| *deadline != USED_UP) {
+            let left = deadline.since(now);
+            self.of[phase] = (left == Nanos::ZERO).then_some(USED_UP);
+            self.left[phase] = Some((left, now));
         }
+        self.of[phase].is_some()
     }
 
     /// Invocations that were only counted took so long, up to an instant; they may have run at once, in several threads. Time in
@@ -104,13 +107,14 @@ mod tests {
         deadlines.begin(0, Some(ms(50)), ms(20));
         assert_eq!(deadlines.first(), Some(ms(70)));
         deadlines.end(0);
-        deadlines.pause(1, ms(40));
+        assert!(!deadlines.pause(1, ms(40)));
         assert_eq!(deadlines.first(), None);
         deadlines.go_on(1, ms(1_000));
         assert_eq!(deadlines.first(), Some(ms(1_070)));
-        deadlines.pause(1, ms(2_000));
+        // An invocation that returned beyond the limit, before prony had noticed: the phase was not named.
+        assert!(deadlines.pause(1, ms(2_000)));
         deadlines.go_on(1, ms(3_000));
-        assert_eq!(deadlines.first(), Some(ms(3_000)), "nothing is left of it");
+        assert_eq!(deadlines.first(), Some(USED_UP), "nothing is left of it");
     }
 
     /// 100,000 calls of 100 us ran 13 s under a limit of 2 s.

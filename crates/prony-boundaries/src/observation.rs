@@ -266,7 +266,7 @@ impl<'a> Observation<'a> {
     /// A line of the channel of marks that did not exist at `earliest`, and had been `read` at an instant.
     pub fn mark(&mut self, text: &str, earliest: Nanos, read: Nanos) {
         if let Some(line) = probed(text) {
-            return self.probe(&line, monotonic());
+            return self.probe(&line);
         }
         let Some(mark) = Mark::parse(text) else { return self.tracker.unknown_mark(text) };
         let begun = self.tracker.not_before(&mark);
@@ -278,18 +278,18 @@ impl<'a> Observation<'a> {
         self.apply(&change);
     }
 
-    fn probe(&mut self, line: &ProbeLine, now: Nanos) {
+    fn probe(&mut self, line: &ProbeLine) {
         self.threads.take(line);
         match &line.event {
-            ProbeEvent::Begin { call, .. } | ProbeEvent::End { call, .. } => self.called(call, line, now),
-            ProbeEvent::Calls(tallied) => self.called(&tallied.call, line, now),
+            ProbeEvent::Begin { call, .. } | ProbeEvent::End { call, .. } => self.called(call, line),
+            ProbeEvent::Calls(tallied) => self.called(&tallied.call, line),
             ProbeEvent::Suspended { suspension, later: true, .. } => self.suspended_again(*suspension, line),
             ProbeEvent::Suspended { call, suspension, .. } => self.suspended(call, *suspension, line),
             _ => self.heard(line),
         }
     }
 
-    fn called(&mut self, id: &str, line: &ProbeLine, now: Nanos) {
+    fn called(&mut self, id: &str, line: &ProbeLine) {
         let Some((index, part)) = self.functions.find(id) else { return };
         if part != Part::Whole {
             let change = self.tracker.invoked(index, part, line);
@@ -312,15 +312,15 @@ impl<'a> Observation<'a> {
                 self.snapshot();
                 self.note(&Change { began: vec![index], ..Change::default() });
             }
-            Called::Again => self.deadlines.go_on(index, self.suspensions.running(now)),
-            Called::Ended => self.ended(index, line, now),
+            Called::Again => self.deadlines.go_on(index, self.suspensions.running(line.at)),
+            Called::Ended => self.ended(index, line),
             Called::Nothing => {}
         }
     }
 
     /// No invocation is running now.
-    fn ended(&mut self, index: usize, line: &ProbeLine, now: Nanos) {
-        self.deadlines.pause(index, self.suspensions.running(now));
+    fn ended(&mut self, index: usize, line: &ProbeLine) {
+        self.tracker.phases[index].is_overdue |= self.deadlines.pause(index, self.suspensions.running(line.at));
         if self.suspends_after(index, line) || self.end[index].is_none() || !self.is_dear() {
             let first = self.end[index].is_none();
             self.end[index] = Some(self.snapshot());
