@@ -67,10 +67,9 @@ impl Bought {
     }
 
     /// The same when blocks of the run itself have shown what one takes, and how many the budget holds.
-    pub fn measured(experiment: &Experiment, block: Nanos, blocks: u32) -> Option<Self> {
-        let known = Estimate { block: Some(block), basis: Basis::Run, ..Estimate::default() };
-        Self::of(experiment, &outline(experiment), &known)
-            .map(|bought| Self { blocks: Some((block, blocks)), ..bought })
+    pub fn measured(experiment: &Experiment, (estimate, blocks): (Estimate, u32)) -> Option<Self> {
+        let bought = Self::of(experiment, &outline(experiment), &estimate)?;
+        Some(Self { blocks: bought.blocks.map(|(block, _)| (block, blocks)), ..bought })
     }
 
     /// Whether verdicts are requested and too few blocks fit for any.

@@ -259,8 +259,8 @@ impl Session<'_> {
 
     /// Reports what the budget suffices for when a block has shown what one takes.
     fn correct(&mut self) {
-        let measured = self.course.of_a_block().zip(self.course.blocks_in_budget(monotonic()));
-        let bought = measured.and_then(|(block, blocks)| Bought::measured(&self.context.experiment, block, blocks));
+        let known = self.course.in_budget(monotonic());
+        let bought = known.and_then(|known| Bought::measured(&self.context.experiment, known));
         bought.into_iter().for_each(|bought| self.notice(bought.to_string(), bought.hint()));
     }
 

@@ -14,7 +14,7 @@ use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_stats::time_budget::{Budget, Times};
 
-use crate::estimate;
+use crate::estimate::{self, Basis, Estimate};
 
 /// The times of a run so far. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug, Default)]
@@ -147,11 +147,14 @@ impl RunDuration {
         Some(self.times.count() + (under_way as u32).min(left))
     }
 
-    /// About how many blocks the budget holds in all.
-    pub(crate) fn blocks_in_budget(&self, now: Nanos) -> Option<u32> {
-        let budget = self.budget.as_ref()?;
-        let more = budget.left(self.elapsed(now)).as_nanos() / self.of_a_block()?.as_nanos().max(1);
-        Some(self.blocks.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))
+    /// What a block takes and everything else so far, which is not done again; about how many blocks the budget holds in all.
+    pub(crate) fn in_budget(&self, now: Nanos) -> Option<(Estimate, u32)> {
+        let (budget, block) = (self.budget.as_ref()?, self.of_a_block()?);
+        let more = budget.left(self.elapsed(now)).as_nanos() / block.as_nanos().max(1);
+        let once = self.elapsed(now).as_nanos().saturating_sub(block.as_nanos() * u64::from(self.blocks));
+        let once = Nanos::from_nanos(once);
+        let estimate = Estimate { block: Some(block), once, basis: Basis::Run, ..Estimate::default() };
+        Some((estimate, self.blocks.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))))
     }
 }
 
@@ -167,7 +170,6 @@ mod tests {
 
     use super::*;
     use crate::budget::Bought;
-    use crate::estimate::{Basis, Estimate};
 
     fn experiment(compare: &str) -> Experiment {
         let text = format!(
@@ -248,7 +250,7 @@ mod tests {
             let build = |trial: &PlannedTrial| if trial.position == 0 { 30.0 } else { 0.0 };
             let mut expected = Vec::new();
             let (ended, blocks) = run(&budget, uneven, build, |course, clock| {
-                expected.extend(course.blocks_in_budget(at(clock)));
+                expected.extend(course.in_budget(at(clock)).map(|(_, blocks)| blocks));
                 assert!(course.left(at(clock)).unwrap() <= at(240.0));
             });
             let longest = 3.0 * 11.5;
@@ -299,6 +301,21 @@ mod tests {
         course.trial_ended(0, at(5010.0), Nanos::ZERO);
         course.block_ended();
         assert!(!course.goes_on(at(5010.0)));
+    }
+
+    /// The hint named a budget of which what comes before the first block took the rest.
+    #[test]
+    fn budget_for_a_verdict_includes_what_came_before_the_first_block() {
+        let experiment = experiment("budget = \"100 s\"");
+        let plan = plan(&experiment);
+        let mut course = RunDuration::new(&experiment, &plan, at(1000.0));
+        course.is_set_up(at(1015.0));
+        for (trial, end) in plan[..3].iter().zip([1025.0, 1035.0, 1045.0]) {
+            course.trial_ended(trial.variant, at(end), Nanos::ZERO);
+        }
+        course.block_ended();
+        let bought = Bought::measured(&experiment, course.in_budget(at(1045.0)).unwrap()).unwrap();
+        assert_eq!((bought.blocks, bought.verdict_takes()), (Some((at(30.0), 2)), Some(at(15.0 + 6.0 * 30.0))));
     }
 
     fn recorded(trial: PlannedTrial, conditions: Conditions) -> TrialRecord {
