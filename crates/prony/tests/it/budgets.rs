@@ -129,7 +129,8 @@ fn a_budget_is_met_within_one_block_by_commands_too() {
     let longest = blocks.iter().copied().fold(0.0, f64::max);
     let all = blocks.iter().sum::<f64>() + run.trials.iter().map(|t| seconds(spent(t).once)).sum::<f64>();
     assert_eq!(run.trials.len() % 3, 0, "whole blocks only");
-    assert!(all < 3.0 + longest, "{all} s, the longest block {longest} s");
+    // The first block runs even if setting up the run has taken the whole budget.
+    assert!(blocks.len() == 1 || all < 3.0 + longest, "{all} s, the longest block {longest} s");
     let ended_by = ["all comparisons were decided", "no further block fits into the time budget"];
     assert!(ended_by.iter().any(|text| said(&output).contains(text)), "{}", said(&output));
     assert!(run.trials.iter().all(|t| spent(t).time >= t.took), "what belongs to a trial is part of its time");
