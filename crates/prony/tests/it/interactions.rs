@@ -388,9 +388,10 @@ fn growth_beside_a_constant_part_has_its_increase_also_where_nothing_is_compared
 #[test]
 fn the_far_end_of_an_extrapolation_has_a_bound_or_is_said_to_have_none() {
     let (experiment, mut trials) = pages::sourcing();
-    // Memory that hardly grows any more between the last two levels that fit.
+    // Memory of which it is not known whether it still grows between the last two levels.
     for t in trials.iter_mut().filter(|t| t.trial.variant < 5) {
-        let memory = [8e6, 8e7, 8e8, 9.5e8, 1e9][t.trial.variant];
+        let memory =
+            [8e6, 8e7, 4e8, 1e9, 3e9][t.trial.variant] * 10f64.powf(2.0 * noise(u64::from(t.trial.position)) - 1.0);
         t.phases[0].readings.get_mut("").unwrap().insert(key("anon.max"), Reading::Measured(memory));
     }
     let growth = growth::of(&run_data(experiment, 1, trials), &"source.anon.max".parse().unwrap(), 1).unwrap();

@@ -157,7 +157,7 @@ fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variant
     let zeros = measured.iter().filter(|(_, y)| *y <= 0.0).count();
     let without = points.len() - measured.len();
     let limit = limit(experiment, metric, &variants);
-    let reach = fit.zip(limit).and_then(|(fit, limit)| fit.reach(limit).measured().copied());
+    let reach = fit.zip(limit).and_then(|(fit, limit)| fit.reach(&measured, limit).measured().copied());
     let out = |at: usize| {
         matches!(data.trials[at].ending.outcome, Outcome::OutOfMemory { by: OutOfMemory::Limit | OutOfMemory::Runtime })
     };
