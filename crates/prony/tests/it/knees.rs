@@ -111,7 +111,7 @@ fn knee_that_may_not_be_the_servers_says_so() {
         [[phase]]\nname = \"insert\"\nhttp = { url = \"http://127.0.0.1:9\", path = \"/\", duration = \"9 s\", rate = \"{rate}\" }\n";
     let raw = parse(text, "file").unwrap();
     let experiment = check(&raw, &Catalog, &Overrides::default()).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    let sentence = |guard: Option<&str>| {
+    let of = |guard: Option<&str>, most: f64| {
         let mut trials = Vec::new();
         for (block, variant) in (0..6).flat_map(|block| experiment.variants().iter().map(move |one| (block, one))) {
             let asked = 100.0 * f64::from(1u32 << variant.levels[0]);
@@ -119,11 +119,13 @@ fn knee_that_may_not_be_the_servers_says_so() {
             let rate = asked.min(400.0) * (1.0 + 0.02 * (noise(u64::from(position)) - 0.5));
             let found = guard.map(|guard| Finding::of(guard, Severity::Warning, String::new(), "").in_phase("insert"));
             let findings = found.filter(|_| asked > 400.0).into_iter().collect();
-            let phases = vec![phase("insert", &[("rate", rate)])];
+            let readings = [("rate", rate)];
+            let phases = vec![phase("insert", if asked > most { &[] } else { &readings })];
             trials.push(TrialRecord { phases, findings, ..trial(position, block, variant.id) });
         }
         knee::of(&run_data(experiment.clone(), 1, trials))[0].sentences().remove(0)
     };
+    let sentence = |guard: Option<&str>| of(guard, f64::INFINITY);
     let said = sentence(Some(CONNECTIONS_IN_USE));
     assert!(said.starts_with("`insert.rate` over at most 100 connections has a knee at 400 `rate` "), "{said}");
     let said = sentence(None);
@@ -133,4 +135,10 @@ fn knee_that_may_not_be_the_servers_says_so() {
         let expected = "; at 2 of its 5 levels the load generator, not the server, may have been the limit";
         assert!(said.contains(" has a knee at 400 `rate` ") && said.ends_with(expected), "{said}");
     }
+    // A level at which every trial had timed out was left out without a word: "try higher levels".
+    let without = |most: f64| {
+        let said = of(None, most);
+        said.split_once("; left out, since no trial has a value there: ").map(|(_, levels)| levels.to_owned())
+    };
+    assert_eq!([800.0, 200.0, 3200.0].map(without), [Some("1600".into()), Some("400, 800, 1600".into()), None]);
 }

@@ -36,6 +36,8 @@ pub struct Load {
     pub knee: Result<Knee, NoKnee>,
     /// The connections of an open loop, if in some trial all were in use, so that they may be the limit.
     pub connections: Option<u32>,
+    /// Levels at which no trial has a value, where others have.
+    pub without: Vec<f64>,
     /// The levels at which the load generator may have been the limit of some trial, or did not run for a while in it.
     pub of_generator: usize,
     /// What rises where goodput falls, with the service's metric.
@@ -102,6 +104,10 @@ fn one(data: &RunData, phase: &str, factor: usize, name: String, variants: Vec<u
     let connections = connections_in_use(data, phase, &variants);
     let of_generator = limited(data, phase, &variants, is_generator).map(|trial| trial.trial.variant);
     let of_generator = of_generator.collect::<BTreeSet<usize>>().len();
+    let planned = variants.iter().filter_map(|variant| number(&data.experiment, factor, *variant));
+    let mut without: Vec<f64> = planned.filter(|x| goodput.iter().all(|point| point.x != *x)).collect();
+    without.sort_by(f64::total_cmp);
+    without.retain(|_| !goodput.is_empty());
     let factor = data.experiment.factors()[factor].name.clone();
     Load {
         metric: named(None, Metric::Rate),
@@ -110,6 +116,7 @@ fn one(data: &RunData, phase: &str, factor: usize, name: String, variants: Vec<u
         variants,
         knee: knee(&goodput, SEED),
         connections,
+        without,
         of_generator,
         overload,
     }
@@ -165,18 +172,23 @@ impl Load {
                 )
             }
         };
+        let texts = self.without.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
+        let without =
+            if texts.is_empty() { texts } else { format!("; left out, since no trial has a value there: {texts}") };
         let knee = match &self.knee {
             // Few levels were not to be a curve.
-            Err(NoKnee::FewLevels { .. }) => None,
+            Err(NoKnee::FewLevels { .. }) if without.is_empty() => None,
             Ok(Knee { x, y, low, high, last }) => Some(format!(
-                "`{metric}`{of}{over} has a knee at {} `{factor}` (between {} and {}): {} there, {} at the last level{whose}",
+                "`{metric}`{of}{over} has a knee at {} `{factor}` (between {} and {}): {} there, {} at the last level{whose}{without}",
                 x,
                 low,
                 high,
                 quantity(*y, Unit::PerSecond),
                 quantity(*last, Unit::PerSecond)
             )),
-            Err(why) => Some(format!("`{metric}`{of}{over} has no knee in `{factor}`: {}{whose}", reason(*why))),
+            Err(why) => {
+                Some(format!("`{metric}`{of}{over} has no knee in `{factor}`: {}{whose}{without}", reason(*why)))
+            }
         };
         let overload = self.overload.as_ref().map(|(work, overload)| {
             let Overload { best, at, goodput, work: more } = overload;
