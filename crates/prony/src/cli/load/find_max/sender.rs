@@ -17,8 +17,8 @@ const PROBE: u64 = 20;
 const AT_REST: f64 = 2.0;
 /// ... or in this much more time, which is not seen in a step.
 const MARGIN: f64 = 1e6;
-/// The time from one probe to the next.
-const BETWEEN_PROBES: Duration = Duration::from_millis(20);
+/// The time from one probe to the next, and the longest after probes that failed.
+const BETWEEN_PROBES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 /// How long the search waits for a server to be at rest.
 pub(super) const LONGEST_REST: Nanos = Nanos::from_secs(60);
 /// How long it waits for a server that refuses connections, which may be started again.
@@ -118,7 +118,7 @@ impl<'w> Sender<'w> {
     pub(super) fn settle(&mut self, first: &Probe) -> Result<Rest, Error> {
         let begin = monotonic();
         let Probe::Answered(rest) = *first else { return Ok(Rest::Since(Nanos::ZERO)) };
-        let mut answered = begin;
+        let (mut answered, (mut pause, longest)) = (begin, BETWEEN_PROBES);
         loop {
             let probe = self.probe(LONGEST_REST.since(monotonic().since(begin)))?;
             let now = monotonic();
@@ -136,8 +136,11 @@ impl<'w> Sender<'w> {
             if passed > LONGEST_REST {
                 return Ok(Rest::Busy);
             }
-            // Where it refuses connections, each probe would end at once.
-            std::thread::sleep(BETWEEN_PROBES);
+            // Where it refuses connections, each probe would end at once. One that limits its rate counts the probes too.
+            std::thread::sleep(pause);
+            if matches!(probe, Probe::Failed(_)) {
+                pause = (pause * 2).min(longest);
+            }
         }
     }
 }

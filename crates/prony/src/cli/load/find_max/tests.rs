@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
+use std::time::Instant;
 
 use prony_analysis::search::{Range, Scale};
 use prony_http::{Control, Destination, Errors, Load};
@@ -25,6 +26,26 @@ fn report() -> Report {
     let load = Load::check(Asked { bound: Bound::Requests(40), connections: 1, ..Asked::of(&url) }).unwrap();
     let report = prony_http::run(&load, Destination::find(&load).unwrap(), &Control::new(1)).unwrap();
     Report { remarks: Vec::new(), ..report }
+}
+
+/// The address of a server that answers 20 requests a second, 15 of them at once, and refuses the others by a status.
+fn rate_limited() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let (mut tokens, mut refilled) = (15.0_f64, Instant::now());
+        for stream in listener.incoming() {
+            let (mut stream, mut buffer) = (stream.unwrap(), [0; 1_000]);
+            while matches!(stream.read(&mut buffer), Ok(1..)) {
+                tokens = (tokens + 20.0 * refilled.elapsed().as_secs_f64()).min(15.0);
+                refilled = Instant::now();
+                let status = if tokens >= 1.0 { "200 OK" } else { "503 Busy" };
+                tokens -= f64::from(u8::from(tokens >= 1.0));
+                let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            }
+        }
+    });
+    url
 }
 
 fn wanted(low: f64, high: Option<f64>) -> Wanted {
@@ -86,6 +107,17 @@ fn step_is_judged_by_the_bounds_and_never_where_the_generator_may_be_the_limit()
     let (end, _, why) =
         judged(&"errors < 50%".parse().unwrap(), (Counted::default(), &Report { rate, ..saturated }), true);
     assert_eq!((end, why), (TrialEnd::Failed, vec!["not sustained: 1000/s were answered".to_owned()]));
+}
+
+/// Its own probes emptied what the server had for the next second, and after a minute it was "not at rest".
+#[test]
+fn server_that_limits_its_rate_is_at_rest_after_a_pause() {
+    let interrupt = Interrupt::default();
+    let asked = Asked { connections: 1, ..Asked::of(&rate_limited()) };
+    let mut sender = Sender::new(&asked, true, &interrupt);
+    let first = sender.probe(LONGEST_REST).unwrap();
+    sender.load(Asked { bound: Bound::Requests(40), ..asked.clone() }).unwrap();
+    assert!(matches!(sender.settle(&first).unwrap(), Rest::Since(_)));
 }
 
 #[test]
