@@ -199,6 +199,8 @@ pub(crate) struct Round {
 pub(crate) struct Ledger {
     banked: Counters,
     total: Counters,
+    /// What ticks cut off the time on a CPU of children that were waited for, whose clocks were exact while they ran.
+    cut: Nanos,
     /// In how many rounds a process ignored SIGCHLD, or had not inherited a child that ended.
     ignores_children: u64,
     /// In how many rounds a process had pages of hugetlbfs.
@@ -211,7 +213,15 @@ impl Ledger {
         self.ignores_children += (round.live.ignores_children + round.ended.ignores_children).min(1);
         self.huge += (round.live.huge + round.ended.huge).min(1);
         self.banked = self.banked.plus(&round.ended);
-        self.total = round.live.plus(&self.banked).at_least(&self.total);
+        let mut sum = round.live.plus(&self.banked);
+        if let (Reading::Measured(now), Reading::Measured(before)) = (&mut sum.on_cpu, &self.total.on_cpu) {
+            // Else the total would stay the same until as much more was used, which would be in no phase.
+            if sum.child_faults > self.total.child_faults {
+                self.cut = before.since(*now);
+            }
+            *now += self.cut;
+        }
+        self.total = sum.at_least(&self.total);
         (self.total.ignores_children, self.total.huge) = (self.ignores_children, self.huge);
         &self.total
     }
@@ -309,6 +319,23 @@ mod tests {
         ledger.take(live_only(counters(100, 10, 10, 10)));
         assert_eq!(ledger.take(live_only(counters(90, 10, 10, 10))).cpu_user, Nanos::from_millis(100));
         assert_eq!(ledger.total().cpu_user, Nanos::from_millis(100));
+    }
+
+    /// What a parent used after a child of 58 ms had ended was in no phase until it was 8 ms: the child's time is 50 ms in ticks.
+    #[test]
+    fn time_after_a_child_was_waited_for_counts_at_once() {
+        let mut ledger = Ledger::default();
+        let mut on_cpu = |ms, child_faults| {
+            let live =
+                Counters { on_cpu: Reading::Measured(Nanos::from_millis(ms)), child_faults, ..Counters::default() };
+            ledger.take(live_only(live)).on_cpu.measured().unwrap().as_nanos() / 1_000_000
+        };
+        assert_eq!([on_cpu(58, 0), on_cpu(50, 9), on_cpu(55, 9)], [58, 58, 63]);
+        // Another one of 5 ms, of which ticks cut off less; and one whose parent is read a round later.
+        assert_eq!(
+            [on_cpu(60, 9), on_cpu(65, 18), on_cpu(15, 18), on_cpu(66, 27), on_cpu(67, 27)],
+            [68, 68, 68, 68, 69]
+        );
     }
 
     #[test]
