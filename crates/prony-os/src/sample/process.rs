@@ -194,6 +194,7 @@ impl Process {
         let read = clock.as_ref().ok().zip(self.counters_at).filter(|(now, (then, _))| *now >= then);
         if let Some((now, (then, at))) = read
             && ask.spares(now.since(then), (ask.at.since(at), ask.at.since(self.found_at)))
+            && (*now == then || !self.has_waited(buffer))
         {
             return self.spared(*now, *now == then, ask, buffer);
         }
@@ -224,6 +225,13 @@ impl Process {
         }
         (self.observed_at, self.parent, self.command) = (ask.at, stat.parent, stat.command);
         Ok(self.last.insert(Observation { counters, inherited, memory, vsz: self.vsz, threads: stat.threads }))
+    }
+
+    /// Whether it has waited for a child since its counters were read: if it ended now, nothing else would show that there was one.
+    fn has_waited(&self, buffer: &mut Vec<u8>) -> bool {
+        let known = self.last.as_ref().map(|last| last.inherited.minor_faults);
+        let stat = self.stat.read(buffer).ok().and_then(parse::stat);
+        stat.is_some_and(|stat| Some(stat.minor_faults_children) != known)
     }
 
     /// The last observation with what changes most; of a process that is `idle`, what may change without it.

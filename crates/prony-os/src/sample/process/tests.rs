@@ -163,6 +163,22 @@ fn what_is_spared_keeps_its_counters_but_has_its_cpu_time_and_memory() {
     assert!(observe(11_200, Detail::All).2 > 0, "a boundary reads everything");
 }
 
+/// For up to a second no sample showed that a child was waited for, whose memory was then taken for the program's own.
+#[test]
+fn process_that_uses_little_is_read_once_it_has_waited_for_a_child() {
+    let mut process = Process::new(std::process::id(), "worker".into());
+    let at = |ms: u64, detail| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), detail };
+    process.observe(at(10_000, Detail::All), &mut Vec::new()).unwrap();
+    process.observe(at(11_000, Detail::All), &mut Vec::new()).unwrap();
+    std::process::Command::new("true").status().unwrap();
+    assert!(process.has_waited(&mut Vec::new()));
+    let faults = process.last.as_ref().unwrap().counters.child_faults;
+    // It would be spared.
+    process.counters_at = process.counters_at.map(|(_, at)| (cpu_clock::process_cpu(process.pid).unwrap(), at));
+    let now = process.observe(at(11_100, Detail::Series), &mut Vec::new()).unwrap();
+    assert!(now.counters.child_faults > faults);
+}
+
 /// Pages of hugetlbfs that a program had for up to 5 s were in no figure, and its memory was not missing.
 #[test]
 fn status_is_read_at_each_sample_where_there_may_be_huge_pages() {
