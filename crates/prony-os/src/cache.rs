@@ -117,6 +117,14 @@ fn over_files<T: Clone>(
     reading(&format!("`{}`", path.display()), all)
 }
 
+/// What was read of the store at `path`, or 0 where there is nothing by that name: a program may make its store later.
+pub(crate) fn or_nothing(path: &Path, read: Reading<Bytes>) -> Reading<Bytes> {
+    match read {
+        Reading::Missing(_) if matches!(path.try_exists(), Ok(false)) => Reading::Measured(Bytes::default()),
+        read => read,
+    }
+}
+
 /// Size of all regular files at or below `path`, but for what this process itself writes, such as a results database beside a store.
 pub(crate) fn disk_usage(path: &Path) -> Reading<DiskUsage> {
     over_files(path, (&OwnFiles::now(), is_absent), DiskUsage::default(), |total, file| {

@@ -213,10 +213,7 @@ impl State {
         };
         let disk = cache::disk_usage(store);
         let cached = cache::resident(store);
-        let unwritten = match &cached {
-            Reading::Measured(found) => found.unwritten(),
-            Reading::Missing(why) => Reading::Missing(why.clone()),
-        };
+        let unwritten = cache::or_nothing(store, cached.clone().and_then(|found| found.unwritten()));
         StoreReading { disk, cached, unwritten }
     }
 }
@@ -256,6 +253,15 @@ mod tests {
         };
         assert_eq!(lacks("echo; while :; do :; done"), 200);
         assert!(lacks("echo; exec sleep 1000") < 200);
+    }
+
+    /// What a program wrote in a phase was missing where it made its store there.
+    #[test]
+    fn store_that_does_not_exist_yet_has_no_dirty_pages() {
+        let store = Reading::Measured(PathBuf::from("/no such store"));
+        let read = State::new(vec![], Settings { store, ..Settings::default() }).read_store();
+        assert_eq!(read.unwritten, Reading::Measured(Bytes::default()));
+        assert!(read.disk.measured().is_none() && read.cached.measured().is_none());
     }
 
     /// Its CPU time was missing, so that no watch noticed its work.
