@@ -34,7 +34,8 @@ use prony_model::units::Nanos;
 
 pub use processes::Processes;
 pub use readings::{
-    Readings, forgotten, huge_pages, insert_peak, left_group, phase_readings, readings_of_roles, readings_with_ends,
+    ENDED_BEFORE_PEAK, Readings, forgotten, huge_pages, insert_peak, left_group, phase_readings, readings_of_roles,
+    readings_with_ends,
 };
 pub use snapshot::{GroupFiles, Snapshot};
 pub use state::{ForeignProcess, Settings};

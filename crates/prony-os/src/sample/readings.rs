@@ -332,6 +332,10 @@ pub fn insert_peak(readings: &mut Readings, peak: Reading<f64>) {
     readings.insert(key(Stat::Peak), peak.map(|peak| largest.map_or(peak, |largest| peak.max(largest))));
 }
 
+/// Why there is no peak of a process that samples may show.
+pub const ENDED_BEFORE_PEAK: &str =
+    "the process ended before its peak could be read at the phase's end; `rss.max` is the largest sample";
+
 /// The kernel's own peak, if one process ran in the phase and still runs at its end.
 fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: Within<'_>) -> Reading<f64> {
     let in_snapshots = [begin, end].into_iter().flat_map(|snapshot| &snapshot.processes);
@@ -343,9 +347,7 @@ fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], within: With
     let last = end.processes.iter().find(|process| within(&process.role));
     match (pids.len(), last) {
         (0, _) => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
-        (1, None) => Reading::failed(
-            "the process ended before its peak could be read at the phase's end; `rss.max` is the largest sample",
-        ),
+        (1, None) => Reading::failed(ENDED_BEFORE_PEAK),
         (1, Some(_)) if has_grown((begin, end), within, |total| total.child_faults) => Reading::not_supported(
             "the kernel keeps a peak for each process, and one ran in the phase that ended before it was sampled; `rss.max` is the \
              largest sample",

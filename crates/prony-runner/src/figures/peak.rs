@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{PEAK_SLACK, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
-use prony_os::sample::{Snapshot, forgotten, huge_pages};
+use prony_os::sample::{ENDED_BEFORE_PEAK, Snapshot, forgotten, huge_pages};
 
 use crate::figures::readings::hidden;
 use crate::figures::span::{Span, bytes};
@@ -101,7 +101,7 @@ impl Span<'_> {
         }
         let reached = in_snapshots.iter().map(|process| (process.peak, process.pid)).max();
         if !self.to_the_end {
-            let Some((peak, pid)) = reached else { return Reading::Missing(Why::TooFew { have: 0, need: 1 }) };
+            let Some((peak, pid)) = reached else { return Reading::failed(ENDED_BEFORE_PEAK) };
             let forgotten = forgotten(peak, (begin.at, end), series, pid);
             return forgotten.map_or(Reading::Measured(bytes(peak)), Reading::Missing);
         }

@@ -205,6 +205,15 @@ fn a_peak_of_another_process_is_not_the_last_phases() {
     assert!(why(&between(&not_reset, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
 }
 
+/// "No samples" was the reason, though `rss.max` of the same phase had some.
+#[test]
+fn peak_of_a_program_that_ended_before_the_snapshot_is_missing_for_that_reason() {
+    let ends_at_a_mark = vec![snapshot(0, 0, &[7]), snapshot(100, 50, &[7]), snapshot(200, 60, &[])];
+    let all = watched([ends_at_a_mark, vec![snapshot(201, 60, &[])]].concat(), vec![]);
+    let phase = between(&all, 1, 2, &[series(7, 150)]);
+    assert!(why(&phase, &["rss.peak"]).contains("ended before its peak could be read"));
+}
+
 /// A program of 60 MB executed one of 8 MB, which then had 64.2 MB in the last phase.
 #[test]
 fn a_peak_from_before_execve_is_not_the_last_phases() {
