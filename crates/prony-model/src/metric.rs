@@ -217,7 +217,7 @@ metrics! {
     FirstByteP99 "first_byte.p99" Nanos Lower false "99th percentile of the time to the first byte";
     FirstByteMax "first_byte.max" Nanos Lower false "Largest time to the first byte";
     Rss "rss" Bytes Lower true "Resident memory: anonymous, file-backed and shared together";
-    RssUnseen "rss.unseen" Bytes Neither false "The kernel's own peak of a process that no sample shows, in each phase in which it may have been a \
+    RssUnseen "rss.unseen" Bytes Neither false "The kernel's own peak of a process that no sample shows, or whose samples show less, in each phase in which it may have been a \
         child; verdicts take `rss.max` and `anon.max` to be up to that much larger";
     TimeLag "time.lag" Nanos Neither false "How much earlier, at most, the phase began or ended than prony noticed; verdicts take `wall`, and `time` where it is \
         the same, to be up to that much shorter or longer";
