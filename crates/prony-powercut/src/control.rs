@@ -31,8 +31,8 @@ const SOCKET: &str = "control";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Request {
-    /// Save a cut in this directory.
-    Save(PathBuf),
+    /// Save a cut in this directory; so many maps have pages that could not be sent.
+    Save(PathBuf, u64),
     Sync,
     Status,
 }
@@ -105,7 +105,10 @@ fn serve(stream: &UnixStream, disk: &Mutex<Disk>) {
 fn answer(request: Request, disk: &Mutex<Disk>) -> Answer<Value> {
     let mut disk = lock(disk);
     let done = match request {
-        Request::Save(into) => disk.write_back_and_save(&into).map(|()| json!(())),
+        Request::Save(into, unsent_maps) => {
+            disk.limits.unsent_maps = unsent_maps;
+            disk.write_back_and_save(&into).map(|()| json!(()))
+        }
         Request::Sync => disk.sync_and_count().map(|pending| json!(pending)),
         Request::Status => Ok(json!(disk.status())),
     };
@@ -136,7 +139,7 @@ fn outside(point: &Point, into: &Path) -> Result<PathBuf, Error> {
         return Err(Error::file("create", into)(io::ErrorKind::AlreadyExists.into()));
     };
     let device = fs::metadata(above).map_err(Error::file("create", into))?.dev();
-    if (rustix::fs::major(device), rustix::fs::minor(device)) == point.device {
+    if point.has(device) {
         return Err(Error::setting(
             format!("the images would lie in the file system that is cut: `{}`", into.display()),
             format!("choose a directory outside of `{}`", point.path.display()),
@@ -146,15 +149,15 @@ fn outside(point: &Point, into: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Makes the kernel send pages that programs have changed through maps, as a disk may have them after a power failure.
-fn send_maps(point: &Point) -> Result<(), Error> {
+fn send_maps(point: &Point) -> Result<u64, Error> {
     // Where nobody answers, that is the reason.
     maps::send(point).or_else(|error| status_at(point).and(Err(error)))
 }
 
 pub(crate) fn save_at(point: &Point, into: &Path) -> Result<Cut, Error> {
     let into = outside(point, &checked(into)?)?;
-    send_maps(point)?;
-    ask::<()>(point, &Request::Save(into.clone()))?;
+    let unsent_maps = send_maps(point)?;
+    ask::<()>(point, &Request::Save(into.clone(), unsent_maps))?;
     Cut::open(&into)
 }
 

@@ -96,6 +96,11 @@ pub(crate) fn find(point: &Path) -> Result<Point, Error> {
 }
 
 impl Point {
+    /// Whether a device number is that of this mount.
+    pub(crate) fn has(&self, device: u64) -> bool {
+        (rustix::fs::major(device), rustix::fs::minor(device)) == self.device
+    }
+
     /// Whether this very mount is still there.
     pub(crate) fn is_mounted(&self) -> bool {
         let same = |mount: MountPoint| ours(mount).is_some_and(|mount| mount == *self);

@@ -55,6 +55,9 @@ pub struct Limits {
     /// map and other pending data: of calls, or pages that the kernel had sent before.
     pub parts_as_whole: u64,
 }
+    /// Maps, at the last cut, whose files the process that asked for it was not allowed to open: pages that were changed through
+    /// them and not sent by the kernel are in no image.
+    pub unsent_maps: u64,
 
 /// Why a mount is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ use prony_os::{O_DSYNC, O_SYNC, SharedMap};
 use prony_powercut::{CutSettings, Error, MetadataOrder, Mounted, Policy, Settings, Unit};
 use rustix::fs::{FlockOperation, flock, statvfs, syncfs};
 use rustix::io::{ReadWriteFlags, pwritev2};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 use crate::mounted::{Mount, program};
 
@@ -240,6 +241,31 @@ fn pages_of_a_map_that_the_kernel_has_not_sent_are_pending_at_a_cut_and_durable_
         assert_eq!(mount.mounted.sync().unwrap().bytes, 2 * 8192);
         let image = mount.durable();
         assert_eq!((part(&image, "a"), part(&image, "b")), (text.clone(), text));
+    }
+}
+
+/// They were left out without a remark.
+#[test]
+fn maps_whose_files_may_not_be_opened_are_counted() {
+    let Some(mut mount) = Mount::in_order(MetadataOrder::Ext4) else { return };
+    let files = ["a", "b"].map(|name| {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(mount.path(name)).unwrap();
+        file.set_len(4096).unwrap();
+        file
+    });
+    let _maps = files.map(|file| SharedMap::new(&file, 0, 4096).unwrap());
+    ["a", "b"].into_iter().for_each(|name| fs::remove_file(mount.path(name)).unwrap());
+    let mut unsent = || mount.cut(&[Policy::None], Unit::Page, 1).status.limits.unsent_maps;
+    let links = CapabilitySet::SYS_ADMIN | CapabilitySet::CHECKPOINT_RESTORE;
+    let own = capabilities(None).unwrap();
+    let without = || {
+        // A thread has capabilities of its own (capabilities(7)).
+        set_capabilities(None, CapabilitySets { effective: own.effective - links, ..own }).unwrap();
+        unsent()
+    };
+    assert_eq!(std::thread::scope(|scope| scope.spawn(without).join().unwrap()), 2);
+    if own.effective.intersects(links) {
+        assert_eq!(unsent(), 0);
     }
 }
 

@@ -291,10 +291,11 @@ impl ImageOptions {
 }
 
 /// What makes the images less severe than a power failure could be.
-fn remarks(Limits { made_durable, refused, parts_as_whole }: &Limits) -> String {
+fn remarks(Limits { made_durable, refused, parts_as_whole, unsent_maps }: &Limits) -> String {
     let remark = |number: u64, what: &str| if number == 0 { String::new() } else { format!("note: {number} {what}\n") };
     remark(*made_durable, "operations were made durable early, at the limit of `--memory` or `--pending`")
         + &remark(*refused, "new names were refused with `ENOSPC`, at the limit of `--memory` or of open files")
+        + &remark(*unsent_maps, "maps may have changed pages that no image has: only root can open their files")
         + &remark(
             *parts_as_whole,
             "syncs may have been an `msync` of a part of a file, and made all of the file durable",
