@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::time::Instant;
 
 use rustix::io::Errno;
 
@@ -112,7 +113,7 @@ impl Disk {
 
     /// Makes the oldest operations durable where they are due.
     pub(crate) fn write_back(&mut self) -> Done {
-        while let Some(is_limit) = self.writeback.due(&self.log) {
+        while let Some(is_limit) = self.writeback.due(&self.log, Instant::now()) {
             let Some((seq, _)) = self.log.first() else { break };
             self.retire(seq)?;
             self.limits.made_durable += u64::from(is_limit);

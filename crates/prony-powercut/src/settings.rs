@@ -48,11 +48,8 @@ pub struct Settings {
     pub memory: Bytes,
     /// Pending data and operations beyond which the oldest are made durable, as a kernel does at its limit of dirty pages.
     pub pending: Bytes,
-    /// Mean age at which pending operations are made durable in the background, oldest first; without it they wait for
-    /// an `fsync`. Each has an age of its own, from zero to twice the mean.
+    /// Interval at which all pending operations are made durable in the background; without it they wait for an `fsync`.
     pub writeback: Option<Nanos>,
-    /// Seed of the ages.
-    pub seed: u64,
     /// Allocated bytes beyond which a write fails with `ENOSPC`.
     pub quota: Option<Bytes>,
     /// Time that is added to each request.
@@ -70,7 +67,6 @@ impl Default for Settings {
             memory: Bytes::from_mib(256),
             pending: Bytes::from_mib(4096),
             writeback: None,
-            seed: 1,
             quota: None,
             latency: Nanos::ZERO,
             sync_latency: Nanos::ZERO,

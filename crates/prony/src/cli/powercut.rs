@@ -68,12 +68,9 @@ pub struct MountArguments {
     /// Pending data at most; beyond it the oldest become durable, as at a kernel's limit of dirty pages
     #[arg(long, value_name = "SIZE", default_value = "4 GiB", value_parser = parse_bytes)]
     pending: Bytes,
-    /// Mean age at which pending operations become durable by themselves; default: never
+    /// Interval at which all pending operations become durable by themselves; default: never
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     writeback: Option<Nanos>,
-    /// Seed of the ages of `--writeback`
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Size of the file system: a write beyond it fails with `ENOSPC`; default: what the state directory has
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     quota: Option<Bytes>,
@@ -240,7 +237,6 @@ impl MountArguments {
             memory: self.memory,
             pending: self.pending,
             writeback: self.writeback,
-            seed: self.seed,
             quota: self.quota,
             latency: self.latency,
             sync_latency: self.sync_latency,
@@ -295,11 +291,11 @@ fn remarks(Limits { made_durable, refused, parts_as_whole, unsent_maps }: &Limit
     let remark = |number: u64, what: &str| if number == 0 { String::new() } else { format!("note: {number} {what}\n") };
     remark(*made_durable, "operations were made durable early, at the limit of `--memory` or `--pending`")
         + &remark(*refused, "new names were refused with `ENOSPC`, at the limit of `--memory` or of open files")
-        + &remark(*unsent_maps, "maps may have changed pages that no image has: only root can open their files")
         + &remark(
             *parts_as_whole,
             "syncs may have been an `msync` of a part of a file, and made all of the file durable",
         )
+        + &remark(*unsent_maps, "maps may have changed pages that no image has: only root can open their files")
 }
 
 fn rows(report: &CutReport) -> Vec<Vec<String>> {

@@ -64,8 +64,8 @@ impl Disk {
         let scratch = scratch.canonicalize().map_err(Error::setup("find a scratch directory"))?;
         let point = scratch.join("disk");
         made(&point)?;
-        let settings = Settings { seed, ..Settings::default() };
-        let mounted = match Mounted::start(Path::new("/proc/self/exe"), &point, &scratch.join("state"), &settings) {
+        let (program, settings) = (Path::new("/proc/self/exe"), Settings::default());
+        let mounted = match Mounted::start(program, &point, &scratch.join("state"), &settings) {
             Ok(mounted) => mounted,
             Err(error @ prony_powercut::Error::Mount { .. }) => {
                 let why = format!("power failures cannot be simulated here: {}", chain(&error));
