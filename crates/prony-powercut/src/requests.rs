@@ -89,12 +89,17 @@ impl Server {
         if !self.latency.is_zero() {
             sleep(self.latency);
         }
-        let busy = Busy::begin();
-        let mut disk = lock(&self.disk);
+        let mut disk = self.disk_again();
         disk.requests += 1;
         // What cannot be made durable stays pending.
         let _ = disk.write_back();
-        Using { disk, _busy: busy }
+        disk
+    }
+
+    /// The disk once more in the same request.
+    fn disk_again(&self) -> Using<'_> {
+        let busy = Busy::begin();
+        Using { disk: lock(&self.disk), _busy: busy }
     }
 
     fn wait_for_sync(&self) {
@@ -158,7 +163,7 @@ impl Server {
         }
         self.wait_for_sync();
         let range = (offset, offset + data.len() as u64);
-        self.disk().sync_range(ino, range, write.flags & O_SYNC != O_SYNC)?;
+        self.disk_again().sync_range(ino, range, write.flags & O_SYNC != O_SYNC)?;
         let mut implied = self.implied();
         // A large write arrives in several requests.
         let before = implied.get(&write.thread).filter(|before| before.handle == write.handle);
@@ -330,4 +335,24 @@ pub(crate) fn space(disk: &Disk) -> Done<StatVfs> {
         space.f_bavail = space.f_bfree;
     }
     Ok(space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::ROOT;
+
+    /// It took the disk twice as two requests do: `--latency` delayed it twice.
+    #[test]
+    fn synchronous_write_is_one_request() {
+        let top = tempfile::tempdir().unwrap();
+        let disk = Disk::new(top.path(), &Settings::default(), (0, 0)).unwrap();
+        let server = Server::new(Arc::new(Mutex::new(disk)), &Settings::default());
+        let attributes = Attributes { mode: 0o644, uid: 0, gid: 0 };
+        let ino = lock(&server.disk).create(ROOT, OsStr::new("a"), New::File, attributes).unwrap();
+        let write = Write { ino, handle: 1, offset: 0, data: b"data", flags: O_DSYNC, is_of_map: false, thread: 1 };
+        server.write_data(write).unwrap();
+        let disk = lock(&server.disk);
+        assert_eq!((disk.requests, disk.pending().bytes), (1, 0));
+    }
 }
