@@ -197,6 +197,9 @@ fn scan_and_reads_by_key_agree_record_by_record() {
         ),
         "as many rows as records"
     );
+    // Two rows were one.
+    let two = "a scan returns 2 rows with a key that was never written".to_owned();
+    assert_eq!(compared(&|rows| rows.unknown = 2), (2, two));
     assert_eq!(compared(&|rows| rows.again.push(4)).1, "a scan returns record 4 twice");
     let other = |rows: &mut Rows| rows.records[2] = Some(Observed::State(State::Version(1)));
     assert_eq!(compared(&other).1, "a scan returns another value of record 2 than its key");
