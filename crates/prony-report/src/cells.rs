@@ -333,7 +333,8 @@ impl Writer<'_> {
         // The footnote is repeated in the further cells of the row, the count only where it is another than that of the cell before.
         if !cell.outcome && said.ended.unwrap_or(0) != ended {
             said.ended = Some(ended);
-            cell.count = format!("({} of {finished} ok)", finished - ended);
+            let known = self.summaries.iter().map(|s| s.numbers.len()).min().unwrap_or(0);
+            cell.count = format!("({known} of {finished} known)");
         }
         if finished < source.planned && !said.count {
             said.count = true;
@@ -421,16 +422,27 @@ mod tests {
         assert_eq!((main.as_str(), notes.len()), ("1.00", 1), "{notes:?}");
     }
 
-    /// `(2 of 3 ok)` of the first cell was read as that of the whole row, of whose second phase only one trial had an end.
+    /// `(2 of 3 known)` of the first cell was read as that of the whole row, of whose second phase only one trial had an end.
     #[test]
     fn count_of_trials_with_a_value_is_repeated_where_it_is_another() {
         let ok = || of_two(Outcome::Ok, ["complete"; 2]);
         let [first, second] = [["partial", "not_reached"], ["complete", "partial"]]
             .map(|completions| of_two(Outcome::TimedOut, completions));
         let counts = |trials: &[TrialRecord]| row(trials).map(|cell| cell.count);
-        assert_eq!(counts(&[ok(), first.clone(), second]), ["(2 of 3 ok)", "(1 of 3 ok)"]);
-        assert_eq!(counts(&[ok(), ok(), first]), ["(2 of 3 ok)", ""]);
+        assert_eq!(counts(&[ok(), first.clone(), second]), ["(2 of 3 known)", "(1 of 3 known)"]);
+        assert_eq!(counts(&[ok(), ok(), first]), ["(2 of 3 known)", ""]);
         let other = of_two(Outcome::TimedOut, ["partial", "complete"]);
-        assert_eq!(counts(&[ok(), ok(), other]), ["(2 of 3 ok)", "(3 of 3 ok)"]);
+        assert_eq!(counts(&[ok(), ok(), other]), ["(2 of 3 known)", "(3 of 3 known)"]);
+    }
+
+    /// It was `(2 of 3 ok)` where no trial was ok, and where a trial that was had no value.
+    #[test]
+    fn trials_with_a_value_are_not_called_ok() {
+        let late = |completions| of_two(Outcome::TimedOut, completions);
+        let reached = || late(["complete", "partial"]);
+        let counts = |trials: &[TrialRecord]| row(trials).map(|cell| cell.count);
+        let without = of_two(Outcome::Ok, ["partial", "complete"]);
+        assert_eq!(counts(&[reached(), reached(), late(["partial", "not_reached"])])[0], "(2 of 3 known)");
+        assert_eq!(counts(&[reached(), without, late(["partial", "not_reached"])])[0], "(1 of 3 known)");
     }
 }

@@ -186,7 +186,7 @@ pub struct Cell {
     pub main: String,
     /// The smallest and the largest value of any trial: `[11.8..12.9]`.
     pub spread: String,
-    /// The number of trials behind the value, where it is not obvious: `(5 of 6 ok)`, `n=2 of 6`.
+    /// The number of trials behind the value, where it is not obvious: `(5 of 6 known)`, `n=2 of 6`.
     pub count: String,
     /// Footnotes.
     pub marks: Vec<usize>,

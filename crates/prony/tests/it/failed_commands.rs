@@ -112,7 +112,7 @@ fn command_that_fails_in_four_of_six_trials_is_not_faster() {
     let failed = "exit 0'`: 4 failed (exit code 3); one of them: the process exited with code 3; last lines of output: `refused`";
     assert!(said.contains(failed), "the cause stands above the tables: {said}");
     assert!(said.contains("2 of 6 trials succeeded (95 % interval of that share: 4 to 78 %)"), "{said}");
-    assert!(said.contains("(2 of 6 ok)"), "the figures are those of the two that finished: {said}");
+    assert!(said.contains("(2 of 6 known)"), "the figures are those of the two that finished: {said}");
 }
 
 #[test]
