@@ -52,12 +52,13 @@ pub struct Limits {
     pub refused: u64,
     /// Requests that may have been an `msync` of a part of a file, and made all of the file durable: the kernel does not
     /// tell the file system which part, nor that it is no `fdatasync`. Counted are those of files with pending pages of a
-    /// map and other pending data: of calls, or pages that the kernel had sent before.
+    /// map and other pending data: of calls, or pages that the kernel had sent before. An `msync` where no page of a map is
+    /// pending cannot be distinguished from `fdatasync`, and is not counted.
     pub parts_as_whole: u64,
-}
     /// Maps, at the last cut, whose files the process that asked for it was not allowed to open: pages that were changed through
     /// them and not sent by the kernel are in no image.
     pub unsent_maps: u64,
+}
 
 /// Why a mount is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
