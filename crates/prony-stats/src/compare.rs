@@ -88,31 +88,31 @@ impl Family {
 
 /// Compares every member with its baseline.
 ///
-/// The intervals have error `alpha * share / size` at each interim analysis and are intersected over the interim
-/// analyses reached; the p-values are divided by its share, the least of them counts, and is multiplied by the size
-/// (Bonferroni). Holm's correction would reject more, but its verdicts would not hold together with all intervals.
+/// The intervals have error `alpha * share / size` at each interim analysis (Bonferroni). That of the last one counts, by itself:
+/// to narrow it by those of earlier ones would state what all blocks together may not show. Holm's correction would reject
+/// more, but its verdicts would not hold together with all intervals.
 pub fn compare_family(family: &Family) -> Vec<Comparison> {
     let conclude = |contrast| Evidence::of(contrast, family.error_of(contrast)).conclude(contrast, family);
     family.members.iter().map(conclude).collect()
 }
 
-/// How many more blocks it would take until the interval of a member lies on one side of a bound, if all are distributed as
-/// those that ran. The bound is the logarithm of a ratio of cost: above 0 where the variant is worse, for metrics of which
-/// neither direction is worse where it has more.
-pub fn more_blocks_until(family: &Family, member: usize, bound: f64) -> Reading<u32> {
+/// How many more blocks it would take until the interval of a member decides something, if all are distributed as those that
+/// ran: asked with the interval, whether it covers all blocks, and the minimum detectable effect. `None` where no number is known.
+pub fn more_blocks_until(
+    family: &Family,
+    member: usize,
+    decides: impl Fn(&RatioInterval, bool, &Reading<f64>) -> bool,
+) -> Option<u32> {
     let contrast = &family.members[member];
-    if let Some((why, _)) = refusal(contrast) {
-        return Reading::Missing(Why::DoesNotCount(why.into()));
+    let evidence = Evidence::of(contrast, family.error_of(contrast));
+    if refusal(contrast).is_some() || evidence.contradiction().is_some() {
+        return None;
     }
-    let each = family.error_of(contrast);
-    let evidence = Evidence::of(contrast, each);
-    if let Some(why) = evidence.contradiction(each) {
-        return Reading::Missing(why);
-    }
-    evidence.more_until(contrast, family, bound.abs().exp_m1(), |then| {
-        let (low, high) = contrast.widened(then.interval);
-        low > bound || high <= bound
-    })
+    let more = evidence.more_until(contrast, family, |then| {
+        let (_, interval) = contrast.figures(&then.test, contrast.widened(then.interval));
+        interval.measured().is_some_and(|found| decides(found, then.covers_all, &then.smallest_effect(contrast)))
+    });
+    more.measured().copied()
 }
 
 /// Whether a run may stop here: more blocks could change no comparison.
@@ -138,19 +138,15 @@ struct Evidence {
     /// Whether that was the closing analysis of a run with a time budget.
     closing: bool,
     test: SignTest,
-    /// Intersected over the interim analyses that count: all that were reached, or, where the last one assumes nothing, all
-    /// that assume nothing.
+    /// At the last interim analysis.
     interval: (f64, f64),
-    /// At the last interim analysis only.
     half_width: Option<f64>,
     /// Whether its interval is no point beside blocks that lie elsewhere.
     covers_all: bool,
-    sequential_p: f64,
-    /// The side of the interim analysis that rejected most strongly, of those that count: below 0 is better.
-    side: f64,
-    /// The least p-value of any interim analysis that was reached, its side, and its blocks.
+    /// The least p-value of any interim analysis that was reached, as a multiple of its error, its side (below 0 is better), and
+    /// its blocks.
     strongest: (f64, f64, u32),
-    /// The p-value and the side of the blocks in which all trials finished, the others lying on neither side; where one did not.
+    /// The interval of the blocks in which all trials finished, the others lying on neither side; where one did not.
     of_finished: Option<(f64, f64)>,
 }
 
@@ -163,7 +159,7 @@ impl Evidence {
         }
         let finished = contrast.blocks.iter().filter_map(|block| block.bracket_of_finished(contrast.better)).collect();
         let finished = Self::of_brackets(contrast, finished, each);
-        Self { of_finished: Some((finished.sequential_p, finished.side)), ..whole }
+        Self { of_finished: Some(contrast.widened(finished.interval)), ..whole }
     }
 
     fn of_brackets(contrast: &Contrast, brackets: Vec<Bracketed>, each: f64) -> Self {
@@ -186,24 +182,21 @@ impl Evidence {
             closing: false,
             half_width: None,
             covers_all: true,
-            sequential_p: 1.0,
-            side: 0.0,
-            strongest: (1.0, 0.0, 0),
+            strongest: (f64::INFINITY, 0.0, 0),
             of_finished: None,
         };
         for (at, share) in contrast.analyses.reached(n) {
             let test = tabulated(contrast, &so_far.brackets[..at as usize], each * share);
-            so_far.analyse(contrast, test, share, each * share);
+            so_far.analyse(contrast, test, each * share);
         }
         so_far
     }
 
-    /// Why a difference that an earlier interim analysis found at the error `each` is not claimed: over all blocks together it
-    /// has the other direction, or there is none. The variants then differ in different ways over the run, so that no single
-    /// ratio describes them.
-    fn contradiction(&self, each: f64) -> Option<Why> {
+    /// Why a difference that an interim analysis found is not claimed: over all blocks together it has the other direction, or
+    /// there is none. The variants then differ in different ways over the run, so that no single ratio describes them.
+    fn contradiction(&self) -> Option<Why> {
         let (p, side, first) = self.strongest;
-        let found = p <= each && side != 0.0;
+        let found = p <= 1.0 && side != 0.0;
         let contradicts = found && self.test.middle().is_some_and(|middle| middle * side <= 0.0);
         let all = self.at;
         let text = || format!("the first {first} blocks differ in one direction, but all {all} blocks together do not");
@@ -217,26 +210,14 @@ impl Evidence {
         let able = |share: &f64| n >= super::MIN_BLOCKS.max(blocks_by_counts(each * share));
         if let Some(share) = contrast.analyses.closing().filter(able) {
             self.closing = true;
-            self.analyse(contrast, SignTest::by_counts(&self.brackets), share, each * share);
+            self.analyse(contrast, SignTest::by_counts(&self.brackets), each * share);
         }
     }
 
-    fn analyse(&mut self, contrast: &Contrast, test: SignTest, share: f64, spent: f64) {
+    fn analyse(&mut self, contrast: &Contrast, test: SignTest, spent: f64) {
         let now = test.interval(spent);
-        // What rests on an assumption counts until there is something that does not. That depends on numbers of blocks alone.
-        if self.test.is_unimodal() && !test.is_unimodal() {
-            (self.at, self.sequential_p, self.side) = (0, 1.0, 0.0);
-        }
-        let both = (now.0.max(self.interval.0), now.1.min(self.interval.1));
-        // All analyses hold together with the probability that was spent, so each may be taken: the last one alone where its
-        // estimate lies outside of what the others leave, since blocks that change as the run goes on have no one ratio.
-        let outside = test.middle().is_some_and(|middle| middle < both.0 || middle > both.1);
-        self.interval = if self.at == 0 || both.0 > both.1 || outside { now } else { both };
         let equal = contrast.equal(&test);
-        let p = test.p(equal) / share;
-        if p < self.sequential_p {
-            (self.sequential_p, self.side) = (p, test.side(equal));
-        }
+        let p = test.p(equal) / spent;
         if p < self.strongest.0 {
             self.strongest = (p, test.side(equal), test.blocks());
         }
@@ -247,17 +228,13 @@ impl Evidence {
             false => test.range(),
         };
         self.half_width = test.estimate().map(half_width).filter(|w| w.is_finite());
-        (self.at, self.spent, self.test) = (test.blocks(), spent, test);
+        (self.at, self.spent, self.interval, self.test) = (test.blocks(), spent, now, test);
     }
 
     fn conclude(self, contrast: &Contrast, family: &Family) -> Comparison {
-        let each = family.error_of(contrast);
-        let p_adjusted = (self.sequential_p * family.alpha / each).min(1.0);
         let variant = Counts::of(contrast.blocks.iter().flat_map(Block::variant));
         let baseline = Counts::of(contrast.blocks.iter().flat_map(Block::baseline));
-        let contradiction = self.contradiction(each);
-        let differs = self.sequential_p <= each && contradiction.is_none();
-        let interval = self.cut_at_one(contrast.widened(self.interval), differs);
+        let contradiction = self.contradiction();
         let refused = refusal(contrast);
         let why = refused.as_ref().map(|(why, _)| Why::DoesNotCount(why.as_str().into()));
         let uncounted = why.or_else(|| contradiction.clone());
@@ -266,22 +243,23 @@ impl Evidence {
             .or_else(|| by_outcomes(variant, baseline))
             .or_else(|| contradiction.map(|why| Verdict::CantTell { more_blocks: Reading::Missing(why) }))
             .or_else(|| {
-                let verdict = self.verdict(contrast, interval, differs, family.margin)?;
-                Some(self.by_finished(verdict, [variant, baseline], each))
+                let verdict = self.verdict(contrast, family.margin)?;
+                Some(self.by_finished(verdict, [variant, baseline]))
             })
             .unwrap_or_else(|| Verdict::CantTell { more_blocks: self.more_blocks(contrast, family) });
-        let (ratio, interval) = contrast.figures(&self.test, interval);
+        let (ratio, interval) = contrast.figures(&self.test, contrast.widened(self.interval));
         // Before the first analysis an interval may span ten orders of magnitude.
         let early = (self.at == 0).then(|| self.too_few(contrast));
         let interval = unless(&early, interval);
-        let p = |p: f64| unless(&early, Reading::Measured(p));
+        let p = self.test.p(contrast.equal(&self.test));
+        let p_adjusted = unless(&early, Reading::Measured((p * family.alpha / self.spent).min(1.0)));
         Comparison {
             blocks: self.test.blocks(),
             complete: self.brackets.len() as u32,
             ratio: unless(&uncounted, ratio),
             interval: unless(&uncounted, interval),
-            p: unless(&uncounted, p(self.test.p(contrast.equal(&self.test)))),
-            p_adjusted: unless(&uncounted, p(p_adjusted)),
+            p: unless(&uncounted, unless(&early, Reading::Measured(p))),
+            p_adjusted: unless(&uncounted, p_adjusted),
             verdict,
             smallest_effect: unless(&uncounted, self.smallest_effect(contrast)),
             covers_all: self.covers_all,
@@ -290,16 +268,6 @@ impl Evidence {
             baseline,
             method: self.method(contrast, family),
             notes: self.notes(contrast, family.margin),
-        }
-    }
-
-    /// An earlier analysis may have rejected 1 where the last one, which alone is shown, still contains it: then the interval
-    /// ends at 1.
-    fn cut_at_one(&self, interval: (f64, f64), differs: bool) -> (f64, f64) {
-        match interval {
-            (low, high) if differs && self.side > 0.0 => (low.max(0.0), high),
-            (low, high) if differs && self.side < 0.0 => (low, high.min(0.0)),
-            whole => whole,
         }
     }
 
@@ -316,34 +284,26 @@ impl Evidence {
     }
 
     /// `None` where it cannot be said.
-    fn verdict(&self, contrast: &Contrast, interval: (f64, f64), differs: bool, margin: f64) -> Option<Verdict> {
+    fn verdict(&self, contrast: &Contrast, margin: f64) -> Option<Verdict> {
         let blind = self.smallest_effect(contrast).measured().is_none_or(|effect| *effect > margin);
-        match judge(interval, differs, margin).filter(|_| self.at > 0)? {
+        match judge(contrast.widened(self.interval), margin).filter(|_| self.at > 0)? {
             Verdict::NoDifference if blind => None,
             verdict => Some(verdict),
         }
     }
 
-    /// How many more blocks would decide, if all are distributed as those tested are.
+    /// How many more blocks would decide, if all are distributed as those tested are. Not known where a trial did not finish: how
+    /// often trials finish decides too.
     fn more_blocks(&self, contrast: &Contrast, family: &Family) -> Reading<u32> {
-        let each = family.error_of(contrast);
-        self.more_until(contrast, family, family.margin, |then| {
-            let differs = then.sequential_p <= each;
-            let interval = then.cut_at_one(contrast.widened(then.interval), differs);
-            then.verdict(contrast, interval, differs, family.margin).is_some()
-        })
+        if self.of_finished.is_some() {
+            return Reading::failed("not all trials finished, so that it is not known how many blocks would tell");
+        }
+        self.more_until(contrast, family, |then| then.verdict(contrast, family.margin).is_some())
     }
 
     /// How many more blocks it takes until what they would be, if all are distributed as those tested are, is decided: up to
-    /// the first analysis of the plan at which it is, or, where none is left, that of a plan for more blocks. The decision
-    /// needs values that are printed finely enough to show differences of this share.
-    fn more_until(
-        &self,
-        contrast: &Contrast,
-        family: &Family,
-        share: f64,
-        decided: impl Fn(&Self) -> bool,
-    ) -> Reading<u32> {
+    /// the first analysis of the plan at which it is, or, where none is left, that of a plan for more blocks.
+    fn more_until(&self, contrast: &Contrast, family: &Family, decided: impl Fn(&Self) -> bool) -> Reading<u32> {
         let (have, analyses) = (self.brackets.len() as u32, &contrast.analyses);
         let first = analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
         // No block that ran has a result, and further blocks of this kind would have none either. A value that is not
@@ -358,7 +318,7 @@ impl Evidence {
         let decides = |at: u32, share: f64| {
             let mut then = self.clone();
             let assumes = gap_needed(at, each * share) > 0.0;
-            then.analyse(contrast, self.test.projected(Law::tabulated(at), assumes), share, each * share);
+            then.analyse(contrast, self.test.projected(Law::tabulated(at), assumes), each * share);
             decided(&then)
         };
         // A new run is one of so many blocks, whatever limits this one.
@@ -376,7 +336,7 @@ impl Evidence {
             let most = MOST_MORE.max(2 * last);
             longer(most).then(|| least_blocks(last, most, longer)).flatten()
         };
-        let never = || match contrast.resolution >= share.ln_1p() {
+        let never = || match contrast.resolution >= family.margin.ln_1p() {
             true => Why::Failed(too_coarse(contrast.resolution).into()),
             false => Why::NotSupported(TOO_MANY.into()),
         };
@@ -386,20 +346,22 @@ impl Evidence {
     /// If a difference rests on trials that did not finish, what differs is how often trials finish, not the metric; nothing is
     /// claimed where that is not shown to differ in the same direction, at the error of the last analysis. Nor are variants
     /// alike of which one finishes less often: medians hide trials that do not finish while they are few.
-    fn by_finished(&self, verdict: Verdict, [variant, baseline]: [Counts; 2], each: f64) -> Verdict {
+    fn by_finished(&self, verdict: Verdict, [variant, baseline]: [Counts; 2]) -> Verdict {
         let is_alike = matches!(verdict, Verdict::NoDifference | Verdict::DiffersWithinMargin);
         if is_alike && variant.differ(baseline, UNCORRECTED) {
             let why = "most blocks show no difference, but the two do not have a value equally often";
             return Verdict::CantTell { more_blocks: Reading::failed(why) };
         }
-        let Some((p, side)) = self.of_finished.filter(|_| verdict.is_difference()) else { return verdict };
-        if side == self.side && p <= each {
+        let Some((low, high)) = self.of_finished.filter(|_| verdict.is_difference()) else { return verdict };
+        let is_above = self.interval.0 > 0.0;
+        let is_same = if is_above { low > 0.0 } else { high < 0.0 };
+        if is_same {
             return verdict;
         }
         let shown = match variant.share().total_cmp(&baseline.share()) {
             _ if !variant.differ(baseline, self.spent) => "it is not shown that one variant finishes less often",
-            Ordering::Less if self.side > 0.0 => return Verdict::FinishesLessOften,
-            Ordering::Greater if self.side < 0.0 => return Verdict::FinishesMoreOften,
+            Ordering::Less if is_above => return Verdict::FinishesLessOften,
+            Ordering::Greater if !is_above => return Verdict::FinishesMoreOften,
             _ => "the variant that is better in more blocks finishes less often",
         };
         let why = format!("the difference rests on blocks in which a trial did not finish, and {shown}");

@@ -150,17 +150,17 @@ pub const fn directions(metric: Metric) -> (&'static str, &'static str) {
     }
 }
 
-/// The verdict by METHOD 4.6 from an interval of the log-ratio of cost; `differs` where the corrected test rejects 1.
-/// `None` where it cannot be said.
-pub(crate) fn judge((low, high): (f64, f64), differs: bool, margin: f64) -> Option<Verdict> {
+/// The verdict by METHOD 4.6 from an interval of the log-ratio of cost. `None` where it cannot be said.
+pub(crate) fn judge((low, high): (f64, f64), margin: f64) -> Option<Verdict> {
     let bound = margin.ln_1p();
+    let is_inside = low >= -bound && high <= bound;
     Some(match (low, high) {
         _ if high < -bound => Verdict::Better,
         _ if low > bound => Verdict::Worse,
-        _ if differs && low >= -bound && high <= bound => Verdict::DiffersWithinMargin,
-        _ if differs && high <= 0.0 => Verdict::BetterUncertain,
-        _ if differs && low >= 0.0 => Verdict::WorseUncertain,
-        _ if !differs && low >= -bound && high <= bound => Verdict::NoDifference,
+        _ if is_inside && (low > 0.0 || high < 0.0) => Verdict::DiffersWithinMargin,
+        _ if is_inside => Verdict::NoDifference,
+        _ if high < 0.0 => Verdict::BetterUncertain,
+        _ if low > 0.0 => Verdict::WorseUncertain,
         _ => return None,
     })
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn judged(low: f64, high: f64) -> Option<Verdict> {
-        judge((low.ln(), high.ln()), low > 1.0 || high < 1.0, 0.03)
+        judge((low.ln(), high.ln()), 0.03)
     }
 
     #[test]

@@ -10,8 +10,8 @@ use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::{QuantityError, parse_fraction};
-use prony_stats::Verdict;
 use prony_stats::verdict::directions;
+use prony_stats::{RatioInterval, Verdict};
 
 use super::{Line, NewRun, new_run_until};
 use crate::guard::disturbances::limited_by_generator;
@@ -35,10 +35,18 @@ impl Gate {
         if self.is_of_less() { 1.0 - self.share } else { 1.0 + self.share }
     }
 
-    /// That as the logarithm of a ratio of cost, for [`new_run_until`].
-    fn bound(&self) -> f64 {
-        let bound = self.limit().ln();
-        if self.metric.key.metric.better() == Better::Higher { -bound } else { bound }
+    /// What an interval of the ratio decides. That it lies within the share shows nothing where it does not cover all blocks and
+    /// they may reach beyond it.
+    fn decide(&self, interval: &RatioInterval, covers_all: bool, smallest_effect: &Reading<f64>) -> Answer {
+        let (low, high, limit) = (interval.low, interval.high.unwrap_or(f64::INFINITY), self.limit());
+        let (fails, passes) =
+            if self.is_of_less() { (high < limit, low >= limit) } else { (low > limit, high <= limit) };
+        let covers = covers_all || smallest_effect.measured().is_some_and(|effect| *effect <= self.share);
+        match (fails, passes && covers) {
+            (true, _) => Answer::Fails,
+            (_, true) => Answer::Passes,
+            _ => Answer::Unsure,
+        }
     }
 
     /// Whether more blocks could let it fail or pass: none of its comparisons fails, and one is not decided.
@@ -212,7 +220,10 @@ impl Verdicted {
         let open: Vec<&Line> =
             ours.filter(|(_, (answer, _))| *answer == Answer::Unsure).map(|(line, _)| line).collect();
         // All of them must be decided.
-        let runs: Option<Vec<NewRun>> = open.into_iter().map(|line| new_run_until(data, line, gate.bound())).collect();
+        let decides = |interval: &RatioInterval, covers_all: bool, smallest_effect: &Reading<f64>| {
+            gate.decide(interval, covers_all, smallest_effect) != Answer::Unsure
+        };
+        let runs: Option<Vec<NewRun>> = open.into_iter().map(|line| new_run_until(data, line, decides)).collect();
         let new_run = runs.and_then(|runs| runs.into_iter().max_by_key(|run| run.blocks));
         Self { new_run, ..verdicted }
     }
@@ -377,15 +388,7 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
             _ => Answer::Unsure,
         };
     };
-    let (low, high, limit) = (interval.low, interval.high.unwrap_or(f64::INFINITY), gate.limit());
-    let (fails, passes) = if gate.is_of_less() { (high < limit, low >= limit) } else { (low > limit, high <= limit) };
-    let reach = &line.comparison.smallest_effect;
-    let covers = line.comparison.covers_all || reach.measured().is_some_and(|effect| *effect <= gate.share);
-    match (fails, passes && covers) {
-        (true, _) => Answer::Fails,
-        (_, true) => Answer::Passes,
-        _ => Answer::Unsure,
-    }
+    gate.decide(interval, line.comparison.covers_all, &line.comparison.smallest_effect)
 }
 
 #[cfg(test)]

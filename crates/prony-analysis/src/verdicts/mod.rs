@@ -312,16 +312,20 @@ fn unequal_durability(data: &RunData, pair: &Pair) -> String {
     format!("; not equal: {}, {}", side(&pair.names.variant, variant), side(&pair.names.baseline, baseline))
 }
 
-/// The new run that could decide whether a comparison lies beyond a bound, which this run leaves open; `bound` as in
-/// [`more_blocks_until`]. `None` where more blocks would not decide it, or it is not known how many would.
-pub fn new_run_until(data: &RunData, line: &Line, bound: f64) -> Option<NewRun> {
+/// The new run whose interval could decide what this run leaves open, asked as by [`more_blocks_until`]. `None` where more
+/// blocks would not decide it, or it is not known how many would.
+pub fn new_run_until(
+    data: &RunData,
+    line: &Line,
+    decides: impl Fn(&RatioInterval, bool, &Reading<f64>) -> bool,
+) -> Option<NewRun> {
     let (index, pairs) = (Index::new(data), declared_pairs(&data.experiment));
     let able: Vec<&Pair> = pairs.iter().filter(|pair| able(data, pair)).collect();
     let member = able.iter().position(|pair| **pair == line.pair)?;
     let ended = data.experiment.compare().budget.is_some() && data.head.status == RunStatus::Done;
     let compare = data.experiment.compare();
     let family = family(&index, able.into_iter(), (compare.alpha.get(), compare.margin.get()), ended);
-    let more = *more_blocks_until(&family, member, bound).measured()?;
+    let more = more_blocks_until(&family, member, decides)?;
     NewRun::with(more, line.comparison.complete, new_run::time_per_block(&data.trials))
 }
 

@@ -302,25 +302,9 @@ fn extent(pair: &Pair, comparison: &Comparison, level: &str) -> String {
         None => bracketed(directed(pair, comparison), level),
         Some((_, None)) => String::new(),
         Some((ratio, Some(interval))) => {
-            let text = percent_interval(interval, ratio >= 1.0);
-            format!(
-                " ({level}{})",
-                text.strip_prefix("0.0 ").map(|rest| format!("above 0 {}", bounded(rest))).unwrap_or(text)
-            )
+            format!(" ({level}{})", percent_interval(interval, ratio >= 1.0))
         }
     }
-}
-
-/// The rest of an interval after its lower end; that is a bound already where there is no upper one.
-fn bounded(rest: &str) -> &str {
-    rest.trim_end_matches("or more").trim_end()
-}
-
-/// An interval that is cut at 1, which an earlier analysis rejects: 1 itself is not in it.
-fn open_at_one(text: &str) -> String {
-    let above = text.strip_prefix("1.000 ").map(|rest| format!("above 1 {}", bounded(rest)).trim_end().to_owned());
-    let below = || text.strip_suffix(" 1.000").map(|rest| format!("{rest} below 1"));
-    above.or_else(below).unwrap_or_else(|| text.to_owned())
 }
 
 /// How much above (`more`) or below the baseline the bounds lie: `2.1 to 7.0 %`, `at most 7.0 %`, `2.1 % or more`.
@@ -366,7 +350,7 @@ fn factor(ratio: f64, interval: Option<RatioInterval>) -> Option<Factor> {
 /// ` (95 % interval: 1.71 to 1.98)`; nothing where there is no interval.
 fn bracketed(factor: Option<Factor>, level: &str) -> String {
     let interval = factor.and_then(|(times, interval)| ratio_texts(times, interval).1);
-    interval.map(|interval| format!(" ({level}{})", open_at_one(&interval))).unwrap_or_default()
+    interval.map(|interval| format!(" ({level}{interval})")).unwrap_or_default()
 }
 
 /// `ratio 0.984 (95 % interval: 0.957 to 1.001)`; `None` where there is no ratio.
@@ -516,17 +500,6 @@ mod tests {
         assert_eq!(of(Metric::Anon, false, 3.2, 3.0, None), "3.20 times as much memory (3.00 or more)");
         assert_eq!(of(Metric::Anon, true, 1.2, 1.1, Some(1.3)), "20 % more memory (10 to 30 %)");
         assert_eq!(Form { metric: Metric::Time, is_share: false }.text(0.0, None, ""), None);
-    }
-
-    /// `(95 % interval: 0.0 to 42 %)` beside a verdict of a difference was taken for an error.
-    #[test]
-    fn intervals_that_the_test_cuts_at_one_do_not_contain_it() {
-        assert_eq!(bracketed(Some((2.2, Some(RatioInterval { low: 1.0, high: Some(6.0) }))), ""), " (above 1 to 6.00)");
-        assert_eq!(
-            bracketed(Some((0.3, Some(RatioInterval { low: 0.2, high: Some(1.0) }))), ""),
-            " (0.200 to below 1)"
-        );
-        assert_eq!(bracketed(Some((2.2, Some(RatioInterval { low: 1.0003, high: None }))), ""), " (1.0003 or more)");
     }
 
     #[test]

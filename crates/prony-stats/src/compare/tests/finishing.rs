@@ -66,6 +66,19 @@ fn variants_that_do_not_finish_equally_often_are_not_alike() {
     ));
 }
 
+/// "About 35 blocks could tell", where 36 and 72 could not: the forecast was of values only, and how often trials finish decides too.
+#[test]
+fn no_number_of_blocks_is_given_where_a_trial_did_not_finish() {
+    let noisy = |i: u32| Observation::Value(100.0 + 0.6 * [-5.0, 3.0, -2.0, 4.0, 0.0, 1.0, -1.0][i as usize % 7]);
+    let found = |failing: bool| {
+        let variant = |i: u32| if failing && i % 6 == 2 { Observation::Unfinished } else { noisy(i + 3) };
+        one_comparison((0..12).map(|i| Block::pair(variant(i), &[noisy(i), noisy(i + 5)])).collect()).verdict
+    };
+    assert!(matches!(found(false), Verdict::CantTell { more_blocks: Reading::Measured(_) }), "{:?}", found(false));
+    let why = "not all trials finished, so that it is not known how many blocks would tell";
+    assert_eq!(found(true), Verdict::CantTell { more_blocks: Reading::failed(why) });
+}
+
 /// A program that ends well, but without what was to be measured, was said to succeed where the baseline fails.
 #[test]
 fn trials_that_may_have_done_nothing_show_no_outcome() {

@@ -32,6 +32,20 @@ fn values_that_repeat_show_nothing_of_those_that_do_not() {
     assert!(matches!(c.verdict, Verdict::CantTell { .. }), "{c:?}");
 }
 
+/// The variant takes two or three times as much in 2 of the first 18 blocks and in 8 of the 12 later ones: its interval was that of
+/// the first, a point where values repeat, beside which the last one was said to cover all blocks.
+#[test]
+fn interval_of_fewer_blocks_is_none_of_all() {
+    let is_much = |i: u32| [3, 9].contains(&i) || (i >= 18 && i % 3 != 1);
+    for (times, noise) in [(2.0, 0.0), (3.0, 0.01)] {
+        let cost = |i: u32| (if is_much(i) { 10.0 * times } else { 10.0 }) * (1.0 + noise * (f64::from(i % 5) - 2.0));
+        let block = |i| Block::pair(Observation::Value(cost(i)), &[Observation::Value(10.0); 2]);
+        let c = one_comparison((0..30).map(block).collect());
+        assert!(matches!(c.verdict, Verdict::CantTell { .. }), "{c:?}");
+        assert!(c.covers_all && c.interval.measured().unwrap().high.unwrap() > 1.9, "{c:?}");
+    }
+}
+
 /// A quarter of the trials took twice as long, of which the median shows nothing.
 #[test]
 fn part_of_the_blocks_that_differs_has_a_note() {
