@@ -11,7 +11,7 @@ use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::{QuantityError, parse_fraction};
 use prony_stats::verdict::directions;
-use prony_stats::{RatioInterval, Verdict};
+use prony_stats::{Counts, RatioInterval, Verdict};
 
 use super::{Line, NewRun, new_run_until};
 use crate::guard::disturbances::limited_by_generator;
@@ -298,10 +298,11 @@ impl fmt::Display for Verdicted {
     }
 }
 
-/// The gate's answer for a comparison, and why. How trials ended comes before their values: a variant of which one
-/// trial failed does not pass. Where a trial of the baseline failed, something else ended a trial of either, or one ended
-/// well without a value that counts (METHOD 8.1), the values cannot show that the variant passes, though they may still show that
-/// it fails, unless they are of a rate that the load generator may not have reached (METHOD 6).
+/// The gate's answer for a comparison, and why. How trials ended comes before their values: a variant of which one trial
+/// failed, or has an infinite value, which a median hides, does not pass. Where a trial of the baseline did, something else
+/// ended a trial of either, or one ended well without a value that counts (METHOD 8.1), the values cannot show that the variant
+/// passes, though they may still show that it fails, unless they are of a rate that the load generator may not have reached
+/// (METHOD 6).
 fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) {
     let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
     let failures = |which: fn(&TrialRecord) -> bool, variant: usize| -> Option<String> {
@@ -311,14 +312,16 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
     };
     let (variant, baseline) = (line.pair.variant, line.pair.baseline);
     let is_own = |trial: &TrialRecord| trial.ending.outcome.is_own_failure() && limited_by_generator(trial).is_none();
-    if let Some(how) = failures(is_own, variant) {
+    let failed = failures(is_own, variant).map(|how| format!("failed in {how}"));
+    if let Some(how) = failed.or_else(|| without_finite_value(line.comparison.variant)) {
         let name = &line.pair.names.variant;
         let rule = "a variant of which a trial failed does not pass";
-        return (Answer::Fails, format!("`{name}` failed in {how}, and {rule}; {}", line.sentence));
+        return (Answer::Fails, format!("`{name}` {how}, and {rule}; {}", line.sentence));
     }
     let judged = judge(gate, line);
-    let beside = [(variant, &line.pair.names.variant), (baseline, &line.pair.names.baseline)];
-    let of_generator = beside.into_iter().find_map(|(id, name)| {
+    let (names, comparison) = (&line.pair.names, &line.comparison);
+    let beside = [(variant, &names.variant, comparison.variant), (baseline, &names.baseline, comparison.baseline)];
+    let of_generator = beside.into_iter().find_map(|(id, name, _)| {
         let how = failures(|trial| limited_by_generator(trial).is_some(), id)?;
         Some(format!("`{name}` failed in {how}, where the load generator may have been the limit"))
     });
@@ -330,10 +333,11 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
         Answer::CannotJudge => false,
     };
     let how = of_generator.or_else(|| {
-        beside.into_iter().find_map(|(id, name)| {
-            let failed =
-                failures(|trial| !trial.ending.outcome.is_ok(), id).map(|how| format!("`{name}` failed in {how}"));
-            failed.or_else(|| Some(format!("`{name}` {}", without_phase(&gate.metric, of(id))?)))
+        beside.into_iter().find_map(|(id, name, counts)| {
+            let failed = failures(|trial| !trial.ending.outcome.is_ok(), id).map(|how| format!("failed in {how}"));
+            let how =
+                failed.or_else(|| without_phase(&gate.metric, of(id))).or_else(|| without_finite_value(counts))?;
+            Some(format!("`{name}` {how}"))
         })
     });
     match (judged, how) {
@@ -346,6 +350,12 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
         }
         _ => (judged, line.sentence.clone()),
     }
+}
+
+/// In how many trials the value is infinite, of a variant of which no trial failed.
+fn without_finite_value(Counts { finished, trials }: Counts) -> Option<String> {
+    let (infinite, all) = (trials - finished, count(trials, "trial"));
+    (infinite > 0).then(|| format!("has an infinite value in {infinite} of {all}, as if they had failed"))
 }
 
 /// How many trials ended well although what they did in the phase does not count, and why it does not in the first.

@@ -128,6 +128,29 @@ fn gate_fails_where_the_variant_uses_what_the_baseline_does_not() {
     }
 }
 
+/// A variant of which every tenth trial had a latency that is infinite passed, though one of which a trial failed does not.
+#[test]
+fn infinite_values_count_as_trials_that_failed() {
+    let experiment = edited(&two(30), |json| json["compare"]["primary"] = json!("run.latency.p99"));
+    let gate: Gate = "run.latency.p99 slower 5%".parse().unwrap();
+    let says = |variant: usize, infinite: u32| {
+        let records = trials(&experiment, 30, |t| {
+            ended(t, &experiment, Outcome::Ok, Reached::OwnEnd, 1.0);
+            let is_infinite = t.trial.variant == variant && t.trial.block < infinite;
+            let value = 1e6 * (1.0 + 0.001 * noise(u64::from(t.trial.position)));
+            let many = Reading::Missing(Why::Infinite { failed: 20, of: 1000 });
+            let readings = t.phases[0].readings.entry(String::new()).or_default();
+            readings.insert(key("latency.p99"), if is_infinite { many } else { Reading::Measured(value) });
+        });
+        let of = data_of(&(experiment.clone(), records));
+        Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials)
+    };
+    assert_eq!(says(1, 0).answer(), Answer::Passes);
+    let [fails, unknown] = [says(1, 3), says(0, 3)];
+    assert_eq!((fails.answer(), unknown.answer()), (Answer::Fails, Answer::CannotJudge), "{fails}, {unknown}");
+    assert!(fails.to_string().contains(" has an infinite value in 3 of 30 trials, as if they had failed"), "{fails}");
+}
+
 /// Ten times as many operations failed a gate that was written against a loss of them, and no gate could be written for one.
 #[test]
 fn gate_on_a_metric_that_is_neither_better_nor_worse_judges_the_direction_that_is_written() {
