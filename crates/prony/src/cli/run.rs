@@ -14,7 +14,7 @@ use prony_os::interrupt::Interrupt;
 use super::gates::{Ended, GateArguments};
 use super::run_selection::{DatabaseArg, RunChoice, SharedArg};
 use super::show;
-use super::{Answer, Output, after_cleanup, listen};
+use super::{Answer, Output, after_cleanup, listen, say};
 use crate::error::Error;
 use crate::json_lines::JsonLines;
 use crate::output_file::OutputFiles;
@@ -202,11 +202,13 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let failed = data.head.finished.saturating_sub(data.head.ok);
     let (interrupted, wrong, cleaned_up) = (ended.interrupted, wrong(&data), cleaned.is_ok());
     let judged = arguments.gates.judge(&data, Ended { interrupted, wrong, failed, cleaned: cleaned_up });
-    if !arguments.json {
-        judged.texts.iter().try_for_each(|text| output.print(text))?;
-    }
+    // Before an exit code is named, which is another one where this fails.
     if let Some(file) = &summary {
         judged.append(&data, &prony_report::build(&data, &Options::default()), file)?;
+    }
+    match arguments.json {
+        true => judged.texts.iter().for_each(|text| say(text)),
+        false => judged.texts.iter().try_for_each(|text| output.print(text))?,
     }
     after_cleanup(judged.answer, cleaned)
 }

@@ -273,4 +273,17 @@ fn exit_code_that_follows_from_gates_is_said_with_its_reason() {
     };
     assert_eq!(run(0.001), (Some(1), "exit code 1: a gate fails".to_owned()));
     assert_eq!(run(0.1), (Some(0), "exit code 0: every gate passes".to_owned()));
+    // With events on standard output, nothing said why the code was 1.
+    let output = bench.prony(&["run", "x.toml", "-q", "--json", "--fail-if", "run.time slower 1%"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("gate `run.time slower 1 %`: ") && text.contains("\nexit code "), "{text}");
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("exit code"));
+    // The last line of output named 0, and the code was 2.
+    let gate = ["--summary", "/dev/full", "--fail-if", "run.time slower 900%"];
+    let commands = [("run", &["x.toml", "-q"][..]), ("exec", &["-q", "-r", "6", "sleep 0.01", "sleep 0.01"])];
+    for (command, arguments) in commands {
+        let output = bench.prony(&[&[command][..], &gate, arguments].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!((output.status.code(), text.contains("exit code")), (Some(2), false), "{text}");
+    }
 }
