@@ -85,6 +85,14 @@ pub enum GateError {
     /// The share is wrong.
     #[error(transparent)]
     Share(#[from] QuantityError),
+    /// The share is none that a gate may allow.
+    #[error("`{text}` is out of range: the share of a condition is from 0% to {MOST}%{example}")]
+    Range {
+        /// As written.
+        text: String,
+        /// How it is written where percent may be meant.
+        example: String,
+    },
     /// 1 may be meant as a share or as per cent.
     #[error("the share `{0}` may be all of the value or 1 per cent; write `100%` or `1%`")]
     Bare(String),
@@ -128,7 +136,12 @@ impl FromStr for Gate {
         let beyond_all = share.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
         let share = match beyond_all.filter(|percent| (100.0..=MOST).contains(percent)) {
             Some(percent) => percent / 100.0,
-            None => parse_fraction(share)?.get(),
+            None => parse_fraction(share)
+                .map_err(|error| match error {
+                    QuantityError::Share { text, example } => GateError::Range { text, example },
+                    error => error.into(),
+                })?
+                .get(),
         };
         if share >= 1.0 && !written.ends_with('%') {
             return Err(GateError::Bare(written));
@@ -487,6 +500,10 @@ mod tests {
             "the share `1` may be all of the value or 1 per cent; write `100%` or `1%`"
         );
         assert!(error("write.time slower five").contains("five"));
+        // It named 100 % as the most, which is not that of a gate.
+        let range = "is out of range: the share of a condition is from 0% to 10000%";
+        assert_eq!(error("write.time slower -5%"), format!("`-5%` {range}"));
+        assert_eq!(error("write.time slower 5"), format!("`5` {range}, such as `5%`"));
         assert_eq!(
             error("write.rate slower 100%"),
             "`write.rate` cannot be slower by 100%, which leaves nothing of it; write a share below 100 %"
