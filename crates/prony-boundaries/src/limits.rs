@@ -59,6 +59,8 @@ impl Deadlines {
 
     /// No invocation of its function is running now: the time between them is not the phase's. Returns whether nothing is left.
     pub(crate) fn pause(&mut self, phase: usize, now: Nanos) -> bool {
+        // Invocations that were read together have not run before they were noticed.
+        let now = self.left[phase].map_or(now, |(_, until)| now.max(until));
         if let Some(deadline) = self.of[phase].filter(|deadline| *deadline != USED_UP) {
             let left = deadline.since(now);
             self.of[phase] = (left == Nanos::ZERO).then_some(USED_UP);
@@ -82,8 +84,9 @@ impl Deadlines {
 
     /// An invocation is running again.
     pub(crate) fn go_on(&mut self, phase: usize, now: Nanos) {
-        if self.of[phase] != Some(USED_UP) {
-            self.of[phase] = self.left[phase].map(|(left, _)| now + left);
+        if let (true, Some((left, until))) = (self.of[phase] != Some(USED_UP), &mut self.left[phase]) {
+            *until = now.max(*until);
+            self.of[phase] = Some(now + *left);
         }
     }
 
@@ -109,6 +112,10 @@ mod tests {
         deadlines.end(0);
         assert!(!deadlines.pause(1, ms(40)));
         assert_eq!(deadlines.first(), None);
+        deadlines.go_on(1, ms(1_000));
+        assert_eq!(deadlines.first(), Some(ms(1_070)));
+        // Read at 1,000, with the report that it had returned before.
+        assert!(!deadlines.pause(1, ms(990)));
         deadlines.go_on(1, ms(1_000));
         assert_eq!(deadlines.first(), Some(ms(1_070)));
         // An invocation that returned beyond the limit, before prony had noticed: the phase was not named.

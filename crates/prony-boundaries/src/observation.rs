@@ -266,7 +266,7 @@ impl<'a> Observation<'a> {
     /// A line of the channel of marks that did not exist at `earliest`, and had been `read` at an instant.
     pub fn mark(&mut self, text: &str, earliest: Nanos, read: Nanos) {
         if let Some(line) = probed(text) {
-            return self.probe(&line);
+            return self.probe(&line, (line.at.max(earliest).min(read), read));
         }
         let Some(mark) = Mark::parse(text) else { return self.tracker.unknown_mark(text) };
         let begun = self.tracker.not_before(&mark);
@@ -278,18 +278,20 @@ impl<'a> Observation<'a> {
         self.apply(&change);
     }
 
-    fn probe(&mut self, line: &ProbeLine) {
+    /// A line of a probe, which was written at the one instant and read at the other. The clock of the program may be that of another
+    /// time namespace.
+    fn probe(&mut self, line: &ProbeLine, when: (Nanos, Nanos)) {
         self.threads.take(line);
         match &line.event {
-            ProbeEvent::Begin { call, .. } | ProbeEvent::End { call, .. } => self.called(call, line),
-            ProbeEvent::Calls(tallied) => self.called(&tallied.call, line),
+            ProbeEvent::Begin { call, .. } | ProbeEvent::End { call, .. } => self.called(call, line, when),
+            ProbeEvent::Calls(tallied) => self.called(&tallied.call, line, when),
             ProbeEvent::Suspended { suspension, later: true, .. } => self.suspended_again(*suspension, line),
             ProbeEvent::Suspended { call, suspension, .. } => self.suspended(call, *suspension, line),
             _ => self.heard(line),
         }
     }
 
-    fn called(&mut self, id: &str, line: &ProbeLine) {
+    fn called(&mut self, id: &str, line: &ProbeLine, (at, read): (Nanos, Nanos)) {
         let Some((index, part)) = self.functions.find(id) else { return };
         if part != Part::Whole {
             let change = self.tracker.invoked(index, part, line);
@@ -312,15 +314,15 @@ impl<'a> Observation<'a> {
                 self.snapshot();
                 self.note(&Change { began: vec![index], ..Change::default() });
             }
-            Called::Again => self.deadlines.go_on(index, self.suspensions.running(line.at)),
-            Called::Ended => self.ended(index, line),
+            Called::Again => self.deadlines.go_on(index, self.suspensions.running(read)),
+            Called::Ended => self.ended(index, line, at),
             Called::Nothing => {}
         }
     }
 
     /// No invocation is running now.
-    fn ended(&mut self, index: usize, line: &ProbeLine) {
-        self.tracker.phases[index].is_overdue |= self.deadlines.pause(index, self.suspensions.running(line.at));
+    fn ended(&mut self, index: usize, line: &ProbeLine, at: Nanos) {
+        self.tracker.phases[index].is_overdue |= self.deadlines.pause(index, self.suspensions.running(at));
         if self.suspends_after(index, line) || self.end[index].is_none() || !self.is_dear() {
             let first = self.end[index].is_none();
             self.end[index] = Some(self.snapshot());
