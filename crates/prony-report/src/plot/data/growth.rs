@@ -349,7 +349,9 @@ fn fitted(columns: &mut Columns, series: &Series) -> Vec<Mark> {
     let last = (fit.largest, fit.at(fit.largest));
     let mut marks = vec![line((low, fit.at(low)), last, Stroke::Fit)];
     if let Some((reach, limit)) = series.reach.zip(series.limit) {
-        marks.push(line(last, (reach.x, limit), Stroke::Beyond));
+        // What is extrapolated is not the line where the growth bends.
+        let from = if fit.bends { (fit.largest, fit.last) } else { last };
+        marks.push(line(from, (reach.x, limit), Stroke::Beyond));
         let text = vec!["extrapolated".to_owned()];
         let (x, y) = (columns.add([reach.x]), columns.add([limit]));
         marks.push(Mark { kind: Kind::Rings, of: of(), x, y, text, ..Mark::default() });
