@@ -312,7 +312,7 @@ impl fmt::Display for Verdicted {
 }
 
 /// The gate's answer for a comparison, and why. How trials ended comes before their values: a variant of which one trial
-/// failed, or has an infinite value, which a median hides, does not pass. Where a trial of the baseline did, something else
+/// failed, or has an infinite value, which a median hides, where the baseline has none, does not pass. Where a trial of the baseline did, something else
 /// ended a trial of either, or one ended well without a value that counts (METHOD 8.1), the values cannot show that the variant
 /// passes, though they may still show that it fails, unless they are of a rate that the load generator may not have reached
 /// (METHOD 6).
@@ -326,15 +326,17 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
     let (variant, baseline) = (line.pair.variant, line.pair.baseline);
     let is_own = |trial: &TrialRecord| trial.ending.outcome.is_own_failure() && limited_by_generator(trial).is_none();
     let failed = failures(is_own, variant).map(|how| format!("failed in {how}"));
-    if let Some(how) = failed.or_else(|| without_finite_value(line.comparison.variant)) {
-        let name = &line.pair.names.variant;
+    let (names, comparison) = (&line.pair.names, &line.comparison);
+    let infinite =
+        || without_finite_value(comparison.variant).filter(|_| without_finite_value(comparison.baseline).is_none());
+    if let Some(how) = failed.or_else(infinite) {
+        let name = &names.variant;
         let rule = "a variant of which a trial failed does not pass";
         return (Answer::Fails, format!("`{name}` {how}, and {rule}; {}", line.sentence));
     }
     let judged = judge(gate, line);
-    let (names, comparison) = (&line.pair.names, &line.comparison);
-    let beside = [(variant, &names.variant, comparison.variant), (baseline, &names.baseline, comparison.baseline)];
-    let of_generator = beside.into_iter().find_map(|(id, name, _)| {
+    let sides = [(variant, &names.variant, comparison.variant), (baseline, &names.baseline, comparison.baseline)];
+    let of_generator = sides.into_iter().find_map(|(id, name, _)| {
         let how = failures(|trial| limited_by_generator(trial).is_some(), id)?;
         Some(format!("`{name}` failed in {how}, where the load generator may have been the limit"))
     });
@@ -346,7 +348,7 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
         Answer::CannotJudge => false,
     };
     let how = of_generator.or_else(|| {
-        beside.into_iter().find_map(|(id, name, counts)| {
+        sides.into_iter().find_map(|(id, name, counts)| {
             let failed = failures(|trial| !trial.ending.outcome.is_ok(), id).map(|how| format!("failed in {how}"));
             let how =
                 failed.or_else(|| without_phase(&gate.metric, of(id))).or_else(|| without_finite_value(counts))?;
