@@ -136,6 +136,21 @@ impl GateArguments {
 }
 
 impl Judged {
+    /// Prints the answers, calls `write`, and names the exit code last, which is another one where that fails.
+    ///
+    /// # Errors
+    /// Those of `print` and `write`.
+    pub(crate) fn print(
+        &self,
+        mut print: impl FnMut(&str) -> Result<(), Error>,
+        write: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (answers, ending) = self.texts.split_at(self.texts.len().saturating_sub(1));
+        answers.iter().try_for_each(|text| print(text))?;
+        write()?;
+        ending.iter().try_for_each(|text| print(text))
+    }
+
     /// Appends the run's verdicts, with these answers and its report, to a file.
     ///
     /// # Errors

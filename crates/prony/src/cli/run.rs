@@ -202,14 +202,18 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let failed = data.head.finished.saturating_sub(data.head.ok);
     let (interrupted, wrong, cleaned_up) = (ended.interrupted, wrong(&data), cleaned.is_ok());
     let judged = arguments.gates.judge(&data, Ended { interrupted, wrong, failed, cleaned: cleaned_up });
-    // Before an exit code is named, which is another one where this fails.
-    if let Some(file) = &summary {
-        judged.append(&data, &prony_report::build(&data, &Options::default()), file)?;
-    }
-    match arguments.json {
-        true => judged.texts.iter().for_each(|text| say(text)),
-        false => judged.texts.iter().try_for_each(|text| output.print(text))?,
-    }
+    let append = || {
+        let file = summary.as_ref();
+        file.map_or(Ok(()), |file| judged.append(&data, &prony_report::build(&data, &Options::default()), file))
+    };
+    let print = |text: &str| {
+        if arguments.json {
+            say(text);
+            return Ok(());
+        }
+        output.print(text)
+    };
+    judged.print(print, append)?;
     after_cleanup(judged.answer, cleaned)
 }
 

@@ -97,13 +97,11 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         print_report::print(&database, &data, &options, None, output)?;
     }
     exports.into_iter().try_for_each(|export| export.write(&database, &data, output))?;
-    // Before an exit code is named, which is another one where this fails.
-    if let Some(file) = &verdicts {
-        judged.append(&data, &prony_report::build(&data, &Options { brief: false, ..options }), file)?;
-    }
-    if arguments.style != Style::None {
-        judged.texts.iter().try_for_each(|text| output.print(text))?;
-    }
+    let append = || {
+        let report = || prony_report::build(&data, &Options { brief: false, ..options });
+        verdicts.as_ref().map_or(Ok(()), |file| judged.append(&data, &report(), file))
+    };
+    judged.print(|text| if arguments.style == Style::None { Ok(()) } else { output.print(text) }, append)?;
     after_cleanup(judged.answer, cleaned)
 }
 
