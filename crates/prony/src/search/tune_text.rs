@@ -75,23 +75,27 @@ impl SearchReport<'_> {
         match confirmed.map(|confirmed| (confirmed, confirmed.conclusion())) {
             Some((_, Conclusion::Better)) => [vec![winner, default], self.at_an_end(best)].concat(),
             Some((confirmed, Conclusion::DefaultViolates(at))) => {
-                let (constraint, of) = (&self.wanted.constraints[at], &confirmed.of_default);
-                let Bound { broke, satisfied, .. } = of.bounds[at];
-                let violated = broke.saturating_sub(of.failed);
-                let why = format!(
-                    "the default violates `{constraint}` in {violated} of {}",
-                    count(violated + satisfied, "fresh trial")
-                );
-                [vec![winner, default, why], self.at_an_end(best)].concat()
+                [vec![winner, default], self.violations(confirmed, at), self.at_an_end(best)].concat()
             }
-            Some((_, Conclusion::Alike)) => {
+            Some((confirmed, Conclusion::Alike)) => {
                 let alike =
                     "the default is kept: in fresh blocks the best setting differs from it by less than the margin";
-                vec![alike.to_owned(), in_search, default]
+                let violations = (0..self.wanted.constraints.len()).flat_map(|at| self.violations(confirmed, at));
+                [alike.to_owned(), in_search, default].into_iter().chain(violations).collect()
             }
             Some((_, Conclusion::None(why))) => vec![format!("no winner: {why}"), in_search, default],
             None => vec![in_search, default],
         }
+    }
+
+    /// How often the default violates a constraint in the fresh blocks, where it does.
+    fn violations(&self, confirmed: &Confirmed, at: usize) -> Vec<String> {
+        let of = &confirmed.of_default;
+        let Bound { broke, satisfied, .. } = of.bounds[at];
+        let (violated, constraint) = (broke.saturating_sub(of.failed), &self.wanted.constraints[at]);
+        let trials = count(violated + satisfied, "fresh trial");
+        let text = (violated > 0).then(|| format!("the default violates `{constraint}` in {violated} of {trials}"));
+        text.into_iter().collect()
     }
 
     /// Where the trials of the search are shown, and whether others say how good the winner is.
