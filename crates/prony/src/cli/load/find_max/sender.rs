@@ -138,7 +138,7 @@ impl<'w> Sender<'w> {
             }
             // Where it refuses connections, each probe would end at once. One that limits its rate counts the probes too.
             std::thread::sleep(pause);
-            if matches!(probe, Probe::Failed(_)) {
+            if !matches!(probe, Probe::Answered(_) | Probe::Refused) {
                 pause = (pause * 2).min(longest);
             }
         }

@@ -109,7 +109,7 @@ fn step_is_judged_by_the_bounds_and_never_where_the_generator_may_be_the_limit()
     assert_eq!((end, why), (TrialEnd::Failed, vec!["not sustained: 1000/s were answered".to_owned()]));
 }
 
-/// Its own probes emptied what the server had for the next second, and after a minute it was "not at rest".
+/// Its own probes used up the allowance of the server, and after a minute it was "not at rest".
 #[test]
 fn server_that_limits_its_rate_is_at_rest_after_a_pause() {
     let interrupt = Interrupt::default();
