@@ -57,6 +57,7 @@ pub struct Limits {
     pub parts_as_whole: u64,
     /// Maps, at the last cut, whose files the process that asked for it was not allowed to open: pages that were changed through
     /// them and not sent by the kernel are in no image.
+    #[serde(default)]
     pub unsent_maps: u64,
 }
 

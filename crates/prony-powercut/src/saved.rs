@@ -26,7 +26,7 @@ pub(crate) const INDEX: &str = "cut.json";
 const DATA: &str = "pending";
 
 /// Number of the format of the directory; others are refused.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 2;
 
 fn contents_name(ino: Ino) -> String {
     format!("durable-{ino}")
@@ -274,9 +274,9 @@ mod tests {
         disk.save(&into).unwrap();
         let index = into.join(INDEX);
         let text = fs::read_to_string(&index).unwrap();
-        fs::write(&index, text.replacen(r#""format":3"#, r#""format":1"#, 1)).unwrap();
+        fs::write(&index, text.replacen(r#""format":2"#, r#""format":1"#, 1)).unwrap();
         let refusal = Cut::open(&into).unwrap_err().to_string();
-        assert!(refusal.ends_with("has format 1, and this program reads 3"), "{refusal}");
+        assert!(refusal.ends_with("has format 1, and this program reads 2"), "{refusal}");
         fs::write(&index, &text[..text.len() / 2]).unwrap();
         let refusal = Cut::open(&into).unwrap_err().whole();
         assert!(refusal.contains("cannot read") && refusal.contains("EOF"), "{refusal}");
