@@ -177,7 +177,7 @@ impl Load {
             if texts.is_empty() { texts } else { format!("; left out, since no trial has a value there: {texts}") };
         let knee = match &self.knee {
             // Few levels were not to be a curve.
-            Err(NoKnee::FewLevels { .. }) if without.is_empty() => None,
+            Err(NoKnee::FewLevels { .. }) if without.is_empty() || self.variants.len() < LEAST_LEVELS => None,
             Ok(Knee { x, y, low, high, last }) => Some(format!(
                 "`{metric}`{of}{over} has a knee at {} `{factor}` (between {} and {}): {} there, {} at the last level{whose}{without}",
                 x,
