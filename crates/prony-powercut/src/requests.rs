@@ -89,7 +89,7 @@ impl Server {
         if !self.latency.is_zero() {
             sleep(self.latency);
         }
-        let mut disk = self.disk_again();
+        let mut disk = self.locked_disk();
         disk.requests += 1;
         // What cannot be made durable stays pending.
         let _ = disk.write_back();
@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// The disk once more in the same request.
-    fn disk_again(&self) -> Using<'_> {
+    fn locked_disk(&self) -> Using<'_> {
         let busy = Busy::begin();
         Using { disk: lock(&self.disk), _busy: busy }
     }
@@ -163,7 +163,7 @@ impl Server {
         }
         self.wait_for_sync();
         let range = (offset, offset + data.len() as u64);
-        self.disk_again().sync_range(ino, range, write.flags & O_SYNC != O_SYNC)?;
+        self.locked_disk().sync_range(ino, range, write.flags & O_SYNC != O_SYNC)?;
         let mut implied = self.implied();
         // A large write arrives in several requests.
         let before = implied.get(&write.thread).filter(|before| before.handle == write.handle);

@@ -90,7 +90,7 @@ impl Family {
 ///
 /// The intervals have error `alpha * share / size` at each interim analysis (Bonferroni). That of the last one counts, by itself:
 /// to narrow it by those of earlier ones would state what all blocks together may not show. Holm's correction would reject
-/// more, but its verdicts would not hold together with all intervals.
+/// more, but its verdicts would not be simultaneous with all intervals.
 pub fn compare_family(family: &Family) -> Vec<Comparison> {
     let conclude = |contrast| Evidence::of(contrast, family.error_of(contrast)).conclude(contrast, family);
     family.members.iter().map(conclude).collect()

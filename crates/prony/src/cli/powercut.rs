@@ -295,7 +295,10 @@ fn remarks(Limits { made_durable, refused, parts_as_whole, unsent_maps }: &Limit
             *parts_as_whole,
             "syncs may have been an `msync` of a part of a file, and made all of the file durable",
         )
-        + &remark(*unsent_maps, "maps may have changed pages that no image has: only root can open their files")
+        + &remark(
+            *unsent_maps,
+            "maps may have changed pages that no image has: opening their files needs `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`",
+        )
 }
 
 fn rows(report: &CutReport) -> Vec<Vec<String>> {

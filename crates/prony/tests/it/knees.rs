@@ -135,7 +135,7 @@ fn knee_that_may_not_be_the_servers_says_so() {
         let expected = "; at 2 of its 5 levels the load generator, not the server, may have been the limit";
         assert!(said.contains(" has a knee at 400 `rate` ") && said.ends_with(expected), "{said}");
     }
-    // A level at which every trial had timed out was left out without a word: "try higher levels".
+    // A level at which every trial had timed out was left out, and the reason advised to try higher levels.
     let without = |most: f64| {
         let said = of(None, most);
         said.split_once("; left out, since no trial has a value there: ").map(|(_, levels)| levels.to_owned())

@@ -173,7 +173,11 @@ fn remarks(limits: Limits) -> Vec<String> {
         (made_durable, "operation", "made durable early, at the limit of pending data"),
         (refused, "file", "refused, at the limit of memory or of open files"),
         (parts_as_whole, "sync", "that may have been of a part of a file, and made all of it durable"),
-        (unsent_maps, "map", "whose changed pages may be missing from the images: only root can open the file"),
+        (
+            unsent_maps,
+            "map",
+            "whose changed pages may be missing from the images: opening the file needs `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`",
+        ),
     ];
     let of = |(number, noun, what)| format!("{} {what}", count::<u64>(number, noun));
     all.into_iter().filter(|(number, ..)| *number > 0).map(of).collect()
