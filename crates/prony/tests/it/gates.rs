@@ -133,10 +133,10 @@ fn gate_fails_where_the_variant_uses_what_the_baseline_does_not() {
 fn infinite_values_count_as_trials_that_failed() {
     let experiment = edited(&two(30), |json| json["compare"]["primary"] = json!("run.latency.p99"));
     let gate: Gate = "run.latency.p99 slower 5%".parse().unwrap();
-    let says = |variant: usize, infinite: u32| {
+    let says = |variants: &[usize], infinite: u32| {
         let records = trials(&experiment, 30, |t| {
             ended(t, &experiment, Outcome::Ok, Reached::OwnEnd, 1.0);
-            let is_infinite = t.trial.variant == variant && t.trial.block < infinite;
+            let is_infinite = variants.contains(&t.trial.variant) && t.trial.block < infinite;
             let value = 1e6 * (1.0 + 0.001 * noise(u64::from(t.trial.position)));
             let many = Reading::Missing(Why::Infinite { failed: 20, of: 1000 });
             let readings = t.phases[0].readings.entry(String::new()).or_default();
@@ -145,9 +145,10 @@ fn infinite_values_count_as_trials_that_failed() {
         let of = data_of(&(experiment.clone(), records));
         Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials)
     };
-    assert_eq!(says(1, 0).answer(), Answer::Passes);
-    let [fails, unknown] = [says(1, 3), says(0, 3)];
+    assert_eq!(says(&[1], 0).answer(), Answer::Passes);
+    let [fails, unknown, both] = [says(&[1], 3), says(&[0], 3), says(&[0, 1], 3)];
     assert_eq!((fails.answer(), unknown.answer()), (Answer::Fails, Answer::CannotJudge), "{fails}, {unknown}");
+    assert_eq!(both.answer(), Answer::CannotJudge, "{both}");
     assert!(fails.to_string().contains(" has an infinite value in 3 of 30 trials, as if they had failed"), "{fails}");
 }
 
