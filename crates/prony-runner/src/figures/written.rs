@@ -38,11 +38,9 @@ pub(crate) fn checked(
     unit: impl Fn() -> Reading<Bytes>,
 ) -> Vec<Observed> {
     for (index, (one, begin)) in observed.iter_mut().zip(&watched.begin).enumerate() {
-        let end = watched.end.get(index).copied().flatten();
-        let [begin, end] = [*begin, end].map(|at| watched.snapshots.get(at?));
-        let dirty = begin.and_then(|begin| dirty_before(begin, end));
+        let begin = begin.and_then(|begin| watched.snapshots.get(begin));
         let reported = reported(watched, index);
-        let Some(doubt) = doubt(&one.phase, &reported, dirty) else { continue };
+        let Some(doubt) = doubt(&one.phase, &reported, begin) else { continue };
         let unit = unit();
         if !is_coarse(&unit) {
             continue;
@@ -68,15 +66,8 @@ fn reported(watched: &Watched, index: usize) -> Vec<String> {
     of_replicas.chain(of_program.then(String::new)).collect()
 }
 
-/// The pages of the store that were dirty before a phase. A store that is not there at its end either may be at another path.
-fn dirty_before(begin: &Snapshot, end: Option<&Snapshot>) -> Option<Bytes> {
-    let is_absent = |of: &Snapshot| matches!(&of.disk, Reading::Missing(why) if *why != Why::NotApplicable);
-    let is_elsewhere = is_absent(begin) && end.is_some_and(is_absent);
-    begin.unwritten.measured().copied().filter(|_| !is_elsewhere)
-}
-
 /// Why the largest number of bytes written in a phase that the kernel counted may be too large.
-fn doubt(phase: &PhaseRecord, reported: &[String], dirty: Option<Bytes>) -> Option<String> {
+fn doubt(phase: &PhaseRecord, reported: &[String], begin: Option<&Snapshot>) -> Option<String> {
     let counted = phase.readings.keys().filter(|instance| !reported.contains(*instance));
     let written = counted.filter_map(|instance| phase.amount_of(instance, Metric::Written));
     let largest = written.fold(0.0, f64::max);
@@ -91,7 +82,7 @@ fn doubt(phase: &PhaseRecord, reported: &[String], dirty: Option<Bytes>) -> Opti
         Some(Reading::Missing(why)) => return perhaps(format!("what the device wrote is not known: {why}")),
         None => return perhaps("what the device wrote is not known".to_owned()),
     };
-    let Some(dirty) = dirty else {
+    let Some(dirty) = begin.and_then(|begin| begin.unwritten.measured()) else {
         return perhaps("how many pages were dirty before the phase is not known".to_owned());
     };
     if largest > device * (1.0 + SLACK) {
@@ -121,7 +112,6 @@ mod tests {
     use crate::figures::replicas::tests::{heard, ran};
     use crate::figures::span::tests::{snapshot, watched};
     use prony_analysis::conclude::Reached;
-    use prony_model::record::DiskUsage;
     use prony_model::record::{Completion, MetricKeyText};
     use prony_model::units::Nanos;
 
@@ -163,25 +153,6 @@ mod tests {
         let unit = || Reading::Measured(Bytes::from_bytes(unit));
         let found = checked(vec![Observed::new(record, Reached::OwnEnd)], &watched, unit).remove(0).phase.readings;
         ["", "replica.1"].map(|instance| found[instance][&key(Metric::Written)].clone())
-    }
-
-    /// A misspelt store had no dirty pages, although the real one may have had any.
-    #[test]
-    fn store_that_is_never_there_has_no_known_dirty_pages() {
-        let of = |disk: Reading<DiskUsage>| Snapshot {
-            unwritten: Reading::Measured(Bytes::default()),
-            disk,
-            ..snapshot(1000, 0, &[7])
-        };
-        let [absent, there, none] = [
-            Reading::failed("no such file"),
-            Reading::Measured(DiskUsage::default()),
-            Reading::Missing(Why::NotApplicable),
-        ]
-        .map(of);
-        assert_eq!(dirty_before(&absent, Some(&absent)), None);
-        assert_eq!([&there, &none].map(|end| dirty_before(&absent, Some(end))), [Some(Bytes::default()); 2]);
-        assert_eq!(dirty_before(&none, Some(&none)), Some(Bytes::default()));
     }
 
     #[test]
