@@ -50,6 +50,7 @@ impl Deadlines {
     /// A phase begins, and may take so long.
     pub(crate) fn begin(&mut self, phase: usize, limit: Option<Nanos>, now: Nanos) {
         self.of[phase] = limit.map(|limit| now + limit);
+        self.left[phase] = limit.map(|limit| (limit, now));
     }
 
     /// It is over.

@@ -307,7 +307,7 @@ impl<'a> Observation<'a> {
         let called = phase.called(line);
         let took = counted(phase).since(before);
         if took > Nanos::ZERO {
-            phase.is_overdue |= self.deadlines.spend(index, took, self.suspensions.running(line.at));
+            phase.is_overdue |= self.deadlines.spend(index, took, self.suspensions.running(at));
         }
         match called {
             Called::First => {
