@@ -57,7 +57,7 @@ pub struct Reach {
     /// part does.
     pub x: f64,
     /// The nearest `x` at which the limit may be reached: the range of 95 % of resamples of the trials at each level, by the fitted
-    /// line and by a power law beside a constant part through the three largest levels.
+    /// line and by a power law beside a constant part through the three largest levels, widened by both ends of the slope's interval.
     pub low: f64,
     /// The farthest such `x`; `None` where the limit may never be reached, or only beyond 100 times the largest `x` measured.
     pub high: Option<f64>,
@@ -91,7 +91,8 @@ pub fn growth(points: &[(f64, f64)]) -> Reading<Growth> {
         last_slope: (last.1 - before.1) / (last.0 - before.0),
         bends: bends(&logs, (mx, xx), residual),
         levels: levels.len() as u32,
-        largest: last.0.exp(),
+        // Not by its logarithm, which may round.
+        largest: points.iter().map(|point| point.0).fold(0.0, f64::max),
         last: last.1.exp(),
     })
 }
@@ -303,9 +304,10 @@ mod tests {
         assert_eq!(of([1.0, 5.0, 5.0], 6.0), f64::INFINITY);
         assert_eq!(of([1.0, 1.0, 7.0], 8.0), 4.0);
         assert_eq!(of([1.0, 5.0, 5.0001], 6.0), f64::INFINITY);
-        // From 100, 100 and 103 MB nothing follows for 1 GB: "about 206,000", where proportional growth reaches it at 3e7.
-        let points =
-            [(1e3, 100.2), (1e4, 100.2), (1e5, 103.0)].map(|(x, y)| [(x, y), (x, y + 0.01), (x, y + 0.02)]).concat();
+        // From 100, 100 and 103 MB nothing follows for 1 GB: "about 2,060", where proportional growth reaches it at 3e5.
+        let points = [(10.0, 100.2), (100.0, 100.2), (1000.0, 103.0)]
+            .map(|(x, y)| [(x, y), (x, y + 0.01), (x, y + 0.02)])
+            .concat();
         assert!(matches!(fitted(&points).reach(&points, 1000.0), Reading::Missing(Why::NotSupported(_))));
     }
 
