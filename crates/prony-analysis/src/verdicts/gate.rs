@@ -312,10 +312,10 @@ impl fmt::Display for Verdicted {
 }
 
 /// The gate's answer for a comparison, and why. How trials ended comes before their values: a variant of which one trial
-/// failed, or has an infinite value, which a median hides, where the baseline has none, does not pass. Where a trial of the baseline did, something else
-/// ended a trial of either, or one ended well without a value that counts (METHOD 8.1), the values cannot show that the variant
-/// passes, though they may still show that it fails, unless they are of a rate that the load generator may not have reached
-/// (METHOD 6).
+/// failed does not pass, nor does one with an infinite value, which a median hides, where the baseline has none. Where a trial of
+/// the baseline failed, something else ended a trial of either, or one ended well without a finite value that counts (METHOD 8.1),
+/// the values cannot show that the variant passes, though they may still show that it fails, unless they are of a rate that the
+/// load generator may not have reached (METHOD 6).
 fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) {
     let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
     let failures = |which: fn(&TrialRecord) -> bool, variant: usize| -> Option<String> {
@@ -327,9 +327,10 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
     let is_own = |trial: &TrialRecord| trial.ending.outcome.is_own_failure() && limited_by_generator(trial).is_none();
     let failed = failures(is_own, variant).map(|how| format!("failed in {how}"));
     let (names, comparison) = (&line.pair.names, &line.comparison);
-    let infinite =
-        || without_finite_value(comparison.variant).filter(|_| without_finite_value(comparison.baseline).is_none());
-    if let Some(how) = failed.or_else(infinite) {
+    let did_not_end_well = |id: usize| failures(|trial| !trial.ending.outcome.is_ok(), id);
+    let infinite = |id: usize, counts| without_finite_value(counts).filter(|_| did_not_end_well(id).is_none());
+    let of_variant = infinite(variant, comparison.variant);
+    if let Some(how) = failed.or(of_variant.filter(|_| infinite(baseline, comparison.baseline).is_none())) {
         let name = &names.variant;
         let rule = "a variant of which a trial failed does not pass";
         return (Answer::Fails, format!("`{name}` {how}, and {rule}; {}", line.sentence));
@@ -349,9 +350,8 @@ fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) 
     };
     let how = of_generator.or_else(|| {
         sides.into_iter().find_map(|(id, name, counts)| {
-            let failed = failures(|trial| !trial.ending.outcome.is_ok(), id).map(|how| format!("failed in {how}"));
-            let how =
-                failed.or_else(|| without_phase(&gate.metric, of(id))).or_else(|| without_finite_value(counts))?;
+            let failed = did_not_end_well(id).map(|how| format!("failed in {how}"));
+            let how = failed.or_else(|| without_phase(&gate.metric, of(id))).or_else(|| infinite(id, counts))?;
             Some(format!("`{name}` {how}"))
         })
     });
