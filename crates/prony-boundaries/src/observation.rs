@@ -237,8 +237,8 @@ impl<'a> Observation<'a> {
             if let Some(settle) = phase.action.settle() {
                 let mut tree = self.tree();
                 let first = self.first_poll.take_if(|(of, ..)| of == index);
-                let first = first.zip(self.snapshots.last()).map(|((_, at, poll), read)| match &self.store {
-                    Some(store) => (at, poll.with_store(store, read.disk.clone(), read.unwritten.clone())),
+                let first = first.zip(self.snapshots.last()).map(|((_, at, poll), read)| match self.store {
+                    Some(_) => (at, poll.with_store(read.disk.clone(), read.unwritten.clone())),
                     None => (at, poll),
                 });
                 let first = first.unwrap_or_else(|| (monotonic(), tree.poll()));

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Add;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use prony_model::reading::{Reading, Why};
 pub use prony_model::record::SettleResult;
@@ -44,11 +44,10 @@ pub struct Activity {
 
 impl Activity {
     /// The same with the size and the pages of the store as they were read right after this poll: a sign that the first poll
-    /// lacks would count as quiet in all of the first window. A store that does not exist yet has no bytes.
+    /// lacks would count as quiet in all of the first window.
     #[must_use]
-    pub fn with_store(self, store: &Path, disk: Reading<DiskUsage>, unwritten: Reading<Bytes>) -> Self {
-        let [store, unwritten] = [disk.map(|usage| usage.blocks), unwritten].map(|read| cache::or_nothing(store, read));
-        Self { store, unwritten, ..self }
+    pub fn with_store(self, disk: Reading<DiskUsage>, unwritten: Reading<Bytes>) -> Self {
+        Self { store: disk.map(|usage| usage.blocks), unwritten, ..self }
     }
 
     /// Its counters combined with those of another, which has none of roles that it does not name. Levels stay.
@@ -92,13 +91,14 @@ impl Probe for TreeProbe<'_> {
         let roles = totals.into_iter().map(|(role, counters)| (role, counters.on_cpu)).collect();
         let began = monotonic();
         let none = || Reading::Missing(Why::NotApplicable);
-        let (cpu, written) = (counters.on_cpu, counters.written);
-        let poll = Activity { cpu, runnable, roles, written, store: none(), unwritten: none() };
-        let Some(store) = &self.store else { return poll };
-        let unwritten = cache::resident(store).and_then(|found| found.unwritten());
-        let poll = poll.with_store(store, cache::disk_usage(store), unwritten);
-        self.store_took += monotonic().since(began);
-        poll
+        let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
+            let unwritten = cache::resident(directory).and_then(|found| found.unwritten());
+            (cache::disk_usage(directory).map(|usage| usage.blocks), unwritten)
+        });
+        if self.store.is_some() {
+            self.store_took += monotonic().since(began);
+        }
+        Activity { cpu: counters.on_cpu, runnable, roles, written: counters.written, store, unwritten }
     }
 }
 
@@ -306,7 +306,12 @@ impl Source<'_> {
             }
             Self::Sign(Sign::Disk) => {
                 let resized = |to: Bytes, from: Bytes| to.as_bytes().abs_diff(from.as_bytes()) as f64;
-                above(to.store.clone().and(from.store.clone(), resized), bytes)
+                // A store that could not be read before, since it did not exist, has grown from nothing.
+                let from = match &from.store {
+                    Reading::Missing(why) if *why != Why::NotApplicable => Reading::Measured(Bytes::default()),
+                    read => read.clone(),
+                };
+                above(to.store.clone().and(from, resized), bytes)
             }
             Self::Sign(Sign::Dirty) => to.unwritten.measured().is_some_and(|level| *level > spec.bytes),
         }

@@ -63,25 +63,19 @@ fn store_that_was_read_after_the_first_poll_is_in_the_first_window() {
     let none = || Reading::Missing(Why::NotApplicable);
     let unread = || Activity { store: none(), unwritten: none(), ..idle() };
     let read = || {
-        let disk = DiskUsage { blocks: Bytes::from_mib(10), ..DiskUsage::default() };
-        unread().with_store(Path::new("/"), Reading::Measured(disk), kb(0))
+        unread().with_store(Reading::Measured(DiskUsage { blocks: Bytes::from_mib(10), ..DiskUsage::default() }), kb(0))
     };
     near(&found(|ms| if ms == 0 { read() } else { grown(ms) }), 3_000);
     near(&found(|ms| if ms == 0 { unread() } else { grown(ms) }), 0);
 }
 
-/// Its size and pages were unknown at the first polls, so that growing from nothing was no activity.
+/// Its size was unknown at the first polls, so that growing from nothing was no activity; one that never exists has no time.
 #[test]
-fn store_that_does_not_exist_yet_has_no_bytes() {
-    let unread = "no such file";
-    let read = |path: &str| idle().with_store(Path::new(path), Reading::failed(unread), Reading::failed(unread));
-    assert_eq!((read("/no such store").store, read("/no such store").unwritten), (kb(0), kb(0)));
-    assert!(read("/").store.measured().is_none(), "it exists, and could not be read");
-    let made = |ms: u64| match ms {
-        0..500 => read("/no such store"),
-        _ => idle(),
-    };
-    near(&found(made), 500);
+fn store_that_does_not_exist_yet_grows_from_nothing() {
+    let absent = || Activity { store: Reading::failed("no such file"), ..idle() };
+    near(&found(|ms| if ms < 500 { absent() } else { Activity { store: kb(20_000), ..idle() } }), 500);
+    let never = found(|_| absent());
+    assert!(never.signs[&Sign::Disk].measured().is_none(), "{:?}", never.signs);
 }
 
 #[test]
