@@ -146,7 +146,7 @@ struct Evidence {
     /// The least p-value of any interim analysis that was reached, as a multiple of its error, its side (below 0 is better), and
     /// its blocks.
     strongest: (f64, f64, u32),
-    /// The interval of the blocks in which all trials finished, the others lying on neither side; where one did not.
+    /// The interval of the blocks in which all trials finished, where one did not; the remaining blocks count for neither side.
     of_finished: Option<(f64, f64)>,
 }
 

@@ -138,7 +138,7 @@ fn deferred(record: &TrialRecord) -> Vec<Finding> {
     let finding = |(phase, call): (&String, &Call)| {
         let message = format!("{}, so the phase has no measurements", call.deferred.as_ref()?);
         let hint = "name a function that consumes what this function returns, or end the phase with an output line or \
-            a mark; if it is a connection that stands, return it from an `async` function";
+            a mark; if it is an open connection, return it from an `async` function";
         Some(Finding::of("work_after_call", Severity::Warning, message, hint).in_phase(phase))
     };
     record.program().map_or_else(Vec::new, |program| program.calls.iter().filter_map(finding).collect())

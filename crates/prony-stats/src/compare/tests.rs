@@ -57,7 +57,7 @@ fn more_blocks_until_a_bound_are_as_many_as_its_interval_takes() {
     let more = more_blocks_until(&of(12, 0.1), 0, |interval, _, _| decides(interval)).unwrap();
     let decided = |blocks: u32| decides(compare_family(&of(blocks, 0.1)).remove(0).interval.measured().unwrap());
     assert!(more > 5 && decided(12 + more) && !decided(12 + more / 2), "{more}");
-    // Where most are equal, the interval is a point that covers the others at no number of blocks.
+    // Where most are equal, the interval is a point that covers the remaining ones at no number of blocks.
     assert_eq!(more_blocks_until(&of(30, 0.0), 0, |interval, covers_all, _| covers_all && decides(interval)), None);
 }
 

@@ -36,7 +36,7 @@ pub struct Load {
     pub knee: Result<Knee, NoKnee>,
     /// The connections of an open loop, if in some trial all were in use, so that they may be the limit.
     pub connections: Option<u32>,
-    /// Levels at which no trial has a value, where others have.
+    /// Levels at which no trial has a value, where some levels have.
     pub without: Vec<f64>,
     /// The levels at which the load generator may have been the limit of some trial, or did not run for a while in it.
     pub of_generator: usize,

@@ -123,7 +123,7 @@ class Call:
             return
         returned = "an iterator" if kind.__module__ == "itertools" else _LAZY.get(f"{kind.__module__}.{kind.__name__}")
         if returned is None and not settled:
-            # What is also a context manager stands without being awaited, such as a client that connected in the call.
+            # What is also a context manager can be used without being awaited, such as a client that connected in the call.
             if not hasattr(kind, "__await__") or hasattr(kind, "__enter__"):
                 self.done = kind
                 return

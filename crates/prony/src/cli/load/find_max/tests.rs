@@ -28,7 +28,7 @@ fn report() -> Report {
     Report { remarks: Vec::new(), ..report }
 }
 
-/// The address of a server that answers 20 requests a second, 15 of them at once, and refuses the others by a status.
+/// The address of a server that answers 20 requests a second, 15 of them at once, and refuses further ones by a status.
 fn rate_limited() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
